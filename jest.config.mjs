@@ -1,0 +1,29 @@
+/** One configuration for every layer; `npm test` runs all of it through `tools/test.mjs`. */
+export default {
+  testEnvironment: 'node',
+  roots: ['<rootDir>/test', '<rootDir>/sample'],
+  testMatch: ['**/*.spec.ts'],
+  transform: {
+    '^.+\\.(t|j|mj)s$': [
+      '@swc/jest',
+      {
+        jsc: {
+          target: 'es2022',
+          parser: { syntax: 'typescript', decorators: true },
+          transform: { legacyDecorator: true, decoratorMetadata: true },
+          keepClassNames: true,
+        },
+        module: { type: 'commonjs', ignoreDynamic: true },
+        sourceMaps: 'inline',
+      },
+    ],
+  },
+  // Nest 12 is ESM only: transformed, it runs in Jest's CommonJS mode on every supported Node without a flag.
+  transformIgnorePatterns: ['/node_modules/(?!(@nestjs|file-type|strtok3|token-types|@tokenizer|@borewit|uint8array-extras)/)'],
+  moduleNameMapper: {
+    '^nestjs-outbox$': '<rootDir>/lib/index.ts',
+    '^nestjs-outbox/(typeorm|kafka|rabbitmq|client-proxy|testing)$': '<rootDir>/lib/$1.ts',
+    '^(\\.{1,2}/.*)\\.js$': ['$1.ts', '$1.js'],
+  },
+  testTimeout: 30_000,
+};

@@ -1,0 +1,36 @@
+import type { HeaderValue, MessageHeaders } from './message.js';
+
+/** Headers in the database: a JSON object whose values are strings, `{"b64": …}` for bytes, or arrays of those. */
+type Encoded = string | { b64: string } | (string | { b64: string })[];
+
+export function encodeHeaders(headers: MessageHeaders): string | null {
+  const names = Object.keys(headers);
+  if (names.length === 0) return null;
+  const out: Record<string, Encoded> = Object.create(null) as Record<string, Encoded>;
+  for (const name of names) {
+    const value = headers[name] as HeaderValue;
+    out[name] = isMany(value) ? value.map(encodeOne) : encodeOne(value);
+  }
+  return JSON.stringify(out);
+}
+
+/** The result has no prototype, so that no header name can reach one. */
+export function decodeHeaders(json: string): MessageHeaders {
+  const stored = JSON.parse(json) as Record<string, Encoded>;
+  const out: Record<string, HeaderValue> = Object.create(null) as Record<string, HeaderValue>;
+  for (const name of Object.keys(stored)) {
+    const value = stored[name] as Encoded;
+    out[name] = Array.isArray(value) ? value.map(decodeOne) : decodeOne(value);
+  }
+  return out;
+}
+
+function isMany(value: HeaderValue): value is readonly (string | Uint8Array)[] {
+  return Array.isArray(value);
+}
+function encodeOne(value: string | Uint8Array): string | { b64: string } {
+  return typeof value === 'string' ? value : { b64: Buffer.from(value).toString('base64') };
+}
+function decodeOne(value: string | { b64: string }): string | Uint8Array {
+  return typeof value === 'string' ? value : Buffer.from(value.b64, 'base64');
+}

@@ -1,0 +1,39 @@
+import type { Blame } from '../publish/transport.js';
+
+/** Everything the outbox tells about itself. Names and fields are stable; new fields may appear. */
+export interface OutboxEventMap {
+  /** After the commit of the transaction, one per transaction. */
+  enqueued: { ids: readonly string[] };
+  /** One per settled batch: the broker has them and the outbox knows it. */
+  published: { transport: string; ids: readonly string[] };
+  /** A `message` failure that will be tried again. */
+  retried: { transport: string; id: string; type: string; topic: string; attempts: number; delay: number; error: string };
+  /** A message is dead, after commit. */
+  dead: { transport: string; id: string; type: string; topic: string; attempts: number; error: string };
+  /** A publish failed; `blame` says whose fault it was. */
+  failed: { transport: string; count: number; blame: Blame; error: string };
+  circuitOpened: { transport: string; error: string; retryIn: number };
+  circuitClosed: { transport: string; openFor: number };
+  leasesAcquired: { transport: string; buckets: readonly number[] };
+  /** Lost, not given back: expired or taken over. */
+  leasesLost: { transport: string; buckets: readonly number[] };
+  /** The unlocker freed what a dead instance held. */
+  leasesExpired: { owner: string; buckets: number };
+  cleaned: { published: number; dead: number; dedup: number };
+  started: { role: 'relay' | 'manual' | 'enqueue-only'; transports: readonly string[]; buckets: number };
+  stopped: { released: boolean; took: number };
+  /** A stage failed and will try again by itself. */
+  error: { operation: OutboxOperation; error: unknown; retryIn: number | null };
+  /** Something that weakens a promise, once. */
+  warning: { text: string };
+}
+export type OutboxEventName = keyof OutboxEventMap;
+export type OutboxOperation =
+  | 'fetch' | 'settle' | 'park' | 'take' | 'lease' | 'unlock' | 'clean' | 'wake' | 'publish' | 'deadLetter' | 'connect' | 'listener';
+
+/** The side that stages see: tell, never wait, never fail. */
+export interface OutboxHooks {
+  emit<K extends OutboxEventName>(name: K, event: OutboxEventMap[K]): void;
+  /** Whether anybody listens: lets the hot path skip building an event. */
+  has(name: OutboxEventName): boolean;
+}

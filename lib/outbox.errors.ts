@@ -1,0 +1,81 @@
+/** Every code an {@link OutboxError} can carry. Codes are stable; wording is not. */
+export type OutboxErrorCode =
+  // enqueue
+  | 'TRANSACTION_REQUIRED'
+  | 'AMBIGUOUS_TRANSACTION'
+  | 'KEY_MISSING'
+  | 'UNKNOWN_EVENT'
+  | 'DUPLICATE_EVENT_TYPE'
+  | 'INVALID_MESSAGE'
+  | 'PAYLOAD_NOT_SERIALIZABLE'
+  | 'PAYLOAD_TOO_LARGE'
+  | 'DUPLICATE_MESSAGE'
+  | 'UNKNOWN_TRANSPORT'
+  // configuration and start
+  | 'INVALID_OPTIONS'
+  | 'MISSING_PEER'
+  | 'DATA_SOURCE_NOT_FOUND'
+  | 'DUPLICATE_INSTANCE'
+  | 'UNSUPPORTED_DATABASE'
+  | 'SCHEMA_MISSING'
+  | 'SCHEMA_MISMATCH'
+  | 'HANDLER_NOT_ROUTED'
+  | 'UNCONFIRMED_TRANSPORT'
+  | 'NOT_STARTED'
+  // relay
+  | 'PUBLISH_TIMEOUT'
+  | 'PUBLISH_REJECTED'
+  | 'TRANSPORT_UNAVAILABLE'
+  | 'HANDLER_MISSING'
+  | 'HANDLER_FAILED'
+  | 'LEASE_LOST'
+  | 'STORE_UNAVAILABLE'
+  | 'TIMEOUT';
+
+export interface OutboxErrorDetails {
+  readonly cause?: unknown;
+  /** The next step, one sentence. */
+  readonly hint?: string;
+}
+
+/** Base of every error of this package: what happened (`message`), why (`cause`), what to do (`hint`). */
+export class OutboxError extends Error {
+  readonly code: OutboxErrorCode;
+  readonly hint: string | undefined;
+
+  constructor(code: OutboxErrorCode, message: string, details: OutboxErrorDetails = {}) {
+    super(details.hint === undefined ? message : `${message} ${details.hint}`, { cause: details.cause });
+    this.name = new.target.name;
+    this.code = code;
+    this.hint = details.hint;
+  }
+}
+
+/** `enqueue` was not given, and did not find, an active transaction of the outbox's DataSource. Nothing was written. */
+export class OutboxTransactionRequiredError extends OutboxError {
+  constructor(message: string, details?: OutboxErrorDetails) {
+    super('TRANSACTION_REQUIRED', message, details);
+  }
+}
+/** Two different transactions are active and nothing says which one is meant. Nothing was written. */
+export class OutboxAmbiguousTransactionError extends OutboxError {
+  constructor(message: string, details?: OutboxErrorDetails) {
+    super('AMBIGUOUS_TRANSACTION', message, details);
+  }
+}
+/** The key of an event came out `undefined` or empty; an unordered event says `null`. Nothing was written. */
+export class OutboxKeyMissingError extends OutboxError {
+  constructor(message: string, details?: OutboxErrorDetails) {
+    super('KEY_MISSING', message, details);
+  }
+}
+/** A message cannot be stored or published as it is. Nothing was written. */
+export class OutboxMessageError extends OutboxError {}
+/** A message with this id was enqueued before. Nothing was written; the transaction stays usable. */
+export class OutboxDuplicateMessageError extends OutboxError {
+  constructor(message: string, details?: OutboxErrorDetails) {
+    super('DUPLICATE_MESSAGE', message, details);
+  }
+}
+/** Options, schema or environment make a start impossible. */
+export class OutboxConfigurationError extends OutboxError {}

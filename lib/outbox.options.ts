@@ -1,0 +1,198 @@
+import type { InjectionToken, LoggerService, ModuleMetadata, Type } from '@nestjs/common';
+import type { DataSource, EntityManager, QueryRunner } from 'typeorm';
+import type { Duration, OutboxMessage } from './message.js';
+import type { Blame, OutboxTransport } from './publish/transport.js';
+import type { Serializer } from './publish/serializer.js';
+
+/** The caller's transaction. A repository's `manager` is an EntityManager. */
+export type TransactionHandle = EntityManager | QueryRunner;
+
+/**
+ * How to get a transport. Inert until a relay runs: a process that only enqueues loads no broker client.
+ * `limits` are known without loading anything, because they are checked at enqueue.
+ */
+export interface TransportDefinition {
+  /** For logs and health: `kafka`, `rabbitmq`, `client-proxy`, `in-process`, or a custom name. */
+  readonly kind: string;
+  /** See {@link OutboxTransport.receipt}; `none` is refused unless the transport was allowed to be unconfirmed. */
+  readonly receipt: 'broker' | 'handler' | 'none';
+  readonly limits?: OutboxTransport['limits'];
+  /** Tokens whose instances are handed to `create`, resolved from the application when the relay starts. */
+  readonly inject?: readonly InjectionToken[];
+  create(...dependencies: unknown[]): OutboxTransport | Promise<OutboxTransport>;
+}
+/** A definition (`kafka({…})`), a transport object, its class or DI token, or a factory. */
+export type TransportOption =
+  | TransportDefinition
+  | OutboxTransport
+  | Type<OutboxTransport>
+  | InjectionToken<OutboxTransport>
+  | {
+      inject?: readonly InjectionToken[];
+      useFactory: (...dependencies: never[]) => OutboxTransport | Promise<OutboxTransport>;
+      receipt?: 'broker' | 'handler' | 'none';
+      limits?: OutboxTransport['limits'];
+    };
+
+/** Overrules who is to blame for a failure. `undefined` keeps the transport's own verdict; `dead` gives up at once. */
+export type Classifier = (error: unknown, message: OutboxMessage, blame: Blame) => Blame | 'dead' | undefined;
+
+export interface RetryOptions {
+  /** Delay before the first retry; doubles with each, full jitter. Default 1 s. */
+  initial?: Duration;
+  /** Cap of the delay. Default 5 m. */
+  max?: Duration;
+  /** `message` failures until a message is dead; `null`: no limit. Default 20. */
+  maxAttempts?: number | null;
+  /** Age since the enqueue at which a `message` failure is final. Default none. */
+  maxAge?: Duration;
+  classify?: Classifier;
+}
+
+/** A message that is not tried again until somebody requeues it. */
+export interface DeadLetterEvent {
+  readonly message: OutboxMessage;
+  readonly transport: string;
+  readonly attempts: number;
+  readonly error: string | null;
+  readonly diedAt: Date;
+}
+
+export interface OutboxOptions {
+  /** At least one, by name. Required. */
+  transports: Record<string, TransportOption>;
+  /** Transport of events that name none. Default: the one named `default`, or the only one. */
+  defaultTransport?: string;
+  /** `true`: relay in this process from bootstrap on; `false`: only enqueue; `'manual'`: when `OutboxDispatcher` is told. Default true. */
+  relay?: boolean | 'manual';
+  /** How other processes learn of a commit. Default `notify` on PostgreSQL, `poll` elsewhere. */
+  wakeUp?: 'notify' | 'poll';
+  database?: {
+    /** `check` compares the schema at start, `create` makes what is missing (development), `none` does neither. Default `check`. */
+    setup?: 'check' | 'create' | 'none';
+    /** PostgreSQL schema, MySQL database. Default: the connection's. */
+    schema?: string;
+    /** Default `outbox_`. */
+    prefix?: string;
+    /** The relay's own connections, 2–8. Default 4. */
+    poolSize?: number;
+    /** PostgreSQL: named prepared statements; turn off behind a transaction pooler. Default true. */
+    preparedStatements?: boolean;
+  };
+  /** Finds a transaction that another library keeps (nestjs-cls, typeorm-transactional). */
+  currentManager?: () => TransactionHandle | undefined;
+  ordering?: 'key' | 'none' | 'global';
+  coordination?: 'buckets' | 'rowLock' | 'leader';
+  /** Buckets per transport, fixed when the schema is made: the most instances that publish at once. Default 32. */
+  buckets?: number;
+  retry?: RetryOptions;
+  /** What a dead message does to its key. Default `block` (messages without a key never block). */
+  onDead?: 'block' | 'skip';
+  /** Called at least once per death, after commit. A rejection is logged and tried again. */
+  deadLetter?: (letter: DeadLetterEvent) => void | Promise<void>;
+  onPublished?: 'delete' | 'archive';
+  retention?: {
+    /** Age at which archived messages go. Default 7 d. */
+    published?: Duration;
+    /** Age at which dead letters go; `null`: never. Default `null`. */
+    dead?: Duration | null;
+    /** Age at which dedup keys go. Default 7 d. */
+    dedup?: Duration;
+    /** Default 1 h. */
+    every?: Duration | { cron: string };
+  };
+  /** Default 30 s. */
+  lease?: Duration;
+  /** Messages per batch at most. Default 500. */
+  batchSize?: number;
+  /** Payload bytes per batch at most. Default 4 MiB. */
+  batchBytes?: number;
+  /** Batches being published at once, per transport. Default 4. */
+  batchesInFlight?: number;
+  /** Default 1 s. */
+  pollInterval?: Duration;
+  /** Default 10 s. */
+  publishTimeout?: Duration;
+  /** Default 10 s. */
+  shutdownTimeout?: Duration;
+  /** `auto`: a batch waits for the disk when its commit may not have; `always`: every batch does. Default `auto`. */
+  durability?: 'auto' | 'always';
+  /** Default 1 MiB. */
+  maxPayloadBytes?: number;
+  serializer?: Serializer;
+  /** Must return UUIDv7. */
+  idGenerator?: () => string;
+  logger?: LoggerService;
+  logLevel?: 'debug' | 'log' | 'warn' | 'error' | 'silent';
+}
+
+/** Known when the module is declared, also with `forRootAsync`. */
+export interface OutboxExtras {
+  /** Several outboxes in one application: `@InjectOutbox(name)`. Default `default`. */
+  name?: string;
+  /** Default true. */
+  isGlobal?: boolean;
+  /** TypeORM DataSource: its name, DI token, or the object. Default: the unnamed one. */
+  dataSource?: string | InjectionToken | DataSource;
+}
+export interface OutboxOptionsFactory {
+  createOutboxOptions(): OutboxOptions | Promise<OutboxOptions>;
+}
+export interface OutboxAsyncOptions extends OutboxExtras, Pick<ModuleMetadata, 'imports'> {
+  inject?: readonly InjectionToken[];
+  useFactory?: (...dependencies: never[]) => OutboxOptions | Promise<OutboxOptions>;
+  useClass?: Type<OutboxOptionsFactory>;
+  useExisting?: InjectionToken<OutboxOptionsFactory>;
+}
+
+/** Limits and policy that a message's own event may override. Milliseconds. */
+export interface RetryPolicy {
+  readonly initial: number;
+  readonly max: number;
+  readonly maxAttempts: number | null;
+  readonly maxAge: number | null;
+  readonly classify: Classifier | undefined;
+  readonly onDead: 'block' | 'skip';
+}
+
+/** Checked, complete, frozen; durations in milliseconds. Only this travels inward. */
+export interface ResolvedOptions {
+  readonly name: string;
+  readonly transports: ReadonlyMap<string, TransportDefinition>;
+  readonly defaultTransport: string;
+  readonly relay: boolean | 'manual';
+  readonly wakeUp: 'notify' | 'poll' | undefined;
+  readonly database: {
+    readonly setup: 'check' | 'create' | 'none';
+    readonly schema: string | undefined;
+    readonly prefix: string;
+    readonly poolSize: number;
+    readonly preparedStatements: boolean;
+  };
+  readonly currentManager: (() => TransactionHandle | undefined) | undefined;
+  readonly ordering: 'key' | 'none' | 'global';
+  readonly coordination: 'buckets' | 'rowLock' | 'leader';
+  readonly buckets: number;
+  readonly retry: RetryPolicy;
+  readonly deadLetter: OutboxOptions['deadLetter'];
+  readonly onPublished: 'delete' | 'archive';
+  readonly retention: {
+    readonly published: number;
+    readonly dead: number | null;
+    readonly dedup: number;
+    readonly every: number | { readonly cron: string };
+  };
+  readonly lease: number;
+  readonly batchSize: number;
+  readonly batchBytes: number;
+  readonly batchesInFlight: number;
+  readonly pollInterval: number;
+  readonly publishTimeout: number;
+  readonly shutdownTimeout: number;
+  readonly durability: 'auto' | 'always';
+  readonly maxPayloadBytes: number;
+  readonly serializer: Serializer;
+  readonly idGenerator: () => string;
+  readonly logger: LoggerService | undefined;
+  readonly logLevel: 'debug' | 'log' | 'warn' | 'error' | 'silent';
+}

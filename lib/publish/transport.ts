@@ -1,0 +1,99 @@
+import type { OutboxMessage } from '../message.js';
+
+/**
+ * SEAM: publishes messages to one broker connection.
+ *
+ * The contract (`describeTransportContract` in `nestjs-outbox/testing` checks it):
+ * 1. A result `ok` means that the broker took the message, as far as `receipt` says. Nothing else may be `ok`.
+ * 2. Every message of the batch gets one result, by its index: through `report` as soon as it is known, or in the
+ *    array that `publish` resolves to, or both (the first counts). One without a result counts as a `transport` failure.
+ * 3. After `publish` settled, and after `signal` was aborted, nothing of the batch is sent any more. A transport whose
+ *    client resends by itself must destroy that client's connection first ("a rejected publish is dead").
+ * 4. Order: messages of one key are sent in the order of the array. With `atomicRuns: false` a batch never holds two
+ *    messages of one key.
+ * 5. Concurrent `publish` calls are allowed; they never share a key.
+ * 6. `publish` never throws synchronously, and its rejection is a `transport` failure of everything not reported.
+ */
+export interface TransportContract {
+  /** What an `ok` is worth: the broker stored it, a handler finished, or it only left this process. */
+  readonly receipt: 'broker' | 'handler' | 'none';
+  /**
+   * Whether a run of messages of one key and topic is published all or nothing, in order. Only then does a batch hold
+   * more than one message of a key.
+   */
+  readonly atomicRuns: boolean;
+  /** Limits that are checked at enqueue, before any SQL. */
+  readonly limits?: TransportLimits;
+}
+
+export interface TransportLimits {
+  /** Bytes of UTF-8. */
+  readonly topicBytes?: number;
+  readonly keyBytes?: number;
+  readonly payloadBytes?: number;
+  /** Bytes of all header names and values together. */
+  readonly headerBytes?: number;
+  /** Whether a `null` payload can be told from an empty one. Default true. */
+  readonly tombstones?: boolean;
+  /** Returns what is wrong with a topic, or undefined. */
+  readonly checkTopic?: (topic: string) => string | undefined;
+}
+
+/** Who caused a failure. Only `message` failures count as an attempt. */
+export type Blame = 'message' | 'transport' | 'collateral';
+
+export type PublishResult = PublishOk | PublishFailure;
+export interface PublishOk {
+  readonly ok: true;
+}
+export interface PublishFailure {
+  readonly ok: false;
+  readonly blame: Blame;
+  readonly error: unknown;
+  /** The broker will never take this message: no retry, dead at once. Only with blame `message`. */
+  readonly final?: boolean;
+}
+/** The one object that says "published"; shared, so that the hot path allocates nothing. */
+export const PUBLISHED: PublishOk = Object.freeze({ ok: true });
+
+export interface PublishContext {
+  /** Aborted at the deadline of the publish and at a shutdown past its timeout. */
+  readonly signal: AbortSignal;
+  /** Milliseconds that are left for the whole batch when `publish` is called. */
+  readonly timeout: number;
+  /** Reports one message of the batch before the batch is through; later reports for the same index are ignored. */
+  report(index: number, result: PublishResult): void;
+}
+
+export interface TransportHealth {
+  readonly up: boolean;
+  /** `blocked`: connected, but the broker asks to wait. */
+  readonly state: 'connected' | 'connecting' | 'blocked' | 'closed';
+  /** One sentence without credentials. */
+  readonly detail?: string;
+}
+
+/** Extend this to write a transport; `publish` is all that must be there. A runtime class, so that it can be a DI token. */
+export abstract class OutboxTransport implements TransportContract {
+  abstract readonly receipt: 'broker' | 'handler' | 'none';
+  readonly atomicRuns: boolean = false;
+  readonly limits?: TransportLimits;
+
+  abstract publish(
+    batch: readonly OutboxMessage[],
+    context: PublishContext,
+  ): Promise<readonly PublishResult[] | void>;
+
+  /** Called once before the first publish and again after {@link reset}; must give up when `signal` is aborted. */
+  connect?(signal: AbortSignal): Promise<void>;
+  /** Destroys the connection at once, without waiting for the broker; the next `connect` builds a new one. */
+  reset?(): void | Promise<void>;
+  /** Ends cleanly. Bounded by the shutdown timeout. */
+  close?(): Promise<void>;
+  health?(): TransportHealth;
+  /**
+   * Becomes callable when the relay starts: tells it that the broker asks to wait (`blocked`), or is gone (`down`), or
+   * is back (`up`), so that claiming for this transport stops before a publish fails.
+   */
+  onState?: (state: 'up' | 'down' | 'blocked', reason?: unknown) => void;
+}

@@ -1,0 +1,32 @@
+import type { Sql } from '../sql.js';
+
+export interface SqlResult {
+  /** Rows as arrays, columns in the statement's order. */
+  readonly rows: readonly (readonly unknown[])[];
+  /** Rows that a write touched. */
+  readonly affected: number;
+}
+
+/** SEAM: runs SQL on one connection, or in the caller's transaction. Knows no statement and no table. */
+export interface SqlExecutor {
+  run(sql: Sql): Promise<SqlResult>;
+}
+
+/** A connection of our own. Statements queue in the order of the calls. */
+export interface SqlConnection extends SqlExecutor {
+  /** Grows with every reconnect; a reader whose generation changed starts over. */
+  readonly generation: number;
+  /** BEGIN … COMMIT around `work` on this connection; ROLLBACK when it throws. */
+  transaction<T>(work: (tx: SqlExecutor) => Promise<T>): Promise<T>;
+}
+
+/** What the connections are for; each role is one connection, opened at first use, reopened after a failure. */
+export type ConnectionRole = 'read' | 'settle' | 'lease' | 'admin';
+
+/** SEAM: the relay's own connections to the primary, apart from the application's pool. */
+export interface SqlDatabase {
+  connection(role: ConnectionRole): SqlConnection;
+  /** LISTEN on a connection of its own; `undefined` where the database has no such thing. */
+  listen?(channel: string, onNotify: () => void, onLost: (error: unknown) => void): Promise<{ close(): Promise<void> }>;
+  close(): Promise<void>;
+}

@@ -1,0 +1,39 @@
+import { randomBytes } from 'node:crypto';
+import { DataSource, type DataSourceOptions } from 'typeorm';
+import { requiredUrl } from './services.js';
+
+export interface TestDatabase {
+  readonly kind: 'postgres' | 'mariadb';
+  readonly url: string;
+  /** For `new DataSource(...)`; nothing else set. */
+  readonly options: DataSourceOptions;
+  drop(): Promise<void>;
+}
+
+/** A database of its own for one test file, dropped at the end. */
+export async function createTestDatabase(kind: 'postgres' | 'mariadb'): Promise<TestDatabase> {
+  const name = `outbox_test_${randomBytes(6).toString('hex')}`;
+  const server = requiredUrl(kind);
+  await onServer(kind, server, `create database ${name}`);
+  const url = new URL(server);
+  url.pathname = `/${name}`;
+  return {
+    kind,
+    url: url.href,
+    options: optionsFor(kind, url.href),
+    drop: () => onServer(kind, server, `drop database if exists ${name}${kind === 'postgres' ? ' with (force)' : ''}`),
+  };
+}
+
+function optionsFor(kind: 'postgres' | 'mariadb', url: string): DataSourceOptions {
+  return kind === 'postgres' ? { type: 'postgres', url } : { type: 'mariadb', url, timezone: 'Z' };
+}
+
+async function onServer(kind: 'postgres' | 'mariadb', url: string, sql: string): Promise<void> {
+  const server = await new DataSource(optionsFor(kind, url)).initialize();
+  try {
+    await server.query(sql);
+  } finally {
+    await server.destroy();
+  }
+}

@@ -1,0 +1,34 @@
+/**
+ * Where the servers of this test run are. `tools/test.mjs` finds or starts them and sets the variables; by hand, export them.
+ * A service that is missing makes its tests skipped, or failed when OUTBOX_TEST_REQUIRE is `all` or names it.
+ */
+export type Service = 'postgres' | 'mariadb' | 'rabbitmq' | 'kafka';
+
+const VARIABLES: Record<Service, string> = {
+  postgres: 'OUTBOX_TEST_POSTGRES_URL', // postgres://user:password@host:port/database, may create databases
+  mariadb: 'OUTBOX_TEST_MARIADB_URL', // mysql://user:password@host:port/database, may create databases
+  rabbitmq: 'OUTBOX_TEST_RABBITMQ_URL', // amqp://user:password@host:port
+  kafka: 'OUTBOX_TEST_KAFKA_BROKERS', // host:port,host:port
+};
+
+export function serviceUrl(service: Service): string | undefined {
+  return process.env[VARIABLES[service]] || undefined;
+}
+
+export function requiredUrl(service: Service): string {
+  const url = serviceUrl(service);
+  if (url === undefined) throw new Error(`${VARIABLES[service]} is not set: no ${service} for this test run`);
+  return url;
+}
+
+function isRequired(service: Service): boolean {
+  const required = (process.env['OUTBOX_TEST_REQUIRE'] ?? '').split(',');
+  return required.includes('all') || required.includes(service);
+}
+
+/** `describe` for tests that need real servers. */
+export function describeWith(services: Service | readonly Service[], name: string, body: () => void): void {
+  const missing = [services].flat().filter((service) => serviceUrl(service) === undefined);
+  if (missing.length === 0 || missing.some(isRequired)) describe(name, body);
+  else describe.skip(`${name} (no ${missing.join(', ')})`, body);
+}
