@@ -1,0 +1,62 @@
+import type { Clock } from './clock.js';
+
+/**
+ * Repeats one `runOnce`: start, nudge, stop. Runs never overlap; a nudge during a run makes one more run follow at once;
+ * an error becomes a delay. `stop` resolves when the run in hand is over. May be started again after that.
+ */
+export class Loop {
+  /** @internal */ running = false;
+  /** @internal */ active: Promise<void> | undefined;
+  /** @internal */ nudged = false;
+  /** @internal */ cancelTimer: (() => void) | undefined;
+
+  constructor(
+    readonly clock: Clock,
+    /** One run; resolves to the delay until the next one, milliseconds (0: at once). */
+    readonly runOnce: () => Promise<number>,
+    /** A run threw; returns the delay until the next one. Must not throw. */
+    readonly onError: (error: unknown) => number,
+  ) {}
+
+  /** @param delay milliseconds until the first run. */
+  start(delay = 0): void {
+    if (this.running) return;
+    this.running = true;
+    if (this.active === undefined) this.schedule(delay);
+  }
+
+  /** Runs now, or right after the run in hand. */
+  nudge(): void {
+    if (!this.running) return;
+    this.nudged = true;
+    if (this.active !== undefined) return;
+    this.cancelTimer?.();
+    this.run();
+  }
+
+  async stop(): Promise<void> {
+    this.running = false;
+    this.nudged = false;
+    this.cancelTimer?.();
+    this.cancelTimer = undefined;
+    await this.active;
+  }
+
+  /** @internal */ schedule(delay: number): void {
+    this.cancelTimer?.();
+    this.cancelTimer = this.clock.after(delay, () => this.run());
+  }
+
+  /** @internal */ run(): void {
+    this.cancelTimer = undefined;
+    this.nudged = false;
+    this.active = this.runOnce()
+      .catch((error: unknown) => this.onError(error))
+      .then((delay) => {
+        this.active = undefined;
+        if (!this.running) return;
+        if (this.nudged || delay <= 0) this.run();
+        else this.schedule(delay);
+      });
+  }
+}

@@ -1,0 +1,43 @@
+import type { OutboxHooks } from '../observe/events.js';
+import type { ResolvedOptions } from '../outbox.options.js';
+import type { OutboxTransport } from '../publish/transport.js';
+import type { OutboxStore } from '../store/outbox-store.js';
+import type { Clock } from './clock.js';
+
+/** Everything the relay is made of. The module builds it; tests and the simulation bring their own parts. */
+export interface RelayDependencies {
+  readonly options: ResolvedOptions;
+  readonly store: OutboxStore;
+  readonly clock: Clock;
+  /** 0 ≤ x < 1. */
+  readonly random: () => number;
+  readonly hooks: OutboxHooks;
+  /** Name → number, as registered in the store. */
+  readonly transportIds: ReadonlyMap<string, number>;
+  /** Builds the transports of this relay; called once, when it starts. Loads broker clients here and nowhere earlier. */
+  createTransports(): Promise<ReadonlyMap<string, OutboxTransport>>;
+}
+
+export interface LaneStatus {
+  readonly transport: string;
+  readonly receipt: 'broker' | 'handler' | 'none';
+  readonly circuit: 'closed' | 'open' | 'probing' | 'blocked';
+  readonly buckets: readonly number[];
+  /** Messages read and waiting in memory, and messages being published now. */
+  readonly buffered: number;
+  readonly inFlight: number;
+  readonly blockedKeys: number;
+  readonly lastError: string | null;
+}
+export interface RelayStatus {
+  readonly running: boolean;
+  readonly owner: string;
+  /** Since when the database has not answered, milliseconds; `null` when it does. */
+  readonly storeDownFor: number | null;
+  readonly lanes: readonly LaneStatus[];
+}
+export interface RunReport {
+  readonly published: number;
+  readonly retried: number;
+  readonly dead: number;
+}
