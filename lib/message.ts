@@ -104,6 +104,8 @@ export interface StoredMessage {
   readonly parkedId: string | null;
   /** The lowest `seq` of a key decides; a scheduled message on MySQL has none of its own. */
   readonly parkedState: ParkedState | null;
+  /** What the transport left at its last failure; only parked rows can have one. */
+  readonly progress?: string | null;
 }
 
 /** One message on its way out, as transports and `@OnOutboxEvent` handlers see it. */
@@ -117,6 +119,8 @@ export class OutboxMessage {
   readonly contentType: string;
   /** Failures charged to this message so far; 0 on the first try. */
   readonly attempts: number;
+  /** What the transport left at the last failure of this message (`PublishFailure.progress`). */
+  readonly progress: string | null;
   /** @internal */ readonly bucket: number;
   /** @internal */ readonly seq: string;
   /** @internal */ readonly parkedId: string | null;
@@ -135,6 +139,7 @@ export class OutboxMessage {
     this.key = row.key;
     this.contentType = row.contentType;
     this.attempts = row.attempts;
+    this.progress = row.progress ?? null;
     this.bucket = row.bucket;
     this.seq = row.seq;
     this.parkedId = row.parkedId;

@@ -52,6 +52,11 @@ export interface PublishFailure {
   readonly error: unknown;
   /** The broker will never take this message: no retry, dead at once. Only with blame `message`. */
   readonly final?: boolean;
+  /**
+   * What the transport wants to remember of a `message` failure until the next try (at most 4096 characters): the relay
+   * stores it with the parked row and hands it back as `message.progress`. Absent: what is stored stays.
+   */
+  readonly progress?: string;
 }
 /** The one object that says "published"; shared, so that the hot path allocates nothing. */
 export const PUBLISHED: PublishOk = Object.freeze({ ok: true });

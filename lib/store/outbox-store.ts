@@ -114,6 +114,8 @@ export interface ParkEntry extends Place {
   /** Milliseconds from the database's now until it is due; only for `waiting`. */
   readonly delay: number | null;
   readonly error: string | null;
+  /** `PublishFailure.progress`, stored as it is. Absent: none on `park`, unchanged on `repark`. */
+  readonly progress?: string | null;
 }
 /** A write of the relay. `fence` is the id of its own transaction (PostgreSQL): newer than every row read before it was sent. */
 export interface WriteReport {
@@ -188,6 +190,8 @@ export interface ReparkEntry {
   readonly attempts: number;
   readonly delay: number | null;
   readonly error: string | null;
+  /** `PublishFailure.progress`, stored as it is. Absent: none on `park`, unchanged on `repark`. */
+  readonly progress?: string | null;
 }
 export interface DeadLetter {
   readonly message: OutboxMessage;
