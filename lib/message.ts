@@ -131,7 +131,11 @@ export class OutboxMessage {
   readonly body: string | Buffer | null;
   /** @internal */ readonly createdText: string;
 
+  /** @internal the next message of the same key while both wait for their turn (see `key-queues`) */
+  behind: OutboxMessage | undefined;
+
   constructor(row: StoredMessage) {
+    this.behind = undefined;
     this.id = row.id;
     this.type = row.type;
     this.version = row.version;

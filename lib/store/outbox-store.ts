@@ -98,6 +98,8 @@ export interface FetchResult {
   readonly snapshot: Snapshot | undefined;
   /** Whether every message read is known to be on the primary's disk. If not, call `flush` before publishing. */
   readonly durable: boolean;
+  /** Generation of the connection that read; when it changes, the reader starts over. */
+  readonly session: number;
 }
 export interface SettledMessage extends Place {
   readonly id: string;

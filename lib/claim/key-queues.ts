@@ -1,0 +1,120 @@
+import type { OutboxMessage } from '../message.js';
+
+/**
+ * The key gate: messages that were read and wait for their turn, at most one unresolved unit per key.
+ *
+ * Messages of a key are linked in the order in which they were accepted. Only the first of each chain is `ready`; the
+ * next becomes ready when the unit in front of it is resolved. One map entry per key and one pointer per message: this
+ * is the hot path, budgeted at half a microsecond a message.
+ */
+export class KeyQueues {
+  /** Gate key → last message of its chain, from its first message until its last is resolved. */
+  readonly tails = new Map<string, OutboxMessage>();
+  ready: OutboxMessage[] = [];
+  readyFrom = 0;
+
+  /** @param gateOf what must not overtake: the message's key, `null` for nothing, or one constant for a global order */
+  constructor(readonly gateOf: (message: OutboxMessage) => string | null) {}
+
+  accept(message: OutboxMessage): void {
+    const gate = this.gateOf(message);
+    if (gate === null) {
+      this.ready.push(message);
+      return;
+    }
+    const tail = this.tails.get(gate);
+    this.tails.set(gate, message);
+    if (tail === undefined) this.ready.push(message);
+    else tail.behind = message;
+  }
+
+  get readyCount(): number {
+    return this.ready.length - this.readyFrom;
+  }
+
+  /** Takes the next message whose turn it is; `undefined` when there is none. */
+  shift(): OutboxMessage | undefined {
+    const message = this.ready[this.readyFrom];
+    if (message === undefined) return undefined;
+    this.readyFrom += 1;
+    if (this.readyFrom === this.ready.length) {
+      this.ready = [];
+      this.readyFrom = 0;
+    } else if (this.readyFrom >= 4096) {
+      this.ready = this.ready.slice(this.readyFrom);
+      this.readyFrom = 0;
+    }
+    return message;
+  }
+
+  /** Puts back what `shift` gave and could not be handed over. */
+  unshift(message: OutboxMessage): void {
+    if (this.readyFrom > 0) this.ready[--this.readyFrom] = message;
+    else this.ready.unshift(message);
+  }
+
+  /** Whether a message of this key waits or is unresolved. */
+  has(gate: string): boolean {
+    return this.tails.has(gate);
+  }
+
+  /**
+   * The unit that ends with `last` is published: the message behind it becomes ready.
+   * @returns whether the key is free now
+   */
+  resolve(last: OutboxMessage): boolean {
+    const gate = this.gateOf(last);
+    if (gate === null) return true;
+    const behind = last.behind;
+    last.behind = undefined;
+    if (behind !== undefined) {
+      this.ready.push(behind);
+      return false;
+    }
+    if (this.tails.get(gate) === last) this.tails.delete(gate);
+    return true;
+  }
+
+  /** The unit that ends with `last` failed: its key is closed here; returns what waited behind it, in order. */
+  cut(last: OutboxMessage): OutboxMessage[] {
+    const gate = this.gateOf(last);
+    if (gate === null) return [];
+    const waiting = chainBehind(last);
+    last.behind = undefined;
+    this.tails.delete(gate);
+    return waiting;
+  }
+
+  /** Forgets every message that waits (not those handed over) and for which `which` holds; returns them. */
+  drop(which: (message: OutboxMessage) => boolean): OutboxMessage[] {
+    const dropped: OutboxMessage[] = [];
+    const kept: OutboxMessage[] = [];
+    for (const message of this.ready.slice(this.readyFrom)) {
+      if (!which(message)) {
+        kept.push(message);
+        continue;
+      }
+      dropped.push(message, ...this.cut(message));
+    }
+    this.ready = kept;
+    this.readyFrom = 0;
+    return dropped;
+  }
+
+  clear(): void {
+    this.tails.clear();
+    this.ready = [];
+    this.readyFrom = 0;
+  }
+}
+
+function chainBehind(message: OutboxMessage): OutboxMessage[] {
+  const chain: OutboxMessage[] = [];
+  for (let next = message.behind; next !== undefined; ) {
+    chain.push(next);
+    const after: OutboxMessage | undefined = next.behind;
+    next.behind = undefined;
+    next = after;
+  }
+  return chain;
+}

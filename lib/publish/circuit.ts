@@ -1,0 +1,65 @@
+/**
+ * The circuit of one transport: what an outage does to the claiming for it.
+ *
+ *   closed ──transport failure──▶ open ──after a delay──▶ probing ──success──▶ closed
+ *                                   ▲                        │
+ *                                   └──────── failure ───────┘   (delay doubles up to a cap)
+ *
+ * `blocked` is the broker's own request to wait; it ends when the broker says so, or turns into a failure.
+ * Pure but for its own fields: time and chance are passed in.
+ */
+export class Circuit {
+  state: 'closed' | 'open' | 'probing' | 'blocked' = 'closed';
+  lastError: unknown;
+  /** Monotonic ms at which the circuit opened first; for the report when it closes. */
+  openedAt = 0;
+  failures = 0;
+
+  constructor(
+    readonly initialDelay = 500,
+    readonly maxDelay = 30_000,
+  ) {}
+
+  /** @returns the delay until a probe, or `undefined` when a probe is waited for already */
+  fail(error: unknown, now: number, random: number): number | undefined {
+    this.lastError = error;
+    if (this.state === 'open') return undefined;
+    if (this.state === 'closed' || this.state === 'blocked') this.openedAt = now;
+    this.state = 'open';
+    this.failures += 1;
+    const ceiling = Math.min(this.maxDelay, this.initialDelay * 2 ** Math.min(this.failures - 1, 20));
+    return ceiling * (0.5 + random / 2);
+  }
+
+  probe(): void {
+    if (this.state === 'open') this.state = 'probing';
+  }
+
+  /** @returns for how long it was open when this closes it, else `undefined` */
+  succeed(now: number): number | undefined {
+    if (this.state === 'closed') return undefined;
+    // A late success of a batch that was sent before the outage proves nothing about now.
+    if (this.state === 'open') return undefined;
+    const openFor = now - this.openedAt;
+    this.state = 'closed';
+    this.failures = 0;
+    this.lastError = undefined;
+    return openFor;
+  }
+
+  block(reason: unknown, now: number): void {
+    if (this.state !== 'closed') return;
+    this.state = 'blocked';
+    this.openedAt = now;
+    this.lastError = reason;
+  }
+
+  unblock(now: number): number | undefined {
+    return this.state === 'blocked' ? this.succeed(now) : undefined;
+  }
+
+  /** Messages that may be handed over now: everything, one, or nothing. */
+  get allows(): 'all' | 'one' | 'none' {
+    return this.state === 'closed' ? 'all' : this.state === 'probing' ? 'one' : 'none';
+  }
+}

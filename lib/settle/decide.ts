@@ -1,0 +1,51 @@
+import type { OutboxMessage } from '../message.js';
+import type { RetryPolicy } from '../outbox.options.js';
+import type { PublishFailure } from '../publish/transport.js';
+import { backoff } from './backoff.js';
+
+/** What becomes of a message whose publish failed. Success needs no decision. */
+export type Outcome =
+  | { readonly kind: 'retry'; readonly attempts: number; readonly delay: number }
+  | { readonly kind: 'dead'; readonly attempts: number; readonly blocks: boolean }
+  /** Nobody's attempt: the message stays where it is; `alone`: it is published by itself next time. */
+  | { readonly kind: 'release'; readonly alone: boolean };
+
+/** What an event class or a producer said for this one message; stored with it, so that a worker without the class knows. */
+type Overrides = Partial<Pick<RetryPolicy, 'initial' | 'max' | 'maxAttempts' | 'maxAge' | 'onDead'>>;
+
+/**
+ * Pure. Only a `message` failure counts an attempt, and only then are `maxAttempts` and `maxAge` looked at, so that an
+ * outage of any length kills nothing.
+ *
+ * @param now milliseconds since the epoch
+ * @param random 0 ≤ x < 1
+ */
+export function decide(
+  message: OutboxMessage,
+  failure: PublishFailure,
+  policy: RetryPolicy,
+  now: number,
+  random: number,
+): Outcome {
+  const verdict = policy.classify?.(failure.error, message, failure.blame) ?? failure.blame;
+  if (verdict === 'transport' || verdict === 'collateral') return { kind: 'release', alone: verdict === 'collateral' };
+
+  const { initial, max, maxAttempts, maxAge, onDead } = policyFor(message, policy);
+  const attempts = Math.min(message.attempts + 1, MAX_ATTEMPTS);
+  const final =
+    verdict === 'dead' ||
+    (failure.final === true && failure.blame === 'message') ||
+    (maxAttempts !== null && attempts >= maxAttempts) ||
+    (maxAge !== null && now - message.createdAt.getTime() >= maxAge);
+  if (final) return { kind: 'dead', attempts, blocks: message.key !== null && onDead === 'block' };
+  return { kind: 'retry', attempts, delay: backoff(attempts, initial, max, random) };
+}
+
+/** The column is a 32-bit integer. */
+const MAX_ATTEMPTS = 2 ** 31 - 1;
+
+export function policyFor(message: OutboxMessage, policy: RetryPolicy): RetryPolicy {
+  if (message.optionsJson === null) return policy;
+  const overrides = message.options['$retry'] as Overrides | undefined;
+  return overrides === undefined ? policy : { ...policy, ...overrides };
+}
