@@ -1,0 +1,80 @@
+import type { HeaderValue, OutboxMessage } from '../../message.js';
+
+/**
+ * The headers that a consumer finds on every message of every broker, beside the caller's own. Where both use a name,
+ * the standard header wins: a consumer that deduplicates by `id` must not be misled by a header of that name.
+ * `traceparent` and whatever else the caller gave pass through untouched.
+ */
+export const STANDARD_HEADERS = {
+  id: 'id',
+  type: 'type',
+  version: 'version',
+  contentType: 'content-type',
+  time: 'time',
+} as const;
+
+export interface CloudEventsOptions {
+  /** `source` of every event, a URI reference: who produces. */
+  readonly source: string;
+}
+
+export interface EnvelopeOptions {
+  /** Added to every message; a message's own header of the same name wins. */
+  readonly headers?: Readonly<Record<string, HeaderValue>> | undefined;
+  /** CloudEvents 1.0, binary mode: its attributes take the place of `id`, `type`, `version` and `time`. */
+  readonly cloudEvents?: CloudEventsOptions | undefined;
+  /** What the broker's CloudEvents binding puts before an attribute: `ce_` in Kafka, `cloudEvents:` in AMQP. */
+  readonly cloudEventsPrefix?: string | undefined;
+  /** Leave `content-type` out, for brokers that have a property of their own for it. Default false. */
+  readonly omitContentType?: boolean | undefined;
+}
+
+/** A fresh object without a prototype, so that no header name reaches one; the caller may add to it. */
+export type Headers = Record<string, HeaderValue>;
+export type Envelope = (message: OutboxMessage) => Headers;
+
+/** Decides once what is needed; the returned function does no more per message than fill one object. */
+export function createEnvelope(options: EnvelopeOptions = {}): Envelope {
+  const { headers: fixed, cloudEvents, cloudEventsPrefix = 'ce_', omitContentType = false } = options;
+  const fixedNames = fixed === undefined ? [] : Object.keys(fixed);
+  const addStandard = cloudEvents === undefined ? standard : cloudEvent(cloudEvents, cloudEventsPrefix);
+  return (message) => {
+    const headers = Object.create(null) as Headers;
+    for (const name of fixedNames) headers[name] = fixed![name]!;
+    if (message.headersJson !== null) Object.assign(headers, message.headers);
+    addStandard(headers, message);
+    if (!omitContentType) headers[STANDARD_HEADERS.contentType] = message.contentType;
+    return headers;
+  };
+}
+
+function standard(headers: Headers, message: OutboxMessage): void {
+  headers[STANDARD_HEADERS.id] = message.id;
+  headers[STANDARD_HEADERS.type] = message.type;
+  headers[STANDARD_HEADERS.version] = String(message.version);
+  headers[STANDARD_HEADERS.time] = isoTime(message.createdText);
+}
+
+/** Attribute names may hold lower-case letters and digits only, so the version is the extension `dataversion`. */
+function cloudEvent({ source }: CloudEventsOptions, prefix: string): (headers: Headers, message: OutboxMessage) => void {
+  const [specversion, id, ceSource, type, time, subject, dataversion] = [
+    'specversion', 'id', 'source', 'type', 'time', 'subject', 'dataversion',
+  ].map((attribute) => prefix + attribute) as [string, string, string, string, string, string, string];
+  return (headers, message) => {
+    headers[specversion] = '1.0';
+    headers[id] = message.id;
+    headers[ceSource] = source;
+    headers[type] = message.type;
+    headers[time] = isoTime(message.createdText);
+    // A subject must not be empty, and a key never is.
+    if (message.key !== null) headers[subject] = message.key;
+    else delete headers[subject];
+    headers[dataversion] = String(message.version);
+  };
+}
+
+/** `2026-11-21 10:05:01.5+00` → `2026-11-21T10:05:01.500Z`: what `createdAt.toISOString()` says, without a Date. */
+export function isoTime(createdText: string): string {
+  const fraction = createdText.charCodeAt(19) === 46 ? /^\d{1,3}/.exec(createdText.slice(20, 23))![0] : '';
+  return `${createdText.slice(0, 10)}T${createdText.slice(11, 19)}.${fraction.padEnd(3, '0')}Z`;
+}
