@@ -79,38 +79,37 @@ export class KeyQueues {
   cut(last: OutboxMessage): OutboxMessage[] {
     const gate = this.gateOf(last);
     if (gate === null) return [];
-    const waiting = chainBehind(last);
-    last.behind = undefined;
     this.tails.delete(gate);
-    return waiting;
+    return chainBehind(last);
   }
 
-  /** Forgets every message that waits (not those handed over) and for which `which` holds; returns them. */
+  /** What waits behind a unit that is being published is forgotten and returned; the unit keeps its key closed. */
+  trim(last: OutboxMessage): OutboxMessage[] {
+    const gate = this.gateOf(last);
+    if (gate === null || last.behind === undefined) return [];
+    this.tails.set(gate, last);
+    return chainBehind(last);
+  }
+
+  /** Forgets and returns every message whose turn has not come, and for whose bucket `which` holds. */
   drop(which: (message: OutboxMessage) => boolean): OutboxMessage[] {
     const dropped: OutboxMessage[] = [];
     const kept: OutboxMessage[] = [];
     for (const message of this.ready.slice(this.readyFrom)) {
-      if (!which(message)) {
-        kept.push(message);
-        continue;
-      }
-      dropped.push(message, ...this.cut(message));
+      if (which(message)) dropped.push(message, ...this.cut(message));
+      else kept.push(message);
     }
     this.ready = kept;
     this.readyFrom = 0;
     return dropped;
   }
-
-  clear(): void {
-    this.tails.clear();
-    this.ready = [];
-    this.readyFrom = 0;
-  }
 }
 
 function chainBehind(message: OutboxMessage): OutboxMessage[] {
   const chain: OutboxMessage[] = [];
-  for (let next = message.behind; next !== undefined; ) {
+  let next = message.behind;
+  message.behind = undefined;
+  while (next !== undefined) {
     chain.push(next);
     const after: OutboxMessage | undefined = next.behind;
     next.behind = undefined;

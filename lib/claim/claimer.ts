@@ -1,0 +1,186 @@
+import type { Clock } from '../dispatch/clock.js';
+import { compareSeq, type OutboxMessage } from '../message.js';
+import type { ReadPosition, ReadRange, ReadyStore, Snapshot } from '../store/outbox-store.js';
+import type { Floor } from './floor.js';
+import { ProbeFloor } from './probe-floor.js';
+
+export interface ReadResult {
+  /** Not seen before, per bucket in the order of `seq`. */
+  readonly messages: readonly OutboxMessage[];
+  readonly durable: boolean;
+  /** Whether the head fetch returned as many rows as it might: more are waiting. */
+  readonly more: boolean;
+}
+const NOTHING: ReadResult = { messages: [], durable: true, more: false };
+
+/**
+ * Reads what the leased buckets of one transport hold. Keeps, in memory only, how far each bucket was read (head), until
+ * where nothing can appear any more (floor), and which rows must not come out of a read again because they are being
+ * published or their settle is on its way. Reads never overlap.
+ */
+export class Claimer {
+  readonly heads = new Map<number, string>();
+  /** Rows of the ready table that were read and are not settled, by seq. */
+  readonly known = new Set<string>();
+  /** Settled while a read was under way, which may still return them. */
+  lingering: string[] = [];
+  reading = false;
+  /** Reads that went out; a write that is sent later than a read is newer than all that it saw. */
+  reads = 0;
+  session: number | undefined;
+  restarts = 0;
+  rotation = 0;
+  fullBuckets = 0;
+  scannedAt: number;
+
+  constructor(
+    readonly store: Pick<ReadyStore, 'fetch' | 'sweep' | 'readPlaces' | 'probe'>,
+    readonly transport: number,
+    readonly floor: Floor,
+    readonly clock: Clock,
+    /** Our own writes that are under way; a snapshot may have seen them before we do. */
+    readonly ownWrites: () => Promise<unknown> | undefined,
+    /** Every leased bucket is swept from the start this often: safety does not rest on the floor alone. */
+    readonly fullScanEvery = 45_000,
+  ) {
+    this.scannedAt = clock.monotonic();
+  }
+
+  add(bucket: number): void {
+    this.heads.set(bucket, '0');
+    this.floor.add(bucket);
+  }
+
+  forget(bucket: number): void {
+    this.heads.delete(bucket);
+    this.floor.forget(bucket);
+  }
+
+  /** @param only read just this bucket */
+  async read(limit: number, only?: number): Promise<ReadResult> {
+    const positions = this.positions(only);
+    if (positions.length === 0 || limit < 1) return NOTHING;
+    const restarts = this.restarts;
+    this.reading = true;
+    try {
+      const perBucket = Math.min(limit, Math.max(MIN_PER_BUCKET, Math.ceil(limit / Math.max(1, this.fullBuckets))));
+      const fetched = await this.store.fetch({ transport: this.transport, positions, perBucket, limit });
+      if (this.session !== fetched.session) return this.newSession(fetched.session);
+      const late = await this.late(fetched.snapshot);
+      if (this.restarts !== restarts) return NOTHING;
+      const messages = this.fresh(late.messages);
+      this.advance(fetched.messages, perBucket);
+      for (const message of this.fresh(fetched.messages)) messages.push(message);
+      this.floor.passed(fetched.snapshot, this.heads);
+      this.reads += 1;
+      for (const message of messages) this.known.add(message.seq);
+      return { messages, durable: fetched.durable && late.durable, more: fetched.messages.length >= limit || this.fullBuckets > 0 };
+    } finally {
+      this.reading = false;
+      for (const seq of this.lingering) this.known.delete(seq);
+      this.lingering = [];
+    }
+  }
+
+  /** The row left the ready table, and the database said so. */
+  settled(seq: string): void {
+    if (this.reading) this.lingering.push(seq);
+    else this.known.delete(seq);
+  }
+
+  /** These rows were read and are given up without a word: they are read again. */
+  rewind(messages: Iterable<OutboxMessage>): void {
+    const points = new Map<number, string>();
+    for (const bucket of this.heads.keys()) points.set(bucket, this.floor.floorOf(bucket));
+    for (const { bucket, seq } of messages) {
+      this.known.delete(seq);
+      const point = points.get(bucket);
+      if (point !== undefined && compareSeq(seq, point) <= 0) points.set(bucket, (BigInt(seq) - 1n).toString());
+    }
+    this.restart(points);
+  }
+
+  /** @internal */ restart(points: ReadonlyMap<number, string>): void {
+    this.restarts += 1;
+    for (const [bucket, seq] of points) this.heads.set(bucket, seq);
+    this.floor.restart(points);
+    this.fullBuckets = 0;
+  }
+
+  /** A new connection may lead to another server: nothing that was concluded from the old one holds. @internal */
+  newSession(session: number): ReadResult {
+    const first = this.session === undefined;
+    this.session = session;
+    const points = new Map<number, string>();
+    for (const bucket of this.heads.keys()) points.set(bucket, '0');
+    this.restart(points);
+    return first || points.size > 0 ? { ...NOTHING, more: true } : NOTHING;
+  }
+
+  /** What became visible behind the heads since the last read. @internal */
+  async late(snapshot: Snapshot | undefined): Promise<{ messages: readonly OutboxMessage[]; durable: boolean }> {
+    let toSweep = this.floor.toSweep(snapshot, this.heads);
+    const writes = toSweep.length > 0 && snapshot !== undefined ? this.ownWrites() : undefined;
+    if (writes !== undefined) {
+      await writes;
+      toSweep = this.floor.toSweep(snapshot, this.heads);
+    }
+    const now = this.clock.monotonic();
+    if (now - this.scannedAt >= this.fullScanEvery) {
+      this.scannedAt = now;
+      toSweep = [...this.heads].filter(([, head]) => head !== '0').map(([bucket, upTo]) => ({ bucket, after: '0', upTo }));
+    }
+    const raise = await this.probe();
+    if (toSweep.length === 0) return { messages: [], durable: true };
+    const { places } = await this.store.sweep(this.transport, toSweep);
+    raise?.();
+    const unseen = places.filter(({ seq }) => !this.known.has(seq));
+    if (unseen.length === 0) return { messages: [], durable: true };
+    return this.store.readPlaces(this.transport, unseen);
+  }
+
+  /** Where snapshots tell nothing: asks for uncommitted inserts; the floor rises after the sweep that follows. @internal */
+  async probe(): Promise<(() => void) | undefined> {
+    if (!(this.floor instanceof ProbeFloor) || this.store.probe === undefined) return undefined;
+    const floor = this.floor;
+    const toProbe: ReadRange[] | undefined = floor.toProbe();
+    if (toProbe === undefined) return undefined;
+    const restarts = this.restarts;
+    const clean = toProbe.length === 0 ? [] : await this.store.probe(this.transport, toProbe);
+    return () => {
+      if (this.restarts === restarts) floor.probed(toProbe, clean);
+    };
+  }
+
+  /** @internal */ fresh(messages: readonly OutboxMessage[]): OutboxMessage[] {
+    return messages.filter(({ bucket, seq }) => !this.known.has(seq) && this.heads.has(bucket));
+  }
+
+  /** @internal */ advance(messages: readonly OutboxMessage[], perBucket: number): void {
+    let full = 0;
+    let bucket = -1;
+    let count = 0;
+    for (let i = 0; i < messages.length; i += 1) {
+      const message = messages[i] as OutboxMessage;
+      if (message.bucket !== bucket) {
+        bucket = message.bucket;
+        count = 0;
+      }
+      count += 1;
+      if (count === perBucket) full += 1;
+      if (messages[i + 1]?.bucket !== bucket && this.heads.has(bucket)) this.heads.set(bucket, message.seq);
+    }
+    this.fullBuckets = full;
+  }
+
+  /** Rotated, so that a limit does not always favour the same buckets. @internal */
+  positions(only: number | undefined): ReadPosition[] {
+    const all: ReadPosition[] = [];
+    for (const [bucket, after] of this.heads) if (only === undefined || only === bucket) all.push({ bucket, after });
+    this.rotation = all.length === 0 ? 0 : (this.rotation + 1) % all.length;
+    return this.rotation === 0 ? all : [...all.slice(this.rotation), ...all.slice(0, this.rotation)];
+  }
+}
+
+/** Rows per bucket when all of them have some: 32 × 16 = 512, one batch. */
+const MIN_PER_BUCKET = 16;
