@@ -63,8 +63,9 @@ export class Claimer {
     const restarts = this.restarts;
     this.reading = true;
     try {
-      const perBucket = Math.min(limit, Math.max(MIN_PER_BUCKET, Math.ceil(limit / Math.max(1, this.fullBuckets))));
+      const perBucket = this.perBucket(limit);
       const fetched = await this.store.fetch({ transport: this.transport, positions, perBucket, limit });
+      this.session ??= fetched.session;
       if (this.session !== fetched.session) return this.newSession(fetched.session);
       const late = await this.late(fetched.snapshot);
       if (this.restarts !== restarts) return NOTHING;
@@ -109,12 +110,11 @@ export class Claimer {
 
   /** A new connection may lead to another server: nothing that was concluded from the old one holds. @internal */
   newSession(session: number): ReadResult {
-    const first = this.session === undefined;
     this.session = session;
     const points = new Map<number, string>();
     for (const bucket of this.heads.keys()) points.set(bucket, '0');
     this.restart(points);
-    return first || points.size > 0 ? { ...NOTHING, more: true } : NOTHING;
+    return { ...NOTHING, more: true };
   }
 
   /** What became visible behind the heads since the last read. @internal */
@@ -131,7 +131,10 @@ export class Claimer {
       toSweep = [...this.heads].filter(([, head]) => head !== '0').map(([bucket, upTo]) => ({ bucket, after: '0', upTo }));
     }
     const raise = await this.probe();
-    if (toSweep.length === 0) return { messages: [], durable: true };
+    if (toSweep.length === 0) {
+      raise?.();
+      return { messages: [], durable: true };
+    }
     const { places } = await this.store.sweep(this.transport, toSweep);
     raise?.();
     const unseen = places.filter(({ seq }) => !this.known.has(seq));
@@ -150,6 +153,11 @@ export class Claimer {
     return () => {
       if (this.restarts === restarts) floor.probed(toProbe, clean);
     };
+  }
+
+  /** @internal */ perBucket(limit: number): number {
+    const fair = this.fullBuckets === 0 ? MIN_PER_BUCKET : Math.ceil(limit / this.fullBuckets);
+    return Math.min(limit, Math.max(MIN_PER_BUCKET, fair));
   }
 
   /** @internal */ fresh(messages: readonly OutboxMessage[]): OutboxMessage[] {

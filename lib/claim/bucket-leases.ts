@@ -1,0 +1,186 @@
+import type { Clock } from '../dispatch/clock.js';
+import type { Instance, Lease, LeaseStore } from '../store/outbox-store.js';
+import { LeaseDeadline } from './lease-deadline.js';
+
+export interface LeaseHolder {
+  /** Buckets of this transport are ours now. */
+  gained(leases: readonly Lease[]): void;
+  /** No longer ours: expired, or taken over. Nothing may be written for them but success. */
+  lost(buckets: readonly number[]): void;
+  /** Asked to hand over: resolves when nothing of these buckets is unresolved. */
+  drain(buckets: readonly number[]): Promise<void>;
+  /** Buckets that may be kept although the transport cannot be reached: all, or one. */
+  readonly participates: boolean;
+}
+
+interface Held {
+  epoch: string;
+  deadline: LeaseDeadline;
+}
+
+/**
+ * Which buckets this instance may read and publish. All transports of the relay share one heartbeat and one renewal, on
+ * their own connection and timer.
+ *
+ * Fair share: the live instances that take part in a transport, sorted by owner, split its buckets evenly; who has too
+ * many drains and gives back, who has too few takes what is free or expired.
+ */
+export class BucketLeases {
+  readonly held = new Map<number, Map<number, Held>>();
+  readonly holders = new Map<number, LeaseHolder>();
+  instances: Instance[] = [];
+  renewedAt = -Infinity;
+  beatenAt = -Infinity;
+  draining = new Set<string>();
+
+  constructor(
+    readonly store: LeaseStore,
+    readonly clock: Clock,
+    /** Random per start. */
+    readonly owner: string,
+    readonly info: string,
+    readonly settings: { readonly lease: number; readonly buckets: number; readonly leader: boolean; readonly every: number },
+  ) {}
+
+  register(transport: number, holder: LeaseHolder): void {
+    this.holders.set(transport, holder);
+    this.held.set(transport, new Map());
+  }
+
+  of(transport: number): ReadonlyMap<number, { readonly epoch: string }> {
+    return this.held.get(transport) ?? new Map<number, Held>();
+  }
+
+  /** The lease for a fenced write; `undefined` when it is not ours. */
+  lease(transport: number, bucket: number): Lease | undefined {
+    const held = this.held.get(transport)?.get(bucket);
+    return held === undefined ? undefined : { transport, bucket, epoch: held.epoch };
+  }
+
+  /** Whether work that takes up to `need` ms may start on this bucket. */
+  usable(transport: number, bucket: number, need: number): boolean {
+    const held = this.held.get(transport)?.get(bucket);
+    return held !== undefined && held.deadline.remaining > need && !this.draining.has(`${transport}/${bucket}`);
+  }
+
+  /** Renew, look who is there, take or give back. One pass of the lease loop; returns the delay until the next. */
+  async runOnce(): Promise<number> {
+    const { lease, every } = this.settings;
+    this.dropExpired();
+    if (this.clock.monotonic() - this.renewedAt >= lease / 3) await this.renew();
+    if (this.clock.monotonic() - this.beatenAt >= (this.hasPeers ? every : lease / 3)) await this.beat();
+    let hungry = false;
+    for (const [transport, holder] of this.holders) hungry = (await this.balance(transport, holder)) || hungry;
+    return hungry || this.hasPeers ? every : lease / 3;
+  }
+
+  /** The next pass looks at the other instances, whatever the time. */
+  lookAgain(): void {
+    this.beatenAt = -Infinity;
+  }
+
+  async releaseAll(): Promise<void> {
+    const leases = [...this.held].flatMap(([transport, buckets]) =>
+      [...buckets].map(([bucket, { epoch }]) => ({ transport, bucket, epoch })),
+    );
+    for (const buckets of this.held.values()) buckets.clear();
+    if (leases.length > 0) await this.store.giveBack(this.owner, leases);
+    await this.store.leave(this.owner);
+  }
+
+  get hasPeers(): boolean {
+    return this.instances.some(({ owner }) => owner !== this.owner);
+  }
+
+  /** @internal */ async renew(): Promise<void> {
+    const deadline = new LeaseDeadline(this.clock, this.settings.lease);
+    const renewed = new Map<string, string>();
+    if ([...this.held.values()].some((buckets) => buckets.size > 0)) {
+      for (const { transport, bucket, epoch } of await this.store.renew(this.owner, this.settings.lease)) {
+        renewed.set(`${transport}/${bucket}`, epoch);
+      }
+    }
+    this.renewedAt = this.clock.monotonic();
+    for (const [transport, buckets] of this.held) {
+      const lost: number[] = [];
+      for (const [bucket, held] of buckets) {
+        if (renewed.get(`${transport}/${bucket}`) === held.epoch) held.deadline = deadline;
+        else lost.push(bucket);
+      }
+      this.lose(transport, lost);
+    }
+  }
+
+  /** @internal */ dropExpired(): void {
+    for (const [transport, buckets] of this.held) {
+      this.lose(transport, [...buckets].filter(([, { deadline }]) => deadline.remaining <= 0).map(([bucket]) => bucket));
+    }
+  }
+
+  /** @internal */ lose(transport: number, buckets: readonly number[]): void {
+    if (buckets.length === 0) return;
+    for (const bucket of buckets) this.held.get(transport)?.delete(bucket);
+    this.holders.get(transport)?.lost(buckets);
+  }
+
+  /** @internal */ async beat(): Promise<void> {
+    const transports = [...this.holders].filter(([, holder]) => holder.participates).map(([transport]) => transport);
+    this.instances = await this.store.beat({ owner: this.owner, transports, info: this.info }, this.settings.lease);
+    this.beatenAt = this.clock.monotonic();
+  }
+
+  /** @returns whether this instance still wants more than it has @internal */
+  async balance(transport: number, holder: LeaseHolder): Promise<boolean> {
+    const mine = this.held.get(transport) as Map<number, Held>;
+    const share = this.share(transport, holder);
+    if (mine.size > share) {
+      this.giveBack(transport, holder, [...mine.keys()].slice(share));
+      return false;
+    }
+    if (mine.size === share) return false;
+    if (this.settings.leader && !mine.has(0)) {
+      await this.acquire(transport, holder, 1, [0]);
+      if (!mine.has(0)) return true;
+    }
+    await this.acquire(transport, holder, share - mine.size);
+    return mine.size < share;
+  }
+
+  /** How many buckets of this transport should be ours. */
+  share(transport: number, holder: LeaseHolder): number {
+    const { buckets, leader } = this.settings;
+    if (!holder.participates) return 1;
+    if (leader) return buckets;
+    const owners = this.instances.filter(({ transports }) => transports.includes(transport)).map(({ owner }) => owner);
+    if (!owners.includes(this.owner)) owners.push(this.owner);
+    owners.sort();
+    return Math.floor(buckets / owners.length) + (owners.indexOf(this.owner) < buckets % owners.length ? 1 : 0);
+  }
+
+  /** @internal */ async acquire(transport: number, holder: LeaseHolder, limit: number, only?: readonly number[]): Promise<void> {
+    const deadline = new LeaseDeadline(this.clock, this.settings.lease);
+    const request = { owner: this.owner, leaseMs: this.settings.lease, transport, limit };
+    const leases = await this.store.acquire(only === undefined ? request : { ...request, only });
+    if (leases.length === 0) return;
+    const mine = this.held.get(transport) as Map<number, Held>;
+    for (const { bucket, epoch } of leases) mine.set(bucket, { epoch, deadline });
+    holder.gained(leases);
+  }
+
+  /** Drains first, then frees; not awaited by the loop, so that renewal goes on meanwhile. @internal */
+  giveBack(transport: number, holder: LeaseHolder, buckets: readonly number[]): void {
+    const fresh = buckets.filter((bucket) => !this.draining.has(`${transport}/${bucket}`));
+    if (fresh.length === 0) return;
+    for (const bucket of fresh) this.draining.add(`${transport}/${bucket}`);
+    const free = async (): Promise<void> => {
+      await holder.drain(fresh);
+      const leases = fresh.map((bucket) => this.lease(transport, bucket)).filter((lease) => lease !== undefined);
+      await this.store.giveBack(this.owner, leases);
+      for (const { bucket } of leases) this.held.get(transport)?.delete(bucket);
+    };
+    // A failure leaves the lease to expire by itself; `lost` follows then.
+    void free()
+      .catch(() => undefined)
+      .finally(() => fresh.forEach((bucket) => this.draining.delete(`${transport}/${bucket}`)));
+  }
+}
