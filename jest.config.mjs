@@ -19,7 +19,9 @@ export default {
     ],
   },
   // Nest 12 is ESM only: transformed, it runs in Jest's CommonJS mode on every supported Node without a flag.
-  transformIgnorePatterns: ['/node_modules/(?!(@nestjs|file-type|strtok3|token-types|@tokenizer|@borewit|uint8array-extras)/)'],
+  transformIgnorePatterns: [
+    '/node_modules/(?!(@nestjs|file-type|strtok3|token-types|@tokenizer|@borewit|uint8array-extras)/)',
+  ],
   moduleNameMapper: {
     '^nestjs-outbox$': '<rootDir>/lib/index.ts',
     '^nestjs-outbox/(typeorm|kafka|rabbitmq|client-proxy|testing)$': '<rootDir>/lib/$1.ts',
