@@ -13,7 +13,7 @@ export default {
           transform: { legacyDecorator: true, decoratorMetadata: true },
           keepClassNames: true,
         },
-        module: { type: 'commonjs', ignoreDynamic: true },
+        module: { type: 'commonjs' },
         sourceMaps: 'inline',
       },
     ],
