@@ -7,7 +7,15 @@ export interface OutboxEventMap {
   /** One per settled batch: the broker has them and the outbox knows it. */
   published: { transport: string; ids: readonly string[] };
   /** A `message` failure that will be tried again. */
-  retried: { transport: string; id: string; type: string; topic: string; attempts: number; delay: number; error: string };
+  retried: {
+    transport: string;
+    id: string;
+    type: string;
+    topic: string;
+    attempts: number;
+    delay: number;
+    error: string;
+  };
   /** A message is dead, after commit. */
   dead: { transport: string; id: string; type: string; topic: string; attempts: number; error: string };
   /** A publish failed; `blame` says whose fault it was. */
@@ -29,7 +37,18 @@ export interface OutboxEventMap {
 }
 export type OutboxEventName = keyof OutboxEventMap;
 export type OutboxOperation =
-  | 'fetch' | 'settle' | 'park' | 'take' | 'lease' | 'unlock' | 'clean' | 'wake' | 'publish' | 'deadLetter' | 'connect' | 'listener';
+  | 'fetch'
+  | 'settle'
+  | 'park'
+  | 'take'
+  | 'lease'
+  | 'unlock'
+  | 'clean'
+  | 'wake'
+  | 'publish'
+  | 'deadLetter'
+  | 'connect'
+  | 'listener';
 
 /** The side that stages see: tell, never wait, never fail. */
 export interface OutboxHooks {

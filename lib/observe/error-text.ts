@@ -1,0 +1,64 @@
+/** Longest error text that is stored or logged, in code points. */
+export const MAX_ERROR_TEXT = 1024;
+/** Levels of `cause` and members of an AggregateError that are named. */
+const MAX_DEPTH = 3;
+
+/**
+ * What may be said about an error in a log, an event or `last_error`: name, code and message, and those of its causes.
+ * Never a stack or any other property (`query`, `parameters`, `config` hold payloads and credentials); user info of URLs
+ * is removed; control characters and lone surrogates too, as no database takes all of them.
+ */
+export function errorText(error: unknown): string {
+  try {
+    return clip(redact(describe(error, 0)));
+  } catch {
+    return 'an error that cannot be read';
+  }
+}
+
+/** Removes the user and the password of every URL, and what looks like a password elsewhere. */
+export function redact(text: string): string {
+  return text
+    .slice(0, MAX_ERROR_TEXT * 16)
+    .replace(/\b([a-z][a-z0-9+.-]{1,20}:\/\/)[^\s/?#]*@/gi, '$1***@')
+    .replace(
+      /\b(passw(?:or)?d|pwd|secret|token|api[-_]?key|authorization)(["']?\s*[=:]\s*)("[^"]*"|'[^']*'|[^\s,;&)}]+)/gi,
+      '$1$2***',
+    );
+}
+
+function describe(error: unknown, depth: number): string {
+  if (typeof error !== 'object' || error === null) return String(error);
+  const { name, message, code, cause, errors } = error as Record<string, unknown>;
+  const label = typeof name === 'string' && name !== 'Error' ? name : '';
+  const coded =
+    (typeof code === 'string' || typeof code === 'number') && !String(message).includes(String(code))
+      ? ` (${code})`
+      : '';
+  const text = typeof message === 'string' && message !== '' ? message : '';
+  const own = [label, text].filter((part) => part !== '').join(': ') + coded || 'Error';
+  if (depth >= MAX_DEPTH) return own;
+  if (Array.isArray(errors) && errors.length > 0) {
+    return `${own} [${errors
+      .slice(0, MAX_DEPTH)
+      .map((one) => describe(one, depth + 1))
+      .join('; ')}]`;
+  }
+  if (cause === undefined || cause === null || own.includes(messageOf(cause))) return own;
+  return `${own} ← ${describe(cause, depth + 1)}`;
+}
+
+function messageOf(cause: unknown): string {
+  const message = (cause as { message?: unknown }).message;
+  return typeof message === 'string' && message !== '' ? message : '\u0000';
+}
+
+function clip(text: string): string {
+  // eslint-disable-next-line no-control-regex -- control characters are what is replaced
+  const clean = text
+    .replace(/\p{Surrogate}/gu, '\ufffd')
+    .replace(/[\u0000-\u001f\u007f\u2028\u2029]+/g, ' ')
+    .trim();
+  const points = Array.from(clean);
+  return points.length <= MAX_ERROR_TEXT ? clean : `${points.slice(0, MAX_ERROR_TEXT - 1).join('')}…`;
+}

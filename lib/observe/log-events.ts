@@ -1,0 +1,145 @@
+import type { LoggerService } from '@nestjs/common';
+import type { Clock } from '../dispatch/clock.js';
+import { durationText } from '../duration.js';
+import { errorText } from './error-text.js';
+import type { OutboxEventMap, OutboxEventName } from './events.js';
+import { LogLine, type LogFields } from './log-line.js';
+import type { OutboxEvents } from './outbox-events.js';
+
+export type LogLevel = 'debug' | 'log' | 'warn' | 'error' | 'silent';
+const RANK: Record<LogLevel, number> = { debug: 0, log: 1, warn: 2, error: 3, silent: 4 };
+/** A line that says the same as one less than this ago is counted, not printed. */
+const REPEAT_AFTER = 30_000;
+/** Different lines whose repetition is watched. */
+const MAX_REMEMBERED = 200;
+
+interface Line {
+  readonly level: Exclude<LogLevel, 'silent'>;
+  readonly text: string;
+  readonly fields: LogFields;
+  /** Lines with the same key are rate-limited together. */
+  readonly repeatKey?: string;
+}
+type Lines = { [K in OutboxEventName]: (event: OutboxEventMap[K]) => Line | undefined };
+
+/** Every event and its line. Ids of messages appear only where one message is the news. */
+const LINES: Lines = {
+  enqueued: ({ ids }) => ({ level: 'debug', text: 'enqueued', fields: { count: ids.length } }),
+  published: ({ transport, ids }) => ({ level: 'debug', text: 'published', fields: { transport, count: ids.length } }),
+  retried: ({ delay, ...fields }) => ({
+    level: 'debug',
+    text: 'message will be tried again',
+    fields: { ...fields, delay: durationText(Math.round(delay)) },
+  }),
+  dead: (fields) => ({ level: 'error', text: 'message is dead', fields: { ...fields } }),
+  failed: ({ transport, count, blame, error }) => ({
+    level: 'warn',
+    text: 'publish failed',
+    fields: { transport, blame, count, error },
+    repeatKey: `${transport} ${blame} ${error}`,
+  }),
+  circuitOpened: ({ transport, error, retryIn }) => ({
+    level: 'error',
+    text: 'transport is down, publishing pauses',
+    repeatKey: `${transport} ${error}`,
+    fields: { transport, retryIn: durationText(Math.round(retryIn)), error },
+  }),
+  circuitClosed: ({ transport, openFor }) => ({
+    level: 'log',
+    text: 'transport is back',
+    fields: { transport, after: durationText(Math.round(openFor)) },
+  }),
+  leasesAcquired: ({ transport, buckets }) => ({
+    level: 'debug',
+    text: 'buckets taken',
+    fields: { transport, buckets: buckets.length },
+  }),
+  leasesLost: ({ transport, buckets }) => ({
+    level: 'warn',
+    text: 'buckets lost',
+    fields: { transport, buckets: buckets.length },
+  }),
+  leasesExpired: ({ owner, buckets }) => ({
+    level: 'warn',
+    text: 'freed the buckets of a dead instance',
+    fields: { owner, buckets },
+  }),
+  cleaned: ({ published, dead, dedup }) =>
+    published + dead + dedup === 0 ? undefined : { level: 'log', text: 'cleaned', fields: { published, dead, dedup } },
+  started: ({ role, transports, buckets }) => ({
+    level: 'log',
+    text: 'started',
+    fields: { role, transports, buckets },
+  }),
+  stopped: ({ released, took }) => ({
+    level: released ? 'log' : 'warn',
+    fields: { took: durationText(Math.round(took)), released },
+    text: released
+      ? 'stopped'
+      : 'stopped before everything was given back; another instance takes over when the leases expire',
+  }),
+  error: ({ operation, error, retryIn }) => ({
+    level: 'error',
+    text: `${operation} failed`,
+    repeatKey: `${operation} ${errorText(error)}`,
+    fields: {
+      operation,
+      error: errorText(error),
+      retryIn: retryIn === null ? undefined : durationText(Math.round(retryIn)),
+    },
+  }),
+  warning: ({ text }) => ({ level: 'warn', text, fields: {} }),
+};
+
+/** Writes events to a logger: one stable line each, nothing per message at the level `log`. */
+export function logEvents(events: OutboxEvents, logger: LoggerService, level: LogLevel, clock: Clock): void {
+  const repeated = new Repetition(clock);
+  const listen = <K extends OutboxEventName>(name: K): void => {
+    if (LOWEST[name] !== undefined && RANK[LOWEST[name]] < RANK[level]) return;
+    events.on(name, (event) => {
+      const line = LINES[name](event);
+      if (line === undefined || RANK[line.level] < RANK[level]) return;
+      const skipped = line.repeatKey === undefined ? 0 : repeated.check(`${name} ${line.repeatKey}`);
+      if (skipped === undefined) return;
+      const fields = skipped === 0 ? line.fields : { ...line.fields, repeated: skipped };
+      write(logger, line.level, new LogLine(name, line.text, fields));
+    });
+  };
+  if (level !== 'silent') for (const name of Object.keys(LINES) as OutboxEventName[]) listen(name);
+}
+
+/** Events that are only ever logged at this level: unless it is on, nobody listens and the relay need not build them. */
+const LOWEST: Partial<Record<OutboxEventName, LogLevel>> = {
+  enqueued: 'debug',
+  published: 'debug',
+  retried: 'debug',
+  leasesAcquired: 'debug',
+  cleaned: 'log',
+  started: 'log',
+  circuitClosed: 'log',
+};
+
+/** `debug` is optional in a LoggerService. */
+export function write(logger: LoggerService, level: Exclude<LogLevel, 'silent'>, line: LogLine): void {
+  if (level === 'debug') logger.debug?.(line);
+  else logger[level](line);
+}
+
+class Repetition {
+  readonly seen = new Map<string, { since: number; skipped: number }>();
+  constructor(readonly clock: Clock) {}
+
+  /** How many were left out since the last line, or `undefined`: leave this one out too. */
+  check(key: string): number | undefined {
+    const now = this.clock.monotonic();
+    const last = this.seen.get(key);
+    if (last !== undefined && now - last.since < REPEAT_AFTER) {
+      last.skipped++;
+      return undefined;
+    }
+    this.seen.delete(key);
+    if (this.seen.size >= MAX_REMEMBERED) this.seen.delete(this.seen.keys().next().value as string);
+    this.seen.set(key, { since: now, skipped: 0 });
+    return last?.skipped ?? 0;
+  }
+}

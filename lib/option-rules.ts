@@ -1,0 +1,74 @@
+import { milliseconds } from './duration.js';
+
+/** What an option may be: in words, and as a check. */
+export interface Rule {
+  /** Completes "must be …". */
+  readonly allowed: string;
+  /** The value in the form that travels inward; `INVALID` when it is not allowed. Never sees `undefined`. */
+  readonly parse: (value: unknown) => unknown;
+}
+export const INVALID = Symbol('invalid');
+
+/** Whole milliseconds or text with a unit, within bounds given as text. */
+export function duration(min: string, max: string): Rule {
+  const [from, to] = [milliseconds(min) as number, milliseconds(max) as number];
+  return {
+    allowed: `a duration from ${min} to ${max}: whole milliseconds, or text with ms, s, m, h or d`,
+    parse(value) {
+      const ms = milliseconds(value);
+      return ms === undefined || ms < from || ms > to ? INVALID : ms;
+    },
+  };
+}
+
+export function integer(min: number, max: number): Rule {
+  return {
+    allowed: `a whole number from ${min} to ${max}`,
+    parse: (value) =>
+      Number.isInteger(value) && (value as number) >= min && (value as number) <= max ? value : INVALID,
+  };
+}
+
+export function oneOf(...choices: readonly (string | boolean)[]): Rule {
+  return {
+    allowed: choices.map((choice) => (typeof choice === 'string' ? `'${choice}'` : choice)).join(' | '),
+    parse: (value) => (choices.includes(value as string) ? value : INVALID),
+  };
+}
+
+export function text(pattern: RegExp, allowed: string): Rule {
+  return { allowed, parse: (value) => (typeof value === 'string' && pattern.test(value) ? value : INVALID) };
+}
+
+export const aFunction: Rule = {
+  allowed: 'a function',
+  parse: (value) => (typeof value === 'function' ? value : INVALID),
+};
+
+/** An object with these methods; it is kept as it is. */
+export function having(...methods: readonly string[]): Rule {
+  return {
+    allowed: `an object with ${methods.join('(), ')}()`,
+    parse(value) {
+      const target = Object(value) as Record<string, unknown>;
+      return value !== null && methods.every((method) => typeof target[method] === 'function') ? value : INVALID;
+    },
+  };
+}
+
+export function orNull(rule: Rule): Rule {
+  return { allowed: `${rule.allowed}, or null`, parse: (value) => (value === null ? null : rule.parse(value)) };
+}
+
+/** The rule, or `{ cron: text }`; the expression itself is checked by the cron package when the cleaner starts. */
+export function orCron(rule: Rule): Rule {
+  return {
+    allowed: `${rule.allowed}; or { cron: '0 3 * * *' }`,
+    parse(value) {
+      if (typeof value !== 'object' || value === null) return rule.parse(value);
+      const { cron, ...rest } = value as { cron?: unknown };
+      const valid = typeof cron === 'string' && cron.trim().split(/\s+/).length >= 5 && Object.keys(rest).length === 0;
+      return valid ? Object.freeze({ cron }) : INVALID;
+    },
+  };
+}

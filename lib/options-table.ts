@@ -1,0 +1,118 @@
+import { aFunction, duration, having, integer, oneOf, orCron, orNull, text, type Rule } from './option-rules.js';
+import { MAX_PREFIX } from './store/schema/names.js';
+
+export interface OptionRow {
+  /** `retry.initial`. */
+  readonly name: string;
+  /** As one would write it; `undefined`: none. */
+  readonly default: unknown;
+  /** What stands in the README instead of `default` where that is computed. */
+  readonly defaultText?: string;
+  readonly rule: Rule;
+  readonly reason: string;
+}
+
+/** Every option but `transports`: the one place with names, defaults, bounds and reasons. The README's table is checked against it. */
+export const OPTIONS_TABLE: readonly OptionRow[] = [
+  row(
+    'defaultTransport',
+    undefined,
+    text(/^.+$/, 'the name of a transport'),
+    'events that name none go here',
+    "'default', or the only one",
+  ),
+  row('relay', true, oneOf(true, false, 'manual'), 'one process does both until you split them'),
+  row(
+    'wakeUp',
+    undefined,
+    oneOf('notify', 'poll'),
+    'other processes publish within a millisecond of a commit',
+    'notify on PostgreSQL, poll elsewhere',
+  ),
+  row('database.setup', 'check', oneOf('check', 'create', 'none'), 'production tables come from migrations'),
+  row('database.schema', undefined, identifier(63), 'tables live beside yours', "the connection's"),
+  row('database.prefix', 'outbox_', identifier(MAX_PREFIX), 'seven tables, one glance'),
+  row('database.poolSize', 4, integer(2, 8), 'reading, settling, leases and operators never wait for each other'),
+  row(
+    'database.preparedStatements',
+    true,
+    oneOf(true, false),
+    'halves the cost of small statements; a transaction pooler needs false',
+  ),
+  row('currentManager', undefined, aFunction, 'only if another library keeps your transactions', 'none'),
+  row('ordering', 'key', oneOf('key', 'none', 'global'), 'order where it matters, parallel elsewhere'),
+  row(
+    'coordination',
+    'buckets',
+    oneOf('buckets', 'rowLock', 'leader'),
+    'every instance publishes, nobody waits for a lock',
+  ),
+  row(
+    'buckets',
+    32,
+    integer(1, 1024),
+    'the most instances that publish at once; 16 cost a fifth of a drain, 64 gain nothing',
+  ),
+  row('retry.initial', '1s', duration('1ms', '1h'), 'most failures of one message pass within seconds'),
+  row('retry.max', '5m', duration('1ms', '7d'), 'a fixed cause is noticed within minutes'),
+  row(
+    'retry.maxAttempts',
+    20,
+    orNull(integer(1, 1_000_000)),
+    'about an hour of tries; outages of a broker do not count',
+  ),
+  row('retry.maxAge', undefined, duration('1s', '3650d'), 'age alone is no reason to give up', 'none'),
+  row('retry.classify', undefined, aFunction, 'transports know whose fault most failures are', 'none'),
+  row(
+    'onDead',
+    'block',
+    oneOf('block', 'skip'),
+    'order is a promise until you waive it; messages without a key never block',
+  ),
+  row('deadLetter', undefined, aFunction, 'called at least once per death, after commit', 'none'),
+  row('onPublished', 'delete', oneOf('delete', 'archive'), 'the cheapest table is an empty one'),
+  row('retention.published', '7d', duration('1s', '3650d'), 'a week of archive for audit and replay'),
+  row(
+    'retention.dead',
+    null,
+    orNull(duration('1s', '3650d')),
+    'a dead letter is lost business until somebody looked at it',
+  ),
+  row('retention.dedup', '7d', duration('1m', '3650d'), 'longer than any client retries'),
+  row('retention.every', '1h', orCron(duration('1s', '24d')), 'small batches, often'),
+  row('lease', '30s', duration('10s', '1h'), "a crashed instance's messages wait this long, at most"),
+  row('batchSize', 500, integer(1, 10_000), 'beyond it throughput hardly grows'),
+  row('batchBytes', 4 * 2 ** 20, integer(1024, 2 ** 30), 'bounds memory: batchBytes × batchesInFlight × transports'),
+  row('batchesInFlight', 4, integer(1, 64), 'reading, publishing and settling overlap'),
+  row('pollInterval', '1s', duration('10ms', '1m'), 'the slowest a message is noticed when every wake-up is lost'),
+  row(
+    'publishTimeout',
+    '10s',
+    duration('100ms', '30m'),
+    'a broker that is slower is treated as gone; must fit into the lease',
+  ),
+  row('shutdownTimeout', '10s', duration('100ms', '10m'), 'well within the 30 s that orchestrators grant'),
+  row('durability', 'auto', oneOf('auto', 'always'), 'waits for the disk only when a commit did not'),
+  row('maxPayloadBytes', 2 ** 20, integer(1, 2 ** 30), 'what brokers take by default'),
+  row('serializer', undefined, having('serialize', 'deserialize'), 'readable everywhere', 'JSON'),
+  row('idGenerator', undefined, aFunction, 'ids that sort by time, monotonic in a process', 'UUIDv7'),
+  row('logger', undefined, having('log', 'warn', 'error'), 'goes where the rest of your log goes', 'Nest Logger'),
+  row(
+    'logLevel',
+    'log',
+    oneOf('debug', 'log', 'warn', 'error', 'silent'),
+    'one line per event of the relay, none per message',
+  ),
+];
+
+function row(name: string, value: unknown, rule: Rule, reason: string, defaultText?: string): OptionRow {
+  return { name, default: value, rule, reason, ...(defaultText === undefined ? {} : { defaultText }) };
+}
+
+/** What both databases take without quotes in anybody's tools; the store refuses the same. */
+function identifier(length: number): Rule {
+  return text(
+    new RegExp(`^[a-z_][a-z0-9_]{0,${length - 1}}$`),
+    `lower-case letters, digits and _, not starting with a digit, at most ${length} characters`,
+  );
+}

@@ -1,0 +1,153 @@
+import { didYouMean } from './did-you-mean.js';
+import { durationText } from './duration.js';
+import { OPTIONS_TABLE } from './options-table.js';
+import { INVALID } from './option-rules.js';
+import type { OutboxExtras, OutboxOptions, ResolvedOptions } from './outbox.options.js';
+import { OutboxConfigurationError } from './outbox.errors.js';
+import { list, show } from './show.js';
+import { toDefinitions } from './transport-option.js';
+
+/** Time the relay allows for settling after a publish, and for everything nobody thought of: part of every lease. */
+export const SETTLE_TIMEOUT = 5_000;
+export const LEASE_MARGIN = 2_000;
+
+type Values = Map<string, unknown>;
+type Computed = Pick<ResolvedOptions, 'serializer' | 'idGenerator'>;
+
+/** Checks everything once and reports all problems together. `computed`: defaults that are code. */
+export function resolveOptions(input: OutboxOptions, extras: OutboxExtras, computed: Computed): ResolvedOptions {
+  const problems: string[] = [];
+  const given: unknown = input;
+  if (typeof given !== 'object' || given === null || given instanceof Promise) {
+    throw invalid([`options: is ${show(given)}; must be an object with 'transports'`]);
+  }
+  unknownKeys(input, problems);
+  const values = readValues(input, problems);
+  const transports = toDefinitions(input.transports, problems);
+  const name = checkName(extras.name, problems);
+  if (problems.length === 0) {
+    values.set('defaultTransport', defaultTransport(values.get('defaultTransport'), [...transports.keys()], problems));
+    crossChecks(values, problems);
+  }
+  if (problems.length > 0) throw invalid([...new Set(problems)]);
+  return assemble(name, transports, values, computed);
+}
+
+function unknownKeys(input: OutboxOptions, problems: string[]): void {
+  const known = ['transports', ...OPTIONS_TABLE.map((row) => row.name)];
+  const groups = new Set(known.filter((name) => name.includes('.')).map((name) => name.split('.')[0] as string));
+  const top = new Set(known.map((name) => name.split('.')[0] as string));
+  for (const key of Object.keys(input)) {
+    if (!top.has(key)) problems.push(unknownKey(key, key, known));
+    const group = (input as unknown as Record<string, unknown>)[key];
+    if (!groups.has(key) || typeof group !== 'object' || group === null) continue;
+    for (const inner of Object.keys(group)) {
+      if (!known.includes(`${key}.${inner}`)) problems.push(unknownKey(`${key}.${inner}`, inner, known));
+    }
+  }
+}
+
+/** Looks in all groups: `maxAttempts` at the top means `retry.maxAttempts`. */
+function unknownKey(path: string, key: string, known: readonly string[]): string {
+  const byLastPart = new Map(known.map((name) => [name.slice(name.indexOf('.') + 1), name]));
+  const meant = didYouMean(path, known) ?? byLastPart.get(didYouMean(key, byLastPart.keys()) ?? '');
+  return `${path}: unknown option${meant === undefined ? '' : `; did you mean '${meant}'?`}`;
+}
+
+function readValues(input: OutboxOptions, problems: string[]): Values {
+  const values: Values = new Map();
+  for (const row of OPTIONS_TABLE) {
+    const [group, inner] = row.name.split('.') as [string, string?];
+    const outer = (input as unknown as Record<string, unknown>)[group];
+    if (inner !== undefined && outer !== undefined && (typeof outer !== 'object' || outer === null)) {
+      problems.push(`${group}: is ${show(outer)}; must be an object`);
+      continue;
+    }
+    const given = inner === undefined ? outer : (outer as Record<string, unknown> | undefined)?.[inner];
+    const value = given === undefined ? row.default : given;
+    const parsed = value === undefined ? undefined : row.rule.parse(value);
+    if (parsed === INVALID)
+      problems.push(
+        `${row.name}: is ${show(given)}; must be ${row.rule.allowed}${suggestion(given, row.rule.allowed)}`,
+      );
+    else values.set(row.name, parsed);
+  }
+  return values;
+}
+
+function suggestion(given: unknown, allowed: string): string {
+  if (typeof given !== 'string') return '';
+  const meant = didYouMean(
+    given,
+    [...allowed.matchAll(/'([^']+)'/g)].map((match) => match[1] as string),
+  );
+  return meant === undefined ? '' : `; did you mean '${meant}'?`;
+}
+
+function checkName(name: unknown, problems: string[]): string {
+  if (name === undefined) return 'default';
+  if (typeof name === 'string' && /^[A-Za-z0-9_.-]{1,64}$/.test(name)) return name;
+  problems.push(`name: is ${show(name)}; must be 1 to 64 letters, digits, _, . or -`);
+  return 'default';
+}
+
+function defaultTransport(given: unknown, names: readonly string[], problems: string[]): string {
+  if (given === undefined) {
+    if (names.includes('default')) return 'default';
+    if (names.length === 1) return names[0] as string;
+    problems.push(`defaultTransport: must be one of ${list(names)}, as none of them is named 'default'`);
+    return '';
+  }
+  if (!names.includes(given as string)) {
+    const meant = didYouMean(given as string, names);
+    problems.push(
+      `defaultTransport: is ${show(given)}; must be one of ${list(names)}${meant === undefined ? '' : `; did you mean '${meant}'?`}`,
+    );
+  }
+  return given as string;
+}
+
+function crossChecks(values: Values, problems: string[]): void {
+  const [lease, publish] = [values.get('lease') as number, values.get('publishTimeout') as number];
+  if (publish + SETTLE_TIMEOUT + LEASE_MARGIN >= lease) {
+    problems.push(
+      `publishTimeout: is ${durationText(publish)}; must be less than lease − 7s (5s to settle, 2s margin), ` +
+        `which is ${durationText(Math.max(0, lease - SETTLE_TIMEOUT - LEASE_MARGIN))} with a lease of ${durationText(lease)}`,
+    );
+  }
+  if (values.get('coordination') === 'rowLock' && values.get('ordering') !== 'none') {
+    problems.push(`coordination: 'rowLock' keeps no order; it must go with ordering: 'none'`);
+  }
+  if ((values.get('retry.initial') as number) > (values.get('retry.max') as number)) {
+    problems.push(`retry.initial: must not be longer than retry.max`);
+  }
+}
+
+function assemble(
+  name: string,
+  transports: ResolvedOptions['transports'],
+  values: Values,
+  computed: Computed,
+): ResolvedOptions {
+  const out: Record<string, unknown> = { name, transports, retry: { onDead: values.get('onDead') } };
+  for (const row of OPTIONS_TABLE) {
+    const [group, inner] = row.name.split('.') as [string, string?];
+    if (inner === undefined) out[group] = values.get(row.name);
+    else ((out[group] ??= {}) as Record<string, unknown>)[inner] = values.get(row.name);
+  }
+  const retry = out['retry'] as Record<string, unknown>;
+  retry['maxAge'] ??= null;
+  delete out['onDead'];
+  out['serializer'] ??= computed.serializer;
+  out['idGenerator'] ??= computed.idGenerator;
+  for (const group of [retry, out['database'], out['retention'], out]) Object.freeze(group);
+  return out as unknown as ResolvedOptions;
+}
+
+function invalid(problems: readonly string[]): OutboxConfigurationError {
+  const count = problems.length === 1 ? 'One option is' : `${problems.length} options are`;
+  return new OutboxConfigurationError(
+    'INVALID_OPTIONS',
+    `${count} wrong:\n${problems.map((p) => `  - ${p}`).join('\n')}`,
+  );
+}

@@ -1,0 +1,190 @@
+import { didYouMean, editDistance } from '../../lib/did-you-mean.js';
+import { OPTIONS_TABLE } from '../../lib/options-table.js';
+import { OutboxConfigurationError } from '../../lib/outbox.errors.js';
+import type { OutboxExtras, OutboxOptions, ResolvedOptions } from '../../lib/outbox.options.js';
+import { OutboxTransport, PUBLISHED, type PublishResult } from '../../lib/publish/transport.js';
+import { resolveOptions } from '../../lib/resolve-options.js';
+
+class Null extends OutboxTransport {
+  override readonly receipt: 'broker' | 'none' = 'broker';
+  async publish(batch: readonly unknown[]): Promise<PublishResult[]> {
+    return batch.map(() => PUBLISHED);
+  }
+}
+class Unconfirmed extends Null {
+  override readonly receipt = 'none';
+}
+const serializer = { contentType: 'x', serialize: () => new Uint8Array(), deserialize: () => null };
+const computed = { serializer, idGenerator: () => 'id' };
+const transports = { default: new Null() };
+
+const resolve = (options: object, extras: OutboxExtras = {}): ResolvedOptions =>
+  resolveOptions({ transports, ...options } as OutboxOptions, extras, computed);
+
+function problems(options: object, extras: OutboxExtras = {}): string[] {
+  try {
+    resolve(options, extras);
+  } catch (error) {
+    expect(error).toBeInstanceOf(OutboxConfigurationError);
+    expect(error).toHaveProperty('code', 'INVALID_OPTIONS');
+    return (error as Error).message.split('\n').slice(1).map((line) => line.replace(/^ {2}- /, ''));
+  }
+  return [];
+}
+
+describe('options', () => {
+  it('has a default for everything', () => {
+    const options = resolve({});
+    expect(options).toMatchObject({
+      name: 'default', defaultTransport: 'default', relay: true, wakeUp: undefined, ordering: 'key', coordination: 'buckets', buckets: 32,
+      database: { setup: 'check', schema: undefined, prefix: 'outbox_', poolSize: 4, preparedStatements: true },
+      retry: { initial: 1_000, max: 300_000, maxAttempts: 20, maxAge: null, classify: undefined, onDead: 'block' },
+      retention: { published: 604_800_000, dead: null, dedup: 604_800_000, every: 3_600_000 },
+      onPublished: 'delete', lease: 30_000, batchSize: 500, batchBytes: 4_194_304, batchesInFlight: 4, pollInterval: 1_000,
+      publishTimeout: 10_000, shutdownTimeout: 10_000, durability: 'auto', maxPayloadBytes: 1_048_576, logLevel: 'log', serializer,
+    });
+    expect(options.idGenerator()).toBe('id');
+    expect([options, options.retry, options.database, options.retention].every(Object.isFrozen)).toBe(true);
+  });
+
+  it('takes undefined as the default, everywhere', () => {
+    const nested = Object.fromEntries(OPTIONS_TABLE.map((row) => [row.name.split('.')[0], undefined]));
+    const inner = { retry: { max: undefined }, database: { prefix: undefined }, retention: { every: undefined } };
+    expect(JSON.stringify(resolve({ ...nested, ...inner }))).toBe(JSON.stringify(resolve({})));
+  });
+
+  it('accepts every default that it documents, and refuses every documented nonsense', () => {
+    for (const row of OPTIONS_TABLE) {
+      if (row.default !== undefined) expect(problems(at(row.name, row.default))).toEqual([]);
+      for (const bad of [NaN, -1, 0, '', Symbol('x'), []]) {
+        expect([row.name, bad, problems(at(row.name, bad)).some((text) => text.startsWith(`${row.name}: `))]).toEqual([row.name, bad, true]);
+      }
+      expect(row.reason.length).toBeGreaterThan(10);
+    }
+  });
+
+  it('reports all problems together, with path, value, what is allowed and what was meant', () => {
+    expect(
+      problems({ polInterval: 5, pollInterval: 0, ordering: 'keys', retry: { maxAttemps: 3, initial: '1w' }, maxAttempts: 3, lease: NaN }),
+    ).toEqual([
+      "polInterval: unknown option; did you mean 'pollInterval'?",
+      "retry.maxAttemps: unknown option; did you mean 'retry.maxAttempts'?",
+      "maxAttempts: unknown option; did you mean 'retry.maxAttempts'?",
+      "ordering: is 'keys'; must be 'key' | 'none' | 'global'; did you mean 'key'?",
+      "retry.initial: is '1w'; must be a duration from 1ms to 1h: whole milliseconds, or text with ms, s, m, h or d",
+      'lease: is NaN; must be a duration from 10s to 1h: whole milliseconds, or text with ms, s, m, h or d',
+      'pollInterval: is 0; must be a duration from 10ms to 1m: whole milliseconds, or text with ms, s, m, h or d',
+    ]);
+  });
+
+  it('says once what is wrong with a whole group', () => {
+    expect(problems({ retry: 5 })).toEqual(['retry: is 5; must be an object']);
+    expect(problems({ database: null })).toEqual(['database: is null; must be an object']);
+  });
+
+  it('checks what depends on another option', () => {
+    expect(problems({ publishTimeout: '23s' })).toEqual([
+      'publishTimeout: is 23s; must be less than lease − 7s (5s to settle, 2s margin), which is 23s with a lease of 30s',
+    ]);
+    expect(problems({ publishTimeout: '22s' })).toEqual([]);
+    expect(problems({ coordination: 'rowLock' })).toEqual(["coordination: 'rowLock' keeps no order; it must go with ordering: 'none'"]);
+    expect(problems({ coordination: 'rowLock', ordering: 'none' })).toEqual([]);
+    expect(problems({ retry: { initial: '1m', max: '1s' } })).toEqual(['retry.initial: must not be longer than retry.max']);
+  });
+
+  it('knows the default transport', () => {
+    expect(resolve({ transports: { only: new Null() } }).defaultTransport).toBe('only');
+    expect(resolve({ transports: { a: new Null(), default: new Null() } }).defaultTransport).toBe('default');
+    expect(problems({ transports: { a: new Null(), b: new Null() } })).toEqual([
+      "defaultTransport: must be one of 'a', 'b', as none of them is named 'default'",
+    ]);
+    expect(problems({ defaultTransport: 'defualt' })).toEqual([
+      "defaultTransport: is 'defualt'; must be one of 'default'; did you mean 'default'?",
+    ]);
+  });
+
+  it('accepts numbers, texts, cron and null where they make sense', () => {
+    const options = resolve({ retention: { every: { cron: '0 3 * * *' }, dead: '30d' }, retry: { maxAttempts: null, maxAge: '1d' }, lease: 60_000 });
+    expect(options.retention).toEqual({ published: 604_800_000, dead: 2_592_000_000, dedup: 604_800_000, every: { cron: '0 3 * * *' } });
+    expect(options.retry).toMatchObject({ maxAttempts: null, maxAge: 86_400_000 });
+    expect(problems({ retention: { every: { cron: 'x' } } })).toHaveLength(1);
+    expect(problems({ retention: { every: null } })).toHaveLength(1);
+  });
+
+  it.each(['a"b', '1a', 'a b', "x'; drop table y; --", 'Ä', 'a.b', 'A', 'x'.repeat(64)])('refuses %p as a prefix or schema', (name) => {
+    expect(problems({ database: { prefix: name, schema: name } })).toHaveLength(2);
+  });
+
+  it('refuses a senseless name of the outbox', () => {
+    expect(problems({}, { name: 'a b' })).toEqual(["name: is 'a b'; must be 1 to 64 letters, digits, _, . or -"]);
+  });
+
+  it.each([undefined, null, 5, [], Promise.resolve({})])('refuses %p instead of options', (given) => {
+    expect(() => resolveOptions(given as never, {}, computed)).toThrow(/options|transports/);
+  });
+
+  it('never prints the inside of an object or the password of a URL', () => {
+    const [text] = problems({ wakeUp: { password: 'hunter2' }, transports: { default: { url: 'amqp://u:hunter2@h' } } });
+    expect(text).toContain('an object (Object)');
+    expect(problems({ ordering: 'amqp://u:hunter2@h' })[0]).toContain("'amqp://***@h'");
+  });
+});
+
+describe('transports', () => {
+  const one = (transport: unknown) => resolve({ transports: { t: transport } }).transports.get('t');
+
+  it('takes a definition as it is', () => {
+    const definition = { kind: 'x', receipt: 'none', create: () => new Null() };
+    expect(one(definition)).toBe(definition);
+  });
+
+  it('takes an object', async () => {
+    const transport = new Null();
+    expect(await one(transport)?.create()).toBe(transport);
+    expect(one(transport)).toMatchObject({ kind: 'Null', receipt: 'broker' });
+  });
+
+  it('takes a class or a token, and creates nothing', () => {
+    expect(one(Null)).toMatchObject({ kind: 'Null', receipt: 'broker', inject: [Null] });
+    expect(one('TOKEN')).toMatchObject({ inject: ['TOKEN'] });
+    expect(one({ forwardRef: () => Null })).toMatchObject({ inject: [Null] });
+  });
+
+  it('takes a factory', async () => {
+    const definition = one({ inject: ['A'], useFactory: (a: string) => ({ a }) as never, receipt: 'none', limits: { topicBytes: 3 } });
+    expect(definition).toMatchObject({ receipt: 'none', inject: ['A'], limits: { topicBytes: 3 } });
+    expect(await definition?.create('x')).toEqual({ a: 'x' });
+  });
+
+  it('refuses what confirms nothing unless somebody said so', () => {
+    expect(problems({ transports: { t: new Unconfirmed() } })[0]).toMatch(/confirms nothing/);
+  });
+
+  it.each([5, null, {}, [], { create: 1, kind: 'x' }, { useFactory: 1 }])('refuses %p', (transport) => {
+    expect(problems({ transports: { t: transport } })[0]).toMatch(/^transports\.t: is .*; must be a definition/);
+  });
+
+  it('refuses none, an array, bad names and bad receipts', () => {
+    expect(problems({ transports: {} })).toEqual(['transports: is empty; must name at least one transport']);
+    expect(problems({ transports: [new Null()] })[0]).toMatch(/^transports: is an array/);
+    expect(problems({ transports: { 'a b': new Null() } })[0]).toMatch(/a name must be/);
+    expect(problems({ transports: { t: { useFactory: () => 1, receipt: 'maybe' } } })[0]).toMatch(/receipt is 'maybe'/);
+  });
+});
+
+describe('did you mean', () => {
+  it('counts edits and swaps', () => {
+    expect(editDistance('kitten', 'sitting')).toBe(3);
+    expect(editDistance('defualt', 'default')).toBe(1);
+    expect(editDistance('', 'abc')).toBe(3);
+  });
+  it('stays silent when nothing is near', () => {
+    expect(didYouMean('zzzzz', ['lease', 'buckets'])).toBeUndefined();
+    expect(didYouMean('x'.repeat(1e6), ['lease'])).toBeUndefined();
+  });
+});
+
+function at(path: string, value: unknown): object {
+  const [outer, inner] = path.split('.') as [string, string?];
+  return { [outer]: inner === undefined ? value : { [inner]: value } };
+}
