@@ -9,7 +9,7 @@ export interface LeaseHolder {
   lost(buckets: readonly number[]): void;
   /** Asked to hand over: resolves when nothing of these buckets is unresolved. */
   drain(buckets: readonly number[]): Promise<void>;
-  /** Buckets that may be kept although the transport cannot be reached: all, or one. */
+  /** False while the transport's circuit stays open: this may be the only instance that cannot reach the broker. */
   readonly participates: boolean;
 }
 
@@ -149,9 +149,12 @@ export class BucketLeases {
   /** How many buckets of this transport should be ours. */
   share(transport: number, holder: LeaseHolder): number {
     const { buckets, leader } = this.settings;
-    if (!holder.participates) return 1;
-    if (leader) return buckets;
     const owners = this.instances.filter(({ transports }) => transports.includes(transport)).map(({ owner }) => owner);
+    if (!holder.participates) {
+      const others = owners.some((owner) => owner !== this.owner);
+      return others ? 1 : (this.held.get(transport)?.size ?? 0);
+    }
+    if (leader) return buckets;
     if (!owners.includes(this.owner)) owners.push(this.owner);
     owners.sort();
     return Math.floor(buckets / owners.length) + (owners.indexOf(this.owner) < buckets % owners.length ? 1 : 0);

@@ -1,0 +1,146 @@
+import type { Clock } from '../dispatch/clock.js';
+import type { OutboxMessage } from '../message.js';
+import { OutboxError } from '../outbox.errors.js';
+import type { OutboxTransport, PublishFailure, PublishResult } from './transport.js';
+
+/** What a transport may take beyond its deadline to tear its connection down. */
+const TEARDOWN = 1_000;
+
+/**
+ * Hands batches to one transport and sees to it that each ends: with one result per message, within the publish timeout,
+ * whatever the transport does. A result without a verdict is a `transport` failure, and then the connection is torn down
+ * before anybody hears of it: a rejected publish is dead.
+ */
+export class Publisher {
+  /** @internal */ connecting: Promise<void> | undefined;
+  /** @internal */ connected = false;
+
+  constructor(
+    readonly transport: OutboxTransport,
+    readonly clock: Clock,
+    readonly timeout: number,
+  ) {}
+
+  /**
+   * @param onResult called once per message, by its index, as soon as its result is known
+   * @param kill aborts what is under way, at a shutdown past its timeout
+   */
+  async publish(
+    batch: readonly OutboxMessage[],
+    onResult: (index: number, result: PublishResult) => void,
+    kill: AbortSignal,
+  ): Promise<void> {
+    const reported = new Uint8Array(batch.length);
+    let left = batch.length;
+    let open = true;
+    const report = (index: number, result: PublishResult): void => {
+      if (!open || reported[index] !== 0) return;
+      reported[index] = 1;
+      left -= 1;
+      onResult(index, result);
+    };
+    const failRest = (failure: PublishFailure): void => {
+      for (let index = 0; left > 0 && index < batch.length; index += 1) report(index, failure);
+      open = false;
+    };
+    try {
+      const results = await this.bounded((signal) => this.send(batch, signal, report), kill);
+      if (results !== undefined) for (let index = 0; index < results.length; index += 1) report(index, results[index] as PublishResult);
+      if (left > 0) throw new OutboxError('PUBLISH_REJECTED', `The transport returned no result for ${left} of ${batch.length} messages.`);
+      open = false;
+    } catch (error) {
+      if (left > 0) await this.reset();
+      failRest({ ok: false, blame: 'transport', error });
+    }
+  }
+
+  /** Builds a new connection; rejects within the publish timeout when there is none to be had. */
+  async reconnect(kill: AbortSignal): Promise<void> {
+    await this.reset();
+    await this.bounded((signal) => this.connect(signal), kill);
+  }
+
+  /** Destroys the connection. Never throws; bounded. */
+  async reset(): Promise<void> {
+    this.connected = false;
+    this.connecting = undefined;
+    await this.within(TEARDOWN, Promise.resolve().then(() => this.transport.reset?.()));
+  }
+
+  /** Never throws; destroys what does not close in time. */
+  async close(timeout: number): Promise<void> {
+    const closed = await this.within(timeout, Promise.resolve().then(() => this.transport.close?.()));
+    if (!closed) await this.reset();
+  }
+
+  /** @internal */ async send(
+    batch: readonly OutboxMessage[],
+    signal: AbortSignal,
+    report: (index: number, result: PublishResult) => void,
+  ): Promise<readonly PublishResult[] | void> {
+    const startedAt = this.clock.monotonic();
+    if (!this.connected) await this.connect(signal);
+    const timeout = Math.max(1, this.timeout - (this.clock.monotonic() - startedAt));
+    return this.transport.publish(batch, { signal, timeout, report });
+  }
+
+  /** @internal */ async connect(signal: AbortSignal): Promise<void> {
+    if (this.transport.connect === undefined) {
+      this.connected = true;
+      return;
+    }
+    this.connecting ??= this.transport.connect(signal).then(
+      () => {
+        this.connected = true;
+        this.connecting = undefined;
+      },
+      (error: unknown) => {
+        this.connecting = undefined;
+        throw error;
+      },
+    );
+    await this.connecting;
+  }
+
+  /** Runs work until the publish timeout, then aborts it and gives it a moment to tear down. @internal */
+  bounded<T>(work: (signal: AbortSignal) => Promise<T>, kill: AbortSignal): Promise<T> {
+    const controller = new AbortController();
+    return new Promise<T>((resolve, reject) => {
+      let giveUp: (() => void) | undefined;
+      const timedOut = (): OutboxError =>
+        new OutboxError('PUBLISH_TIMEOUT', `The transport did not finish within ${this.timeout} ms.`);
+      const abort = (): void => {
+        controller.abort(timedOut());
+        giveUp ??= this.clock.after(TEARDOWN, () => done(() => reject(timedOut())));
+      };
+      const cancel = this.clock.after(this.timeout, abort);
+      kill.addEventListener('abort', abort, { once: true });
+      const done = (settle: () => void): void => {
+        cancel();
+        giveUp?.();
+        kill.removeEventListener('abort', abort);
+        settle();
+      };
+      if (kill.aborted) abort();
+      // `work` may throw synchronously: a transport's mistake is one failed publish.
+      Promise.resolve()
+        .then(() => work(controller.signal))
+        .then(
+          (value) => done(() => resolve(value)),
+          (error: unknown) => done(() => reject(error as Error)),
+        );
+    });
+  }
+
+  /** @returns whether the work ended in time @internal */
+  within(ms: number, work: Promise<unknown>): Promise<boolean> {
+    return new Promise((resolve) => {
+      const cancel = this.clock.after(ms, () => resolve(false));
+      const end = (): void => {
+        cancel();
+        resolve(true);
+      };
+      work.then(end, end);
+    });
+  }
+}

@@ -1,0 +1,77 @@
+import type { Clock } from '../dispatch/clock.js';
+
+/**
+ * Collects items while a write is under way and writes what came together in one go: the batch grows by itself with the
+ * load and is one item when there is none. Items leave in the order in which they came; a failing write is repeated.
+ */
+export class BatchWriter<T> {
+  waiting: T[] = [];
+  /** From the first item until nothing waits. */
+  active: Promise<void> | undefined;
+  /** The write that is out now. */
+  writing: Promise<void> | undefined;
+  stopped = false;
+  /** @internal */ idle: (() => void)[] = [];
+
+  constructor(
+    readonly clock: Clock,
+    readonly limit: number,
+    readonly write: (batch: readonly T[]) => Promise<void>,
+    /** Told of each failure. */
+    readonly failed: (error: unknown, retryIn: number) => void,
+  ) {}
+
+  add(item: T): void {
+    this.waiting.push(item);
+    if (this.active === undefined) this.active = Promise.resolve().then(() => this.run());
+  }
+
+  get size(): number {
+    return this.waiting.length + (this.active === undefined ? 0 : 1);
+  }
+
+  /** Resolves when nothing waits and nothing is being written. */
+  quiet(): Promise<void> {
+    if (this.active === undefined) return Promise.resolve();
+    return new Promise((resolve) => this.idle.push(resolve));
+  }
+
+  /** Gives up what cannot be written: the rows stay in the database for the next owner. */
+  stop(): void {
+    this.stopped = true;
+    this.cancelWait?.();
+  }
+  /** @internal */ cancelWait: (() => void) | undefined;
+
+  /** @internal */ async run(): Promise<void> {
+    let failures = 0;
+    while (this.waiting.length > 0 && !this.stopped) {
+      const batch = this.waiting.length <= this.limit ? this.waiting : this.waiting.slice(0, this.limit);
+      this.waiting = batch === this.waiting ? [] : this.waiting.slice(this.limit);
+      try {
+        await (this.writing = this.write(batch));
+        failures = 0;
+      } catch (error) {
+        this.waiting = [...batch, ...this.waiting];
+        this.writing = undefined;
+        const retryIn = Math.min(5_000, 100 * 2 ** Math.min(failures, 10));
+        failures += 1;
+        this.failed(error, retryIn);
+        await this.pause(retryIn);
+      }
+    }
+    this.active = undefined;
+    this.writing = undefined;
+    for (const resolve of this.idle.splice(0)) resolve();
+  }
+
+  /** @internal */ pause(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      const cancel = this.clock.after(ms, resolve);
+      this.cancelWait = () => {
+        cancel();
+        resolve();
+      };
+    });
+  }
+}

@@ -1,0 +1,116 @@
+import type { Clock } from '../dispatch/clock.js';
+import type { OutboxMessage } from '../message.js';
+import type { Lease, ParkedStore, ReadyStore } from '../store/outbox-store.js';
+import { BatchWriter } from './batch-writer.js';
+
+/** A transition other than success. */
+export interface Transition {
+  readonly message: OutboxMessage;
+  readonly state: 'waiting' | 'blocked' | 'dead';
+  /** Whether the key's later messages wait for it. */
+  readonly blocks: boolean;
+  readonly attempts: number;
+  /** Milliseconds until it is due; only for `waiting`. */
+  readonly delay: number | null;
+  readonly error: string | null;
+  /** What an in-process transport has done already; see `PublishFailure.progress`. */
+  readonly progress?: string;
+}
+
+export interface SettlerEvents {
+  /** The database has it: these rows are gone, whoever holds the lease. */
+  settled(messages: readonly OutboxMessage[], fence: string | undefined, readsBefore: number): void;
+  /** Moved or updated, or, when the lease is lost, left to the new owner. */
+  transitioned(transitions: readonly Transition[], fence: string | undefined, readsBefore: number): void;
+  failed(operation: 'settle' | 'park', error: unknown, retryIn: number): void;
+}
+
+/**
+ * The one place that writes what happened to messages. Successes go out on their own connection, whoever holds the lease;
+ * everything else is fenced by the lease's row and goes out in order.
+ */
+export class Settler {
+  readonly successes: BatchWriter<OutboxMessage>;
+  readonly transitions: BatchWriter<Transition>;
+
+  constructor(
+    readonly store: Pick<ReadyStore & ParkedStore, 'settle' | 'park' | 'repark'>,
+    readonly clock: Clock,
+    readonly settings: { readonly transport: number; readonly owner: string; readonly onPublished: 'delete' | 'archive'; readonly batch: number },
+    readonly leaseOf: (bucket: number) => Lease | undefined,
+    /** Reads of the ready table that have returned so far. */
+    readonly reads: () => number,
+    readonly events: SettlerEvents,
+  ) {
+    this.successes = new BatchWriter(
+      clock,
+      settings.batch,
+      (batch) => this.writeSuccesses(batch),
+      (error, retryIn) => events.failed('settle', error, retryIn),
+    );
+    this.transitions = new BatchWriter(
+      clock,
+      settings.batch,
+      (batch) => this.writeTransitions(batch),
+      (error, retryIn) => events.failed('park', error, retryIn),
+    );
+  }
+
+  succeed(message: OutboxMessage): void {
+    this.successes.add(message);
+  }
+
+  transition(transition: Transition): void {
+    this.transitions.add(transition);
+  }
+
+  /** Resolves, whatever happens to them, when the writes that are out now have been answered; `undefined`: none is out. */
+  get writing(): Promise<unknown> | undefined {
+    const out = [this.successes.writing, this.transitions.writing].filter((write) => write !== undefined);
+    return out.length === 0 ? undefined : Promise.allSettled(out);
+  }
+
+  async quiet(): Promise<void> {
+    await this.successes.quiet();
+    await this.transitions.quiet();
+  }
+
+  stop(): void {
+    this.successes.stop();
+    this.transitions.stop();
+  }
+
+  /** @internal */ async writeSuccesses(batch: readonly OutboxMessage[]): Promise<void> {
+    const { transport, onPublished } = this.settings;
+    const reads = this.reads();
+    const { fence } = await this.store.settle(transport, batch, onPublished);
+    this.events.settled(batch, fence, reads);
+  }
+
+  /** @internal */ async writeTransitions(batch: readonly Transition[]): Promise<void> {
+    const { owner } = this.settings;
+    const leases = this.leasesOf(batch);
+    const reads = this.reads();
+    const fromReady = batch.filter(({ message }) => message.parkedId === null && leases.has(message.bucket));
+    const fromParked = batch.filter(({ message }) => message.parkedId !== null && leases.has(message.bucket));
+    let fence: string | undefined;
+    if (fromReady.length > 0) {
+      const entries = fromReady.map(({ message, ...rest }) => ({ bucket: message.bucket, seq: message.seq, id: message.id, ...rest }));
+      fence = (await this.store.park(owner, [...leases.values()], entries)).fence;
+    }
+    if (fromParked.length > 0) {
+      const entries = fromParked.map(({ message, ...rest }) => ({ bucket: message.bucket, parkedId: message.parkedId as string, ...rest }));
+      fence = (await this.store.repark(owner, [...leases.values()], entries)).fence ?? fence;
+    }
+    this.events.transitioned(batch, fence, reads);
+  }
+
+  /** @internal */ leasesOf(batch: readonly Transition[]): Map<number, Lease> {
+    const leases = new Map<number, Lease>();
+    for (const { message } of batch) {
+      const lease = leases.has(message.bucket) ? undefined : this.leaseOf(message.bucket);
+      if (lease !== undefined) leases.set(message.bucket, lease);
+    }
+    return leases;
+  }
+}
