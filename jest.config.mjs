@@ -28,4 +28,5 @@ export default {
     '^(\\.{1,2}/.*)\\.js$': ['$1.ts', '$1.js'],
   },
   testTimeout: 30_000,
+  maxWorkers: 2,
 };

@@ -1,0 +1,150 @@
+// A real Apache Kafka broker (KRaft, one node, no auto-creation of topics) without Docker: its jars come from Maven.
+// By hand: node tools/services/kafka-broker.mjs   prints host:port and runs until Ctrl-C.
+import { execFile, spawn } from 'node:child_process';
+import { createHash, randomBytes } from 'node:crypto';
+import { once } from 'node:events';
+import { closeSync, existsSync, openSync } from 'node:fs';
+import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { promisify } from 'node:util';
+import { freePort } from './free-port.mjs';
+
+const run = promisify(execFile);
+const here = dirname(fileURLToPath(import.meta.url));
+const pom = join(here, 'kafka-broker', 'pom.xml');
+const START_TIMEOUT = 60_000;
+const STOP_TIMEOUT = 15_000;
+
+/** Needs Java 17+ and mvn; throws with one sentence when they are missing. */
+export async function startKafkaBroker() {
+  await requireJava();
+  const libs = await jars();
+  const home = await mkdtemp(join(tmpdir(), 'outbox-kafka-'));
+  try {
+    return await start(libs, home);
+  } catch (error) {
+    await rm(home, { recursive: true, force: true });
+    throw error;
+  }
+}
+
+async function requireJava() {
+  const { stderr } = await run('java', ['-version']).catch(() => ({ stderr: '' }));
+  const version = Number(/version "(\d+)/.exec(stderr)?.[1] ?? 0);
+  if (version < 17) throw new Error('Apache Kafka needs Java 17 or newer');
+  await run('mvn', ['-v']).catch(() => {
+    throw new Error("Apache Kafka's jars are fetched with mvn, which is not installed");
+  });
+}
+
+/** The folder of jars, fetched once per pom and kept. */
+async function jars() {
+  const id = createHash('sha256')
+    .update(await readFile(pom))
+    .digest('hex')
+    .slice(0, 12);
+  const libs = join(here, '..', '..', 'node_modules', '.cache', 'nestjs-outbox', `kafka-${id}`);
+  if (existsSync(libs)) return libs;
+  const staging = `${libs}.${process.pid}`;
+  await mkdir(staging, { recursive: true });
+  const goal = ['-q', '-B', '-f', pom, 'dependency:copy-dependencies', `-DoutputDirectory=${staging}`];
+  await run('mvn', goal, { timeout: 300_000, maxBuffer: 16 * 1024 * 1024 });
+  await rename(staging, libs).catch(() => rm(staging, { recursive: true, force: true }));
+  return libs;
+}
+
+async function start(libs, home) {
+  const [port, controller] = [await freePort(), await freePort()];
+  const properties = join(home, 'server.properties');
+  const logging = join(home, 'log4j2.properties');
+  await writeFile(properties, serverProperties(port, controller, join(home, 'data')));
+  await writeFile(logging, LOGGING);
+  const java = ['-Xms256m', '-Xmx512m', '-XX:TieredStopAtLevel=1', `-Dlog4j2.configurationFile=${logging}`];
+  const classPath = ['-cp', `${libs}/*`];
+  const clusterId = randomBytes(16).toString('base64url');
+  await run('java', [...java, ...classPath, 'kafka.tools.StorageTool', 'format', '-t', clusterId, '-c', properties]);
+
+  const log = openSync(join(home, 'log'), 'a');
+  const server = spawn('java', [...java, ...classPath, 'kafka.Kafka', properties], {
+    detached: true,
+    stdio: ['ignore', log, log],
+  });
+  closeSync(log);
+  const kill = () => server.kill('SIGKILL');
+  process.once('exit', kill);
+  server.once('exit', () => process.off('exit', kill));
+  const url = `127.0.0.1:${port}`;
+  const stop = async () => {
+    await end(server);
+    await rm(home, { recursive: true, force: true, maxRetries: 5 });
+  };
+  try {
+    await ready(server, url);
+  } catch (error) {
+    const tail = await readFile(join(home, 'log'), 'utf8').catch(() => '');
+    await stop();
+    throw new Error(`${error.message}\n${tail.slice(-2_000)}`);
+  }
+  return { url, pid: server.pid, stop };
+}
+
+async function ready(server, url) {
+  const { kafka } = await import('./kafka.mjs');
+  const deadline = Date.now() + START_TIMEOUT;
+  for (;;) {
+    const error = await kafka.probe(url).then(
+      () => undefined,
+      (reason) => reason,
+    );
+    if (error === undefined) return;
+    if (server.exitCode !== null) throw new Error(`Kafka ended with code ${server.exitCode}`);
+    if (Date.now() > deadline) throw new Error(`Kafka was not ready after ${START_TIMEOUT} ms: ${error.message}`);
+    await delay(250);
+  }
+}
+
+async function end(server) {
+  if (server.pid === undefined || server.exitCode !== null || server.signalCode !== null) return;
+  const ended = once(server, 'exit');
+  server.kill('SIGTERM');
+  const harder = setTimeout(() => server.kill('SIGKILL'), STOP_TIMEOUT);
+  await ended;
+  clearTimeout(harder);
+}
+
+function serverProperties(port, controller, dataDir) {
+  return `process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:${controller}
+listeners=PLAINTEXT://127.0.0.1:${port},CONTROLLER://127.0.0.1:${controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:${port}
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+log.dirs=${dataDir}
+auto.create.topics.enable=false
+num.partitions=1
+offsets.topic.replication.factor=1
+offsets.topic.num.partitions=4
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+transaction.state.log.num.partitions=4
+group.initial.rebalance.delay.ms=0
+`;
+}
+
+const LOGGING = `rootLogger.level = warn
+rootLogger.appenderRef.out.ref = out
+appender.out.type = Console
+appender.out.name = out
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = %d %p %c: %m%n
+`;
+
+if (process.argv[1] !== undefined && import.meta.url === pathToFileURL(process.argv[1]).href) {
+  const broker = await startKafkaBroker();
+  console.log(broker.url);
+  for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => void broker.stop());
+}

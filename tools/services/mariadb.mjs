@@ -1,0 +1,32 @@
+const IMAGE = 'mariadb:11.4';
+
+export const mariadb = {
+  name: 'mariadb',
+  variable: 'OUTBOX_TEST_MARIADB_URL',
+  local: 'mysql://root@127.0.0.1:3306/mysql',
+
+  /** Logs in and asks; throws when that fails or the version is too old. */
+  async probe(url) {
+    const { createConnection } = await import('mysql2/promise');
+    const connection = await createConnection({ uri: url, connectTimeout: 3_000 });
+    connection.on('error', () => {});
+    try {
+      const [[{ version }]] = await connection.query('select version() as version');
+      const [major, minor] = version.split('.').map(Number);
+      const oldest = /mariadb/i.test(version) ? [10, 6] : [8, 0];
+      if (major < oldest[0] || (major === oldest[0] && minor < oldest[1])) throw new Error(`${version} is too old`);
+    } finally {
+      connection.destroy();
+    }
+  },
+
+  async container({ GenericContainer, Wait }) {
+    const container = await new GenericContainer(IMAGE)
+      .withEnvironment({ MARIADB_ALLOW_EMPTY_ROOT_PASSWORD: '1', MARIADB_ROOT_HOST: '%' })
+      .withExposedPorts(3306)
+      .withWaitStrategy(Wait.forLogMessage(/port: 3306/))
+      .start();
+    const url = `mysql://root@${container.getHost()}:${container.getMappedPort(3306)}/mysql`;
+    return { url, stop: () => container.stop() };
+  },
+};

@@ -1,0 +1,28 @@
+const IMAGE = 'rabbitmq:3.13-alpine';
+
+export const rabbitmq = {
+  name: 'rabbitmq',
+  variable: 'OUTBOX_TEST_RABBITMQ_URL',
+  local: 'amqp://guest:guest@127.0.0.1:5672',
+
+  /** Logs in and opens a channel. */
+  async probe(url) {
+    const { connect } = await import('amqplib');
+    const connection = await connect(url, { timeout: 3_000 });
+    connection.on('error', () => {});
+    try {
+      await connection.createChannel();
+    } finally {
+      await connection.close().catch(() => {});
+    }
+  },
+
+  async container({ GenericContainer, Wait }) {
+    const container = await new GenericContainer(IMAGE)
+      .withExposedPorts(5672)
+      .withWaitStrategy(Wait.forLogMessage('Server startup complete'))
+      .start();
+    const url = `amqp://guest:guest@${container.getHost()}:${container.getMappedPort(5672)}`;
+    return { url, stop: () => container.stop() };
+  },
+};
