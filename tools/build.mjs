@@ -1,6 +1,7 @@
 // Compiles lib/ twice with TypeScript 6: dist/esm (ES modules) and dist/cjs (CommonJS), declarations beside both.
 //   node tools/build.mjs [--if-stale]     --if-stale: do nothing when dist is newer than every source
-import { spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -17,25 +18,24 @@ if (process.argv.includes('--if-stale') && !isStale()) process.exit(0);
 // Built beside dist and moved into place, so that a process that starts meanwhile never sees half a build.
 const staging = join(root, `dist.${process.pid}`);
 try {
-  for (const format of formats) compile(format);
-  rmSync(join(root, 'dist'), { recursive: true, force: true });
-  renameSync(staging, join(root, 'dist'));
+  const codes = await Promise.all(formats.map(compile));
+  if (codes.some((code) => code !== 0)) process.exitCode = 1;
+  else {
+    rmSync(join(root, 'dist'), { recursive: true, force: true });
+    renameSync(staging, join(root, 'dist'));
+  }
 } finally {
   rmSync(staging, { recursive: true, force: true });
 }
 
-function compile({ name, project, type }) {
+async function compile({ name, project, type }) {
   const outDir = join(staging, name);
-  const tsc = join(root, 'node_modules', 'typescript', 'bin', 'tsc6');
-  const { status } = spawnSync(process.execPath, [tsc, '-p', join(root, project), '--outDir', outDir], {
-    stdio: 'inherit',
-  });
-  if (status !== 0) {
-    rmSync(staging, { recursive: true, force: true });
-    process.exit(1);
-  }
   mkdirSync(outDir, { recursive: true });
   writeFileSync(join(outDir, 'package.json'), `${JSON.stringify({ type })}\n`);
+  const tsc = join(root, 'node_modules', 'typescript', 'bin', 'tsc6');
+  const compiler = spawn(process.execPath, [tsc, '-p', join(root, project), '--outDir', outDir], { stdio: 'inherit' });
+  const [code] = await once(compiler, 'exit');
+  return code;
 }
 
 function isStale() {

@@ -1,0 +1,89 @@
+import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { Extractor, ExtractorConfig } from '@microsoft/api-extractor';
+
+/**
+ * One report per entry point of `exports`, in etc/. A difference to the committed report is a failure: a change of the
+ * public surface is seen in review or not made.
+ */
+export function checkApi(root, manifest, update) {
+  const reports = join(root, 'etc');
+  mkdirSync(reports, { recursive: true });
+  const entries = Object.entries(manifest.exports).filter(([, target]) => typeof target === 'object');
+  const names = entries.map(([path]) => reportName(manifest.name, path));
+  try {
+    const results = entries.map(([, target], index) =>
+      extract(root, join(root, target.import.types), names[index], reports, update),
+    );
+    return results.every(Boolean) && !hasOrphans(reports, names, update);
+  } finally {
+    rmSync(join(reports, 'tmp'), { recursive: true, force: true });
+  }
+}
+
+function reportName(name, path) {
+  return path === '.' ? name : `${name}-${path.slice(2).replaceAll('/', '-')}`;
+}
+
+function extract(root, entry, name, reports, update) {
+  if (!existsSync(entry)) {
+    console.error(`${name}: there is no ${entry.slice(root.length + 1)}`);
+    return false;
+  }
+  const config = ExtractorConfig.prepare({
+    packageJsonFullPath: join(root, 'package.json'),
+    configObjectFullPath: undefined,
+    configObject: {
+      projectFolder: root,
+      mainEntryPointFilePath: entry,
+      compiler: { overrideTsconfig: COMPILER },
+      newlineKind: 'lf',
+      apiReport: {
+        enabled: true,
+        reportFileName: name,
+        reportFolder: reports,
+        reportTempFolder: join(reports, 'tmp'),
+        includeForgottenExports: true,
+      },
+      docModel: { enabled: false },
+      dtsRollup: { enabled: false },
+      tsdocMetadata: { enabled: false },
+      messages: {
+        compilerMessageReporting: { default: { logLevel: 'none' } },
+        extractorMessageReporting: {
+          default: { logLevel: 'none' },
+          'ae-forgotten-export': { logLevel: 'none' },
+        },
+        tsdocMessageReporting: { default: { logLevel: 'none' } },
+      },
+    },
+  });
+  const result = Extractor.invoke(config, { localBuild: update, showVerboseMessages: false });
+  if (result.apiReportChanged && !update) {
+    console.error(`${name}: the public API differs from etc/${name}.api.md. If that is meant: npm run api:update`);
+  }
+  return result.succeeded;
+}
+
+/** The extractor brings its own TypeScript; only resolution matters to it. */
+const COMPILER = {
+  compilerOptions: {
+    target: 'ES2023',
+    lib: ['ES2023'],
+    module: 'NodeNext',
+    moduleResolution: 'NodeNext',
+    strict: true,
+    skipLibCheck: true,
+    experimentalDecorators: true,
+    types: ['node'],
+  },
+};
+
+function hasOrphans(reports, names, update) {
+  const orphans = readdirSync(reports).filter((file) => file.endsWith('.api.md') && !names.includes(file.slice(0, -7)));
+  for (const file of orphans) {
+    if (update) rmSync(join(reports, file));
+    else console.error(`etc/${file} belongs to no entry point`);
+  }
+  return orphans.length > 0 && !update;
+}

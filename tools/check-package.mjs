@@ -1,0 +1,77 @@
+// npm run check:package: builds, packs, and checks what a user would get.
+//   --update-api    writes etc/*.api.md instead of comparing with them
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { checkApi } from './check-api.mjs';
+
+const root = join(dirname(fileURLToPath(import.meta.url)), '..');
+const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+const ALLOWED = /^(dist\/(esm|cjs)\/.*\.(js|js\.map|d\.ts|json)|package\.json|README\.md|CHANGELOG\.md|LICENSE)$/;
+const REQUIRED = ['package.json', 'README.md', 'CHANGELOG.md', 'LICENSE'];
+const TEST_CODE = /\.spec\.|(^|\/)(test|fixtures|__mocks__)\//;
+
+const scratch = mkdtempSync(join(tmpdir(), 'outbox-package-'));
+const failed = [];
+try {
+  step('build', () => node('tools/build.mjs'));
+  const tarball = pack();
+  step('publint', () => bin('publint', [tarball, '--strict']));
+  step('types (attw)', () => bin('attw', [tarball, '--profile', 'strict'], '@arethetypeswrong/cli'));
+  step('unused code (knip)', () => bin('knip', []));
+  step('API reports', () => checkApi(root, manifest, process.argv.includes('--update-api')));
+} finally {
+  rmSync(scratch, { recursive: true, force: true });
+}
+console.log(failed.length === 0 ? 'check:package: all good' : `check:package: failed: ${failed.join(', ')}`);
+process.exitCode = failed.length === 0 ? 0 : 1;
+
+function step(name, check) {
+  console.log(`— ${name}`);
+  if (!check()) failed.push(name);
+}
+
+function pack() {
+  const { stdout, status } = spawnSync('npm', ['pack', '--json', '--ignore-scripts', '--pack-destination', scratch], {
+    cwd: root,
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'inherit'],
+    shell: process.platform === 'win32',
+  });
+  if (status !== 0) throw new Error('npm pack failed');
+  // npm 11 prints an array, npm 12 an object by package name.
+  const [packed] = Object.values(JSON.parse(stdout));
+  step('content of the tarball', () => checkContent(packed.files.map((file) => file.path)));
+  return join(scratch, packed.filename);
+}
+
+function checkContent(files) {
+  const problems = [
+    ...files.filter((file) => !ALLOWED.test(file) || TEST_CODE.test(file)).map((file) => `does not belong: ${file}`),
+    ...[...REQUIRED, ...targets(manifest.exports)]
+      .filter((file) => !files.includes(file))
+      .map((file) => `missing: ${file}`),
+  ];
+  for (const problem of problems) console.error(problem);
+  console.log(`${files.length} files`);
+  return problems.length === 0;
+}
+
+/** Every file that `exports` promises. */
+function targets(value) {
+  if (typeof value === 'string') return [value.replace(/^\.\//, '')];
+  return [...new Set(Object.values(value).flatMap(targets))];
+}
+
+function node(...args) {
+  return spawnSync(process.execPath, args, { cwd: root, stdio: 'inherit' }).status === 0;
+}
+
+/** Runs a command of an installed package without npx. */
+function bin(name, args, home = name) {
+  const folder = join(root, 'node_modules', home);
+  const { bin: entry } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'));
+  return node(join(folder, typeof entry === 'string' ? entry : entry[name]), ...args);
+}
