@@ -1,0 +1,88 @@
+import type { TransportContract, TransportLimits } from '../transport.js';
+
+/**
+ * What one kind of Nest client can promise. It is told from class names along the prototype chain, so that nothing of
+ * `@nestjs/microservices` is loaded and a second copy of it does no harm.
+ */
+export type ClientKind = 'kafka' | 'rmq' | 'redis' | 'nats' | 'mqtt' | 'tcp' | 'grpc' | 'custom';
+
+/** The part of a Nest client that is used here, its protected half included. */
+export interface NestClient {
+  emit(pattern: unknown, data: unknown): EmitResult;
+  connect(): Promise<unknown>;
+  close(): unknown;
+  serializer?: { serialize(packet: unknown, options?: unknown): unknown };
+  options?: ClientOptions;
+}
+export interface EmitResult {
+  subscribe(observer: {
+    next(value: unknown): void;
+    error(error: unknown): void;
+    complete(): void;
+  }): { unsubscribe(): void };
+}
+export interface ClientOptions {
+  readonly wildcards?: boolean;
+  readonly exchangeType?: string;
+  readonly send?: { readonly acks?: number };
+  readonly client?: { readonly socketFactory?: unknown; readonly retry?: unknown; readonly [name: string]: unknown };
+  readonly producer?: { readonly retry?: unknown; readonly [name: string]: unknown };
+  readonly [name: string]: unknown;
+}
+
+const KIND_OF_CLASS: Readonly<Record<string, ClientKind>> = {
+  ClientKafka: 'kafka',
+  ClientRMQ: 'rmq',
+  ClientRedis: 'redis',
+  ClientNats: 'nats',
+  ClientMqtt: 'mqtt',
+  ClientTCP: 'tcp',
+  ClientGrpcProxy: 'grpc',
+};
+
+export function isNestClient(value: unknown): value is NestClient {
+  const client = value as Partial<NestClient> | null | undefined;
+  return typeof client === 'object' && client !== null && typeof client.emit === 'function' && 'connect' in client;
+}
+
+export function kindOfClient(client: object): ClientKind {
+  for (let proto: unknown = Object.getPrototypeOf(client); proto !== null; proto = Object.getPrototypeOf(proto)) {
+    const name = (proto as object).constructor?.name;
+    const kind = Object.hasOwn(KIND_OF_CLASS, name) ? KIND_OF_CLASS[name] : undefined;
+    if (kind !== undefined) return kind;
+  }
+  return 'custom';
+}
+
+/** Only Kafka and RabbitMQ clients wait for the broker, and Kafka not with `send: { acks: 0 }`. */
+export function receiptOf(client: NestClient): TransportContract['receipt'] {
+  const kind = kindOfClient(client);
+  if (kind === 'rmq') return 'broker';
+  return kind === 'kafka' && client.options?.send?.acks !== 0 ? 'broker' : 'none';
+}
+
+/** One sentence for health and the start line. */
+export const WORTH: Readonly<Record<ClientKind, string>> = {
+  kafka: 'the broker stored the record',
+  rmq: 'the broker confirmed the message; a returned one counts as a failure',
+  redis: 'the server passed it to whoever listened at that moment; nothing is stored',
+  nats: 'the bytes were handed to the connection; nothing is stored',
+  mqtt: 'at the default QoS 0 the bytes were handed to the connection',
+  tcp: 'the bytes were handed to the socket',
+  grpc: 'gRPC has no events',
+  custom: 'unknown: the client is not one of those that Nest ships',
+};
+
+/** RabbitMQ: amqplib throws inside amqp-connection-manager above 64 KiB of headers; names are short strings. */
+export const LIMITS: Readonly<Partial<Record<ClientKind, TransportLimits>>> = {
+  kafka: {
+    topicBytes: 249,
+    checkTopic: (topic) =>
+      /^[A-Za-z0-9._-]+$/.test(topic) && topic !== '.' && topic !== '..'
+        ? undefined
+        : 'Kafka topics consist of letters, digits, ".", "_" and "-"',
+  },
+  rmq: { headerBytes: 48 * 1024 },
+};
+/** `emit(pattern, null)` is refused by Nest where no record wraps the payload. */
+export const PLAIN_LIMITS: TransportLimits = { tombstones: false };

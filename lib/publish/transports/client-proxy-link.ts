@@ -1,0 +1,132 @@
+import type { OutboxMessage } from '../../message.js';
+import { OutboxError } from '../../outbox.errors.js';
+import { type Blame, PUBLISHED, type OutboxTransport, type PublishResult } from '../transport.js';
+import type { NestClient } from './client-proxy-kind.js';
+
+/** How long a clean close may take before a connection is left to its destruction. */
+const CLOSE_DEADLINE = 2_000;
+
+/**
+ * One life of a Nest client's connection, from connect to death. Nest's clients go on sending after the caller gave up
+ * (amqp-connection-manager republishes what was not confirmed, kafkajs retries), so nothing that failed without a
+ * definite answer is reported before the connection is destroyed: {@link kill} first, then the results.
+ */
+export class ClientLink {
+  dead = false;
+  up = false;
+  onState: OutboxTransport['onState'];
+  /** Messages without an answer, by id. */
+  readonly flights = new Map<string, (result: PublishResult) => void>();
+  /** @internal */ killing: Promise<void> | undefined;
+
+  constructor(readonly client: NestClient) {}
+
+  async open(signal: AbortSignal): Promise<void> {
+    try {
+      await untilAborted(this.connect(), signal);
+      this.up = true;
+    } catch (error) {
+      await this.kill(error);
+      throw wrapped(error);
+    }
+  }
+
+  emit(message: OutboxMessage, pattern: unknown, data: unknown): Promise<PublishResult> {
+    return new Promise((resolve) => {
+      const settle = (result: PublishResult): void => {
+        if (this.flights.delete(message.id)) resolve(result);
+      };
+      this.flights.set(message.id, settle);
+      let value: unknown;
+      try {
+        // Hot: it is on its way before the subscription.
+        this.client.emit(pattern, data).subscribe({
+          next: (answer) => (value = answer),
+          error: (error) => this.fail(error, settle),
+          complete: () => settle(this.verdict(message, value)),
+        });
+      } catch (error) {
+        this.fail(error, settle);
+      }
+    });
+  }
+
+  /** Destroys the connection, then gives every message without an answer a `transport` failure. */
+  kill(reason: unknown): Promise<void> {
+    this.killing ??= this.end(reason);
+    return this.killing;
+  }
+
+  /** @internal */
+  async end(reason: unknown): Promise<void> {
+    this.dead = true;
+    this.up = false;
+    await atMost(CLOSE_DEADLINE, this.destroy(wrapped(reason)));
+    const failure = failed('transport', wrapped(reason));
+    this.flights.forEach((settle) => settle(failure));
+  }
+
+  /** A silent broker never answers a close. */
+  async close(): Promise<void> {
+    if (!this.dead) await atMost(CLOSE_DEADLINE, Promise.resolve(this.client.close()));
+    await this.kill(new OutboxError('TRANSPORT_UNAVAILABLE', 'The transport was closed.'));
+  }
+
+  /** @internal */
+  fail(error: unknown, settle: (result: PublishResult) => void): void {
+    if (this.dead) return; // the end of kill() settles it
+    const blame = this.blame(error);
+    if (blame === 'transport' && this.endsWith(error)) void this.kill(error);
+    else settle(failed(blame, wrapped(error)));
+  }
+
+  // ── per kind of client ──────────────────────────────────────────────────────────────────────────────────────────
+
+  connect(): Promise<unknown> {
+    return Promise.resolve(this.client.connect());
+  }
+  /** Nothing may be sent after this. The kinds that come here confirm nothing anyway: a close is what they have. */
+  async destroy(_reason: Error): Promise<void> {
+    await this.client.close();
+  }
+  blame(error: unknown): Blame {
+    return isSerialisation(error) ? 'message' : 'transport';
+  }
+  /** Whether a `transport` failure leaves the connection in doubt. */
+  endsWith(_error: unknown): boolean {
+    return false;
+  }
+  verdict(_message: OutboxMessage, _answer: unknown): PublishResult {
+    return PUBLISHED;
+  }
+}
+
+export function failed(blame: Blame, error: Error, final = false): PublishResult {
+  return { ok: false, blame, error, ...(final && { final }) };
+}
+
+/** Nest's RMQ and Redis clients reject with strings. */
+export function wrapped(error: unknown): Error {
+  if (error instanceof Error) return error;
+  const text = typeof error === 'string' ? error.replace(/^Error: /, '') : 'The client failed without an error.';
+  return new OutboxError('TRANSPORT_UNAVAILABLE', text, { cause: error });
+}
+
+const MESSAGE_ERRORS = new Set(['TypeError', 'RangeError', 'SyntaxError', 'InvalidMessageException']);
+export function isSerialisation(error: unknown): boolean {
+  return error instanceof Error && MESSAGE_ERRORS.has(error.constructor.name);
+}
+
+export async function atMost(milliseconds: number, work: Promise<unknown>): Promise<void> {
+  const deadline = AbortSignal.timeout(milliseconds);
+  await untilAborted(work, deadline).catch(() => undefined);
+}
+
+export function untilAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const onAbort = (): void => reject(signal.reason as Error);
+    if (signal.aborted) onAbort();
+    signal.addEventListener('abort', onAbort, { once: true });
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
+  });
+}

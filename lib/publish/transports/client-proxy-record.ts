@@ -1,0 +1,106 @@
+import type { HeaderValue, OutboxMessage } from '../../message.js';
+import { OutboxMessageError } from '../../outbox.errors.js';
+import { createEnvelope, type Headers } from './envelope.js';
+
+/** How a message becomes the `data` of `client.emit(pattern, data)`. */
+export type RecordOption = 'auto' | 'kafka' | 'rmq' | 'plain' | ((message: OutboxMessage) => unknown);
+
+const JSON_TYPE = /^application\/(?:[\w.-]+\+)?json\b/i;
+const TEXT_TYPE = /^text\//i;
+
+/** JSON is parsed back, because Nest wraps `data` in a JSON packet of its own; text stays text, the rest bytes. */
+export function parsedPayload(message: OutboxMessage): unknown {
+  const { body, contentType } = message;
+  if (body === null) return null;
+  if (JSON_TYPE.test(contentType)) return parse(typeof body === 'string' ? body : body.toString('utf8'));
+  return TEXT_TYPE.test(contentType) ? body.toString() : message.payload;
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    // The parser's own error quotes the payload.
+    throw new OutboxMessageError('PAYLOAD_NOT_SERIALIZABLE', 'The payload is labelled JSON and is not JSON.');
+  }
+}
+
+/**
+ * A Kafka record: bytes as they were enqueued. Always with `key` and `value`: Nest takes an object that has neither for
+ * the value itself, and an event that has one of them for a record.
+ */
+export function kafkaRecord(message: OutboxMessage): object {
+  const { partition, timestamp } = message.options.kafka ?? {};
+  return {
+    key: message.key,
+    value: message.body,
+    headers: headersOf(message),
+    timestamp: String(timestamp ?? message.createdAt.getTime()),
+    ...(partition !== undefined && { partition }),
+  };
+}
+
+/** Nest's serializer knows its own `RmqRecord` by class; this one is unwrapped by {@link unwrapRmqRecords}. */
+export class OutboxRmqRecord {
+  constructor(
+    readonly data: unknown,
+    readonly options: object,
+  ) {}
+}
+
+export function rmqRecord(message: OutboxMessage): OutboxRmqRecord {
+  const { priority, expiration, type, correlationId, replyTo } = message.options.rabbitmq ?? {};
+  return new OutboxRmqRecord(parsedPayload(message), {
+    persistent: true,
+    mandatory: true,
+    messageId: message.id,
+    type: type ?? message.type,
+    timestamp: Math.floor(message.createdAt.getTime() / 1000),
+    // The body is Nest's packet, which is JSON whatever the payload is.
+    contentType: 'application/json',
+    headers: headersOf(message),
+    ...(priority !== undefined && { priority }),
+    ...(expiration !== undefined && { expiration: String(expiration) }),
+    ...(correlationId !== undefined && { correlationId }),
+    ...(replyTo !== undefined && { replyTo }),
+  });
+}
+
+interface Packet {
+  data?: unknown;
+}
+interface PacketSerializer {
+  serialize(packet: unknown, options?: unknown): unknown;
+}
+
+/** Puts the record's options where ClientRMQ looks for them, around the serializer that the client has, once. */
+export function unwrapRmqRecords(client: { serializer?: PacketSerializer }): void {
+  const inner = client.serializer;
+  if (inner === undefined || UNWRAPPING.has(inner)) return;
+  const outer: PacketSerializer = {
+    serialize(packet, options) {
+      const record = (packet as Packet | undefined)?.data;
+      if (!(record instanceof OutboxRmqRecord)) return inner.serialize(packet, options);
+      const serialized = inner.serialize({ ...(packet as Packet), data: record.data }, options) as object;
+      return { ...serialized, options: record.options };
+    },
+  };
+  UNWRAPPING.add(outer);
+  client.serializer = outer;
+}
+const UNWRAPPING = new WeakSet<PacketSerializer>();
+
+const envelope = createEnvelope();
+
+function headersOf(message: OutboxMessage): Headers {
+  const headers = envelope(message);
+  for (const name of Object.keys(headers)) headers[name] = bytesAsBuffer(headers[name]!);
+  return headers;
+}
+
+/** Clients tell bytes from objects by `Buffer`. */
+function bytesAsBuffer(value: HeaderValue): HeaderValue {
+  if (typeof value === 'string' || Buffer.isBuffer(value)) return value;
+  if (value instanceof Uint8Array) return Buffer.from(value.buffer, value.byteOffset, value.byteLength);
+  return value.map((one) => bytesAsBuffer(one) as string | Buffer);
+}

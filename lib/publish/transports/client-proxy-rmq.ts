@@ -1,0 +1,120 @@
+import type { EventEmitter } from 'node:events';
+import type { Socket } from 'node:net';
+import type { OutboxMessage } from '../../message.js';
+import { OutboxError } from '../../outbox.errors.js';
+import { type Blame, PUBLISHED, type PublishResult } from '../transport.js';
+import type { NestClient } from './client-proxy-kind.js';
+import { ClientLink, failed, isSerialisation } from './client-proxy-link.js';
+import { unwrapRmqRecords } from './client-proxy-record.js';
+
+/** The protected half of ClientRMQ, and the parts of amqp-connection-manager and amqplib that hang below it. */
+interface RmqClient extends NestClient {
+  client: Manager | null;
+  channel: ChannelWrapper | null;
+  connectionPromise: unknown;
+  on(event: string, callback: (event: never) => void): void;
+  createChannel?(): Promise<void>;
+  handleClose?(): void;
+}
+interface Manager extends EventEmitter {
+  readonly connection?: { readonly connection?: { readonly stream?: Socket } };
+  close(): Promise<void>;
+}
+interface ChannelWrapper extends EventEmitter {
+  addSetup(setup: (channel: EventEmitter) => Promise<void>): Promise<void>;
+  close(): Promise<void>;
+}
+
+interface Returned {
+  readonly properties: { readonly messageId?: string };
+}
+
+/**
+ * ClientRMQ publishes on a confirm channel of amqp-connection-manager, which keeps what was not confirmed and publishes
+ * it again after a reconnect. Added here: returned messages are failures, a channel's errors have an owner (without one
+ * they end the process), and a death that is one.
+ */
+export class RmqLink extends ClientLink {
+  declare readonly client: RmqClient;
+  /** Ids that the broker returned; the confirm follows. Holds only ids that are in flight. */
+  readonly returned = new Set<string>();
+  readonly watched = new WeakSet<ChannelWrapper>();
+
+  override async connect(): Promise<unknown> {
+    const { client } = this;
+    unwrapRmqRecords(client);
+    client.on('blocked', () => this.tell('blocked'));
+    client.on('unblocked', () => this.tell('up'));
+    client.on('disconnect', () => this.tell('down'));
+    return new Promise((resolve, reject) => {
+      this.watchChannels(reject);
+      client.connect().then(() => {
+        this.watch(client.channel, reject);
+        resolve(undefined);
+      }, reject);
+    });
+  }
+
+  /** Nest makes two channels per connection and keeps one; both are set up, and both can fail. @internal */
+  watchChannels(reject: (error: unknown) => void): void {
+    const { client } = this;
+    const create = (Object.getPrototypeOf(client) as RmqClient).createChannel;
+    if (create === undefined) return;
+    client.createChannel = () => {
+      const created = create.call(client);
+      this.watch(client.channel, reject);
+      return created;
+    };
+  }
+
+  /** @internal */
+  tell(state: 'up' | 'down' | 'blocked'): void {
+    if (this.dead) return;
+    this.up = state === 'up';
+    this.onState?.(state);
+  }
+
+  /** @internal */
+  watch(channel: ChannelWrapper | null, reject: (error: unknown) => void): void {
+    if (channel === null || this.dead || this.watched.has(channel)) return;
+    this.watched.add(channel);
+    const onError = (error: unknown): void => {
+      reject(error);
+      void this.kill(error);
+    };
+    channel.on('error', onError);
+    channel.on('connect', () => this.tell('up'));
+    const setup = channel.addSetup(async (amqp) => {
+      amqp.on('error', onError);
+      amqp.on('return', (message: Returned) => {
+        const id = message.properties.messageId ?? '';
+        if (this.flights.has(id)) this.returned.add(id);
+      });
+    });
+    setup.catch(onError);
+  }
+
+  /** Not Nest's `close()`: it waits for the broker's answer, for ever if it is silent, and keeps its half-closed objects meanwhile. */
+  override async destroy(reason: Error): Promise<void> {
+    const { client } = this;
+    const { channel, client: manager } = client;
+    client.channel = client.client = client.connectionPromise = null;
+    client.handleClose?.();
+    if (manager === null) return;
+    const stream = manager.connection?.connection?.stream;
+    manager.removeAllListeners().on('error', () => undefined);
+    // Rejects what was not confirmed and stops listening for reconnects.
+    channel?.close().catch(() => undefined);
+    await Promise.resolve();
+    stream?.destroy(reason);
+    manager.close().catch(() => undefined);
+  }
+
+  override blame(error: unknown): Blame {
+    return isSerialisation(error) && this.client.channel !== null ? 'message' : 'transport';
+  }
+  override verdict(message: OutboxMessage): PublishResult {
+    if (!this.returned.delete(message.id)) return PUBLISHED;
+    return failed('message', new OutboxError('PUBLISH_REJECTED', 'RabbitMQ returned the message: no queue takes it.'));
+  }
+}

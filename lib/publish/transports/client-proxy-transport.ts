@@ -1,0 +1,126 @@
+import type { OutboxMessage } from '../../message.js';
+import { OutboxError } from '../../outbox.errors.js';
+import { OutboxTransport, type PublishContext, type PublishResult, type TransportHealth } from '../transport.js';
+import { KafkaLink } from './client-proxy-kafka.js';
+import { type ClientKind, kindOfClient, LIMITS, type NestClient, PLAIN_LIMITS, receiptOf, WORTH } from './client-proxy-kind.js';
+import { ClientLink, failed, wrapped } from './client-proxy-link.js';
+import { kafkaRecord, parsedPayload, type RecordOption, rmqRecord } from './client-proxy-record.js';
+import { RmqLink } from './client-proxy-rmq.js';
+
+export interface ClientProxySettings {
+  readonly pattern: (message: OutboxMessage) => unknown;
+  readonly record: RecordOption;
+  readonly concurrency: number;
+}
+
+const RECORDS = { kafka: kafkaRecord, rmq: rmqRecord, plain: parsedPayload };
+
+/** Publishes through a client of `@nestjs/microservices`, one `emit` per message, `concurrency` of them at once. */
+export class ClientProxyTransport extends OutboxTransport {
+  readonly receipt: 'broker' | 'none';
+  override readonly limits;
+  /** @internal */ readonly kind: ClientKind;
+  /** @internal */ readonly record: (message: OutboxMessage) => unknown;
+  /** @internal */ link: ClientLink | undefined;
+  /** @internal */ closed = false;
+  /** @internal */ opening: Promise<ClientLink> | undefined;
+
+  constructor(
+    /** @internal */ readonly client: NestClient,
+    /** @internal */ readonly settings: ClientProxySettings,
+  ) {
+    super();
+    this.kind = kindOfClient(client);
+    this.receipt = receiptOf(client) === 'broker' ? 'broker' : 'none';
+    this.limits = LIMITS[this.kind] ?? PLAIN_LIMITS;
+    this.record = recordOf(settings.record, this.kind);
+  }
+
+  override async connect(signal: AbortSignal): Promise<void> {
+    await this.linkUp(signal);
+  }
+
+  override async publish(batch: readonly OutboxMessage[], context: PublishContext): Promise<void> {
+    const link = await this.linkUp(context.signal);
+    let next = 0;
+    const lane = async (): Promise<void> => {
+      while (next < batch.length && !link.dead && !context.signal.aborted) {
+        const index = next++;
+        context.report(index, await this.send(link, batch[index] as OutboxMessage));
+      }
+    };
+    const onAbort = (): void => void link.kill(timedOut(context));
+    context.signal.addEventListener('abort', onAbort, { once: true });
+    try {
+      await Promise.all(Array.from({ length: Math.min(this.settings.concurrency, batch.length) }, lane));
+    } finally {
+      context.signal.removeEventListener('abort', onAbort);
+    }
+    // What no lane reached goes back as the failure of the connection.
+    if (link.dead) await link.kill(undefined);
+  }
+
+  /** @internal */
+  send(link: ClientLink, message: OutboxMessage): PublishResult | Promise<PublishResult> {
+    try {
+      return link.emit(message, this.settings.pattern(message), this.record(message));
+    } catch (error) {
+      return failed('message', wrapped(error), true);
+    }
+  }
+
+  /** @internal the living connection, or a new one; concurrent batches share the attempt */
+  async linkUp(signal: AbortSignal): Promise<ClientLink> {
+    signal.throwIfAborted();
+    if (this.closed) throw new OutboxError('TRANSPORT_UNAVAILABLE', 'The transport is closed.');
+    if (this.link !== undefined && !this.link.dead) return this.link;
+    this.opening ??= this.openLink(signal).finally(() => (this.opening = undefined));
+    return this.opening;
+  }
+
+  /** @internal */
+  async openLink(signal: AbortSignal): Promise<ClientLink> {
+    await this.link?.killing;
+    const link = new LINKS[this.kind](this.client);
+    link.onState = (state, reason) => this.onState?.(state, reason);
+    this.link = link;
+    await link.open(signal);
+    return link;
+  }
+
+  override async reset(): Promise<void> {
+    await this.link?.kill(new OutboxError('TRANSPORT_UNAVAILABLE', 'The connection was reset.'));
+  }
+  /** Closes the client too: nobody else may know of it. */
+  override async close(): Promise<void> {
+    this.closed = true;
+    await this.link?.close();
+  }
+
+  override health(): TransportHealth {
+    const link = this.link;
+    const state = link?.up ? 'connected' : this.opening === undefined ? 'closed' : 'connecting';
+    return { up: state === 'connected', state, detail: `Nest ${this.kind} client: ok means that ${WORTH[this.kind]}.` };
+  }
+}
+
+const LINKS: Readonly<Record<ClientKind, typeof ClientLink>> = {
+  kafka: KafkaLink,
+  rmq: RmqLink,
+  redis: ClientLink,
+  nats: ClientLink,
+  mqtt: ClientLink,
+  tcp: ClientLink,
+  grpc: ClientLink,
+  custom: ClientLink,
+};
+
+function recordOf(option: RecordOption, kind: ClientKind): (message: OutboxMessage) => unknown {
+  if (typeof option === 'function') return option;
+  if (option !== 'auto') return RECORDS[option];
+  return kind === 'kafka' || kind === 'rmq' ? RECORDS[kind] : parsedPayload;
+}
+
+function timedOut(context: PublishContext): OutboxError {
+  return new OutboxError('PUBLISH_TIMEOUT', `No answer within ${context.timeout} ms; the connection was closed.`);
+}

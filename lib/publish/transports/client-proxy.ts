@@ -1,0 +1,70 @@
+import type { ClientProxy } from '@nestjs/microservices';
+import type { InjectionToken } from '@nestjs/common';
+import type { OutboxMessage } from '../../message.js';
+import { OutboxConfigurationError } from '../../outbox.errors.js';
+import type { TransportDefinition } from '../../outbox.options.js';
+import { isNestClient, kindOfClient, LIMITS, type NestClient, PLAIN_LIMITS, receiptOf, WORTH } from './client-proxy-kind.js';
+import type { RecordOption } from './client-proxy-record.js';
+import { ClientProxyTransport } from './client-proxy-transport.js';
+
+export interface ClientProxyOptions {
+  /** A client, or its injection token (`ClientsModule.register([{ name: 'ORDERS', … }])`). Give the outbox one of its own. */
+  client: Pick<ClientProxy, 'connect' | 'emit' | 'close'> | InjectionToken;
+  /** First argument of `emit`. Default: the message's topic. */
+  pattern?: (message: OutboxMessage) => unknown;
+  /** Second argument of `emit`. Default `auto`: a Kafka record, an RMQ record, the parsed payload elsewhere. */
+  record?: RecordOption;
+  /** Accepts a client whose `emit` says nothing about the broker: messages can get lost. Default false. */
+  allowUnconfirmed?: boolean;
+  /** Messages of one batch that are emitted at once. Default 50. */
+  concurrency?: number;
+}
+
+/** A transport over a client of `@nestjs/microservices`. */
+export function clientProxy(options: ClientProxyOptions): TransportDefinition {
+  const { client, pattern = topicOf, record = 'auto', allowUnconfirmed = false, concurrency = 50 } = options;
+  if (client === undefined || client === null) throw invalid('client', client, 'a ClientProxy or its injection token');
+  if (!Number.isInteger(concurrency) || concurrency < 1 || concurrency > 10_000) {
+    throw invalid('concurrency', concurrency, 'an integer from 1 to 10000');
+  }
+  if (typeof record !== 'function' && !['auto', 'kafka', 'rmq', 'plain'].includes(record)) {
+    throw invalid('record', record, "'auto', 'kafka', 'rmq', 'plain' or a function");
+  }
+  const create = (found: unknown): ClientProxyTransport => {
+    const checked = confirmed(found, allowUnconfirmed);
+    return new ClientProxyTransport(checked, { pattern, record, concurrency });
+  };
+  if (!isNestClient(client)) {
+    // What the token stands for is not known before the relay starts; `create` looks again.
+    return { kind: 'client-proxy', receipt: 'broker', inject: [client as InjectionToken], create };
+  }
+  return {
+    kind: 'client-proxy',
+    receipt: receiptOf(client),
+    limits: LIMITS[kindOfClient(client)] ?? PLAIN_LIMITS,
+    create: () => create(client),
+  };
+}
+
+function confirmed(client: unknown, allowUnconfirmed: boolean): NestClient {
+  if (!isNestClient(client)) throw invalid('client', typeof client, 'a ClientProxy, which has emit() and connect()');
+  const kind = kindOfClient(client);
+  if (kind === 'grpc') throw invalid('client', 'a gRPC client', 'a client that can emit events');
+  if (receiptOf(client) === 'none' && !allowUnconfirmed) {
+    throw new OutboxConfigurationError(
+      'UNCONFIRMED_TRANSPORT',
+      `clientProxy(): emit() of this ${kind} client proves nothing: ${WORTH[kind]}.`,
+      { hint: 'Use a broker that confirms, or set allowUnconfirmed: true and accept that messages get lost.' },
+    );
+  }
+  return client;
+}
+
+function topicOf(message: OutboxMessage): string {
+  return message.topic;
+}
+
+function invalid(field: string, value: unknown, allowed: string): OutboxConfigurationError {
+  const shown = typeof value === 'string' || typeof value === 'number' ? ` is ${JSON.stringify(value)},` : '';
+  return new OutboxConfigurationError('INVALID_OPTIONS', `clientProxy(): ${field}${shown} must be ${allowed}.`);
+}

@@ -1,0 +1,262 @@
+import 'reflect-metadata';
+import { randomBytes } from 'node:crypto';
+import { Controller, Logger, type INestMicroservice, Module } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { ClientRMQ, Ctx, EventPattern, Payload, RmqContext, Transport } from '@nestjs/microservices';
+import amqp from 'amqplib';
+import { clientProxy } from 'nestjs-outbox/client-proxy';
+import { assertAllOk, describeTransportContract } from '../../lib/testing/transport-contract.js';
+import { contractMessage } from '../../lib/testing/contract-message.js';
+import { probePublish } from '../../lib/testing/publish-probe.js';
+import type { OutboxTransport } from '../../lib/publish/transport.js';
+import type { ContractRunner, ReceivedMessage } from '../../lib/testing/transport-harness.js';
+import { describeWith, requiredUrl } from '../support/services.js';
+import { TcpProxy } from '../support/tcp-proxy.js';
+import { eventually } from '../support/client-proxy-eventually.js';
+
+beforeAll(() => Logger.overrideLogger(false));
+
+const random = (): string => randomBytes(6).toString('hex');
+
+/** An independent reader of one queue, with the broker's own client. */
+class QueueReader {
+  readonly messages: amqp.ConsumeMessage[] = [];
+  private connection!: amqp.ChannelModel;
+  private channel!: amqp.Channel;
+
+  constructor(readonly queue = `outbox-proxy-${random()}`) {}
+
+  async start(consume = true): Promise<this> {
+    this.connection = await amqp.connect(requiredUrl('rabbitmq'));
+    this.channel = await this.connection.createChannel();
+    await this.channel.assertQueue(this.queue, { durable: true });
+    if (consume) await this.channel.consume(this.queue, (m) => m !== null && this.messages.push(m), { noAck: true });
+    return this;
+  }
+  async depth(): Promise<number> {
+    return (await this.channel.checkQueue(this.queue)).messageCount;
+  }
+  async drop(): Promise<void> {
+    await this.channel.deleteQueue(this.queue);
+  }
+  async stop(): Promise<void> {
+    await this.drop();
+    await this.connection.close();
+  }
+  packets(): { pattern: string; data: unknown }[] {
+    return this.messages.map(({ content }) => JSON.parse(content.toString()) as { pattern: string; data: unknown });
+  }
+}
+
+function rmqClient(queue: string, url = requiredUrl('rabbitmq'), more: object = {}): ClientRMQ {
+  return new ClientRMQ({ urls: [url], queue, queueOptions: { durable: true }, socketOptions: { reconnectTimeInSeconds: 1 }, ...more });
+}
+async function transportOf(client: ClientRMQ, options: object = {}): Promise<OutboxTransport> {
+  return clientProxy({ client, ...options }).create();
+}
+function through(proxy: TcpProxy): string {
+  const url = new URL(requiredUrl('rabbitmq'));
+  url.host = `${proxy.host}:${proxy.port}`;
+  return url.href;
+}
+
+describeWith('rabbitmq', 'clientProxy() over ClientRMQ', () => {
+  const queue = new QueueReader();
+  let proxy: TcpProxy;
+
+  const harness = {
+    faultTimeout: 1_000,
+    start: async () => {
+      await queue.start();
+      proxy = await TcpProxy.start(requiredUrl('rabbitmq'));
+    },
+    stop: async () => {
+      await proxy.close();
+      await queue.stop();
+    },
+    create: () => transportOf(rmqClient(queue.queue, through(proxy))),
+    received: async (topic: string, count: number): Promise<ReceivedMessage[]> => {
+      const ofTopic = () => queue.messages.filter((_, n) => queue.packets()[n]?.pattern === topic);
+      await eventually(() => ofTopic().length >= count);
+      return ofTopic().map(({ properties, content }) => ({
+        id: String(properties.messageId),
+        payload: content,
+        headers: properties.headers as ReceivedMessage['headers'] & object,
+      }));
+    },
+    // A body that is labelled JSON and is none cannot go into Nest's JSON packet.
+    poison: (topic: string) => ({ topic, payload: '{"cut' }),
+    faults: {
+      cut: async () => {
+        await proxy.refuse();
+        proxy.cut();
+      },
+      loseRequests: () => proxy.set({ up: 'drop' }),
+      loseReplies: () => proxy.set({ down: 'drop' }),
+      heal: async () => {
+        await proxy.accept();
+        proxy.heal();
+      },
+    },
+  };
+  // The payload travels as a value inside Nest's packet, not as bytes: own tests below.
+  const runner = {
+    ...(globalThis as unknown as ContractRunner),
+    it: (name: string, body: () => Promise<void>) =>
+      /^carries a (payload|tombstone)/.test(name) ? undefined : it(name, body),
+  };
+  describeTransportContract('clientProxy(ClientRMQ)', harness, runner);
+
+  describe('what arrives', () => {
+    let reader: QueueReader;
+    let transport: OutboxTransport;
+    beforeEach(async () => {
+      reader = await new QueueReader().start();
+      transport = await transportOf(rmqClient(reader.queue, undefined, { headers: { 'x-client': 'app' } }));
+    });
+    afterEach(async () => {
+      await transport.close?.();
+      await reader.stop();
+    });
+
+    it('is persistent, has its id, type and headers, and the payload as a value', async () => {
+      const message = contractMessage({
+        topic: 'order.placed',
+        key: 'o-1',
+        payload: '{"key":"trap","value":1,"orderId":"o-1"}',
+        headers: { traceparent: 'tp', 'x-bytes': Uint8Array.of(0, 255) },
+        options: { rabbitmq: { priority: 3, expiration: 60_000, correlationId: 'c-1' } },
+      });
+      assertAllOk(await probePublish(transport, [message], { timeout: 5_000 }));
+      await eventually(() => reader.messages.length === 1);
+      const { properties } = reader.messages[0]!;
+      expect(reader.packets()[0]).toEqual({ pattern: 'order.placed', data: { key: 'trap', value: 1, orderId: 'o-1' } });
+      expect(properties).toMatchObject({
+        deliveryMode: 2, messageId: message.id, type: 'contract.tested', contentType: 'application/json',
+        priority: 3, expiration: '60000', correlationId: 'c-1', timestamp: Math.floor(message.createdAt.getTime() / 1000),
+      });
+      expect(properties.headers).toMatchObject({
+        id: message.id, type: 'contract.tested', version: '1', 'content-type': 'application/json',
+        time: message.createdAt.toISOString(), traceparent: 'tp', 'x-bytes': Buffer.of(0, 255), 'x-client': 'app',
+      });
+    });
+
+    it('carries text, bytes and a tombstone of other content types', async () => {
+      const batch = [
+        contractMessage({ topic: 't', payload: 'plain', contentType: 'text/plain' }),
+        contractMessage({ topic: 't', payload: Uint8Array.of(0, 255), contentType: 'application/octet-stream' }),
+        contractMessage({ topic: 't', payload: null }),
+      ];
+      for (const message of batch) assertAllOk(await probePublish(transport, [message], { timeout: 5_000 }));
+      await eventually(() => reader.messages.length === 3);
+      expect(reader.packets().map(({ data }) => data)).toEqual(['plain', { type: 'Buffer', data: [0, 255] }, null]);
+    });
+
+    it('does not disturb what the application sends through the same client', async () => {
+      const client = rmqClient(reader.queue);
+      const own = await transportOf(client);
+      await own.connect?.(AbortSignal.timeout(5_000));
+      await client.emit('mine', { plain: true }).toPromise();
+      await eventually(() => reader.messages.length === 1);
+      expect(reader.packets()[0]).toEqual({ pattern: 'mine', data: { plain: true } });
+      expect(reader.messages[0]!.properties.messageId).toBeUndefined();
+      await own.close?.();
+    });
+  });
+
+  describe('failures', () => {
+    it('says so when the broker has no queue for a confirmed message', async () => {
+      const reader = await new QueueReader().start(false);
+      const transport = await transportOf(rmqClient(reader.queue));
+      assertAllOk(await probePublish(transport, [contractMessage({ topic: 'a' })], { timeout: 5_000 }));
+      await reader.drop();
+      const { results } = await probePublish(transport, [contractMessage({ topic: 'b' })], { timeout: 5_000 });
+      expect(results[0]).toMatchObject({ ok: false, error: { code: 'PUBLISH_REJECTED' } });
+      await transport.close?.();
+      await reader.stop();
+    });
+
+    it('sends nothing after the timeout, although amqp-connection-manager resends after its reconnect', async () => {
+      const reader = await new QueueReader().start(false);
+      const link = await TcpProxy.start(requiredUrl('rabbitmq'));
+      const client = rmqClient(reader.queue, through(link));
+      const transport = await transportOf(client);
+      assertAllOk(await probePublish(transport, [contractMessage({ topic: 'before' })], { timeout: 5_000 }));
+      const accepted = link.accepted;
+      link.set({ up: 'drop' });
+      const outcome = await probePublish(transport, [contractMessage({ topic: 'lost' })], { timeout: 500 });
+      expect(outcome.results[0]).toMatchObject({ ok: false, blame: 'transport', error: { code: 'PUBLISH_TIMEOUT' } });
+      link.cut();
+      link.heal();
+      // Longer than the reconnect time of the client: a living one would be back and resend.
+      await expect(eventually(() => link.accepted > accepted, 2_500)).rejects.toThrow();
+      expect(link.open).toBe(0);
+      expect(await reader.depth()).toBe(1);
+      // The same Nest client works again with the next publish.
+      assertAllOk(await probePublish(transport, [contractMessage({ topic: 'after' })], { timeout: 5_000 }));
+      expect(await reader.depth()).toBe(2);
+      await transport.close?.();
+      await link.close();
+      await reader.stop();
+    });
+
+    it('turns the strings that ClientRMQ rejects with into errors, and blames the transport', async () => {
+      const transport = await transportOf(rmqClient('nowhere', 'amqp://127.0.0.1:1'));
+      const { rejection, results } = await probePublish(transport, [contractMessage({ topic: 'a' })], { timeout: 5_000 });
+      expect(rejection ?? (results[0] as { error?: unknown }).error).toBeInstanceOf(Error);
+      expect(results[0]).toMatchObject({ ok: false, blame: 'transport' });
+      expect(transport.health!()).toMatchObject({ up: false });
+      await transport.close?.();
+    });
+
+    it('survives a queue that exists with other arguments', async () => {
+      const reader = await new QueueReader().start(false);
+      const transport = await transportOf(rmqClient(reader.queue, undefined, { queueOptions: { durable: false } }));
+      await expect(transport.connect!(AbortSignal.timeout(3_000))).rejects.toThrow(/PRECONDITION|closed|406/i);
+      await transport.close?.();
+      await reader.stop();
+    });
+  });
+});
+
+interface Seen {
+  data: unknown;
+  id: unknown;
+  key: unknown;
+}
+const pattern = `order.placed.${random()}`;
+const seen: Seen[] = [];
+
+@Controller()
+class OrderEvents {
+  @EventPattern<string>(pattern)
+  onPlaced(@Payload() data: unknown, @Ctx() context: RmqContext): void {
+    const { headers } = (context.getMessage() as amqp.ConsumeMessage).properties;
+    seen.push({ data, id: headers?.['id'], key: headers?.['x-key'] });
+  }
+}
+@Module({ controllers: [OrderEvents] })
+class ConsumerModule {}
+
+describeWith('rabbitmq', 'a Nest RMQ consumer', () => {
+  it('gets the event as an object', async () => {
+    const queue = `outbox-proxy-${random()}`;
+    const app: INestMicroservice = await NestFactory.createMicroservice(ConsumerModule, {
+      logger: false,
+      transport: Transport.RMQ,
+      options: { urls: [requiredUrl('rabbitmq')], queue, queueOptions: { durable: true } },
+    });
+    await app.listen();
+    const transport = await transportOf(rmqClient(queue));
+    const batch = Array.from({ length: 200 }, (_, n) =>
+      contractMessage({ topic: pattern, key: `k-${n}`, payload: JSON.stringify({ n, total: 1.5 }), headers: { 'x-key': `k-${n}` } }),
+    );
+    assertAllOk(await probePublish(transport, batch, { timeout: 10_000 }));
+    await eventually(() => seen.length === batch.length);
+    expect(seen.map(({ data }) => (data as { n: number }).n).sort((a, b) => a - b)).toEqual(batch.map((_, n) => n));
+    expect(new Set(seen.map(({ id }) => id))).toEqual(new Set(batch.map(({ id }) => id)));
+    await transport.close?.();
+    await app.close();
+    await (await new QueueReader(queue).start(false)).stop();
+  });
+});
