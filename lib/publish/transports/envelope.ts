@@ -23,7 +23,7 @@ export interface EnvelopeOptions {
   readonly headers?: Readonly<Record<string, HeaderValue>> | undefined;
   /** CloudEvents 1.0, binary mode: its attributes take the place of `id`, `type`, `version` and `time`. */
   readonly cloudEvents?: CloudEventsOptions | undefined;
-  /** What the broker's CloudEvents binding puts before an attribute: `ce_` in Kafka, `cloudEvents:` in AMQP. */
+  /** What the broker's CloudEvents binding puts before an attribute: `ce_` in Kafka, `cloudEvents_` (or `:`) in AMQP. */
   readonly cloudEventsPrefix?: string | undefined;
   /** Leave `content-type` out, for brokers that have a property of their own for it. Default false. */
   readonly omitContentType?: boolean | undefined;

@@ -1,0 +1,1 @@
+export { kafka, type KafkaOptions } from './publish/transports/kafka.js';

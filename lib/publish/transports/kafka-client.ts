@@ -1,0 +1,142 @@
+import { connect as connectTcp, isIP, type Socket } from 'node:net';
+import { connect as connectTls } from 'node:tls';
+import type { ISocketFactory, ISocketFactoryArgs, Kafka, KafkaConfig, RetryOptions } from 'kafkajs';
+import { OutboxConfigurationError } from '../../outbox.errors.js';
+
+type KafkaModule = typeof import('kafkajs');
+
+/** Loaded when a relay starts and never before: a process that only enqueues has no broker client in memory. */
+export async function loadKafkaJs(): Promise<KafkaModule> {
+  try {
+    const loaded = (await import('kafkajs')) as KafkaModule & { default?: KafkaModule };
+    return loaded.default ?? loaded;
+  } catch (cause) {
+    throw new OutboxConfigurationError('MISSING_PEER', 'The kafka() transport needs the package kafkajs.', {
+      cause,
+      hint: 'Install it: npm install kafkajs',
+    });
+  }
+}
+
+/** Short and few: the publish deadline bounds them all, and a client that retries for minutes hides an outage. */
+export const RETRY: RetryOptions = { initialRetryTime: 50, maxRetryTime: 1000, retries: 5 };
+
+/**
+ * Every socket of one producer, so that the producer can be ended for good: kafkajs' `disconnect()` waits for pending
+ * requests, and a send that runs reconnects by itself. Once dead, nothing can be written and nothing connects again.
+ */
+export class SocketGuard {
+  dead = false;
+  /** @internal */ readonly sockets = new Set<Socket>();
+  /** @internal */ onKill: (() => void) | undefined;
+
+  get connected(): boolean {
+    for (const socket of this.sockets) if (!socket.connecting && !socket.destroyed) return true;
+    return false;
+  }
+
+  wrap(factory: ISocketFactory): ISocketFactory {
+    return (args) => {
+      if (this.dead) throw ended();
+      const socket = factory(args);
+      this.sockets.add(socket);
+      socket.once('close', () => this.sockets.delete(socket));
+      return socket;
+    };
+  }
+
+  /** Synchronous: after it returned no byte leaves this process through these sockets. */
+  kill(): void {
+    this.dead = true;
+    this.onKill?.();
+    // With an error, or kafkajs does not notice and keeps its timers until the request timeout.
+    for (const socket of this.sockets) socket.destroy(ended());
+  }
+}
+
+/** `retriable: false` makes kafkajs' retry loops stop at once. */
+function ended(): Error {
+  return Object.assign(new Error('This Kafka producer was ended.'), { retriable: false });
+}
+
+/** A Kafka object whose next producer's sockets are all in the guard. */
+export type GuardedKafka = (guard: SocketGuard) => Kafka;
+
+export function fromConfig({ Kafka }: KafkaModule, config: KafkaConfig): GuardedKafka {
+  const silent = config.logLevel === undefined && config.logCreator === undefined;
+  return (guard) => {
+    const kafka = new Kafka({
+      ...config,
+      ...(silent ? { logLevel: 0, logCreator: () => () => undefined } : {}),
+      retry: { ...RETRY, ...config.retry },
+      socketFactory: guard.wrap(config.socketFactory ?? openSocket),
+    });
+    return withCluster(kafka, (cluster) => stopOnKill(cluster, guard)) ?? kafka;
+  };
+}
+
+/** The producers are ours, the application's Kafka object and its other clients are not touched. */
+export function fromInstance(kafka: Kafka): GuardedKafka {
+  const guarded = (guard: SocketGuard): Kafka | undefined =>
+    withCluster(kafka, (cluster) => {
+      guardSockets(cluster, guard);
+      stopOnKill(cluster, guard);
+    });
+  if (guarded(new SocketGuard()) === undefined) throw notUsable();
+  return (guard) => guarded(guard)!;
+}
+
+function notUsable(): OutboxConfigurationError {
+  return new OutboxConfigurationError('INVALID_OPTIONS', 'kafka(): this client is not a Kafka object of kafkajs 2.2.', {
+    hint: 'Give its configuration instead: kafka({ client: { clientId, brokers } }).',
+  });
+}
+
+/** kafkajs' own parts that are reached through a Kafka object; checked before use, as no version promises them. */
+interface Cluster {
+  connect: () => Promise<void>;
+  refreshMetadata: () => Promise<void>;
+  addMultipleTargetTopics: (topics: string[]) => Promise<void>;
+  readonly connectionPoolBuilder: { build: (destination?: object) => Promise<{ pool: { socketFactory: ISocketFactory }[] }> };
+}
+
+/** A child of `kafka` that shows every cluster it creates; `undefined` when kafkajs is built another way. */
+function withCluster(kafka: Kafka, onCluster: (cluster: Cluster) => void): Kafka | undefined {
+  const symbol = Object.getOwnPropertySymbols(kafka).find((s) => s.description === 'private:Kafka:createCluster');
+  const create = symbol && (kafka as unknown as Record<symbol, unknown>)[symbol];
+  if (symbol === undefined || typeof create !== 'function') return undefined;
+  const createCluster = (options: object): Cluster => {
+    const cluster = (create as (o: object) => Cluster).call(kafka, options);
+    onCluster(cluster);
+    return cluster;
+  };
+  return Object.create(kafka, { [symbol]: { value: createCluster } }) as Kafka;
+}
+
+function guardSockets({ connectionPoolBuilder }: Cluster, guard: SocketGuard): void {
+  const build = connectionPoolBuilder?.build;
+  if (typeof build !== 'function') throw notUsable();
+  connectionPoolBuilder.build = async (destination) => {
+    if (guard.dead) throw ended();
+    const built = await build(destination);
+    for (const connection of built.pool) connection.socketFactory = guard.wrap(connection.socketFactory);
+    return built;
+  };
+}
+
+/** Ends kafkajs' retry loops early; without it they would fail at the guard again and again for some seconds. */
+function stopOnKill(cluster: Cluster, guard: SocketGuard): void {
+  guard.onKill = () => {
+    cluster.connect = cluster.refreshMetadata = cluster.addMultipleTargetTopics = () => Promise.reject(ended());
+  };
+}
+
+/** As kafkajs opens them, but without Nagle's algorithm: one request is one write. */
+function openSocket({ host, port, ssl, onConnect }: ISocketFactoryArgs): Socket {
+  const socket = ssl
+    ? connectTls({ host, port, ...(isIP(host) ? {} : { servername: host }), ...(ssl as object) }, onConnect)
+    : connectTcp({ host, port }, onConnect);
+  socket.setKeepAlive(true, 60_000);
+  socket.setNoDelay(true);
+  return socket;
+}

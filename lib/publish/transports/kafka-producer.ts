@@ -1,0 +1,135 @@
+import type { Kafka, Producer, ProducerBatch, ProducerConfig, RecordMetadata } from 'kafkajs';
+import { OutboxError } from '../../outbox.errors.js';
+import { SocketGuard, type GuardedKafka } from './kafka-client.js';
+import type { Chunk } from './kafka-records.js';
+
+/** How long a clean disconnect may take before the sockets are cut. */
+const DISCONNECT_TIMEOUT = 2000;
+
+export interface SendSettings {
+  readonly acks: -1 | 1;
+  readonly compression: number;
+  readonly transactional: boolean;
+}
+/**
+ * One kafkajs producer with one send at a time, used until the first send without a definite answer and then thrown away.
+ *
+ * Why one at a time: after a failure kafkajs winds its sequence numbers back, and a send that runs beside it would go
+ * out under numbers that the broker has seen; the broker would confirm it and store nothing.
+ * Why thrown away: a rejected send may be stored in part. Only a new producer id makes the broker forget the numbers.
+ */
+export class KafkaProducer {
+  /** @internal */ readonly guard = new SocketGuard();
+  /** @internal */ readonly producer: Producer;
+  /** @internal */ readonly ends = new Set<(error: unknown) => void>();
+  /** @internal last offset that the broker gave to this producer, by topic and partition */
+  readonly lastOffsets = new Map<string, number>();
+
+  constructor(kafka: GuardedKafka, config: ProducerConfig, /** @internal */ readonly settings: SendSettings) {
+    const client: Kafka = kafka(this.guard);
+    this.producer = client.producer(config);
+  }
+
+  get dead(): boolean {
+    return this.guard.dead;
+  }
+  get connected(): boolean {
+    return this.guard.connected;
+  }
+
+  connect(): Promise<void> {
+    return this.orKilled(this.producer.connect());
+  }
+
+  /**
+   * Resolves when every record is stored but those of the returned indexes: their fixed partition does not exist and they
+   * were not sent. Rejects at once when the producer is killed.
+   */
+  send(chunk: Chunk, timeout: number): Promise<number[]> {
+    const { transactional } = this.settings;
+    return this.orKilled(transactional ? this.sendInTransaction(chunk, timeout) : this.sendOn(this.producer, chunk, timeout));
+  }
+
+  /** For good and at once: nothing is sent after this returned. */
+  kill(reason: unknown): void {
+    if (this.guard.dead) return;
+    this.guard.kill();
+    this.producer.disconnect().catch(() => undefined);
+    for (const end of this.ends) end(reason);
+  }
+
+  async close(): Promise<void> {
+    if (this.guard.dead) return;
+    const timer = setTimeout(() => this.kill(new Error('The disconnect took too long.')), DISCONNECT_TIMEOUT);
+    try {
+      await this.orKilled(this.producer.disconnect());
+    } catch {
+      // Cut below.
+    } finally {
+      clearTimeout(timer);
+      this.kill(new Error('The transport was closed.'));
+    }
+  }
+
+  /** @internal */ async sendInTransaction(chunk: Chunk, timeout: number): Promise<number[]> {
+    const transaction = await this.producer.transaction();
+    try {
+      const result = await this.sendOn(transaction, chunk, timeout);
+      await transaction.commit();
+      return result;
+    } catch (error) {
+      // Lets consumers go on without waiting for the transaction's timeout. The producer is thrown away either way,
+      // and its successor's start ends whatever is left open.
+      if (!this.dead && transaction.isActive()) await transaction.abort().catch(() => undefined);
+      throw error;
+    }
+  }
+
+  /** @internal */ async sendOn(sender: Pick<Producer, 'sendBatch'>, chunk: Chunk, timeout: number): Promise<number[]> {
+    const { acks, compression } = this.settings;
+    const topicMessages: ProducerBatch['topicMessages'] = [];
+    for (const [topic, { records }] of chunk.topics) topicMessages.push({ topic, messages: records });
+    const answer = await sender.sendBatch({ acks, compression, timeout, topicMessages });
+    return this.check(chunk, answer);
+  }
+
+  /** @internal kafkajs resolves a send although a partition is unknown, or was skipped in a retry: only the answer counts. */
+  check(chunk: Chunk, answer: RecordMetadata[]): number[] {
+    const stored = new Map<string, number>();
+    for (const { topicName, partition, errorCode, baseOffset, offset } of answer) {
+      const first = Number(baseOffset ?? offset ?? -1);
+      if (errorCode === 0 && first >= 0) stored.set(`${topicName}:${partition}`, first);
+    }
+    const nowhere: number[] = [];
+    const counts = new Map<string, number>();
+    for (const [topic, { records, indexes }] of chunk.topics) {
+      for (let i = 0; i < records.length; i += 1) {
+        const place = `${topic}:${records[i]!.partition}`;
+        if (stored.has(place)) counts.set(place, (counts.get(place) ?? 0) + 1);
+        else if (records[i]!.nowhere === true) nowhere.push(indexes[i]!);
+        else throw new OutboxError('TRANSPORT_UNAVAILABLE', 'Kafka gave no answer for one of the partitions.');
+      }
+    }
+    for (const [place, count] of counts) this.advance(place, stored.get(place)!, count);
+    return nowhere;
+  }
+
+  /** @internal An offset of before means that the broker took the records for a repetition and stored nothing. */
+  advance(place: string, first: number, count: number): void {
+    if (first <= (this.lastOffsets.get(place) ?? -1)) {
+      throw new OutboxError('TRANSPORT_UNAVAILABLE', 'Kafka answered with an offset of an earlier send.');
+    }
+    this.lastOffsets.set(place, first + count - 1);
+  }
+
+  /** @internal */ orKilled<T>(work: Promise<T>): Promise<T> {
+    return new Promise<T>((resolve, reject) => {
+      const settle = <V>(how: (value: V) => void) => (value: V): void => {
+        this.ends.delete(reject);
+        how(value);
+      };
+      this.ends.add(reject);
+      work.then(settle(resolve), settle(reject));
+    });
+  }
+}

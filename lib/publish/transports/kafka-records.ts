@@ -1,0 +1,113 @@
+import type { IHeaders, Message } from 'kafkajs';
+import type { KafkaMessageOptions, OutboxMessage } from '../../message.js';
+import type { Envelope } from './envelope.js';
+
+/** A record on its way. */
+export interface KafkaRecord extends Message {
+  /** Filled in by the partitioner when the message does not fix it. */
+  partition?: number;
+  /** Set by the partitioner: the partition that the message fixes does not exist. */
+  nowhere?: boolean;
+}
+export interface TopicRecords {
+  readonly records: KafkaRecord[];
+  /** Index in the batch of each record. */
+  readonly indexes: number[];
+}
+/** What goes out in one produce request. */
+export interface Chunk {
+  readonly topics: Map<string, TopicRecords>;
+  size: number;
+  bytes: number;
+}
+export interface RecordSettings {
+  readonly envelope: Envelope;
+  readonly topicPrefix: string;
+  /** Bytes of one record batch at most; a single record may be larger and is then alone. */
+  readonly maxBytes: number;
+  /** Bytes of the headers that are the same on every message. */
+  readonly fixedHeaderBytes: number;
+}
+
+/** Lengths, offsets and attributes of a record, and the lengths and names of the standard headers, rounded up. */
+const RECORD_OVERHEAD = 220;
+/** No partition is equal to it: the key's later messages of this batch are not sent. */
+const BLOCKED = NaN;
+
+/**
+ * Cuts a batch into requests whose record batches the broker accepts whichever partitions they hit: it checks the size
+ * of a record batch, not of a record, and a request has one record batch per partition. Order within a key is the
+ * order of the batch, within and across chunks; a chunk is made when the one before it has its result.
+ */
+export class RecordPlan {
+  /** Indexes that must wait for an earlier message of their key; grows with each chunk. */
+  readonly skipped: number[] = [];
+  /** @internal */ position = 0;
+  /** @internal by topic and key, the partition that the caller fixed; only filled where it matters */
+  readonly runs = new Map<string, number | undefined>();
+  /** @internal */ readonly mayFix: boolean;
+
+  constructor(/** @internal */ readonly batch: readonly OutboxMessage[], /** @internal */ readonly settings: RecordSettings) {
+    this.mayFix = batch.some(({ optionsJson }) => optionsJson !== null);
+  }
+
+  next(): Chunk | undefined {
+    const { batch, settings } = this;
+    const chunk: Chunk = { topics: new Map(), size: 0, bytes: 0 };
+    for (; this.position < batch.length; this.position += 1) {
+      const message = batch[this.position]!;
+      const options = message.optionsJson === null ? undefined : message.options.kafka;
+      const bytes = estimate(message, settings);
+      if (chunk.size > 0 && chunk.bytes + bytes > settings.maxBytes) break;
+      if (this.waits(message, options?.partition)) this.skipped.push(this.position);
+      else add(chunk, settings.topicPrefix + message.topic, toRecord(message, options, settings.envelope), this.position, bytes);
+    }
+    return chunk.size > 0 ? chunk : undefined;
+  }
+
+  /** The message was not published: nothing of its key may overtake it. */
+  block(index: number): void {
+    const message = this.batch[index]!;
+    if (message.key !== null) this.runs.set(runOf(message), BLOCKED);
+  }
+
+  /** @internal A run is all or nothing because it lands in one record batch: only while it goes to one partition. */
+  waits(message: OutboxMessage, partition: number | undefined): boolean {
+    if (message.key === null || (!this.mayFix && this.runs.size === 0)) return false;
+    const run = runOf(message);
+    if (!this.runs.has(run)) this.runs.set(run, partition);
+    if (this.runs.get(run) === partition) return false;
+    this.runs.set(run, BLOCKED);
+    return true;
+  }
+}
+
+const runOf = ({ topic, key }: OutboxMessage): string => `${topic}\0${key}`;
+
+function toRecord(message: OutboxMessage, options: KafkaMessageOptions | undefined, envelope: Envelope): KafkaRecord {
+  const record: KafkaRecord = {
+    key: message.key,
+    value: message.body,
+    headers: envelope(message) as IHeaders,
+    timestamp: String(options?.timestamp ?? message.createdAt.getTime()),
+  };
+  if (options?.partition !== undefined) record.partition = options.partition;
+  return record;
+}
+
+function add(chunk: Chunk, topic: string, record: KafkaRecord, index: number, bytes: number): void {
+  let entry = chunk.topics.get(topic);
+  if (entry === undefined) chunk.topics.set(topic, (entry = { records: [], indexes: [] }));
+  entry.records.push(record);
+  entry.indexes.push(index);
+  chunk.size += 1;
+  chunk.bytes += bytes;
+}
+
+function estimate(message: OutboxMessage, settings: RecordSettings): number {
+  const { key, headersJson, type, contentType } = message;
+  return (
+    RECORD_OVERHEAD + settings.fixedHeaderBytes + message.size + 3 * (type.length + contentType.length) +
+    (key === null ? 0 : 6 * key.length) + (headersJson === null ? 0 : Buffer.byteLength(headersJson))
+  );
+}

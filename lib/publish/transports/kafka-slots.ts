@@ -1,0 +1,56 @@
+import type { Deadline } from './kafka-deadline.js';
+import type { KafkaProducer } from './kafka-producer.js';
+
+/** A place for one producer. Concurrent batches go through different slots, so that one failure does not touch another. */
+export interface KafkaSlot {
+  readonly index: number;
+  producer: KafkaProducer | undefined;
+}
+type Wake = (slot: KafkaSlot | undefined) => void;
+
+/** Hands out slots, the last used first, so that a light load keeps to one connection; first come, first served. */
+export class KafkaSlots {
+  readonly all: readonly KafkaSlot[];
+  closed = false;
+  /** @internal */ readonly free: KafkaSlot[];
+  /** @internal */ readonly waiting = new Set<Wake>();
+  /** @internal */ whenAllFree: (() => void) | undefined;
+
+  constructor(count: number) {
+    this.all = Array.from({ length: count }, (_, index) => ({ index, producer: undefined }));
+    this.free = [...this.all].reverse();
+  }
+
+  /** `undefined` when the deadline passed or the slots were closed first. */
+  async take(deadline: Deadline): Promise<KafkaSlot | undefined> {
+    if (deadline.passed || this.closed) return undefined;
+    return this.free.pop() ?? new Promise((resolve) => {
+      const wake: Wake = (slot) => {
+        this.waiting.delete(wake);
+        unlisten();
+        resolve(slot);
+      };
+      this.waiting.add(wake);
+      const unlisten = deadline.onPass(() => wake(undefined));
+    });
+  }
+
+  give(slot: KafkaSlot): void {
+    const [next] = this.waiting;
+    if (next !== undefined) return next(slot);
+    this.free.push(slot);
+    if (this.free.length === this.all.length) this.whenAllFree?.();
+  }
+
+  /** Turns away who waits, and resolves when every slot is back. */
+  async close(): Promise<void> {
+    this.closed = true;
+    for (const wake of this.waiting) wake(undefined);
+    if (this.free.length < this.all.length) await new Promise<void>((resolve) => (this.whenAllFree = resolve));
+  }
+
+  open(): void {
+    this.closed = false;
+    this.whenAllFree = undefined;
+  }
+}

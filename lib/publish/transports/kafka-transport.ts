@@ -1,0 +1,178 @@
+import type { OutboxMessage } from '../../message.js';
+import { OutboxError } from '../../outbox.errors.js';
+import {
+  OutboxTransport, PUBLISHED, type Blame, type PublishContext, type PublishFailure, type PublishResult, type TransportHealth,
+  type TransportLimits,
+} from '../transport.js';
+import { blameFor } from './kafka-blame.js';
+import { Deadline } from './kafka-deadline.js';
+import type { KafkaProducer } from './kafka-producer.js';
+import { RecordPlan, type Chunk, type RecordSettings } from './kafka-records.js';
+import { KafkaSlots, type KafkaSlot } from './kafka-slots.js';
+
+export interface KafkaTransportSettings {
+  readonly records: RecordSettings;
+  readonly limits: TransportLimits;
+  /** False with a partitioner that may put one key on several partitions. */
+  readonly atomicRuns: boolean;
+  readonly producers: number;
+  /** `slot`: 0 to `producers` - 1; a slot has one producer at a time. */
+  openProducer(slot: number): KafkaProducer;
+}
+type Results = (PublishResult | undefined)[];
+
+/** Publishes through a few producers with one send at a time each; a batch has its producer to itself. */
+export class KafkaTransport extends OutboxTransport {
+  override readonly receipt = 'broker';
+  override readonly atomicRuns: boolean;
+  override readonly limits: TransportLimits;
+  /** @internal */ readonly slots: KafkaSlots;
+  /** @internal */ lastFailure: string | undefined;
+
+  constructor(/** @internal */ readonly settings: KafkaTransportSettings) {
+    super();
+    this.atomicRuns = settings.atomicRuns;
+    this.limits = settings.limits;
+    this.slots = new KafkaSlots(settings.producers);
+  }
+
+  override async connect(signal: AbortSignal): Promise<void> {
+    this.slots.open();
+    try {
+      const connected = await this.inSlot(signal, Infinity, (slot, deadline) => this.withProducer(slot, deadline, async () => undefined));
+      if (!connected) throw timedOut();
+      this.lastFailure = undefined;
+    } catch (error) {
+      this.lastFailure = blameFor(error, 0, 0).name;
+      throw unavailable(`Kafka is not reachable (${this.lastFailure}).`, error);
+    }
+  }
+
+  override async publish(batch: readonly OutboxMessage[], context: PublishContext): Promise<PublishResult[]> {
+    const results: Results = Array.from({ length: batch.length });
+    try {
+      await this.inSlot(context.signal, context.timeout, (slot, deadline) => this.publishOn(slot, batch, results, deadline));
+    } catch (error) {
+      fillRest(results, failure('transport', error));
+    }
+    return fillRest(results, failure('transport', timedOut()));
+  }
+
+  override reset(): void {
+    for (const { producer } of this.slots.all) producer?.kill(unavailable('The connection was reset.'));
+  }
+
+  /** Waits for what is being published; the relay bounds that by its shutdown timeout, and then calls `reset`. */
+  override async close(): Promise<void> {
+    await this.slots.close();
+    await Promise.all(this.slots.all.map(retire));
+  }
+
+  override health(): TransportHealth {
+    if (this.slots.closed) return { up: false, state: 'closed' };
+    if (this.slots.all.some(({ producer }) => producer?.connected)) return { up: true, state: 'connected' };
+    const detail = this.lastFailure === undefined ? {} : { detail: `Kafka: ${this.lastFailure}.` };
+    return { up: false, state: 'connecting', ...detail };
+  }
+
+  /** @internal false when the deadline passed before a slot was free */
+  async inSlot(signal: AbortSignal, timeout: number, work: (slot: KafkaSlot, deadline: Deadline) => Promise<void>): Promise<boolean> {
+    const deadline = new Deadline(signal, timeout);
+    try {
+      const slot = await this.slots.take(deadline);
+      if (slot === undefined) return false;
+      try {
+        await work(slot, deadline);
+      } finally {
+        this.slots.give(slot);
+      }
+      return true;
+    } finally {
+      deadline.dispose();
+    }
+  }
+
+  /** @internal */
+  async publishOn(slot: KafkaSlot, batch: readonly OutboxMessage[], results: Results, deadline: Deadline): Promise<void> {
+    const plan = new RecordPlan(batch, this.settings.records);
+    for (let chunk = plan.next(); chunk !== undefined; chunk = plan.next()) {
+      const goOn = await this.sendChunk(slot, chunk, results, deadline);
+      if (!goOn) break;
+      for (const { indexes } of chunk.topics.values()) for (const i of indexes) if (results[i]?.ok !== true) plan.block(i);
+    }
+    for (const i of plan.skipped) results[i] = SKIPPED;
+  }
+
+  /** @internal Writes the results of one request; false when the rest of the batch need not be tried. */
+  async sendChunk(slot: KafkaSlot, chunk: Chunk, results: Results, deadline: Deadline): Promise<boolean> {
+    try {
+      await this.withProducer(slot, deadline, async (producer) => {
+        const nowhere = await producer.send(chunk, deadline.left);
+        for (const { indexes } of chunk.topics.values()) for (const i of indexes) results[i] = PUBLISHED;
+        for (const index of nowhere) results[index] = NO_PARTITION;
+        // The partition may have been added since: the next producer asks the broker anew.
+        if (nowhere.length > 0) await retire(slot);
+      });
+      return true;
+    } catch (error) {
+      const verdict = blameFor(error, chunk.size, chunk.topics.size);
+      const { blame, final, name } = deadline.passed ? { ...verdict, blame: 'transport' as const, final: false } : verdict;
+      const result = failure(blame, deadline.passed ? timedOut() : describe(blame, name, error), final);
+      for (const { indexes } of chunk.topics.values()) for (const i of indexes) results[i] = result;
+      if (blame === 'transport') this.lastFailure = name;
+      return blame !== 'transport';
+    }
+  }
+
+  /**
+   * @internal The slot's producer, connected, for one send. A producer whose work failed for whatever reason is ended
+   * before the failure is told: part of the request may be stored, and its sequence numbers are not to be trusted.
+   */
+  async withProducer(slot: KafkaSlot, deadline: Deadline, work: (producer: KafkaProducer) => Promise<void>): Promise<void> {
+    const isNew = slot.producer === undefined || slot.producer.dead;
+    const producer = isNew ? (slot.producer = this.settings.openProducer(slot.index)) : slot.producer!;
+    const release = deadline.onPass(() => producer.kill(timedOut()));
+    try {
+      if (deadline.passed) throw timedOut();
+      if (isNew) await producer.connect();
+      await work(producer);
+    } catch (error) {
+      producer.kill(error);
+      slot.producer = undefined;
+      throw error;
+    } finally {
+      release();
+    }
+  }
+}
+
+async function retire(slot: KafkaSlot): Promise<void> {
+  const { producer } = slot;
+  slot.producer = undefined;
+  await producer?.close();
+}
+
+const SKIPPED = failure('collateral', rejected('An earlier message of the same key comes first.'));
+const NO_PARTITION = failure('message', rejected('The partition that the message asks for does not exist.'));
+
+function fillRest(results: Results, rest: PublishResult): PublishResult[] {
+  for (let i = 0; i < results.length; i += 1) results[i] ??= rest;
+  return results as PublishResult[];
+}
+function failure(blame: Blame, error: unknown, final = false): PublishFailure {
+  return final ? { ok: false, blame, error, final } : { ok: false, blame, error };
+}
+function describe(blame: Blame, name: string, cause: unknown): OutboxError {
+  if (cause instanceof OutboxError) return cause;
+  if (blame === 'transport') return unavailable(`Kafka did not take the messages (${name}).`, cause);
+  return rejected(`Kafka refused the ${blame === 'message' ? 'message' : 'request'} (${name}).`, cause);
+}
+function rejected(text: string, cause?: unknown): OutboxError {
+  return new OutboxError('PUBLISH_REJECTED', text, { cause });
+}
+function unavailable(text: string, cause?: unknown): OutboxError {
+  return new OutboxError('TRANSPORT_UNAVAILABLE', text, { cause });
+}
+function timedOut(): OutboxError {
+  return new OutboxError('PUBLISH_TIMEOUT', 'Kafka did not answer in time.');
+}
