@@ -16,6 +16,8 @@ const SEAMS = new Set([
   'lib/publish/serializer',
   'lib/dispatch/clock',
   'lib/observe/events',
+  'lib/observe/health',
+  'lib/observe/stats',
 ]);
 /** Loaded only when a relay needs them, so that an application without them starts. */
 const OPTIONAL_PEERS = new Set(['kafkajs', 'amqplib', '@nestjs/microservices', '@nestjs/schedule']);

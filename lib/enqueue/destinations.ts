@@ -1,0 +1,85 @@
+import { didYouMean } from '../did-you-mean.js';
+import { OutboxMessageError } from '../outbox.errors.js';
+import type { ResolvedOptions } from '../outbox.options.js';
+import type { TransportLimits } from '../publish/transport.js';
+
+/** A transport as the enqueue side knows it: no client, no connection, only its number and what it cannot carry. */
+export interface Destination {
+  readonly name: string;
+  readonly id: number;
+  readonly limits: TransportLimits | undefined;
+}
+
+export class Destinations {
+  readonly byName = new Map<string, Destination>();
+  readonly byDefault: readonly Destination[];
+
+  /** @param ids as registered in the store */
+  constructor(options: Pick<ResolvedOptions, 'transports' | 'defaultTransport'>, ids: ReadonlyMap<string, number>) {
+    for (const [name, definition] of options.transports) {
+      const id = ids.get(name);
+      if (id !== undefined) this.byName.set(name, Object.freeze({ name, id, limits: definition.limits }));
+    }
+    this.byDefault = this.named([options.defaultTransport], 'defaultTransport');
+  }
+
+  /** In the order given, each once. */
+  named(names: readonly string[], subject: string): readonly Destination[] {
+    if (names.length === 0)
+      throw new OutboxMessageError('UNKNOWN_TRANSPORT', `${subject}: the list of transports is empty.`);
+    return [...new Set(names)].map((name) => this.byName.get(name) ?? this.unknown(name, subject));
+  }
+
+  /** @internal */
+  unknown(name: unknown, subject: string): never {
+    const known = [...this.byName.keys()];
+    const meant = typeof name === 'string' ? didYouMean(name, known) : undefined;
+    throw new OutboxMessageError(
+      'UNKNOWN_TRANSPORT',
+      `${subject}: there is no transport '${String(name).slice(0, 100)}'.`,
+      {
+        hint: meant === undefined ? `Known are: ${known.join(', ')}.` : `Did you mean '${meant}'?`,
+      },
+    );
+  }
+}
+
+export interface Measured {
+  readonly topic: string;
+  readonly key: string | null;
+  readonly payload: Uint8Array | null;
+  readonly headerBytes: number;
+}
+
+/** What makes a message unfit for a transport, or `undefined`. Here and not at publish time, when nobody can correct it. */
+export function limitProblem(
+  message: Measured,
+  { name, limits }: Destination,
+): { code: 'INVALID_MESSAGE' | 'PAYLOAD_TOO_LARGE'; problem: string } | undefined {
+  if (limits === undefined) return undefined;
+  const { payload, topic, key, headerBytes } = message;
+  const size = payload?.byteLength ?? 0;
+  if (limits.payloadBytes !== undefined && size > limits.payloadBytes) {
+    return { code: 'PAYLOAD_TOO_LARGE', problem: tooLong('payload', size, limits.payloadBytes, name) };
+  }
+  const problem =
+    exceeded('topic', Buffer.byteLength(topic), limits.topicBytes, name) ??
+    exceeded('key', key === null ? 0 : Buffer.byteLength(key), limits.keyBytes, name) ??
+    exceeded('headers', headerBytes, limits.headerBytes, name) ??
+    (payload === null && limits.tombstones === false
+      ? `payload is null, but transport '${name}' has no tombstones`
+      : undefined) ??
+    topicProblem(topic, limits, name);
+  return problem === undefined ? undefined : { code: 'INVALID_MESSAGE', problem };
+}
+
+function topicProblem(topic: string, limits: TransportLimits, name: string): string | undefined {
+  const problem = limits.checkTopic?.(topic);
+  return problem === undefined ? undefined : `topic is refused by transport '${name}': ${problem}`;
+}
+function exceeded(what: string, bytes: number, limit: number | undefined, transport: string): string | undefined {
+  return limit !== undefined && bytes > limit ? tooLong(what, bytes, limit, transport) : undefined;
+}
+function tooLong(what: string, bytes: number, limit: number, transport: string): string {
+  return `${what} has ${bytes} bytes, more than the ${limit} of transport '${transport}'`;
+}

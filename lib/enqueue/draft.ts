@@ -1,0 +1,134 @@
+import { didYouMean } from '../did-you-mean.js';
+import type { MessageOptions } from '../message.js';
+import { OutboxKeyMissingError, OutboxMessageError, type OutboxErrorCode } from '../outbox.errors.js';
+import { PLAIN_MESSAGE_NAMES, type MessageSettings, type PlainMessage } from './enqueue-options.js';
+import type { EventClass, EventMetadata, HeadersInput, StoredRetry } from './event-metadata.js';
+import type { EventRegistry } from './event-registry.js';
+import { MAX_KEY_BYTES, MAX_VERSION, textProblem, typeName } from './text-checks.js';
+
+/** One message before it is encoded: events and plain messages look the same from here on. */
+export interface Draft {
+  /** `Event 'order.placed'`, for errors. */
+  readonly subject: string;
+  readonly type: string;
+  readonly version: number;
+  readonly topic: string;
+  readonly key: string | null;
+  /** In the order in which they overrule each other. */
+  readonly headers: readonly (HeadersInput | undefined)[];
+  readonly options: readonly (MessageOptions | undefined)[];
+  readonly retry: StoredRetry | undefined;
+  readonly transport: string | readonly string[] | undefined;
+  readonly contentType: string | undefined;
+  readonly payload: unknown;
+  /** What a plain message says about itself; the caller's options come first. */
+  readonly own: MessageSettings;
+}
+
+const NOTHING: MessageSettings = Object.freeze({});
+
+/** @param where `messages[3]: ` in an array, for errors */
+export function draftOf(input: unknown, settings: MessageSettings, registry: EventRegistry, where: string): Draft {
+  if (typeof input !== 'object' || input === null || Array.isArray(input)) {
+    const hint =
+      typeof input === 'function' ? 'Enqueue an instance, not the class.' : 'Enqueue an event or a plain message.';
+    throw new OutboxMessageError('INVALID_MESSAGE', `${where}${typeName(input)} is no message.`, { hint });
+  }
+  const prototype = Object.getPrototypeOf(input) as object | null;
+  // A prototype without a parent is an Object.prototype, also one of another realm.
+  if (prototype === null || Object.getPrototypeOf(prototype) === null)
+    return fromPlain(input as PlainMessage, settings, where);
+  return fromEvent(input, registry.metadataOf(prototype.constructor as EventClass), settings, where);
+}
+
+function fromEvent(event: object, metadata: EventMetadata, settings: MessageSettings, where: string): Draft {
+  const { type, key } = metadata;
+  const subject = `${where}Event '${type}'`;
+  const valueOf = <R>(
+    name: 'topic' | 'key' | 'headers' | 'options' | 'payload',
+    value: R | ((event: object) => R),
+  ): R => {
+    if (typeof value !== 'function') return value;
+    try {
+      return (value as (event: object) => R)(event);
+    } catch (cause) {
+      throw new OutboxMessageError('INVALID_MESSAGE', `${subject}: its function \`${name}\` threw.`, { cause });
+    }
+  };
+  return {
+    subject,
+    type,
+    version: metadata.version,
+    topic:
+      typeof metadata.topic === 'string' ? metadata.topic : checked(subject, 'topic', valueOf('topic', metadata.topic)),
+    key:
+      'key' in settings ? keyOf(subject, settings.key) : key === undefined ? null : keyOf(subject, valueOf('key', key)),
+    headers: [valueOf('headers', metadata.headers), settings.headers],
+    options: [valueOf('options', metadata.options), settings.options],
+    retry: metadata.retry,
+    transport: settings.transport ?? metadata.transports,
+    contentType: metadata.contentType,
+    payload: metadata.payload === undefined ? event : valueOf('payload', metadata.payload),
+    own: NOTHING,
+  };
+}
+
+function fromPlain(message: PlainMessage, settings: MessageSettings, where: string): Draft {
+  refuseUnknown(message, PLAIN_MESSAGE_NAMES, `${where}Message`);
+  const { version = 1, contentType } = message;
+  const type = checked(`${where}Message`, 'type', message.type);
+  const subject = `${where}Message '${type}'`;
+  if (!Number.isInteger(version) || version < 1 || version > MAX_VERSION) {
+    refuse(subject, `version must be a whole number from 1 to ${MAX_VERSION}`);
+  }
+  return {
+    subject,
+    type,
+    version,
+    topic: message.topic === undefined ? type : checked(subject, 'topic', message.topic),
+    key: 'key' in settings ? keyOf(subject, settings.key) : 'key' in message ? keyOf(subject, message.key) : null,
+    headers: [message.headers, settings.headers],
+    options: [message.options, settings.options],
+    retry: undefined,
+    transport: settings.transport ?? message.transport,
+    contentType: contentType === undefined ? undefined : checked(subject, 'contentType', contentType),
+    payload: message.payload,
+    own: message,
+  };
+}
+
+function checked(subject: string, field: string, text: unknown): string {
+  const problem = textProblem(field, text);
+  if (problem !== undefined) refuse(subject, problem);
+  return text as string;
+}
+
+function keyOf(subject: string, key: unknown): string | null {
+  if (key === null) return null;
+  if (key === undefined || key === '') {
+    throw new OutboxKeyMissingError(`${subject}: key is ${key === '' ? 'empty' : 'undefined'}.`, {
+      hint: 'Save the entity first, or say null for a message without order.',
+    });
+  }
+  const problem = textProblem('key', key, MAX_KEY_BYTES);
+  if (problem !== undefined) refuse(subject, problem);
+  return key as string;
+}
+
+export function refuseUnknown(given: object, known: readonly string[], subject: string): void {
+  for (const name of Object.keys(given)) {
+    if (known.includes(name)) continue;
+    const meant = didYouMean(name, known);
+    const hint = meant === undefined ? `Known are: ${known.join(', ')}.` : `Did you mean '${meant}'?`;
+    throw new OutboxMessageError('INVALID_MESSAGE', `${subject}: unknown field '${name.slice(0, 100)}'.`, { hint });
+  }
+}
+
+export function refuse(
+  subject: string,
+  problem: string,
+  code: OutboxErrorCode = 'INVALID_MESSAGE',
+  hint?: string,
+): never {
+  throw new OutboxMessageError(code, `${subject}: ${problem}.`, hint === undefined ? {} : { hint });
+}

@@ -1,0 +1,45 @@
+import type { MessageOptions } from '../message.js';
+import { refuse, type Draft } from './draft.js';
+import { findJsonLoss, pathText } from './lossless.js';
+import { typeName } from './text-checks.js';
+
+/** Options are a few numbers and names; what is larger belongs into headers or payload. */
+export const MAX_OPTIONS_BYTES = 16 * 1024;
+
+/**
+ * Broker-specific settings by kind of transport, later sources overruling earlier ones kind by kind and setting by setting,
+ * and `$retry`, which the relay reads: names with `$` belong to the outbox.
+ */
+export function encodeOptions({ subject, options, retry }: Draft): string | null {
+  let merged: Record<string, unknown> | undefined;
+  for (const source of options) {
+    if (source === undefined) continue;
+    if (source === null || typeof source !== 'object' || Array.isArray(source)) {
+      refuse(subject, `options must be an object, not ${typeName(source)}`);
+    }
+    merged ??= Object.create(null) as Record<string, unknown>;
+    merge(merged, source, subject);
+  }
+  if (merged !== undefined) {
+    const lost = findJsonLoss(merged);
+    if (lost !== undefined) refuse(subject, `${pathText('options', lost.path)} ${lost.problem}`);
+  }
+  if (retry !== undefined) (merged ??= {})['$retry'] = retry;
+  if (merged === undefined) return null;
+  const json = JSON.stringify(merged);
+  if (json.length > MAX_OPTIONS_BYTES) refuse(subject, `options have more than ${MAX_OPTIONS_BYTES} bytes`);
+  return json === '{}' ? null : json;
+}
+
+function merge(into: Record<string, unknown>, source: MessageOptions, subject: string): void {
+  for (const kind of Object.keys(source)) {
+    if (kind.startsWith('$')) refuse(subject, `options.${kind.slice(0, 40)}: names that begin with $ are reserved`);
+    const value = source[kind];
+    if (value === undefined) continue;
+    into[kind] = isRecord(into[kind]) && isRecord(value) ? { ...into[kind], ...value } : value;
+  }
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

@@ -1,0 +1,76 @@
+import { types } from 'node:util';
+import { OutboxError, OutboxMessageError } from '../outbox.errors.js';
+import type { Serializer } from '../publish/serializer.js';
+import { isWellFormed, typeName } from './text-checks.js';
+
+export interface EncodedPayload {
+  /** `null`: a tombstone. */
+  readonly bytes: Buffer | null;
+  readonly contentType: string;
+}
+
+const JSON_TYPE = /^[^;]*[/+]json\s*(;|$)/i;
+const TEXT_TYPE = /^text\//i;
+
+/**
+ * Once, at enqueue: what is stored is what is published.
+ * - bytes pass untouched, `application/octet-stream` unless said otherwise;
+ * - `null` is a tombstone;
+ * - a string with a content type is that content's text as it is (JSON must parse); without one it is a value to serialize;
+ * - all else goes through the serializer.
+ *
+ * @param contentType what the caller or the event class says
+ * @param subject `Event 'order.placed'`, for errors
+ */
+export function encodePayload(
+  payload: unknown,
+  contentType: string | undefined,
+  serializer: Serializer,
+  subject: string,
+): EncodedPayload {
+  if (payload === null) return { bytes: null, contentType: contentType ?? serializer.contentType };
+  if (types.isUint8Array(payload))
+    return { bytes: view(payload), contentType: contentType ?? 'application/octet-stream' };
+  if (payload === undefined) throw refused(subject, 'payload is undefined; null is a tombstone');
+  if (contentType !== undefined) {
+    if (typeof payload === 'string') return { bytes: encodeText(payload, contentType, subject), contentType };
+    if (TEXT_TYPE.test(contentType))
+      throw refused(subject, `payload of content type ${contentType} must be a string or bytes`);
+  }
+  return { bytes: serialize(payload, serializer, subject), contentType: contentType ?? serializer.contentType };
+}
+
+function serialize(payload: unknown, serializer: Serializer, subject: string): Buffer {
+  let bytes: unknown;
+  try {
+    bytes = serializer.serialize(payload);
+  } catch (error) {
+    if (error instanceof OutboxError) throw refused(subject, error.message.replace(/\.$/, ''));
+    throw refused(subject, 'payload: the serializer, or a toJSON or getter of the payload, threw', error);
+  }
+  if (!types.isUint8Array(bytes))
+    throw refused(subject, `payload: the serializer returned ${typeName(bytes)}, not a Uint8Array`);
+  return view(bytes);
+}
+
+function encodeText(text: string, contentType: string, subject: string): Buffer {
+  if (!isWellFormed(text)) throw refused(subject, 'payload contains a lone surrogate, which UTF-8 cannot hold');
+  if (JSON_TYPE.test(contentType)) {
+    try {
+      JSON.parse(text);
+    } catch {
+      // Without the cause: its message quotes the payload.
+      throw refused(subject, `payload is a string that is no valid JSON, but its content type is ${contentType}`);
+    }
+  }
+  return Buffer.from(text, 'utf8');
+}
+
+/** The same memory as a Buffer, which every driver takes. */
+function view(bytes: Uint8Array): Buffer {
+  return Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}
+
+function refused(subject: string, problem: string, cause?: unknown): OutboxMessageError {
+  return new OutboxMessageError('PAYLOAD_NOT_SERIALIZABLE', `${subject}: ${problem}.`, { cause });
+}

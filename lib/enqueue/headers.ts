@@ -1,0 +1,82 @@
+import { types } from 'node:util';
+import { encodeHeaders } from '../header-codec.js';
+import type { HeaderValue, MessageHeaders } from '../message.js';
+import type { HeadersInput } from './event-metadata.js';
+import { encodingProblem, typeName } from './text-checks.js';
+
+/** AMQP's short string, the narrowest of the brokers. */
+const MAX_NAME_BYTES = 255;
+/** All names and values of a message together; a transport may allow less. */
+export const MAX_HEADER_BYTES = 64 * 1024;
+
+export interface EncodedHeaders {
+  readonly json: string | null;
+  /** Bytes of names and values, for the limits of transports. */
+  readonly bytes: number;
+}
+export const NO_HEADERS: EncodedHeaders = Object.freeze({ json: null, bytes: 0 });
+
+/**
+ * Later sources overrule earlier ones by exact name. The result has no prototype, so `__proto__` is a name like any other.
+ * @param refuse throws
+ */
+export function collectHeaders(
+  sources: readonly (HeadersInput | undefined)[],
+  refuse: (problem: string) => never,
+): EncodedHeaders {
+  let merged: Record<string, HeaderValue> | undefined;
+  for (const source of sources) {
+    if (source === undefined) continue;
+    if (source === null || typeof source !== 'object' || Array.isArray(source)) {
+      refuse(`headers must be an object of names and values, not ${typeName(source)}`);
+    }
+    for (const name of Object.keys(source)) {
+      merged ??= Object.create(null) as Record<string, HeaderValue>;
+      merged[name] = source[name] as HeaderValue;
+    }
+  }
+  return merged === undefined ? NO_HEADERS : encode(merged, refuse);
+}
+
+function encode(headers: MessageHeaders, refuse: (problem: string) => never): EncodedHeaders {
+  let bytes = 0;
+  for (const name of Object.keys(headers)) {
+    const problem = nameProblem(name) ?? valueProblem(`headers.${name}`, headers[name]);
+    if (problem !== undefined) refuse(problem);
+    bytes += Buffer.byteLength(name) + valueBytes(headers[name] as HeaderValue);
+    // Inside the loop: stops before the rest of a hostile map is looked at.
+    if (bytes > MAX_HEADER_BYTES) refuse(`headers have more than ${MAX_HEADER_BYTES} bytes`);
+  }
+  return { json: encodeHeaders(headers), bytes };
+}
+
+function nameProblem(name: string): string | undefined {
+  if (name === '') return 'a header name is empty';
+  if (Buffer.byteLength(name) > MAX_NAME_BYTES) return `a header name has more than ${MAX_NAME_BYTES} bytes`;
+  // eslint-disable-next-line eslint/no-control-regex
+  if (/[\u0000-\u001f\u007f]/.test(name)) return 'a header name contains a control character';
+  return encodingProblem('a header name', name);
+}
+
+function valueProblem(path: string, value: unknown): string | undefined {
+  if (!Array.isArray(value)) return singleProblem(path, value);
+  if (value.length === 0) return `${path} is an empty array`;
+  for (let i = 0; i < value.length; i++) {
+    const problem = singleProblem(`${path}[${i}]`, value[i]);
+    if (problem !== undefined) return problem;
+  }
+  return undefined;
+}
+
+function singleProblem(path: string, value: unknown): string | undefined {
+  if (typeof value === 'string') return encodingProblem(path, value);
+  return types.isUint8Array(value)
+    ? undefined
+    : `${path} must be a string, a Uint8Array or an array of those, not ${typeName(value)}`;
+}
+
+function valueBytes(value: HeaderValue): number {
+  if (typeof value === 'string') return Buffer.byteLength(value);
+  if (!Array.isArray(value)) return (value as Uint8Array).byteLength;
+  return (value as readonly (string | Uint8Array)[]).reduce((sum, one) => sum + Buffer.byteLength(one), 0);
+}

@@ -1,0 +1,102 @@
+import { types } from 'node:util';
+
+/** What JSON would change or drop without a word, and where. `path` is outermost first. */
+export interface JsonLoss {
+  readonly path: (string | number)[];
+  readonly problem: string;
+}
+
+/** Deeper than any sensible payload: a cycle, found without the cost of remembering ancestors. */
+const MAX_DEPTH = 500;
+
+/**
+ * The first value that JSON cannot keep, or `undefined`. Members that are `undefined` are left out, as JSON does;
+ * `toJSON` is honoured; `-0` becomes `0`. No exceptions and no allocation while everything is fine.
+ */
+export function findJsonLoss(value: unknown, key = '', depth = 0): JsonLoss | undefined {
+  switch (typeof value) {
+    case 'string':
+    case 'boolean':
+      return undefined;
+    case 'number':
+      return Number.isFinite(value) ? undefined : loss(`is ${value}`);
+    case 'object':
+      return value === null ? undefined : inObject(value, key, depth);
+    case 'bigint':
+      return loss('is a BigInt; use a string');
+    case 'undefined':
+      return loss('is undefined');
+    default:
+      return loss(`is a ${typeof value}`);
+  }
+}
+
+function inObject(value: object, key: string, depth: number): JsonLoss | undefined {
+  if (depth > MAX_DEPTH) return loss(`is circular, or nested deeper than ${MAX_DEPTH} levels`);
+  if (Array.isArray(value)) return inArray(value, depth);
+  const prototype: unknown = Object.getPrototypeOf(value);
+  if (prototype !== null && prototype !== Object.prototype) {
+    const problem = unsupported(value);
+    if (problem !== undefined) return loss(problem);
+  }
+  const { toJSON } = value as { toJSON?: unknown };
+  if (typeof toJSON === 'function') {
+    const replaced: unknown = (toJSON as (key: string) => unknown).call(value, key);
+    // An object that returns itself is walked as it is, by JSON too.
+    return replaced === value ? inMembers(value, depth) : findJsonLoss(replaced, key, depth + 1);
+  }
+  return inMembers(value, depth);
+}
+
+function inMembers(value: object, depth: number): JsonLoss | undefined {
+  for (const name of Object.keys(value)) {
+    const member = (value as Record<string, unknown>)[name];
+    if (member === undefined) continue;
+    const found = findJsonLoss(member, name, depth + 1);
+    if (found !== undefined) return within(name, found);
+  }
+  return undefined;
+}
+
+function inArray(values: readonly unknown[], depth: number): JsonLoss | undefined {
+  for (let i = 0; i < values.length; i++) {
+    const found = findJsonLoss(values[i], String(i), depth + 1);
+    if (found !== undefined) return within(i, found);
+  }
+  return undefined;
+}
+
+/** Objects whose content JSON does not see. `Buffer` has a `toJSON`, but nobody wants its result. */
+function unsupported(value: object): string | undefined {
+  if (types.isDate(value)) return Number.isNaN(value.getTime()) ? 'is an invalid Date' : undefined;
+  if (ArrayBuffer.isView(value) || types.isAnyArrayBuffer(value))
+    return 'holds bytes; encode them, for example in base64';
+  if (typeof (value as { toJSON?: unknown }).toJSON === 'function') return undefined;
+  if (types.isMap(value)) return 'is a Map; use an object or an array';
+  if (types.isSet(value)) return 'is a Set; use an array';
+  if (types.isWeakMap(value) || types.isWeakSet(value)) return 'is a weak collection';
+  if (types.isPromise(value)) return 'is a Promise; await it';
+  if (types.isRegExp(value)) return 'is a RegExp';
+  if (types.isNativeError(value)) return 'is an Error; its message and stack would be dropped';
+  return undefined;
+}
+
+function loss(problem: string): JsonLoss {
+  return { path: [], problem };
+}
+function within(name: string | number, found: JsonLoss): JsonLoss {
+  found.path.unshift(name);
+  return found;
+}
+
+const MAX_SEGMENTS = 8;
+const MAX_NAME = 40;
+
+/** `payload.items[2].price`, shortened: names of members may be long, and a cycle's path is. */
+export function pathText(root: string, path: readonly (string | number)[]): string {
+  const shown = path.slice(0, MAX_SEGMENTS).map((part) => {
+    if (typeof part === 'number') return `[${part}]`;
+    return `.${part.length > MAX_NAME ? `${part.slice(0, MAX_NAME)}…` : part}`;
+  });
+  return root + shown.join('') + (path.length > MAX_SEGMENTS ? '…' : '');
+}

@@ -1,0 +1,156 @@
+import type { EntityManager } from 'typeorm';
+import type { OutboxHealth } from '../observe/health.js';
+import type { OutboxStats } from '../observe/stats.js';
+import { OutboxConfigurationError, OutboxMessageError } from '../outbox.errors.js';
+import type { TransactionHandle } from '../outbox.options.js';
+import type { MessageFilter, OperatorReport } from '../store/outbox-store.js';
+import { CurrentTransaction } from './current-transaction.js';
+import { Enqueuer, refuseForArray } from './enqueuer.js';
+import type { EnqueueOptions, MessageSettings, PlainMessage } from './enqueue-options.js';
+import type { EnqueueRuntime, OutboxEventSource } from './runtime.js';
+import { toFilter, type MessageSelection } from './selection.js';
+import { TransactionScope } from './transaction-scope.js';
+
+/** Of `outbox.transaction`. */
+export interface OutboxTransactionOptions {
+  /** A savepoint inside the ambient transaction instead of joining it. Default false. */
+  nested?: boolean;
+  /** Of a new transaction; an ambient one has its own already. */
+  isolation?: 'READ UNCOMMITTED' | 'READ COMMITTED' | 'REPEATABLE READ' | 'SERIALIZABLE';
+}
+
+/** An outbox that writes in one given transaction. */
+export interface OutboxWriter<TEvent extends object = object> {
+  enqueue(messages: readonly (TEvent | PlainMessage)[], options?: MessageSettings): Promise<string[]>;
+  enqueue(message: TEvent | PlainMessage, options?: MessageSettings): Promise<string>;
+}
+
+/**
+ * Writes messages in the caller's database transaction, and lets operators act on those that wait.
+ * @typeParam TEvent narrows what may be enqueued: `OutboxService<OrderPlaced | OrderCancelled>`
+ */
+export class OutboxService<TEvent extends object = object> {
+  /** @internal */ readonly scope = new TransactionScope();
+  /** @internal */ readonly current: CurrentTransaction;
+  /** @internal */ readonly enqueuer: Enqueuer;
+
+  constructor(/** @internal */ readonly runtime: EnqueueRuntime) {
+    this.current = new CurrentTransaction(runtime.dataSource, this.scope, runtime.options.currentManager);
+    this.enqueuer = new Enqueuer(runtime);
+  }
+
+  /** What happens in this outbox; listeners can neither break nor slow it. */
+  get events(): OutboxEventSource {
+    return this.runtime.events;
+  }
+
+  /**
+   * Writes events (classes with `@OutboxEvent`) or plain messages in a transaction: `options.manager`, else the one around
+   * this call. Without one it throws and writes nothing. An array is one INSERT.
+   * @returns the id of the message, or of each message of the array
+   */
+  enqueue(messages: readonly (TEvent | PlainMessage)[], options?: EnqueueOptions): Promise<string[]>;
+  enqueue(message: TEvent | PlainMessage, options?: EnqueueOptions): Promise<string>;
+  async enqueue(input: unknown, options?: EnqueueOptions): Promise<string | string[]> {
+    const runner = this.current.require(options?.manager);
+    if (!Array.isArray(input)) return (await this.enqueuer.write(runner, [input], options))[0] as string;
+    refuseForArray(options);
+    return this.enqueuer.write(runner, input, options);
+  }
+
+  /** Writes in a short transaction of its own, whatever transaction is around this call: no atomicity with anything else. */
+  enqueueOutsideTransaction(messages: readonly (TEvent | PlainMessage)[], options?: MessageSettings): Promise<string[]>;
+  enqueueOutsideTransaction(message: TEvent | PlainMessage, options?: MessageSettings): Promise<string>;
+  async enqueueOutsideTransaction(input: unknown, options?: MessageSettings): Promise<string | string[]> {
+    if (options !== undefined && 'manager' in options) {
+      throw new OutboxMessageError('INVALID_MESSAGE', 'enqueueOutsideTransaction takes no manager.', {
+        hint: 'Use enqueue to write in a transaction.',
+      });
+    }
+    return this.runtime.dataSource.transaction((manager) => this.enqueue(input as TEvent, { ...options, manager }));
+  }
+
+  /** The same outbox, writing in this transaction: `outbox.with(manager).enqueue(event)`. */
+  with(manager: TransactionHandle): OutboxWriter<TEvent> {
+    const enqueue = (input: unknown, options?: MessageSettings): Promise<never> =>
+      this.enqueue(input as TEvent, { ...options, manager: manager ?? (null as never) }) as Promise<never>;
+    return { enqueue };
+  }
+
+  /**
+   * Runs `work` with this transaction around it: `enqueue` inside needs no `manager`. Does not begin or end anything.
+   * An Observable that `work` returns is subscribed to inside, so that an interceptor may return `next.handle()`.
+   */
+  bind<T>(manager: TransactionHandle, work: () => T): T {
+    return this.scope.run(this.current.fromHandle(manager), work);
+  }
+
+  /**
+   * Runs `work` in a transaction around which `enqueue` needs no `manager`: joins the ambient one, else begins one, commits
+   * when `work` resolves and rolls back when it rejects. An inner `dataSource.transaction()` is another transaction: use
+   * the manager that `work` is given.
+   */
+  async transaction<T>(
+    work: (manager: EntityManager) => Promise<T>,
+    options: OutboxTransactionOptions = {},
+  ): Promise<T> {
+    const { nested = false, isolation } = options;
+    const ambient = this.current.ambient();
+    if (ambient !== undefined && isolation !== undefined) {
+      throw new OutboxConfigurationError('INVALID_OPTIONS', 'isolation cannot be chosen inside a transaction.', {
+        hint: 'Choose it where the outermost transaction begins.',
+      });
+    }
+    if (ambient !== undefined && !nested) return this.scope.run(ambient, () => work(ambient.manager));
+    const inScope = (manager: EntityManager): Promise<T> =>
+      this.scope.run(this.current.fromHandle(manager), () => work(manager));
+    if (ambient !== undefined) return ambient.manager.transaction(inScope);
+    const { dataSource } = this.runtime;
+    return isolation === undefined ? dataSource.transaction(inScope) : dataSource.transaction(isolation, inScope);
+  }
+
+  /** Dead, waiting and blocked messages are tried again now, with all their attempts, in their old place of the order. */
+  async requeue(selection: MessageSelection): Promise<OperatorReport> {
+    return this.operate(await this.runtime.store.requeue(this.filter('requeue', selection)));
+  }
+
+  /** Deletes dead, waiting and blocked messages; what they blocked goes on. */
+  async discard(selection: MessageSelection): Promise<OperatorReport> {
+    return this.operate(await this.runtime.store.discard(this.filter('discard', selection)));
+  }
+
+  /** Deletes messages that have not been published: `done` will not be, `tooLate` may be. */
+  async cancel(selection: MessageSelection): Promise<OperatorReport> {
+    return this.operate(await this.runtime.store.cancel(this.filter('cancel', selection)));
+  }
+
+  /** Lets a blocked key go on: its dead messages stay dead, but block no longer. */
+  async release(key: string, options: { transport?: string } = {}): Promise<{ released: number }> {
+    const { key: checked, transport } = this.filter('release', { ...options, key });
+    const report = await this.runtime.store.release({
+      key: checked as string,
+      ...(transport === undefined ? {} : { transport }),
+    });
+    this.runtime.committed();
+    return report;
+  }
+
+  /** What waits, by transport. Reads the database. */
+  stats(): Promise<OutboxStats> {
+    return this.runtime.report.stats();
+  }
+  /** Whether messages are being published, and what is wrong if not. */
+  health(): Promise<OutboxHealth> {
+    return this.runtime.report.health();
+  }
+
+  /** @internal */
+  filter(operation: string, selection: MessageSelection): MessageFilter {
+    return toFilter(operation, selection, (name, subject) => this.enqueuer.transportId(name, subject));
+  }
+  /** @internal Changed rows may be due at once. */
+  operate(report: OperatorReport): OperatorReport {
+    if (report.done.length > 0) this.runtime.committed();
+    return report;
+  }
+}

@@ -1,0 +1,35 @@
+import type { DataSource, QueryRunner } from 'typeorm';
+import type { NewMessage } from '../message.js';
+import type { OutboxEventMap, OutboxEventName, OutboxHooks } from '../observe/events.js';
+import type { ResolvedOptions } from '../outbox.options.js';
+import type { OutboxHealth } from '../observe/health.js';
+import type { OutboxStats } from '../observe/stats.js';
+import type { SqlExecutor } from '../store/executors/executor.js';
+import type { AdminStore, MessageWriter } from '../store/outbox-store.js';
+
+/** What an `OutboxService` is made of. The module builds it. */
+export interface EnqueueRuntime {
+  readonly options: ResolvedOptions;
+  /** The application's; transactions of any other are refused. */
+  readonly dataSource: DataSource;
+  readonly store: MessageWriter & AdminStore;
+  /** Name → number, as registered in the store; may be filled after construction, before the first enqueue. */
+  readonly transportIds: ReadonlyMap<string, number>;
+  readonly hooks: OutboxHooks;
+  readonly events: OutboxEventSource;
+  readonly report: { stats(): Promise<OutboxStats>; health(): Promise<OutboxHealth> };
+  /** Runs SQL in the transaction of this runner. */
+  executorFor(runner: QueryRunner): SqlExecutor;
+  /** Messages may be waiting: after a commit, and after an operator's action. Must return at once. */
+  committed(): void;
+  /** For tests: what was written in a transaction that is still open. */
+  onEnqueued?(messages: readonly NewMessage[], runner: QueryRunner): void;
+  /** Ids of `onEnqueued` that are gone again, with their savepoint or their transaction. */
+  onRolledBack?(ids: readonly string[]): void;
+}
+
+/** The side of the event stream that applications see. */
+export interface OutboxEventSource {
+  /** Listeners can neither break nor slow the outbox. Returns how to stop listening. */
+  on<K extends OutboxEventName>(name: K, listener: (event: OutboxEventMap[K]) => unknown): () => void;
+}

@@ -1,0 +1,63 @@
+import { OutboxMessageError } from '../outbox.errors.js';
+import type { MessageFilter } from '../store/outbox-store.js';
+import { refuse, refuseUnknown } from './draft.js';
+import { typeName } from './text-checks.js';
+import { parseUuid } from './uuid-v7.js';
+
+/** Which messages an operator means: all given conditions must hold, and one must be given. */
+export interface MessageSelection {
+  ids?: readonly string[];
+  transport?: string;
+  key?: string;
+  topic?: string;
+  type?: string;
+  /** The most messages to touch. Default 1000, or as many as there are `ids`. */
+  limit?: number;
+}
+
+const CONDITIONS = ['ids', 'transport', 'key', 'topic', 'type'] as const;
+const TEXTS = ['key', 'topic', 'type'] as const;
+const DEFAULT_LIMIT = 1_000;
+const MAX_LIMIT = 100_000;
+
+export function toFilter(
+  operation: string,
+  selection: MessageSelection,
+  transportId: (name: string, subject: string) => number,
+): MessageFilter {
+  if (typeof selection !== 'object' || selection === null)
+    refuse(operation, `a filter must be an object, not ${typeName(selection)}`);
+  refuseUnknown(selection, [...CONDITIONS, 'limit'], operation);
+  if (CONDITIONS.every((name) => selection[name] === undefined)) {
+    throw new OutboxMessageError('INVALID_MESSAGE', `${operation}: the filter is empty.`, {
+      hint: `Give at least one of ${CONDITIONS.join(', ')}.`,
+    });
+  }
+  const { transport, ids } = selection;
+  const texts: { key?: string; topic?: string; type?: string } = {};
+  for (const name of TEXTS) {
+    const text: unknown = selection[name];
+    if (text === undefined) continue;
+    if (typeof text !== 'string' || text === '') refuse(operation, `${name} must be a string that is not empty`);
+    texts[name] = text;
+  }
+  return {
+    ...texts,
+    ...(ids === undefined ? {} : { ids: checkedIds(operation, ids) }),
+    ...(transport === undefined ? {} : { transport: transportId(transport, operation) }),
+    limit: checkedLimit(operation, selection),
+  };
+}
+
+function checkedIds(operation: string, ids: readonly string[]): string[] {
+  if (!Array.isArray(ids) || ids.length === 0) refuse(operation, 'ids must be an array with at least one id');
+  return ids.map((id, index) => parseUuid(id) ?? refuse(operation, `ids[${index}] is no UUID`));
+}
+
+function checkedLimit(operation: string, { limit, ids }: MessageSelection): number {
+  if (limit === undefined) return Math.max(DEFAULT_LIMIT, ids?.length ?? 0);
+  if (!Number.isInteger(limit) || limit < 1 || limit > MAX_LIMIT) {
+    refuse(operation, `limit must be a whole number from 1 to ${MAX_LIMIT}`);
+  }
+  return limit;
+}

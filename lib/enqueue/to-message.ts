@@ -1,0 +1,112 @@
+import { types } from 'node:util';
+import { milliseconds } from '../duration.js';
+import type { NewMessage } from '../message.js';
+import type { ResolvedOptions } from '../outbox.options.js';
+import type { Serializer } from '../publish/serializer.js';
+import { bucketOf } from './bucket-of.js';
+import { limitProblem, type Destination, type Destinations } from './destinations.js';
+import { draftOf, refuse, type Draft } from './draft.js';
+import { encodeOptions } from './encode-options.js';
+import { encodePayload } from './encode-payload.js';
+import type { MessageSettings } from './enqueue-options.js';
+import type { EventRegistry } from './event-registry.js';
+import { collectHeaders } from './headers.js';
+import { MAX_DEDUP_KEY_BYTES, textProblem } from './text-checks.js';
+import { parseUuidV7 } from './uuid-v7.js';
+
+export interface MessageRules extends Pick<
+  ResolvedOptions,
+  'ordering' | 'buckets' | 'maxPayloadBytes' | 'idGenerator'
+> {
+  readonly serializer: Serializer;
+  readonly registry: EventRegistry;
+  readonly destinations: Destinations;
+}
+
+/**
+ * Pure. Turns an event or a plain message into rows, one for each transport, all with one id. Everything that could fail
+ * fails here, before any SQL, so that the caller's transaction stays usable; no error contains a payload, a key or a header.
+ *
+ * @param where `messages[3]: ` in an array, for errors
+ */
+export function toMessage(input: unknown, settings: MessageSettings, rules: MessageRules, where = ''): NewMessage[] {
+  const draft = draftOf(input, settings, rules.registry, where);
+  const { subject, key } = draft;
+  const payload = encodePayload(draft.payload, draft.contentType, rules.serializer, subject);
+  if (payload.bytes !== null && payload.bytes.length > rules.maxPayloadBytes) {
+    const size = `payload has ${payload.bytes.length} bytes, more than maxPayloadBytes (${rules.maxPayloadBytes})`;
+    refuse(subject, size, 'PAYLOAD_TOO_LARGE');
+  }
+  const headers = collectHeaders(draft.headers, (problem) => refuse(subject, problem));
+  const destinations = destinationsOf(draft, rules.destinations);
+  const measured = { topic: draft.topic, key, payload: payload.bytes, headerBytes: headers.bytes };
+  for (const destination of destinations) {
+    const exceeded = limitProblem(measured, destination);
+    if (exceeded !== undefined) refuse(subject, exceeded.problem, exceeded.code);
+  }
+  const identity = identityOf(draft, settings, rules.idGenerator);
+  const shared: Omit<NewMessage, 'transport'> = {
+    id: identity.id,
+    bucket: rules.ordering === 'global' ? 0 : bucketOf(key ?? identity.id, rules.buckets),
+    topic: draft.topic,
+    key,
+    type: draft.type,
+    version: draft.version,
+    contentType: payload.contentType,
+    headers: headers.json,
+    options: encodeOptions(draft),
+    payload: payload.bytes,
+    ...timingOf(draft, settings),
+    dedupKey: identity.dedupKey,
+  };
+  return destinations.map(({ id }) => ({ ...shared, transport: id }));
+}
+
+function destinationsOf({ transport, subject }: Draft, destinations: Destinations): readonly Destination[] {
+  if (transport === undefined) return destinations.byDefault;
+  return destinations.named(typeof transport === 'string' ? [transport] : transport, subject);
+}
+
+/** Prefixes keep the two kinds apart: a dedup key that looks like an id is still a dedup key. */
+export const ID_PREFIX = 'id:';
+export const DEDUP_KEY_PREFIX = 'key:';
+
+function identityOf(
+  { subject, own }: Draft,
+  settings: MessageSettings,
+  generate: () => string,
+): Pick<NewMessage, 'id' | 'dedupKey'> {
+  const given = settings.id ?? own.id;
+  const dedupKey = settings.dedupKey ?? own.dedupKey;
+  if (given !== undefined && dedupKey !== undefined) refuse(subject, 'id and dedupKey cannot be given together');
+  if (given !== undefined) {
+    const id = parseUuidV7(given) ?? refuse(subject, 'id is no RFC 9562 version 7 UUID');
+    return { id, dedupKey: ID_PREFIX + id };
+  }
+  const id = parseUuidV7(generate()) ?? refuse(subject, 'idGenerator returned no RFC 9562 version 7 UUID');
+  if (dedupKey === undefined) return { id, dedupKey: null };
+  const problem = textProblem('dedupKey', dedupKey, MAX_DEDUP_KEY_BYTES);
+  if (problem !== undefined) refuse(subject, problem);
+  return { id, dedupKey: DEDUP_KEY_PREFIX + dedupKey };
+}
+
+const AT_ONCE: Pick<NewMessage, 'delay' | 'deliverAt'> = Object.freeze({ delay: null, deliverAt: null });
+/** The last instant that every database can hold. */
+const LAST_INSTANT = Date.UTC(9999, 11, 31);
+/** A century: far past any use, near enough that adding it to now fits every database. */
+const MAX_DELAY = 100 * 366 * 86_400_000;
+
+function timingOf({ subject, own }: Draft, settings: MessageSettings): Pick<NewMessage, 'delay' | 'deliverAt'> {
+  const { deliverAt, delay } = settings.deliverAt === undefined && settings.delay === undefined ? own : settings;
+  if (deliverAt !== undefined && delay !== undefined) refuse(subject, 'deliverAt and delay cannot be given together');
+  if (deliverAt !== undefined) {
+    const time = types.isDate(deliverAt) ? deliverAt.getTime() : Number.NaN;
+    if (!(time >= 0 && time <= LAST_INSTANT)) refuse(subject, 'deliverAt must be a valid Date from 1970 to 9999');
+    return { delay: null, deliverAt };
+  }
+  if (delay === undefined) return AT_ONCE;
+  const ms = milliseconds(delay);
+  if (ms === undefined || ms > MAX_DELAY)
+    refuse(subject, `delay must be a duration of at most a century, such as '30s' or 500`);
+  return ms === 0 ? AT_ONCE : { delay: ms, deliverAt: null };
+}
