@@ -83,6 +83,12 @@ export class KeyQueues {
     return chainBehind(last);
   }
 
+  /** Takes a message that `accept` has just made ready out of the queue; its key stays closed. */
+  withdraw(message: OutboxMessage): void {
+    const at = this.ready.lastIndexOf(message);
+    if (at >= this.readyFrom) this.ready.splice(at, 1);
+  }
+
   /** What waits behind a unit that is being published is forgotten and returned; the unit keeps its key closed. */
   trim(last: OutboxMessage): OutboxMessage[] {
     const gate = this.gateOf(last);

@@ -1,23 +1,189 @@
+import { randomUUID } from 'node:crypto';
+import { hostname } from 'node:os';
+import { BucketLeases } from '../claim/bucket-leases.js';
+import { OutboxError } from '../outbox.errors.js';
+import type { OutboxTransport } from '../publish/transport.js';
+import { DeadLetters } from '../settle/dead-letters.js';
+import { LaneLoops } from './lane-loops.js';
+import { Lane } from './lane.js';
+import { Loop } from './loop.js';
 import type { RelayDependencies, RelayStatus, RunReport } from './relay.js';
 
-/** Claims, publishes and settles. Injectable; `relay: 'manual'` leaves `start` or `runOnce` to you. */
+/**
+ * Claims, publishes and settles. Injectable; with `relay: 'manual'` it does so when `start`, `runOnce` or `drain` is called.
+ */
 export class OutboxDispatcher {
+  /** Random per start: a lease of an earlier life of this process is somebody else's. */
+  owner = '';
+  lanes: LaneLoops[] = [];
+  leases: BucketLeases | undefined;
+  running = false;
+  storeDownSince: number | null = null;
+  /** @internal */ opening: Promise<void> | undefined;
+  /** @internal */ leaseLoop: Loop | undefined;
+  /** @internal */ deadLoop: Loop | undefined;
+  /** @internal */ pass: Promise<RunReport> | undefined;
+  /** @internal */ transports: ReadonlyMap<string, OutboxTransport> = new Map();
+
   constructor(readonly relay: RelayDependencies) {}
+
   /** Starts the loops; resolves when they run, not when there is a lease. */
-  async start(): Promise<void> {}
-  /** Stops claiming, finishes or gives back what is in flight, frees the leases. Bounded by `shutdownTimeout`. */
-  async stop(): Promise<void> {}
-  /** One pass: takes what is free and publishes what is due now, then gives the leases back unless the loops run. */
-  async runOnce(): Promise<RunReport> {
-    return { published: 0, retried: 0, dead: 0 };
+  async start(): Promise<void> {
+    if (this.running) return;
+    await this.open();
+    this.running = true;
+    this.leaseLoop?.start();
+    for (const lane of this.lanes) lane.start();
+    this.deadLoop?.start();
   }
-  /** Passes until nothing is ready or due; throws `TIMEOUT` after `timeout` ms (default 10 s). */
-  async drain(_options?: { timeout?: number }): Promise<RunReport> {
-    return this.runOnce();
+
+  /**
+   * Stops claiming, finishes or gives back what is in flight, frees the leases, closes the transports.
+   * Bounded by `shutdownTimeout`; past it, broker connections are destroyed before the leases are freed.
+   */
+  async stop(): Promise<void> {
+    await this.opening?.catch(() => undefined);
+    if (this.leases === undefined) return;
+    const { clock, options, hooks } = this.relay;
+    const startedAt = clock.monotonic();
+    this.running = false;
+    const deadline = startedAt + options.shutdownTimeout;
+    await this.bounded(deadline, Promise.all([this.pass?.catch(() => undefined), this.deadLoop?.stop()]));
+    await Promise.all(this.lanes.map((lane) => lane.stop(deadline)));
+    await this.bounded(deadline + 1_000, this.leaseLoop?.stop() ?? Promise.resolve());
+    const released = await this.bounded(deadline + 2_000, this.leases.releaseAll());
+    this.leases = undefined;
+    this.lanes = [];
+    this.opening = undefined;
+    hooks.emit('stopped', { released, took: clock.monotonic() - startedAt });
   }
+
+  /**
+   * One pass: leases what is free, publishes everything that is ready or due, and waits until that is settled. Gives the
+   * leases back unless the loops run. Concurrent calls share one pass.
+   */
+  runOnce(): Promise<RunReport> {
+    return (this.pass ??= this.runPass().finally(() => (this.pass = undefined)));
+  }
+
+  /**
+   * Passes until one finds nothing. With the loops running it waits for them instead.
+   * @param options.timeout milliseconds, default 10 000
+   * @throws OutboxError `TIMEOUT`
+   */
+  async drain({ timeout = 10_000 }: { timeout?: number } = {}): Promise<RunReport> {
+    const deadline = this.relay.clock.monotonic() + timeout;
+    const total = { published: 0, retried: 0, dead: 0 };
+    for (;;) {
+      const pass = this.runOnce();
+      if (!(await this.bounded(deadline, pass))) {
+        throw new OutboxError('TIMEOUT', `The outbox was not empty after ${timeout} ms.`);
+      }
+      const { published, retried, dead } = await pass;
+      total.published += published;
+      total.retried += retried;
+      total.dead += dead;
+      if (published + retried + dead === 0) return total;
+    }
+  }
+
   /** A hint that there is work. Synchronous, never throws. */
-  nudge(): void {}
+  nudge(): void {
+    for (const lane of this.lanes) lane.nudge();
+  }
+
+  /** A hint that another instance left or came. */
+  lookAtLeases(): void {
+    this.leases?.lookAgain();
+    this.leaseLoop?.nudge();
+  }
+
   status(): RelayStatus {
-    return { running: false, owner: '', storeDownFor: null, lanes: [] };
+    const { storeDownSince } = this;
+    return {
+      running: this.running,
+      owner: this.owner,
+      storeDownFor: storeDownSince === null ? null : this.relay.clock.monotonic() - storeDownSince,
+      lanes: this.lanes.map(({ lane }) => lane.status()),
+    };
+  }
+
+  /** @internal */ open(): Promise<void> {
+    return (this.opening ??= this.build().catch((error: unknown) => {
+      this.opening = undefined;
+      throw error;
+    }));
+  }
+
+  /** @internal */ async build(): Promise<void> {
+    const { options, store, clock, hooks, transportIds, random } = this.relay;
+    this.transports = await this.relay.createTransports();
+    this.owner = randomUUID();
+    const settings = { lease: options.lease, buckets: options.ordering === 'global' ? 1 : options.buckets, leader: options.coordination === 'leader', every: options.pollInterval * 2 };
+    const leases = new BucketLeases(store, clock, this.owner, `${hostname()} pid ${process.pid}`, settings);
+    this.leases = leases;
+    this.leaseLoop = new Loop(clock, () => this.guarded(leases.runOnce()), (error) => this.failed('lease', error, options.pollInterval));
+    this.lanes = [...this.transports].map(([name, transport]) => {
+      const id = transportIds.get(name) as number;
+      const died = (): void => this.deadLoop?.nudge();
+      const lane = new Lane({ name, id, transport, store, leases, options, clock, random, hooks, died });
+      return new LaneLoops(lane, (operation, error) => this.failed(operation, error, options.pollInterval), () => this.answered());
+    });
+    if (options.deadLetter !== undefined) {
+      const names = new Map([...this.transports.keys()].map((name) => [transportIds.get(name) as number, name]));
+      const letters = new DeadLetters(store, options.deadLetter, names, hooks);
+      const every = Math.max(1_000, options.lease / 2);
+      this.deadLoop = new Loop(clock, async () => ((await letters.runOnce()) ? 0 : every), (error) => this.failed('deadLetter', error, every));
+    }
+  }
+
+  /** @internal */ async runPass(): Promise<RunReport> {
+    await this.open();
+    const leases = this.leases as BucketLeases;
+    if (!this.running) {
+      leases.lookAgain();
+      await leases.runOnce();
+    }
+    const reports = await Promise.all(this.lanes.map((lane) => lane.runPass()));
+    await this.deadLoop?.runOnce();
+    if (!this.running) await this.handBack(leases);
+    return reports.reduce((a, b) => ({ published: a.published + b.published, retried: a.retried + b.retried, dead: a.dead + b.dead }));
+  }
+
+  /** @internal */ async handBack(leases: BucketLeases): Promise<void> {
+    for (const { lane } of this.lanes) await lane.drain([...lane.open]);
+    await leases.releaseAll();
+  }
+
+  /** @internal */ async guarded<T>(work: Promise<T>): Promise<T> {
+    const result = await work;
+    this.answered();
+    return result;
+  }
+
+  /** @internal */ answered(): void {
+    this.storeDownSince = null;
+  }
+
+  /** The database did not answer: the loops go on, slower. @internal */
+  failed(operation: 'lease' | 'fetch' | 'take' | 'deadLetter', error: unknown, pause: number): number {
+    this.storeDownSince ??= this.relay.clock.monotonic();
+    const downFor = this.relay.clock.monotonic() - this.storeDownSince;
+    const retryIn = Math.min(5_000, Math.max(pause, downFor / 2)) * (0.75 + this.relay.random() / 2);
+    this.relay.hooks.emit('error', { operation, error, retryIn });
+    return retryIn;
+  }
+
+  /** @returns whether the work ended before the deadline; its error is not thrown @internal */
+  bounded(deadline: number, work: Promise<unknown>): Promise<boolean> {
+    const { clock } = this.relay;
+    return new Promise((resolve) => {
+      const cancel = clock.after(deadline - clock.monotonic(), () => resolve(false));
+      const end = (): void => {
+        cancel();
+        resolve(true);
+      };
+      work.then(end, end);
+    });
   }
 }

@@ -9,6 +9,7 @@ export class Loop {
   /** @internal */ active: Promise<void> | undefined;
   /** @internal */ nudged = false;
   /** @internal */ cancelTimer: (() => void) | undefined;
+  /** @internal */ dueAt = Infinity;
 
   constructor(
     readonly clock: Clock,
@@ -34,6 +35,15 @@ export class Loop {
     this.run();
   }
 
+  /** Runs in `ms` at the latest. */
+  within(ms: number): void {
+    if (!this.running) return;
+    if (ms <= 0) return this.nudge();
+    this.wantedAt = Math.min(this.wantedAt, this.clock.monotonic() + ms);
+    if (this.active === undefined && this.wantedAt < this.dueAt) this.schedule(ms);
+  }
+  /** @internal */ wantedAt = Infinity;
+
   async stop(): Promise<void> {
     this.running = false;
     this.nudged = false;
@@ -44,12 +54,16 @@ export class Loop {
 
   /** @internal */ schedule(delay: number): void {
     this.cancelTimer?.();
+    this.dueAt = Math.min(this.clock.monotonic() + delay, this.wantedAt);
+    delay = this.dueAt - this.clock.monotonic();
     this.cancelTimer = this.clock.after(delay, () => this.run());
   }
 
   /** @internal */ run(): void {
     this.cancelTimer = undefined;
     this.nudged = false;
+    this.dueAt = Infinity;
+    if (this.wantedAt <= this.clock.monotonic()) this.wantedAt = Infinity;
     this.active = this.runOnce()
       .catch((error: unknown) => this.onError(error))
       .then((delay) => {

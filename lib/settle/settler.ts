@@ -22,7 +22,7 @@ export interface SettlerEvents {
   settled(messages: readonly OutboxMessage[], fence: string | undefined, readsBefore: number): void;
   /** Moved or updated, or, when the lease is lost, left to the new owner. */
   transitioned(transitions: readonly Transition[], fence: string | undefined, readsBefore: number): void;
-  failed(operation: 'settle' | 'park', error: unknown, retryIn: number): void;
+  failedWrite(operation: 'settle' | 'park', error: unknown, retryIn: number): void;
 }
 
 /**
@@ -46,13 +46,13 @@ export class Settler {
       clock,
       settings.batch,
       (batch) => this.writeSuccesses(batch),
-      (error, retryIn) => events.failed('settle', error, retryIn),
+      (error, retryIn) => events.failedWrite('settle', error, retryIn),
     );
     this.transitions = new BatchWriter(
       clock,
       settings.batch,
       (batch) => this.writeTransitions(batch),
-      (error, retryIn) => events.failed('park', error, retryIn),
+      (error, retryIn) => events.failedWrite('park', error, retryIn),
     );
   }
 

@@ -1,0 +1,62 @@
+import type { KeyInBucket } from '../store/outbox-store.js';
+
+/**
+ * Keys of the leased buckets that have a blocking row in the parked table: their ready rows are parked on sight. Bounded:
+ * past `limit` keys, `overflow` says that a key which is not in here has to be asked for.
+ */
+export class ParkedKeys {
+  readonly buckets = new Map<number, Set<string>>();
+  size = 0;
+  overflow = false;
+  /** Where `next` goes on. */
+  cursor: { bucket: number; index: number } = { bucket: -1, index: 0 };
+
+  constructor(readonly limit = 50_000) {}
+
+  add(bucket: number, key: string): void {
+    if (this.size >= this.limit && !this.has(bucket, key)) this.overflow = true;
+    else this.addBeyond(bucket, key);
+  }
+
+  /** For keys of messages at hand, which are parked at once: bounded by what is read. */
+  addBeyond(bucket: number, key: string): void {
+    if (this.has(bucket, key)) return;
+    const keys = this.buckets.get(bucket);
+    if (keys === undefined) this.buckets.set(bucket, new Set([key]));
+    else keys.add(key);
+    this.size += 1;
+  }
+
+  has(bucket: number, key: string): boolean {
+    return this.size > 0 && this.buckets.get(bucket)?.has(key) === true;
+  }
+
+  delete(bucket: number, key: string): void {
+    if (this.buckets.get(bucket)?.delete(key) === true) this.size -= 1;
+  }
+
+  forget(bucket: number): void {
+    this.size -= this.buckets.get(bucket)?.size ?? 0;
+    this.buckets.delete(bucket);
+  }
+
+  /**
+   * Up to `count` keys, another part of them at every call: an operator may have removed what blocks a key, and then
+   * nothing else would tell.
+   */
+  next(count: number): KeyInBucket[] {
+    const out: KeyInBucket[] = [];
+    const order = [...this.buckets.keys()];
+    const start = Math.max(0, order.indexOf(this.cursor.bucket));
+    for (let step = 0; step <= order.length && out.length < count; step += 1) {
+      const bucket = order[(start + step) % order.length] as number;
+      const keys = [...(this.buckets.get(bucket) ?? [])];
+      const from = step === 0 && bucket === this.cursor.bucket ? this.cursor.index : 0;
+      for (let index = from; index < keys.length && out.length < count; index += 1) {
+        out.push({ bucket, key: keys[index] as string });
+        this.cursor = { bucket, index: index + 1 };
+      }
+    }
+    return out.length > this.size ? out.slice(0, this.size) : out;
+  }
+}

@@ -1,0 +1,207 @@
+import type { KeyQueues } from '../claim/key-queues.js';
+import type { OutboxMessage } from '../message.js';
+import type { Circuit } from '../publish/circuit.js';
+import type { Publisher } from '../publish/publisher.js';
+import type { PublishFailure, PublishResult } from '../publish/transport.js';
+import type { LaneDependencies } from './lane.types.js';
+
+export interface HandOverEvents {
+  /** May this message be handed over now, as far as its bucket's lease goes? */
+  usable(bucket: number): boolean;
+  published(message: OutboxMessage): void;
+  failed(message: OutboxMessage, failure: PublishFailure): void;
+  /** A batch ended; results and failures of all its messages were told. */
+  batchEnded(): void;
+}
+
+/** Messages of one key that the transport publishes all or nothing. */
+interface Unit {
+  readonly messages: readonly OutboxMessage[];
+  readonly results: (PublishResult | undefined)[];
+  left: number;
+}
+interface Batch {
+  readonly messages: OutboxMessage[];
+  /** By index, for messages that are part of a run; absent for single ones. */
+  readonly units: Map<number, { unit: Unit; index: number }> | undefined;
+  readonly resolved: Uint8Array;
+}
+
+/**
+ * From waiting messages to publishes: fills batches across keys within the bounds, keeps at most one unresolved unit per
+ * key over all batches in flight, and turns results into `published` and `failed`, in order within a key.
+ */
+export class HandOver {
+  readonly inFlight = new Set<Batch>();
+  /** Ids that are published by themselves: a neighbour was killed with its batch, and one of them did it. */
+  readonly alone = new Set<string>();
+  messagesInFlight = 0;
+  /** @internal */ readonly runs: boolean;
+
+  constructor(
+    readonly lane: LaneDependencies,
+    readonly queues: KeyQueues,
+    readonly publisher: Publisher,
+    readonly circuit: Circuit,
+    readonly events: HandOverEvents,
+    readonly kill: AbortSignal,
+  ) {
+    // In a global order a run would span keys, which no broker publishes all or nothing.
+    this.runs = lane.transport.atomicRuns && lane.options.ordering === 'key';
+  }
+
+  /** Hands over what may go now. Synchronous; called whenever something changed. */
+  pump(): void {
+    const limit = this.circuit.allows === 'all' ? this.lane.options.batchesInFlight : 1;
+    while (this.circuit.allows !== 'none' && this.inFlight.size < limit) {
+      const batch = this.fill(this.circuit.allows === 'one' ? 1 : this.lane.options.batchSize);
+      if (batch === undefined) return;
+      void this.send(batch);
+    }
+  }
+
+  /** What is being published keeps its key closed; what waits behind it is given back. */
+  trim(which: (bucket: number) => boolean): OutboxMessage[] {
+    const trimmed: OutboxMessage[] = [];
+    for (const { messages, units, resolved } of this.inFlight) {
+      messages.forEach((message, i) => {
+        const part = units?.get(i);
+        const resolvedAll = part === undefined ? resolved[i] !== 0 : part.unit.left === 0;
+        if (resolvedAll || !which(message.bucket)) return;
+        if (part === undefined || part.index === part.unit.messages.length - 1) trimmed.push(...this.queues.trim(message));
+      });
+    }
+    return trimmed;
+  }
+
+  /** Messages of these buckets that are being published and have no result yet. */
+  unresolvedIn(buckets: ReadonlySet<number>): boolean {
+    for (const { messages, resolved } of this.inFlight) {
+      if (messages.some(({ bucket }, i) => resolved[i] === 0 && buckets.has(bucket))) return true;
+    }
+    return false;
+  }
+
+  /** @internal */ fill(limit: number): Batch | undefined {
+    const messages: OutboxMessage[] = [];
+    const later: OutboxMessage[] = [];
+    const usable = new Map<number, boolean>();
+    let units: Batch['units'];
+    let bytes = 0;
+    while (messages.length < limit && (messages.length === 0 || bytes < this.lane.options.batchBytes)) {
+      const message = this.queues.shift();
+      if (message === undefined) break;
+      if (!this.mayGo(message, usable) || (this.alone.size > 0 && !this.fits(message, messages))) {
+        later.push(message);
+        continue;
+      }
+      messages.push(message);
+      bytes += lengthOf(message);
+      if (this.alone.size > 0 && this.alone.has(message.id)) break;
+      if (this.runs && message.behind !== undefined) {
+        units ??= new Map();
+        bytes += this.extend(message, messages, units, limit, bytes);
+      }
+    }
+    for (const message of later.reverse()) this.queues.unshift(message);
+    return messages.length === 0 ? undefined : { messages, units, resolved: new Uint8Array(messages.length) };
+  }
+
+  /** @internal */ mayGo({ bucket }: OutboxMessage, usable: Map<number, boolean>): boolean {
+    let may = usable.get(bucket);
+    if (may === undefined) usable.set(bucket, (may = this.events.usable(bucket)));
+    return may;
+  }
+
+  /** One that must go alone shares no batch, and only one of them is out at a time. @internal */
+  fits(message: OutboxMessage, messages: readonly OutboxMessage[]): boolean {
+    return !this.alone.has(message.id) || (messages.length === 0 && this.inFlight.size === 0);
+  }
+
+  /** The run behind the first message of a key: same topic, within the bounds. @internal */
+  extend(first: OutboxMessage, into: OutboxMessage[], units: Map<number, { unit: Unit; index: number }>, limit: number, size: number): number {
+    const start = into.length - 1;
+    let bytes = 0;
+    for (let next = first.behind; next !== undefined && into.length < limit; next = next.behind) {
+      bytes += lengthOf(next);
+      if (next.topic !== first.topic || size + bytes > this.lane.options.batchBytes || this.alone.has(next.id)) break;
+      into.push(next);
+    }
+    const messages = into.slice(start);
+    if (messages.length === 1) return 0;
+    const unit: Unit = { messages, results: messages.map(() => undefined), left: messages.length };
+    messages.forEach((_, index) => units.set(start + index, { unit, index }));
+    return bytes;
+  }
+
+  /** @internal */ async send(batch: Batch): Promise<void> {
+    this.inFlight.add(batch);
+    this.messagesInFlight += batch.messages.length;
+    const onResult = (index: number, result: PublishResult): void => {
+      batch.resolved[index] = 1;
+      this.messagesInFlight -= 1;
+      const part = batch.units?.get(index);
+      if (part === undefined) this.resolve(batch.messages[index] as OutboxMessage, result);
+      else this.resolvePart(part.unit, part.index, result);
+    };
+    await this.publisher.publish(batch.messages, onResult, this.kill);
+    this.inFlight.delete(batch);
+    this.events.batchEnded();
+  }
+
+  /** @internal */ resolve(message: OutboxMessage, result: PublishResult): void {
+    if (this.alone.size > 0) this.alone.delete(message.id);
+    if (result.ok) {
+      this.events.published(message);
+      this.queues.resolve(message);
+    } else this.events.failed(message, result);
+  }
+
+  /** A run is resolved when all of it is, in order: what was published first, then what was not. @internal */
+  resolvePart(unit: Unit, index: number, result: PublishResult): void {
+    unit.results[index] = result;
+    unit.left -= 1;
+    if (unit.left > 0) return;
+    const failedAt = unit.results.findIndex((each) => each?.ok === false);
+    if (failedAt === -1) {
+      for (const message of unit.messages) this.events.published(message);
+      this.unlinkRun(unit);
+      this.queues.resolve(unit.messages.at(-1) as OutboxMessage);
+      return;
+    }
+    this.resolveBrokenRun(unit, failedAt);
+  }
+
+  /** @internal */ resolveBrokenRun(unit: Unit, failedAt: number): void {
+    const behind = this.queues.cut(unit.messages.at(-1) as OutboxMessage);
+    this.unlinkRun(unit);
+    const unpublished: OutboxMessage[] = [];
+    unit.messages.forEach((message, i) => {
+      if (unit.results[i]?.ok === true) this.events.published(message);
+      else unpublished.push(message);
+    });
+    // The rest of the run, and what waited, queue up again behind the first that failed; `failed` decides for all of them.
+    const failure = unit.results[failedAt] as PublishFailure;
+    for (const message of [...unpublished, ...behind]) this.queues.accept(message);
+    const [first, ...rest] = unpublished as [OutboxMessage, ...OutboxMessage[]];
+    this.queues.withdraw(first);
+    if (failure.blame !== 'transport') for (const message of rest) this.markAlone(message);
+    this.resolve(first, failure);
+  }
+
+  markAlone(message: OutboxMessage): void {
+    if (this.alone.size < MAX_ALONE) this.alone.add(message.id);
+  }
+
+  /** @internal */ unlinkRun(unit: Unit): void {
+    const last = unit.messages.length - 1;
+    for (let i = 0; i < last; i += 1) (unit.messages[i] as OutboxMessage).behind = undefined;
+  }
+}
+
+/** UTF-16 units for text, bytes for bytes: close enough for a bound, and free. */
+function lengthOf(message: OutboxMessage): number {
+  return message.body === null ? 0 : message.body.length;
+}
+/** A few broken batches; beyond it, neighbours may share a batch with a culprit once more. */
+const MAX_ALONE = 5_000;

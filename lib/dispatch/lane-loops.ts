@@ -1,0 +1,86 @@
+import type { Lane } from './lane.js';
+import { Loop } from './loop.js';
+import type { RunReport } from './relay.js';
+
+/** Milliseconds between two looks at the parked table when nothing is known to fall due, in polls. */
+const PARKED_POLLS = 2;
+
+/** What makes a lane turn: one loop that reads what is ready, one that brings back what is parked; or a single pass. */
+export class LaneLoops {
+  readonly readLoop: Loop;
+  readonly parkedLoop: Loop;
+
+  constructor(
+    readonly lane: Lane,
+    /** @returns the delay until the next try */
+    readonly failed: (operation: 'fetch' | 'take', error: unknown) => number,
+    readonly answered: () => void,
+  ) {
+    const { clock } = lane.deps;
+    this.readLoop = new Loop(clock, () => this.read(), (error) => failed('fetch', error));
+    this.parkedLoop = new Loop(clock, () => this.take(), (error) => failed('take', error));
+    lane.wanted = (what, ms = 0) => (what === 'read' ? this.readLoop : this.parkedLoop).within(ms);
+  }
+
+  start(): void {
+    this.lane.stopping = false;
+    this.readLoop.start();
+    this.parkedLoop.start();
+  }
+
+  nudge(): void {
+    this.readLoop.nudge();
+  }
+
+  /** Stops claiming, waits for what is in flight, then closes the transport; past the deadline it is destroyed. */
+  async stop(deadline: number): Promise<void> {
+    const { lane } = this;
+    const { clock } = lane.deps;
+    lane.stopping = true;
+    const left = (): number => Math.max(0, deadline - clock.monotonic());
+    const finish = async (): Promise<void> => {
+      await Promise.all([this.readLoop.stop(), this.parkedLoop.stop()]);
+      lane.giveUpWaiting();
+      await lane.quiet();
+    };
+    const finished = await lane.publisher.within(left(), finish());
+    if (!finished) {
+      lane.kill.abort();
+      await lane.publisher.reset();
+      await lane.publisher.within(1_000, lane.settler.quiet());
+    }
+    lane.settler.stop();
+    await lane.publisher.close(Math.max(500, left()));
+  }
+
+  /** Everything that is ready or due now, until it is settled. With the loops running it only waits for them. */
+  async runPass(): Promise<RunReport> {
+    const before = { ...this.lane.results.counts };
+    this.lane.stopping = false;
+    for (;;) {
+      const { read } = await this.lane.readOnce();
+      const { taken } = await this.lane.parkedOnce();
+      await this.lane.quiet();
+      if (read + taken === 0 && this.lane.parked.toContinue.size === 0) break;
+      if (this.lane.outage.circuit.allows !== 'all') break;
+    }
+    const { published, retried, dead } = this.lane.results.counts;
+    return { published: published - before.published, retried: retried - before.retried, dead: dead - before.dead };
+  }
+
+  /** @internal */ async read(): Promise<number> {
+    const { more } = await this.lane.readOnce();
+    this.answered();
+    return more ? 0 : this.lane.deps.options.pollInterval;
+  }
+
+  /** @internal */ async take(): Promise<number> {
+    const { taken, nextIn } = await this.lane.parkedOnce();
+    this.answered();
+    if (taken > 0 || this.lane.parked.toContinue.size > 0) return taken > 0 ? 0 : MIN_PAUSE;
+    return Math.min(nextIn ?? Infinity, this.lane.deps.options.pollInterval * PARKED_POLLS);
+  }
+}
+
+/** While a key that can go on is still busy. */
+const MIN_PAUSE = 20;

@@ -1,0 +1,267 @@
+import type { LeaseHolder } from '../claim/bucket-leases.js';
+import { Claimer } from '../claim/claimer.js';
+import { KeyQueues } from '../claim/key-queues.js';
+import { ProbeFloor } from '../claim/probe-floor.js';
+import { SnapshotFloor } from '../claim/snapshot-floor.js';
+import type { OutboxMessage } from '../message.js';
+import { errorText } from '../observe/error-text.js';
+import { Publisher } from '../publish/publisher.js';
+import type { PublishFailure } from '../publish/transport.js';
+import { Settler } from '../settle/settler.js';
+import type { Lease } from '../store/outbox-store.js';
+import { HandOver, type HandOverEvents } from './hand-over.js';
+import { LEASE_MARGIN, SETTLE_TIMEOUT, type LaneDependencies } from './lane.types.js';
+import { Outage, type OutageLane } from './outage.js';
+import { ParkedReader, type ParkedReaderEvents } from './parked-reader.js';
+import type { LaneStatus } from './relay.js';
+import { Results } from './results.js';
+
+/**
+ * The relay of one transport: what it leased, read, hands over and settles. Lanes share nothing but the store and the
+ * heartbeat, so that a dead broker costs a living one nothing.
+ *
+ *   claimer ─▶ queues (key gate) ─▶ hand-over ─▶ results ─▶ settler        parked reader ─▶ queues
+ *
+ * A lane does one step when told (`readOnce`, `parkedOnce`); the loops that repeat them are the dispatcher's.
+ */
+export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedReaderEvents {
+  readonly queues: KeyQueues;
+  readonly claimer: Claimer;
+  readonly settler: Settler;
+  readonly publisher: Publisher;
+  readonly handOver: HandOver;
+  readonly parked: ParkedReader;
+  readonly outage: Outage;
+  readonly results: Results;
+  readonly kill = new AbortController();
+  /** Buckets whose blocked keys are known: only those are read. */
+  readonly open = new Set<number>();
+  /** Messages in memory: read, and not yet settled or given back. */
+  held = 0;
+  stopping = false;
+  readLimit = FIRST_READ;
+  averageBytes = 1_000;
+  /** In a global order everything waits for a blocked message. */
+  globalHold = false;
+  /** @internal */ batchEnds: (() => void)[] = [];
+  /** Tells the loops that there is, or in `ms` will be, work. Set by the dispatcher. */
+  wanted: (what: 'read' | 'parked', ms?: number) => void = () => undefined;
+
+  constructor(readonly deps: LaneDependencies) {
+    const { options, store, clock, id, leases } = deps;
+    this.results = new Results(this);
+    this.queues = new KeyQueues({ key: (m: OutboxMessage) => m.key, none: () => null, global: () => '' }[options.ordering]);
+    const floor = store.probe === undefined ? new SnapshotFloor() : new ProbeFloor(() => clock.monotonic());
+    this.claimer = new Claimer(store, id, floor, clock, () => this.settler.writing);
+    const settings = { transport: id, owner: leases.owner, onPublished: options.onPublished, batch: Math.max(1_000, options.batchSize) };
+    this.settler = new Settler(store, clock, settings, (bucket) => leases.lease(id, bucket), () => this.claimer.reads, this.results);
+    this.publisher = new Publisher(deps.transport, clock, options.publishTimeout);
+    this.outage = new Outage(this, deps);
+    this.handOver = new HandOver(deps, this.queues, this.publisher, this.outage.circuit, this, this.kill.signal);
+    this.parked = new ParkedReader(deps, this.queues, this);
+    deps.transport.onState = (state, reason) => this.outage.transportState(state, reason);
+    leases.register(id, this);
+  }
+
+  // ── leases ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  gained(): void {
+    this.wanted('read');
+  }
+
+  lost(buckets: readonly number[]): void {
+    this.forget(new Set(buckets));
+    this.deps.hooks.emit('leasesLost', { transport: this.deps.name, buckets });
+  }
+
+  async drain(buckets: readonly number[]): Promise<void> {
+    const which = new Set(buckets);
+    this.giveUpWaiting((bucket) => which.has(bucket));
+    while (this.handOver.unresolvedIn(which)) await this.nextBatchEnd();
+    await this.settler.quiet();
+    this.forget(which);
+  }
+
+  get participates(): boolean {
+    return this.outage.participates;
+  }
+
+  usable(bucket: number): boolean {
+    const { leases, options, id } = this.deps;
+    return !this.stopping && leases.usable(id, bucket, options.publishTimeout + SETTLE_TIMEOUT + LEASE_MARGIN);
+  }
+
+  // ── claim ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  /** Reads what is ready and hands it over. */
+  async readOnce(): Promise<{ read: number; more: boolean }> {
+    if (this.stopping) return IDLE;
+    await this.openBuckets();
+    if (this.open.size === 0 || this.globalHold || this.room() < 1 || !(await this.outage.mayRead())) return IDLE;
+    const { probing } = this.outage;
+    const limit = probing ? 1 : Math.min(this.room(), this.readLimit);
+    const { messages, durable, more } = await this.claimer.read(limit, probing ? this.outage.nextProbeBucket([...this.open]) : undefined);
+    await this.acceptRead(messages, durable);
+    if (probing) return { read: messages.length, more: this.outage.probeAgain(messages.length, this.open.size) };
+    this.adapt(messages, more);
+    return { read: messages.length, more: more && this.room() > 0 };
+  }
+
+  /** Takes parked messages whose turn it is. */
+  async parkedOnce(): Promise<{ taken: number; nextIn: number | null }> {
+    if (this.stopping || this.outage.circuit.allows !== 'all' || this.room() < 1) return { taken: 0, nextIn: null };
+    await this.openBuckets();
+    const buckets = [...this.open].filter((bucket) => this.usable(bucket));
+    const leases = buckets.map((bucket) => this.deps.leases.lease(this.deps.id, bucket) as Lease);
+    const result = await this.parked.runOnce(buckets, leases, Math.min(this.room(), this.deps.options.batchSize));
+    if (this.globalHold && result.taken === 0) await this.askGlobalHold(buckets);
+    return result;
+  }
+
+  /** Buckets that were leased since: their blocked keys are read before their first row. @internal */
+  async openBuckets(): Promise<void> {
+    const { leases, id, options } = this.deps;
+    const gained = [...leases.of(id).keys()].filter((bucket) => !this.open.has(bucket) && this.usable(bucket));
+    if (gained.length === 0) return;
+    await this.parked.load(gained);
+    const still = gained.filter((bucket) => leases.of(id).has(bucket) && !this.open.has(bucket));
+    for (const bucket of still) {
+      this.open.add(bucket);
+      this.claimer.add(bucket);
+    }
+    if (options.ordering === 'global') await this.askGlobalHold(still);
+    this.deps.hooks.emit('leasesAcquired', { transport: this.deps.name, buckets: still });
+    this.wanted('parked');
+  }
+
+  /** @internal */ async askGlobalHold(buckets: readonly number[]): Promise<void> {
+    if (this.settler.transitions.size > 0 || this.handOver.inFlight.size > 0) return;
+    this.globalHold = (await this.deps.store.blockingKeys(this.deps.id, buckets, 1)).length > 0;
+    if (!this.globalHold) this.wanted('read');
+  }
+
+  /** @internal */ async acceptRead(messages: readonly OutboxMessage[], durable: boolean): Promise<void> {
+    if (messages.length === 0) return;
+    try {
+      if (!durable || this.deps.options.durability === 'always') await this.deps.store.flush();
+      if (this.parked.keys.overflow) await this.parked.ask(messages);
+    } catch (error) {
+      this.claimer.rewind(messages);
+      throw error;
+    }
+    this.accept(messages.filter(({ bucket }) => this.open.has(bucket)));
+  }
+
+  /** Taken from the parked table and not to be published now. */
+  giveBack(messages: readonly OutboxMessage[]): void {
+    this.held += messages.length;
+    this.results.release(messages);
+  }
+
+  accept(messages: readonly OutboxMessage[]): void {
+    this.held += messages.length;
+    const { keys } = this.parked;
+    const ask = this.deps.options.ordering === 'key' && keys.size > 0;
+    for (const message of messages) {
+      if (ask && message.parkedId === null && message.key !== null && keys.has(message.bucket, message.key)) this.results.parkBehind(message);
+      else this.queues.accept(message);
+    }
+    this.handOver.pump();
+  }
+
+  // ── publish and settle ──────────────────────────────────────────────────────────────────────────────────────────
+
+  published(message: OutboxMessage): void {
+    this.results.published(message);
+  }
+
+  failed(message: OutboxMessage, failure: PublishFailure): void {
+    this.results.failed(message, failure);
+  }
+
+  batchEnded(): void {
+    this.results.rewind();
+    this.handOver.pump();
+    for (const resolve of this.batchEnds.splice(0)) resolve();
+    this.roomMade();
+  }
+
+  roomMade(): void {
+    if (this.room() > 0) this.wanted('read');
+  }
+
+  /** Everything that waits is given back; what is being published keeps its key closed. */
+  giveUpWaiting(which: (bucket: number) => boolean = () => true): void {
+    this.results.release(this.queues.drop(({ bucket }) => which(bucket)));
+    this.results.release(this.handOver.trim(which));
+    this.results.rewind();
+  }
+
+  reconnect(): Promise<void> {
+    return this.publisher.reconnect(this.kill.signal);
+  }
+
+  get unresolved(): number {
+    return this.handOver.messagesInFlight;
+  }
+
+  markAlone(message: OutboxMessage): void {
+    this.handOver.markAlone(message);
+  }
+
+  // ── life ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  /** Resolves when nothing is on its way to the broker or to the database. */
+  async quiet(): Promise<void> {
+    do {
+      while (this.handOver.inFlight.size > 0) await this.nextBatchEnd();
+      await this.settler.quiet();
+    } while (this.handOver.inFlight.size > 0);
+  }
+
+  status(): LaneStatus {
+    const { circuit } = this.outage;
+    return {
+      transport: this.deps.name,
+      receipt: this.deps.transport.receipt,
+      circuit: circuit.state,
+      buckets: [...this.open].sort((a, b) => a - b),
+      buffered: this.held - this.handOver.messagesInFlight,
+      inFlight: this.handOver.messagesInFlight,
+      blockedKeys: this.parked.keys.size,
+      lastError: circuit.lastError === undefined ? null : errorText(circuit.lastError),
+    };
+  }
+
+  /** Messages that may still be read before memory's bound is reached. @internal */
+  room(): number {
+    const { batchSize, batchesInFlight, batchBytes } = this.deps.options;
+    const byBytes = Math.floor((batchBytes * (batchesInFlight + 2)) / this.averageBytes);
+    return Math.min(batchSize * (batchesInFlight + 2), Math.max(1, byBytes)) - this.held;
+  }
+
+  /** Reads start small and double while they come back full. @internal */
+  adapt(messages: readonly OutboxMessage[], more: boolean): void {
+    this.readLimit = more ? Math.min(this.deps.options.batchSize, this.readLimit * 2) : FIRST_READ;
+    const sample = messages[messages.length >> 1]?.body?.length;
+    if (sample !== undefined) this.averageBytes = Math.max(100, sample, this.averageBytes * 0.9);
+  }
+
+  /** @internal */ forget(which: ReadonlySet<number>): void {
+    const dropped = [...this.queues.drop(({ bucket }) => which.has(bucket)), ...this.handOver.trim((bucket) => which.has(bucket))];
+    this.held -= dropped.length;
+    for (const { parkedId, seq } of dropped) if (parkedId === null) this.claimer.known.delete(seq);
+    for (const bucket of which) {
+      this.open.delete(bucket);
+      this.claimer.forget(bucket);
+      this.parked.forget(bucket);
+    }
+  }
+
+  /** @internal */ nextBatchEnd(): Promise<void> {
+    return new Promise((resolve) => this.batchEnds.push(resolve));
+  }
+}
+
+const FIRST_READ = 100;
+const IDLE = { read: 0, more: false };

@@ -1,0 +1,136 @@
+import type { OutboxMessage } from '../message.js';
+import { errorText } from '../observe/error-text.js';
+import { Circuit } from '../publish/circuit.js';
+import type { PublishFailure } from '../publish/transport.js';
+import type { LaneDependencies } from './lane.types.js';
+
+/** What an outage needs of its lane. */
+export interface OutageLane {
+  giveUpWaiting(): void;
+  reconnect(): Promise<void>;
+  readonly unresolved: number;
+  markAlone(message: OutboxMessage): void;
+  wanted(what: 'read' | 'parked'): void;
+}
+
+/**
+ * What happens to a lane while its broker is away: nothing is claimed, nobody is charged, one probe at a time asks whether
+ * it is back. Probes rotate over the buckets. A message that fails alone while others get through, three times in a row,
+ * is charged after all: it is what kills the connection.
+ */
+export class Outage {
+  readonly circuit = new Circuit();
+  /** Times that a message failed alone, and a probe with another one succeeded. */
+  readonly suspects = new Map<string, number>();
+  failedAlone: string | undefined;
+  reconnected = false;
+  triedBuckets = 0;
+  lastProbe = -1;
+  closedAt = -Infinity;
+
+  constructor(
+    readonly lane: OutageLane,
+    readonly deps: LaneDependencies,
+  ) {}
+
+  get probing(): boolean {
+    return this.circuit.state === 'probing';
+  }
+
+  /** An instance that cannot reach the broker for a while leaves the buckets to those that can. */
+  get participates(): boolean {
+    const { state, openedAt } = this.circuit;
+    return state === 'closed' || this.deps.clock.monotonic() - openedAt < this.deps.options.lease / 3;
+  }
+
+  /** A publish failed and it was nobody's message. */
+  failed(error: unknown, message?: OutboxMessage): void {
+    const { clock, random, hooks, name } = this.deps;
+    if (message !== undefined) {
+      if (this.lane.unresolved === 0) this.failedAlone = message.id;
+      if (clock.monotonic() - this.closedAt < FLAPPING) this.lane.markAlone(message);
+    }
+    const retryIn = this.circuit.fail(error, clock.monotonic(), random());
+    if (retryIn === undefined) return;
+    this.lane.giveUpWaiting();
+    hooks.emit('circuitOpened', { transport: name, error: errorText(error), retryIn });
+    clock.after(retryIn, () => this.startProbe());
+  }
+
+  /** A publish or a connection attempt got through. */
+  succeeded(message?: OutboxMessage): void {
+    const { clock, hooks, name } = this.deps;
+    if (message !== undefined) this.suspects.delete(message.id);
+    const openFor = this.circuit.succeed(clock.monotonic());
+    if (openFor === undefined) return;
+    this.closedAt = clock.monotonic();
+    if (this.failedAlone !== undefined && this.failedAlone !== message?.id) this.suspect(this.failedAlone);
+    this.failedAlone = undefined;
+    hooks.emit('circuitClosed', { transport: name, openFor });
+    this.lane.wanted('read');
+    this.lane.wanted('parked');
+  }
+
+  /** Turns the failure of a message that keeps killing the connection into its own. */
+  charge(message: OutboxMessage, failure: PublishFailure): PublishFailure {
+    if (failure.blame !== 'transport' || (this.suspects.get(message.id) ?? 0) < STRIKES) return failure;
+    this.suspects.delete(message.id);
+    return { ...failure, blame: 'message' };
+  }
+
+  /** The transport itself noticed, before a publish failed. */
+  transportState(state: 'up' | 'down' | 'blocked', reason: unknown): void {
+    const now = this.deps.clock.monotonic();
+    if (state === 'blocked') this.circuit.block(reason ?? 'The broker asks to wait.', now);
+    else if (state === 'down') this.failed(reason ?? 'The connection is gone.');
+    else if (this.circuit.unblock(now) !== undefined) {
+      this.lane.wanted('read');
+      this.lane.wanted('parked');
+    }
+  }
+
+  /** Whether the ready table may be read now. While probing, a new connection comes first. */
+  async mayRead(): Promise<boolean> {
+    if (this.circuit.allows === 'all') return true;
+    if (!this.probing || this.lane.unresolved > 0) return false;
+    if (this.reconnected) return true;
+    try {
+      await this.lane.reconnect();
+      this.reconnected = true;
+      return this.probing;
+    } catch (error) {
+      this.failed(error);
+      return false;
+    }
+  }
+
+  nextProbeBucket(buckets: readonly number[]): number | undefined {
+    this.lastProbe = (this.lastProbe + 1) % Math.max(1, buckets.length);
+    return buckets[this.lastProbe];
+  }
+
+  /** After a probe read: whether to look into another bucket. With nothing to publish, a connection is proof enough. */
+  probeAgain(found: number, buckets: number): boolean {
+    if (found > 0) return false;
+    this.triedBuckets += 1;
+    if (this.triedBuckets >= buckets) this.succeeded();
+    return true;
+  }
+
+  /** @internal */ startProbe(): void {
+    this.reconnected = false;
+    this.triedBuckets = 0;
+    this.circuit.probe();
+    this.lane.wanted('read');
+  }
+
+  /** @internal */ suspect(id: string): void {
+    if (this.suspects.size >= MAX_SUSPECTS) this.suspects.clear();
+    this.suspects.set(id, (this.suspects.get(id) ?? 0) + 1);
+  }
+}
+
+const STRIKES = 3;
+const MAX_SUSPECTS = 1_000;
+/** Milliseconds after a recovery in which another failure makes its messages go one by one. */
+const FLAPPING = 10_000;

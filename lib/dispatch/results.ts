@@ -1,0 +1,161 @@
+import type { OutboxMessage } from '../message.js';
+import { errorText } from '../observe/error-text.js';
+import type { PublishFailure } from '../publish/transport.js';
+import { decide, type Outcome } from '../settle/decide.js';
+import type { SettlerEvents, Transition } from '../settle/settler.js';
+import type { Lane } from './lane.js';
+
+/**
+ * What follows from the result of a publish, and from the database's answer to what was written about it. The verdict is
+ * `decide`'s; this puts it into the queues, the settler and the events.
+ */
+export class Results implements SettlerEvents {
+  readonly counts = { published: 0, retried: 0, dead: 0 };
+  /** Given up without blame, to be read again. */
+  released: OutboxMessage[] = [];
+
+  constructor(readonly lane: Lane) {}
+
+  published(message: OutboxMessage): void {
+    this.counts.published += 1;
+    if (this.lane.outage.circuit.state !== 'closed') this.lane.outage.succeeded(message);
+    this.lane.settler.succeed(message);
+  }
+
+  failed(message: OutboxMessage, failure: PublishFailure): void {
+    const charged = this.lane.outage.charge(message, failure);
+    const outcome = this.decide(message, charged);
+    if (outcome.kind !== 'release') return this.settleFailure(message, outcome, charged);
+    if (outcome.alone) {
+      this.lane.handOver.markAlone(message);
+      this.lane.queues.unshift(message);
+      return;
+    }
+    const waiting = this.lane.queues.cut(message);
+    this.release([message, ...waiting]);
+    this.lane.outage.failed(failure.error, message);
+  }
+
+  /** Gives messages back without charging anybody: ready ones are read again, parked ones fall due again. */
+  release(messages: readonly OutboxMessage[]): void {
+    for (const message of messages) {
+      if (message.parkedId === null) this.released.push(message);
+      else this.park(message, 'waiting', { attempts: message.attempts, delay: 0, error: null, blocks: this.ordered(message) });
+    }
+  }
+
+  /** What was released is forgotten; the next read returns it again, in order. */
+  rewind(): void {
+    if (this.released.length === 0) return;
+    this.lane.held -= this.released.length;
+    this.lane.claimer.rewind(this.released.splice(0));
+    this.lane.wanted('read');
+  }
+
+  /** A ready row whose key has a blocking row waits with it. */
+  parkBehind(message: OutboxMessage): void {
+    this.park(message, 'blocked', { attempts: message.attempts, delay: null, error: null, blocks: true });
+  }
+
+  // ── from the settler ────────────────────────────────────────────────────────────────────────────────────────────
+
+  settled(messages: readonly OutboxMessage[], fence: string | undefined, readsBefore: number): void {
+    const { claimer, parked, deps } = this.lane;
+    claimer.floor.wrote(fence, readsBefore);
+    this.lane.held -= messages.length;
+    let unparked = false;
+    for (const message of messages) {
+      if (message.parkedId === null) claimer.settled(message.seq);
+      else {
+        unparked = true;
+        if (message.key !== null && deps.options.ordering === 'key') parked.continueKey(message.bucket, message.key);
+      }
+    }
+    if (unparked) this.lane.wanted('parked');
+    this.lane.roomMade();
+    if (deps.hooks.has('published')) deps.hooks.emit('published', { transport: deps.name, ids: messages.map(({ id }) => id) });
+  }
+
+  transitioned(transitions: readonly Transition[], fence: string | undefined, readsBefore: number): void {
+    const { claimer, parked, deps } = this.lane;
+    claimer.floor.wrote(fence, readsBefore);
+    this.lane.held -= transitions.length;
+    let soonest = Infinity;
+    for (const transition of transitions) {
+      const { message, blocks, delay } = transition;
+      if (message.parkedId === null) claimer.settled(message.seq);
+      if (blocks && message.key !== null && deps.options.ordering === 'key') parked.parked(message.key);
+      if (delay !== null) soonest = Math.min(soonest, delay);
+      this.tell(transition);
+    }
+    if (soonest < Infinity) this.lane.wanted('parked', soonest);
+    this.lane.roomMade();
+  }
+
+  failedWrite(operation: 'settle' | 'park', error: unknown, retryIn: number): void {
+    this.lane.deps.hooks.emit('error', { operation, error, retryIn });
+  }
+
+  // ── inside ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  /** A classifier that throws has no say. @internal */
+  decide(message: OutboxMessage, failure: PublishFailure): Outcome {
+    const { options, clock, random, hooks } = this.lane.deps;
+    const now = clock.wall();
+    const chance = random();
+    try {
+      return decide(message, failure, options.retry, now, chance);
+    } catch (error) {
+      hooks.emit('error', { operation: 'publish', error, retryIn: null });
+      return decide(message, failure, { ...options.retry, classify: undefined }, now, chance);
+    }
+  }
+
+  /** @internal */ settleFailure(message: OutboxMessage, outcome: Exclude<Outcome, { kind: 'release' }>, failure: PublishFailure): void {
+    const { queues, deps } = this.lane;
+    const blocks = this.ordered(message) && (outcome.kind === 'retry' || outcome.blocks);
+    const waiting = blocks ? queues.cut(message) : [];
+    if (!blocks) queues.resolve(message);
+    const error = errorText(failure.error);
+    if (outcome.kind === 'dead') {
+      this.counts.dead += 1;
+      this.park(message, 'dead', { attempts: outcome.attempts, delay: null, error, blocks }, failure.progress);
+    } else {
+      this.counts.retried += 1;
+      this.park(message, 'waiting', { attempts: outcome.attempts, delay: outcome.delay, error, blocks }, failure.progress);
+    }
+    if (blocks && deps.options.ordering === 'global') {
+      this.lane.globalHold = true;
+      this.release(waiting);
+    } else for (const next of waiting) this.parkBehind(next);
+  }
+
+  /** Whether later messages wait for this one while it is not through. @internal */
+  ordered(message: OutboxMessage): boolean {
+    const { ordering } = this.lane.deps.options;
+    return ordering === 'global' || (ordering === 'key' && message.key !== null);
+  }
+
+  /** @internal */ park(
+    message: OutboxMessage,
+    state: Transition['state'],
+    rest: Pick<Transition, 'attempts' | 'delay' | 'error' | 'blocks'>,
+    progress?: string,
+  ): void {
+    if (rest.blocks && message.key !== null && this.lane.deps.options.ordering === 'key') {
+      this.lane.parked.parking(message.bucket, message.key);
+    }
+    this.lane.settler.transition({ message, state, ...rest, ...(progress === undefined ? {} : { progress }) });
+  }
+
+  /** @internal */ tell({ message, state, attempts, delay, error }: Transition): void {
+    const { hooks, name } = this.lane.deps;
+    const { id, type, topic } = message;
+    if (state === 'dead') {
+      hooks.emit('dead', { transport: name, id, type, topic, attempts, error: error ?? '' });
+      this.lane.deps.died();
+    } else if (state === 'waiting' && error !== null) {
+      hooks.emit('retried', { transport: name, id, type, topic, attempts, delay: delay ?? 0, error });
+    }
+  }
+}
