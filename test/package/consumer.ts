@@ -1,0 +1,111 @@
+import { execFile } from 'node:child_process';
+import { cp, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+
+const run = promisify(execFile);
+const ROOT = join(__dirname, '..', '..');
+
+export interface ConsumerDescription {
+  readonly type: 'commonjs' | 'module';
+  readonly dependencies: Readonly<Record<string, string>>;
+  readonly compilerOptions: Readonly<Record<string, unknown>>;
+}
+export interface Outcome {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** An application outside this repository that installed the packed tarball. */
+export class Consumer {
+  private constructor(readonly folder: string) {}
+
+  static async create({ type, dependencies, compilerOptions }: ConsumerDescription): Promise<Consumer> {
+    const folder = await mkdtemp(join(tmpdir(), 'outbox-consumer-'));
+    const consumer = new Consumer(folder);
+    const tarball = await consumer.packInto(folder);
+    await cp(join(ROOT, 'test', 'package', 'fixtures', 'src'), join(folder, 'src'), { recursive: true });
+    await consumer.writeJson('package.json', {
+      name: 'consumer',
+      private: true,
+      type,
+      dependencies: { ...dependencies, 'nestjs-outbox': `file:${tarball}` },
+    });
+    const base = {
+      target: 'ES2023',
+      lib: ['ES2023'],
+      strict: true,
+      experimentalDecorators: true,
+      emitDecoratorMetadata: true,
+      types: ['node'],
+      rootDir: 'src',
+      outDir: 'out',
+      ...compilerOptions,
+    };
+    // The optional peers are not installed, so their types are unknown to the subpaths, but not to the root.
+    await consumer.writeJson('tsconfig.json', { compilerOptions: { ...base, skipLibCheck: true }, include: ['src'] });
+    await consumer.writeJson('tsconfig.root.json', {
+      compilerOptions: { ...base, skipLibCheck: false, noEmit: true },
+      files: ['src/main.ts'],
+    });
+    const install = ['install', '--no-audit', '--no-fund', '--no-package-lock', '--ignore-scripts', '--prefer-offline'];
+    await consumer.npm([...install, '--loglevel=error'], folder);
+    return consumer;
+  }
+
+  compile(project = 'tsconfig.json'): Promise<Outcome> {
+    return this.node([join(ROOT, 'node_modules', 'typescript', 'bin', 'tsc6'), '-p', project]);
+  }
+
+  /** Runs a script inside the application; a script that hangs is killed and has a code other than 0. */
+  async node(args: readonly string[], environment: NodeJS.ProcessEnv = {}): Promise<Outcome> {
+    const options = { cwd: this.folder, env: { ...plainEnvironment(), ...environment }, timeout: 60_000 };
+    return run(process.execPath, args, options).then(
+      ({ stdout, stderr }) => ({ code: 0, stdout, stderr }),
+      (error: Partial<Outcome>) => ({
+        code: typeof error.code === 'number' ? error.code : -1,
+        stdout: error.stdout ?? '',
+        stderr: error.stderr ?? 'could not be started',
+      }),
+    );
+  }
+
+  async installed(): Promise<string[]> {
+    const modules = join(this.folder, 'node_modules');
+    const names = await readdir(modules);
+    const scopes = names.filter((name) => name.startsWith('@'));
+    const scoped = await Promise.all(
+      scopes.map(async (scope) => (await readdir(join(modules, scope))).map((name) => `${scope}/${name}`)),
+    );
+    return [...names, ...scoped.flat()];
+  }
+
+  async remove(): Promise<void> {
+    await rm(this.folder, { recursive: true, force: true, maxRetries: 5 });
+  }
+
+  private async packInto(folder: string): Promise<string> {
+    await run(process.execPath, [join(ROOT, 'tools', 'build.mjs'), '--if-stale']);
+    const { stdout } = await this.npm(['pack', '--json', '--ignore-scripts', '--pack-destination', folder], ROOT);
+    const [packed] = Object.values(JSON.parse(stdout) as Record<string, { filename: string }>);
+    return join(folder, packed!.filename);
+  }
+
+  private npm(args: readonly string[], cwd: string): Promise<{ stdout: string; stderr: string }> {
+    const shell = process.platform === 'win32';
+    return run('npm', args, { cwd, env: plainEnvironment(), shell, timeout: 180_000, maxBuffer: 32 * 1024 * 1024 });
+  }
+
+  private writeJson(file: string, content: unknown): Promise<void> {
+    return writeFile(join(this.folder, file), JSON.stringify(content, null, 2));
+  }
+}
+
+/** Without what `npm test` and Jest put there: the application is started as if by hand. */
+function plainEnvironment(): NodeJS.ProcessEnv {
+  const foreign =
+    /^(npm_(package|lifecycle|command|execpath|node_execpath|config_local_prefix)|INIT_CWD|JEST_|NODE_OPTIONS|NODE_ENV)/;
+  return Object.fromEntries(Object.entries(process.env).filter(([name]) => !foreign.test(name)));
+}

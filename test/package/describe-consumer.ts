@@ -1,0 +1,76 @@
+import { createTestDatabase, type TestDatabase } from '../support/databases.js';
+import { describeWith } from '../support/services.js';
+import { Consumer, type ConsumerDescription, type Outcome } from './consumer.js';
+
+const INSTALL_TIMEOUT = 240_000;
+
+/** What every kind of application must be able to do with the packed package. */
+export function describeConsumer(
+  name: string,
+  description: ConsumerDescription,
+  more: (consumer: () => Consumer) => void = () => {},
+): void {
+  describeWith('postgres', name, () => {
+    let consumer: Consumer;
+    let database: TestDatabase;
+    let compiled: Outcome;
+
+    beforeAll(async () => {
+      database = await createTestDatabase('postgres');
+      consumer = await Consumer.create(description);
+      compiled = await consumer.compile();
+    }, INSTALL_TIMEOUT);
+
+    afterAll(async () => {
+      await consumer?.remove();
+      await database?.drop();
+    });
+
+    const start = (script: string, ...args: string[]) =>
+      consumer.node([`out/${script}`, ...args], { DATABASE_URL: database.url });
+
+    it('has types for every subpath', () => {
+      expect(compiled).toEqual({ code: 0, stdout: '', stderr: '' });
+    });
+
+    it('has types at the root that need no optional peer', async () => {
+      expect(await consumer.compile('tsconfig.root.json')).toEqual({ code: 0, stdout: '', stderr: '' });
+    });
+
+    it('publishes a message, with no broker client installed', async () => {
+      expect(await consumer.installed()).not.toEqual(
+        expect.arrayContaining([expect.stringMatching(/^(kafkajs|amqplib|@nestjs\/(microservices|schedule))$/)]),
+      );
+      const outcome = await start('main.js');
+      expect(outcome).toMatchObject({ code: 0, stderr: '' });
+      const { enqueued, id, ...message } = JSON.parse(outcome.stdout) as Record<string, unknown>;
+      expect(message).toEqual({
+        topic: 'orders',
+        type: 'order.placed',
+        key: 'order-1',
+        payload: { orderId: 'order-1', total: 5 },
+      });
+      expect([enqueued].flat()).toContain(id);
+    });
+
+    it('is one package for require and import', async () => {
+      const outcome = await consumer.node(['src/identity.cjs']);
+      expect(outcome).toMatchObject({ code: 0 });
+      expect(JSON.parse(outcome.stdout)).toEqual({ different: [] });
+    });
+
+    it.each([
+      ['kafka', 'kafkajs'],
+      ['rabbitmq', 'amqplib'],
+    ])('says in one sentence what %s() needs when the relay starts', async (transport, peer) => {
+      const { stdout, stderr } = await start('missing-peer.js', transport);
+      expect(JSON.parse(stdout || JSON.stringify({ stderr }))).toEqual({
+        ours: true,
+        code: 'MISSING_PEER',
+        message: expect.stringContaining(`npm install ${peer}`),
+      });
+    });
+
+    more(() => consumer);
+  });
+}
