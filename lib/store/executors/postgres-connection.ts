@@ -1,0 +1,130 @@
+import { OutboxError } from '../../outbox.errors.js';
+import type { Sql } from '../sql.js';
+import type { SqlConnection, SqlExecutor, SqlResult } from './executor.js';
+
+/** What we use of node-postgres' Client. */
+export interface PgClient {
+  query(query: string | PgQuery): Promise<{ rows: readonly (readonly unknown[])[]; rowCount: number | null }>;
+  on(event: string, listener: (...args: never[]) => void): unknown;
+  removeListener(event: string, listener: (...args: never[]) => void): unknown;
+  end(): Promise<void>;
+}
+interface PgQuery {
+  name?: string | undefined;
+  text: string;
+  values?: readonly unknown[];
+  rowMode: 'array';
+  types: typeof RAW;
+}
+export interface CheckedOut {
+  readonly client: PgClient;
+  release(): Promise<void>;
+}
+
+/** Every column arrives as the text that the server sent: sequences pass 2^53, and nothing is parsed twice. */
+export const RAW = { getTypeParser: () => (value: string) => value };
+const SQLSTATE = /^[0-9A-Z]{5}$/;
+
+/** One connection that reopens itself. Statements queue in the order of the calls; node-postgres wants one at a time. */
+export class PostgresConnection implements SqlConnection {
+  generation = 0;
+  /** @internal */ open: Promise<CheckedOut> | undefined;
+  /** @internal */ tail: Promise<unknown> = Promise.resolve();
+  /** @internal */ wasOpen = false;
+
+  constructor(
+    readonly checkOut: () => Promise<CheckedOut>,
+    readonly prepared: boolean,
+  ) {}
+
+  run(sql: Sql): Promise<SqlResult> {
+    return this.enqueue((client) => this.execute(client, sql));
+  }
+
+  transaction<T>(work: (tx: SqlExecutor) => Promise<T>): Promise<T> {
+    return this.enqueue(async (client) => {
+      await client.query('begin');
+      try {
+        const result = await work({ run: (sql) => this.execute(client, sql) });
+        await client.query('commit');
+        return result;
+      } catch (error) {
+        await client.query('rollback').catch(() => this.drop());
+        throw error;
+      }
+    });
+  }
+
+  async close(): Promise<void> {
+    await this.drop();
+  }
+
+  /** @internal */ enqueue<T>(work: (client: PgClient) => Promise<T>): Promise<T> {
+    const result = this.tail.then(() => this.withClient(work));
+    this.tail = result.catch(() => undefined);
+    return result;
+  }
+
+  /** @internal */ async withClient<T>(work: (client: PgClient) => Promise<T>): Promise<T> {
+    const { client } = await this.connect();
+    try {
+      return await work(client);
+    } catch (error) {
+      if (endsSession(error)) await this.drop();
+      throw error;
+    }
+  }
+
+  /** @internal */ connect(): Promise<CheckedOut> {
+    if (this.open !== undefined) return this.open;
+    const open = this.checkOut().then(
+      (checkedOut) => {
+        if (this.wasOpen) this.generation++;
+        this.wasOpen = true;
+        const lost = (): void => void (this.open === open && this.drop());
+        checkedOut.client.on('error', lost);
+        checkedOut.client.on('end', lost);
+        return checkedOut;
+      },
+      (error: unknown) => {
+        this.open = undefined;
+        throw error;
+      },
+    );
+    this.open = open;
+    return open;
+  }
+
+  /** @internal */ async drop(): Promise<void> {
+    const { open } = this;
+    this.open = undefined;
+    const checkedOut = await open?.catch(() => undefined);
+    await checkedOut?.release().catch(() => undefined);
+  }
+
+  /** @internal */ async execute(client: PgClient, { statement, values }: Sql): Promise<SqlResult> {
+    const result = await client
+      .query({
+        name: this.prepared ? statement.name : undefined,
+        text: statement.positional,
+        values,
+        rowMode: 'array',
+        types: RAW,
+      })
+      .catch(withoutValues);
+    return { rows: result.rows ?? [], affected: result.rowCount ?? 0 };
+  }
+}
+
+/** Anything but an answer of the server, or an answer that ends the session. */
+function endsSession(error: unknown): boolean {
+  if (error instanceof OutboxError) return false;
+  const state = (error as { code?: unknown }).code;
+  return typeof state !== 'string' || !SQLSTATE.test(state) || /^(08|57P)/.test(state);
+}
+
+/** The server's detail and context quote the row: payloads must not get into logs through an error. */
+export function withoutValues(error: unknown): never {
+  if (error instanceof Error) Object.assign(error, { detail: undefined, where: undefined });
+  throw error;
+}

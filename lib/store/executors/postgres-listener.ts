@@ -1,0 +1,43 @@
+import { systemClock } from '../../dispatch/clock.js';
+import { quoteWith } from '../schema/names.js';
+import type { CheckedOut } from './postgres-connection.js';
+
+/** A half-open connection delivers nothing and reports nothing: asked this often whether it lives, milliseconds. */
+const LIVENESS_INTERVAL = 15_000;
+
+/** LISTEN on this client until `close` or until it is lost; `onLost` is called at most once. */
+export async function listenOn(
+  { client, release }: CheckedOut,
+  channel: string,
+  onNotify: () => void,
+  onLost: (error: unknown) => void,
+): Promise<{ close(): Promise<void> }> {
+  let open = true;
+  let cancelCheck: () => void = () => undefined;
+  const lose = (error: unknown): void => {
+    if (!open) return;
+    void close();
+    onLost(error);
+  };
+  const close = async (): Promise<void> => {
+    open = false;
+    cancelCheck();
+    await release().catch(() => undefined);
+  };
+  const check = (): void => {
+    cancelCheck = systemClock.after(LIVENESS_INTERVAL, () => {
+      client.query('select 1').then(() => open && check(), lose);
+    });
+  };
+  client.on('notification', (() => open && onNotify()) as () => void);
+  client.on('error', lose as (error: never) => void);
+  client.on('end', () => lose(new Error('The connection was closed.')));
+  try {
+    await client.query(`listen ${quoteWith('"', channel)}`);
+  } catch (error) {
+    await close();
+    throw error;
+  }
+  check();
+  return { close };
+}

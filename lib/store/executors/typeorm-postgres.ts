@@ -1,0 +1,135 @@
+import type { DataSource } from 'typeorm';
+import { ownDataSource } from './own-data-source.js';
+import type { ConnectionRole, SqlDatabase } from './executor.js';
+import type { StoreSettings } from '../schema/names.js';
+import { PostgresConnection, type PgClient } from './postgres-connection.js';
+import { listenOn } from './postgres-listener.js';
+
+/** How much longer than the server's statement timeout the client waits before it drops the connection. */
+const CLIENT_GRACE = 2_000;
+/** The listener's connection comes on top of the roles'. */
+const LISTENERS = 1;
+
+/**
+ * Which roles share a connection when there are fewer than four. `settle` shares with nobody that must be durable
+ * unless it has to; leases are always alone, so that a renewal never waits for a batch.
+ */
+const SHARED: Readonly<Record<number, Readonly<Record<ConnectionRole, ConnectionRole>>>> = {
+  2: { read: 'read', settle: 'read', admin: 'read', lease: 'lease' },
+  3: { read: 'read', settle: 'settle', admin: 'read', lease: 'lease' },
+};
+
+export function openPostgresDatabase(application: DataSource, settings: StoreSettings): SqlDatabase {
+  return new TypeOrmPostgresDatabase(application, settings);
+}
+
+class TypeOrmPostgresDatabase implements SqlDatabase {
+  /** @internal */ readonly connections = new Map<ConnectionRole, PostgresConnection>();
+  /** @internal */ readonly listeners = new Set<{ close(): Promise<void> }>();
+  /** @internal */ dataSource: DataSource | undefined;
+  /** @internal */ opening: Promise<DataSource> | undefined;
+  /** @internal */ closed = false;
+
+  constructor(
+    readonly application: DataSource,
+    readonly settings: StoreSettings,
+  ) {}
+
+  connection(role: ConnectionRole): PostgresConnection {
+    const owner = SHARED[this.settings.poolSize]?.[role] ?? role;
+    let connection = this.connections.get(owner);
+    if (connection === undefined) {
+      const asynchronous =
+        owner === 'settle' && this.settings.onPublished === 'delete' ? 'set synchronous_commit = off;' : '';
+      connection = new PostgresConnection(
+        () => this.checkOut(asynchronous),
+        this.settings.preparedStatements,
+      );
+      this.connections.set(owner, connection);
+    }
+    return connection;
+  }
+
+  async listen(
+    channel: string,
+    onNotify: () => void,
+    onLost: (error: unknown) => void,
+  ): Promise<{ close(): Promise<void> }> {
+    const client = await this.checkOut('');
+    const listener = await listenOn(client, channel, onNotify, (error) => {
+      this.listeners.delete(listener);
+      onLost(error);
+    });
+    this.listeners.add(listener);
+    return {
+      close: async () => {
+        this.listeners.delete(listener);
+        await listener.close();
+      },
+    };
+  }
+
+  async close(): Promise<void> {
+    this.closed = true;
+    const open = [...this.connections.values(), ...this.listeners];
+    this.listeners.clear();
+    await Promise.all(open.map((connection) => connection.close()));
+    const dataSource = await this.opening?.catch(() => undefined);
+    if (dataSource?.isInitialized) await dataSource.destroy();
+  }
+
+  /** A client of its own, with our session settings. */
+  /** @internal */ async checkOut(extraSettings: string): Promise<{ client: PgClient; release: () => Promise<void> }> {
+    const runner = (await this.open()).createQueryRunner('master');
+    try {
+      const client = (await runner.connect()) as PgClient;
+      client.on('error', () => undefined); // the statement in hand fails by itself; without one nobody is interested
+      if (this.settings.preparedStatements) await client.query(sessionSettings(this.settings) + extraSettings);
+      return {
+        client,
+        release: async () => {
+          // Ended first: our session settings must never reach another borrower, and a hung statement must not be waited for.
+          await client.end().catch(() => undefined);
+          await runner.release();
+        },
+      };
+    } catch (error) {
+      await runner.release().catch(() => undefined);
+      throw error;
+    }
+  }
+
+  /** @internal */ open(): Promise<DataSource> {
+    if (this.closed) return Promise.reject(new Error('The outbox store is closed.'));
+    this.opening ??= this.initialize().catch((error: unknown) => {
+      this.opening = undefined;
+      throw error;
+    });
+    return this.opening;
+  }
+
+  /** @internal */ initialize(): Promise<DataSource> {
+    this.dataSource ??= ownDataSource(this.application, this.settings, {
+      max: this.settings.poolSize + LISTENERS,
+      connectionTimeoutMillis: this.settings.connectTimeout,
+      query_timeout: this.settings.statementTimeout + CLIENT_GRACE,
+      keepAlive: true,
+      application_name: 'nestjs-outbox',
+    });
+    return this.dataSource.initialize();
+  }
+}
+
+/**
+ * Statements prepared on empty tables must stay fast when there are millions of rows and no statistics: every hot
+ * statement has exactly one plan without sequential and bitmap scans. Not set behind a transaction pooler
+ * (`preparedStatements: false`), where settings would leak into other clients' sessions; there each statement is planned anew.
+ */
+function sessionSettings(settings: StoreSettings): string {
+  return `set enable_seqscan = off; set enable_bitmapscan = off; set jit = off;
+    set plan_cache_mode = force_generic_plan; set max_parallel_workers_per_gather = 0;
+    set default_transaction_isolation = 'read committed'; set timezone = 'UTC'; set datestyle = 'ISO';
+    set bytea_output = 'hex'; set synchronous_commit = on; set lock_timeout = 0;
+    set statement_timeout = ${settings.statementTimeout};
+    set idle_in_transaction_session_timeout = ${settings.statementTimeout};`;
+}

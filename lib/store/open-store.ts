@@ -1,0 +1,70 @@
+import type { DataSource } from 'typeorm';
+import { OutboxConfigurationError } from '../outbox.errors.js';
+import type { ResolvedOptions } from '../outbox.options.js';
+import { openPostgresDatabase } from './executors/typeorm-postgres.js';
+import type { OutboxStore } from './outbox-store.js';
+import { PostgresStore } from './postgres/postgres-store.js';
+import { checkNames, type StoreSettings } from './schema/names.js';
+
+/** A statement that takes longer than this is cancelled; a lease must outlive it. */
+const STATEMENT_TIMEOUT = 10_000;
+const CONNECT_TIMEOUT = 10_000;
+
+export interface OpenStoreSettings {
+  readonly options: ResolvedOptions['database'];
+  readonly buckets: number;
+  readonly ordering: StoreSettings['ordering'];
+  readonly coordination: StoreSettings['coordination'];
+  readonly onPublished: StoreSettings['onPublished'];
+  readonly statementTimeout?: number;
+  readonly connectTimeout?: number;
+}
+
+/** What a kind of database can do, and how its store is opened. The only place that asks for a DataSource's type. */
+export interface DatabaseKind {
+  readonly dialect: 'postgres' | 'mysql';
+  /** Reads come with a snapshot that proves what can still appear (otherwise the store has `probe`). */
+  readonly snapshots: boolean;
+  /** LISTEN and NOTIFY. */
+  readonly notifications: boolean;
+  open(dataSource: DataSource, settings: StoreSettings): OutboxStore;
+}
+
+const POSTGRES: DatabaseKind = {
+  dialect: 'postgres',
+  snapshots: true,
+  notifications: true,
+  open: (dataSource, settings) => new PostgresStore(openPostgresDatabase(dataSource, settings), settings),
+};
+const KINDS: Readonly<Record<string, DatabaseKind>> = { postgres: POSTGRES };
+
+export function databaseKind(dataSource: DataSource): DatabaseKind {
+  const { type } = dataSource.options;
+  const kind = KINDS[type];
+  if (kind !== undefined) return kind;
+  throw new OutboxConfigurationError('UNSUPPORTED_DATABASE', `A DataSource of type ${type} cannot hold an outbox.`, {
+    hint: `Use one of: ${Object.keys(KINDS).join(', ')}.`,
+  });
+}
+
+/** @param dataSource initialized: an outbox without a schema in its options uses the connection's. */
+export function openStore(dataSource: DataSource, settings: OpenStoreSettings): OutboxStore {
+  const { options, statementTimeout = STATEMENT_TIMEOUT, connectTimeout = CONNECT_TIMEOUT, ...rest } = settings;
+  checkNames(options);
+  const kind = databaseKind(dataSource);
+  return kind.open(dataSource, {
+    ...rest,
+    prefix: options.prefix,
+    schema: options.schema ?? connectionSchema(dataSource),
+    poolSize: options.poolSize,
+    preparedStatements: options.preparedStatements,
+    statementTimeout,
+    connectTimeout,
+  });
+}
+
+/** TypeORM asks the server for both when it connects. */
+export function connectionSchema(dataSource: DataSource): string | undefined {
+  const { schema, database } = dataSource.driver;
+  return (dataSource.options.type === 'postgres' ? schema : database) ?? undefined;
+}

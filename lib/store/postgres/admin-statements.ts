@@ -1,0 +1,109 @@
+import type { StoreSettings, TableNames } from '../schema/names.js';
+import { statement, type Statement } from '../sql.js';
+import { plainArray, textArray } from './arrays.js';
+import { BLOCKED, DEAD, SCHEDULED, WAITING } from './columns.js';
+import { beingSent } from './parked-settle.js';
+
+export type Change = 'requeue' | 'discard' | 'cancel';
+const CHANGES: Readonly<Record<Change, readonly number[]>> = {
+  requeue: [WAITING, BLOCKED, DEAD],
+  discard: [WAITING, BLOCKED, DEAD],
+  cancel: [SCHEDULED, WAITING, BLOCKED, DEAD],
+};
+const RETURNED = 'o.id, o.transport, o.bucket, o.key, o.blocking';
+
+export type AdminStatements = ReturnType<typeof adminStatements>;
+
+/** Run now and then, with filters of any shape: planned anew each time, from what is in the tables then. */
+export function adminStatements(names: TableNames, settings: StoreSettings) {
+  const each = <T>(build: (change: Change) => T): Record<Change, T> => ({
+    requeue: build('requeue'),
+    discard: build('discard'),
+    cancel: build('cancel'),
+  });
+  return {
+    findIds: each((change) => find(names, change, true)),
+    findBy: each((change) => find(names, change, false)),
+    lock: statement(
+      undefined,
+      `select l.transport from ${names.leases} l where (l.transport, l.bucket) in
+         (select * from unnest(?::smallint[], ?::smallint[])) order by l.transport, l.bucket for share`,
+    ),
+    change: each((change) => changeRows(names, change)),
+    wakeNext: wakeNext(names),
+    keyArrays: (rows: readonly (readonly unknown[])[]): [string, string, string] => [
+      plainArray(rows.map((row) => row[1] as string)),
+      plainArray(rows.map((row) => row[2] as string)),
+      textArray(rows.map((row) => row[3] as string)),
+    ],
+    whereabouts: statement(
+      undefined,
+      `select id from ${names.ready} where id = any(?::uuid[]) union select id from ${names.parked} where id = any(?::uuid[])`,
+    ),
+    inParked: statement(undefined, `select id from ${names.parked} where id = any(?::uuid[])`),
+    ...keyStatements(names, settings),
+  };
+}
+
+function find({ parked }: TableNames, change: Change, byId: boolean): Statement {
+  return statement(
+    undefined,
+    `select o.parked_id, o.transport, o.bucket from ${parked} o
+     where ${byId ? 'o.id = any(?::uuid[]) and ' : ''}o.state in (${CHANGES[change].join(', ')})
+       and (?::smallint is null or o.transport = ?) and (?::text is null or o.key = ?)
+       and (?::text is null or o.topic = ?) and (?::text is null or o.type = ?)
+     order by o.seq, o.parked_id limit ?`,
+  );
+}
+
+function changeRows({ parked, leases }: TableNames, change: Change): Statement {
+  const where = `where o.parked_id = any(?::bigint[]) and o.state in (${CHANGES[change].join(', ')}) and not ${beingSent(leases)}`;
+  return statement(
+    undefined,
+    change === 'requeue'
+      ? `update ${parked} o set state = ${WAITING}, due_at = now(), attempts = 0, blocking = (o.key is not null),
+           sending_epoch = null, died_at = null, announced = false ${where} returning ${RETURNED}`
+      : `delete from ${parked} o ${where} returning ${RETURNED}`,
+  );
+}
+
+/** The next row of each key, if it was only waiting for the ones before it. */
+function wakeNext({ parked, leases }: TableNames): Statement {
+  return statement(
+    undefined,
+    `update ${parked} set due_at = now() where ctid = any(array(select x.ctid
+       from (select distinct * from unnest(?::smallint[], ?::smallint[], ?::text[]) k(t, b, key)) k
+       cross join lateral (select o.ctid, o.state, ${beingSent(leases)} as sending from ${parked} o
+         where o.transport = k.t and o.bucket = k.b and o.key = k.key and o.blocking order by o.seq, o.parked_id limit 1) x
+       where x.state = ${BLOCKED} and not x.sending))`,
+  );
+}
+
+/** The same formula as in `enqueue/bucket-of.ts`. */
+function bucketOf({ buckets, ordering }: StoreSettings): string {
+  if (ordering === 'global') return '0';
+  return `(select ((get_byte(h, 0) << 8) | get_byte(h, 1)) % ${buckets} from sha256(convert_to(?::text, 'UTF8')) h)`;
+}
+
+function keyStatements(names: TableNames, settings: StoreSettings) {
+  const { parked, leases } = names;
+  const global = settings.ordering === 'global';
+  const transports = `(?::smallint is null or o.transport = ?)`;
+  // Without a key to hash in it, the parameter must still stand somewhere.
+  const inBucket = global ? `o.bucket = 0 and ?::text is not null` : `o.bucket = ${bucketOf(settings)}`;
+  const ofKey = `${transports} and ${inBucket} and o.key = ? and o.blocking`;
+  return {
+    lockKey: statement(
+      undefined,
+      `select o.transport from ${leases} o where ${transports} and ${inBucket} order by o.transport, o.bucket for share`,
+    ),
+    unblockDead: statement(undefined, `update ${parked} o set blocking = false where ${ofKey} and o.state = ${DEAD}`),
+    wakeKey: statement(
+      undefined,
+      `update ${parked} set due_at = now() where ctid = any(array(select x.ctid from ${names.transports} t
+         cross join lateral (select o.ctid, o.state, ${beingSent(leases)} as sending from ${parked} o
+           where o.transport = t.id and ${ofKey} order by o.seq, o.parked_id limit 1) x
+         where x.state in (${WAITING}, ${BLOCKED}) and not x.sending))`,
+    ),
+  };
+}

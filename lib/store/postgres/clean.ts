@@ -1,0 +1,64 @@
+import type { SqlConnection } from '../executors/executor.js';
+import type { CleanStore } from '../outbox-store.js';
+import type { TableNames } from '../schema/names.js';
+import { statement, type Statement } from '../sql.js';
+import { DEAD } from './columns.js';
+import type { PostgresAdmin } from './admin.js';
+
+const OLD = (column: string): string => `${column} < now() - ?::float8 * interval '1 ms'`;
+
+/** Deletes what is final and old, oldest first, past rows that somebody else is cleaning. */
+export class PostgresCleaner implements CleanStore {
+  /** @internal */ readonly sql: Readonly<Record<'archive' | 'dead' | 'dedup', Statement>>;
+
+  constructor(
+    readonly connection: () => SqlConnection,
+    names: TableNames,
+    readonly admin: PostgresAdmin,
+  ) {
+    this.sql = cleanStatements(names);
+  }
+
+  async cleanArchive(age: number, limit: number): Promise<number> {
+    return (await this.connection().run(this.sql.archive.bind(age, limit))).affected;
+  }
+
+  /** A key that waited for a dead message goes on. */
+  async cleanDead(age: number, limit: number): Promise<number> {
+    return this.connection().transaction(async (tx) => {
+      const { rows } = await tx.run(this.sql.dead.bind(age, limit));
+      await this.admin.wakeKeys(tx, rows);
+      return rows.length;
+    });
+  }
+
+  async cleanDedup(age: number, limit: number): Promise<number> {
+    return (await this.connection().run(this.sql.dedup.bind(age, limit))).affected;
+  }
+}
+
+function cleanStatements(names: TableNames): Record<'archive' | 'dead' | 'dedup', Statement> {
+  const { archive, parked, dedup, ready } = names;
+  return {
+    archive: statement(
+      'outbox_clean_archive',
+      `delete from ${archive} where ctid = any(array(select o.ctid from ${archive} o where ${OLD('o.published_at')}
+         order by o.published_at limit ? for update skip locked))`,
+    ),
+    dead: statement(
+      'outbox_clean_dead',
+      `delete from ${parked} p where p.ctid = any(array(select o.ctid from ${parked} o
+         where o.died_at is not null and ${OLD('o.died_at')} and o.state = ${DEAD}
+         order by o.died_at limit ? for update skip locked))
+       returning p.id, p.transport, p.bucket, p.key, p.blocking`,
+    ),
+    dedup: statement(
+      'outbox_clean_dedup',
+      `delete from ${dedup} where ctid = any(array(select o.ctid from ${dedup} o where ${OLD('o.created_at')}
+         and not exists (select from ${parked} p where p.id = o.id)
+         and not exists (select from unnest(o.transports, o.buckets, o.seqs) u(t, b, s) cross join lateral
+           (select 1 from ${ready} r where r.transport = u.t and r.bucket = u.b and r.seq = u.s offset 0) r)
+         order by o.created_at limit ? for update skip locked))`,
+    ),
+  };
+}

@@ -1,0 +1,63 @@
+import { OutboxMessage, type ParkedState } from '../../message.js';
+
+/** Columns that move with a message through ready, parked and archive. */
+export const MOVED =
+  'transport, bucket, seq, id, topic, key, type, version, content_type, headers, options, payload, created_at, async_commit';
+
+/** As `smallint` in the parked table. */
+export const STATES = ['scheduled', 'waiting', 'blocked', 'dead'] as const;
+export const SCHEDULED = 1;
+export const WAITING = 2;
+export const BLOCKED = 3;
+export const DEAD = 4;
+export const stateNumber = (state: ParkedState): number => STATES.indexOf(state) + 1;
+export const stateName = (text: unknown): ParkedState => STATES[Number(text) - 1] as ParkedState;
+
+/** `text`: what nearly every payload is, at the price of text. `bytes`: what a payload may be; hex costs 10 µs at 4 KB. */
+export type PayloadAs = 'text' | 'bytes';
+export const UNREADABLE_AS_TEXT = new Set(['22021', '22P05']);
+
+/** Select list of a message; {@link readMessage} knows the order. The session is in UTC or `created` converts. */
+export function messageColumns(as: PayloadAs, inUtcSession: boolean): string {
+  const payload = as === 'text' ? `convert_from(o.payload, 'UTF8')` : 'o.payload';
+  const created = inUtcSession ? 'o.created_at' : `o.created_at at time zone 'UTC'`;
+  return `o.bucket, o.seq, o.id, o.topic, o.key, o.type, o.version, o.content_type, o.headers, o.options, ${payload}, ${created}, o.async_commit`;
+}
+/** Continues {@link messageColumns} for rows of the parked table. */
+export const PARKED_COLUMNS = 'o.parked_id, o.state, o.attempts';
+export const MESSAGE_COLUMN_COUNT = 13;
+const ASYNC_COMMIT = 12;
+
+type Row = readonly unknown[];
+
+export const isAsynchronous = (row: Row): boolean => row[ASYNC_COMMIT] === 't';
+
+export function readMessage(row: Row, as: PayloadAs): OutboxMessage {
+  return build(row, as, 0, null, null);
+}
+export function readParked(row: Row, as: PayloadAs): OutboxMessage {
+  const [parkedId, state, attempts] = row.slice(MESSAGE_COLUMN_COUNT);
+  return build(row, as, Number(attempts), parkedId as string, stateName(state));
+}
+
+/** Every column is text (`RAW`), so nothing but the two small numbers is converted. */
+function build(row: Row, as: PayloadAs, attempts: number, parkedId: string | null, parkedState: ParkedState | null) {
+  const payload = row[10] as string | null;
+  return new OutboxMessage({
+    bucket: Number(row[0]),
+    seq: row[1] as string,
+    id: row[2] as string,
+    topic: row[3] as string,
+    key: row[4] as string | null,
+    type: row[5] as string,
+    version: Number(row[6]),
+    contentType: row[7] as string,
+    headersJson: row[8] as string | null,
+    optionsJson: row[9] as string | null,
+    body: as === 'text' || payload === null ? payload : Buffer.from(payload.slice(2), 'hex'),
+    createdText: row[11] as string,
+    attempts,
+    parkedId,
+    parkedState,
+  });
+}

@@ -1,0 +1,120 @@
+import type { SqlConnection } from '../executors/executor.js';
+import type { Instance, Lease, LeaseStore } from '../outbox-store.js';
+import type { TableNames } from '../schema/names.js';
+import { statement, type Statement } from '../sql.js';
+import { plainArray, storableText } from './arrays.js';
+
+const INTERVAL = `clock_timestamp() + ?::float8 * interval '1 ms'`;
+
+/** Leases and heartbeats, by the database's clock alone. Rows are locked in the order of their key everywhere. */
+export class PostgresLeases implements LeaseStore {
+  /** @internal */ readonly sql: ReturnType<typeof leaseStatements>;
+
+  constructor(
+    readonly connection: () => SqlConnection,
+    names: TableNames,
+  ) {
+    this.sql = leaseStatements(names);
+  }
+
+  async acquire(request: Parameters<LeaseStore['acquire']>[0]): Promise<Lease[]> {
+    const { owner, leaseMs, transport, limit, only } = request;
+    if (limit <= 0) return [];
+    const buckets = only === undefined ? null : plainArray(only);
+    const { rows } = await this.connection().run(
+      this.sql.acquire.bind(owner, leaseMs, transport, buckets, buckets, limit),
+    );
+    return rows.map(readLease).sort(byBucket);
+  }
+
+  async renew(owner: string, leaseMs: number): Promise<Lease[]> {
+    const { rows } = await this.connection().run(this.sql.renew.bind(leaseMs, owner));
+    return rows.map(readLease).sort(byBucket);
+  }
+
+  async giveBack(owner: string, leases: readonly Lease[]): Promise<void> {
+    if (leases.length > 0) await this.connection().run(this.sql.giveBack.bind(...leaseArrays(leases), owner));
+  }
+
+  async beat(instance: Instance, ttlMs: number): Promise<Instance[]> {
+    const { owner, transports, info } = instance;
+    const { rows } = await this.connection().run(
+      this.sql.beat.bind(owner, plainArray(transports), storableText(info), ttlMs, owner),
+    );
+    return rows.map((row) => ({
+      owner: row[0] as string,
+      transports: (row[1] as string).slice(1, -1).split(',').filter(Boolean).map(Number),
+      info: row[2] as string,
+    }));
+  }
+
+  async leave(owner: string): Promise<void> {
+    await this.connection().run(this.sql.leave.bind(owner));
+  }
+
+  async expire(): Promise<(Lease & { owner: string })[]> {
+    const { rows } = await this.connection().run(this.sql.expire.bind());
+    return rows.map((row) => ({ ...readLease(row), owner: row[3] as string })).sort(byBucket);
+  }
+}
+
+/** Three parameters: transports, buckets, epochs. */
+export function leaseArrays(leases: readonly Lease[]): [string, string, string] {
+  const sorted = [...leases].sort(byBucket);
+  return [
+    plainArray(sorted.map((lease) => lease.transport)),
+    plainArray(sorted.map((lease) => lease.bucket)),
+    plainArray(sorted.map((lease) => lease.epoch)),
+  ];
+}
+function readLease(row: readonly unknown[]): Lease {
+  return { transport: Number(row[0]), bucket: Number(row[1]), epoch: row[2] as string };
+}
+const byBucket = (a: Lease, b: Lease): number => a.transport - b.transport || a.bucket - b.bucket;
+
+function leaseStatements(names: TableNames): Record<'acquire' | 'renew' | 'giveBack' | 'beat' | 'leave' | 'expire', Statement> {
+  const { leases, instances } = names;
+  return {
+    // `skip locked`: a lease whose old owner is in the middle of a fenced write is taken at the next try.
+    acquire: statement(
+      'outbox_acquire',
+      `update ${leases} set owner = ?, epoch = epoch + 1, expires_at = ${INTERVAL}
+       where ctid = any(array(select l.ctid from ${leases} l where l.transport = ?
+         and (?::smallint[] is null or l.bucket = any(?::smallint[])) and l.expires_at <= clock_timestamp()
+         order by l.bucket limit ? for update skip locked))
+       returning transport, bucket, epoch`,
+    ),
+    renew: statement(
+      'outbox_renew',
+      `update ${leases} set expires_at = ${INTERVAL}
+       where ctid = any(array(select l.ctid from ${leases} l where l.owner = ? and l.expires_at > clock_timestamp()
+         order by l.transport, l.bucket for update))
+       returning transport, bucket, epoch`,
+    ),
+    giveBack: statement(
+      'outbox_give_back',
+      `update ${leases} set owner = null, expires_at = '-infinity'
+       where ctid = any(array(select x.ctid from unnest(?::smallint[], ?::smallint[], ?::bigint[]) k(t, b, e)
+         cross join lateral (select l.ctid from ${leases} l
+           where l.transport = k.t and l.bucket = k.b and l.epoch = k.e and l.owner = ? for update) x))`,
+    ),
+    beat: statement(
+      'outbox_beat',
+      `with me as (insert into ${instances} as i (owner, transports, info, expires_at) values (?, ?, ?, ${INTERVAL})
+         on conflict (owner) do update set transports = excluded.transports, info = excluded.info, expires_at = excluded.expires_at
+         returning i.owner, i.transports, i.info)
+       select * from me union all
+       select i.owner, i.transports, i.info from ${instances} i where i.expires_at > clock_timestamp() and i.owner <> ?`,
+    ),
+    leave: statement('outbox_leave', `delete from ${instances} where owner = ?`),
+    expire: statement(
+      'outbox_expire',
+      `with gone as materialized (select l.ctid, l.transport, l.bucket, l.epoch, l.owner from ${leases} l
+         where l.owner is not null and l.expires_at <= clock_timestamp() order by l.transport, l.bucket for update skip locked),
+       freed as (update ${leases} set owner = null, expires_at = '-infinity'
+         where ctid = any(array(select g.ctid from gone g)) returning transport, bucket),
+       dead as (delete from ${instances} where expires_at <= clock_timestamp())
+       select g.transport, g.bucket, g.epoch, g.owner from gone g join freed f on f.transport = g.transport and f.bucket = g.bucket`,
+    ),
+  };
+}

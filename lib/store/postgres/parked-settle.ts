@@ -1,0 +1,62 @@
+import type { SqlConnection } from '../executors/executor.js';
+import type { SettledMessage, WriteReport } from '../outbox-store.js';
+import type { TableNames } from '../schema/names.js';
+import { statement, type Statement } from '../sql.js';
+import { plainArray } from './arrays.js';
+import { BLOCKED, MOVED } from './columns.js';
+import { DURABLE } from './ready-statements.js';
+
+/** Whether the holder of the lease is publishing row `o` now; the lease row must not change before the statement ends. */
+export const beingSent = (leases: string, row = 'o'): string =>
+  `exists (select from ${leases} l where l.transport = ${row}.transport and l.bucket = ${row}.bucket
+     and l.epoch = ${row}.sending_epoch and l.expires_at > clock_timestamp())`;
+
+/** Success of a message in the parked table, whatever its state is there. */
+export class PostgresParkedSettle {
+  /** @internal */ readonly sql: Readonly<Record<'delete' | 'archive', Statement>>;
+
+  constructor(
+    readonly connections: { settle(): SqlConnection; write(): SqlConnection },
+    names: TableNames,
+  ) {
+    this.sql = {
+      delete: statement('outbox_settle_parked', settleParked(names, false)),
+      archive: statement('outbox_archive_parked', settleParked(names, true)),
+    };
+  }
+
+  async settle(
+    transport: number,
+    messages: readonly SettledMessage[],
+    onPublished: 'delete' | 'archive',
+  ): Promise<WriteReport> {
+    const connection = onPublished === 'archive' ? this.connections.write() : this.connections.settle();
+    const { rows } = await connection.run(
+      this.sql[onPublished].bind(
+        plainArray(messages.map((message) => message.id)),
+        plainArray(messages.map((message) => message.seq)),
+        transport,
+        transport,
+      ),
+    );
+    const [fence, affected] = rows[0] as readonly [string, string];
+    return { fence, affected: Number(affected) };
+  }
+}
+
+/**
+ * When the row was not being sent under the current lease, a former owner's success removes it: the current owner will
+ * not go on with the key by itself, so the key's next row becomes due.
+ */
+function settleParked({ parked, archive, leases }: TableNames, keep: boolean): string {
+  return `with gone as (delete from ${parked} o where o.ctid = any(array(select x.ctid from unnest(?::uuid[], ?::bigint[]) k(i, s)
+      cross join lateral (select p.ctid from ${parked} p where p.id = k.i and p.transport = ? and p.seq = k.s offset 0) x))
+    returning ${MOVED}, parked_id, attempts, blocking and key is not null and not ${beingSent(leases)} as unblocks),
+    next as (update ${parked} set due_at = now() where ctid = any(array(select x.ctid
+      from (select distinct g.bucket, g.key from gone g where g.unblocks) g
+      cross join lateral (select o.ctid, o.state from ${parked} o where o.transport = ? and o.bucket = g.bucket
+        and o.key = g.key and o.blocking and not exists (select from gone d where d.parked_id = o.parked_id)
+        order by o.seq, o.parked_id limit 1) x where x.state = ${BLOCKED})))
+    ${keep ? `, kept as (insert into ${archive} (${MOVED}, attempts) select ${MOVED}, attempts from gone)` : ''}
+    select pg_current_xact_id(), (select count(*) from gone)${keep ? `, ${DURABLE}` : ''}`;
+}

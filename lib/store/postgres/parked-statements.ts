@@ -1,0 +1,130 @@
+import type { TableNames } from '../schema/names.js';
+import { statement, type Statement } from '../sql.js';
+import { BLOCKED, DEAD, messageColumns, PARKED_COLUMNS, SCHEDULED, WAITING, type PayloadAs } from './columns.js';
+import { DURABLE, heldLeases } from './ready-statements.js';
+
+export type ParkedStatements = ReturnType<typeof parkedStatements>;
+
+export function parkedStatements(names: TableNames, inUtc: boolean, ordered: boolean) {
+  return {
+    due: due(names, ordered),
+    held: statement('outbox_held', heldLeases(names.leases, true)),
+    joinOrder: joinOrder(names),
+    heads: heads(names),
+    demote: statement(
+      'outbox_demote',
+      `update ${names.parked} set state = ${BLOCKED}, due_at = null where parked_id = any(?::bigint[]) and state in (${WAITING}, ${BLOCKED})`,
+    ),
+    send: { text: send(names, 'text', inUtc), bytes: send(names, 'bytes', inUtc) },
+    repark: repark(names),
+    blockingKeys: blockingKeys(names),
+    blockedAmong: statement(
+      'outbox_blocked_among',
+      `select k.b, k.key from unnest(?::smallint[], ?::text[]) k(b, key) cross join lateral (select 1 from ${names.parked} o
+         where o.transport = ? and o.bucket = k.b and o.key = k.key and o.blocking limit 1) x`,
+    ),
+    unannounced: { text: unannounced(names, 'text', inUtc), bytes: unannounced(names, 'bytes', inUtc) },
+    markAnnounced: statement(
+      'outbox_announced',
+      `update ${names.parked} set announced = true where parked_id = any(?::bigint[]) and state = ${DEAD}`,
+    ),
+  };
+}
+
+/** First row: milliseconds until the next due time of these buckets. `now()`, because a volatile clock is no index condition. */
+function due({ parked, leases }: TableNames, ordered: boolean): Statement {
+  // A row that holds nobody back, and never will, is nobody's successor either: it goes as one without a key.
+  const key = `case when x.blocking${ordered ? ` or x.state = ${SCHEDULED}` : ''} then x.key end`;
+  return statement(
+    'outbox_due',
+    `select null::bigint, null::smallint, null::text, null::smallint,
+       ceil(extract(epoch from (select min(x.due_at) from unnest(?::smallint[]) c(b) cross join lateral
+         (select o.due_at from ${parked} o where o.transport = ? and o.bucket = c.b and o.due_at > now()
+          order by o.due_at limit 1) x) - now()) * 1000)::bigint
+     union all (select x.parked_id, x.bucket, ${key}, x.state, null from unnest(?::smallint[]) c(b)
+       left join lateral (select l.epoch from ${leases} l where l.transport = ? and l.bucket = c.b offset 0) l on true
+       cross join lateral (select o.* from ${parked} o where o.transport = ? and o.bucket = c.b and o.due_at <= now()
+         and o.sending_epoch is distinct from l.epoch order by o.due_at, o.seq limit ?) x
+       order by x.due_at, x.seq limit ?)`,
+  );
+}
+
+/** A scheduled message whose time has come holds the later ones of its key from now on. */
+function joinOrder({ parked }: TableNames): Statement {
+  return statement(
+    'outbox_join_order',
+    `update ${parked} set state = ${WAITING}, blocking = true where parked_id = any(?::bigint[])
+       and transport = ? and bucket = any(?::smallint[]) and state = ${SCHEDULED} and key is not null and due_at <= now()`,
+  );
+}
+
+/** The first rows of each key in its order. */
+function heads({ parked, leases }: TableNames): Statement {
+  return statement(
+    'outbox_heads',
+    `select k.n, x.parked_id, x.state, x.due, x.sending
+     from unnest(?::int[], ?::smallint[], ?::text[]) k(n, b, key)
+     cross join lateral (select l.epoch from ${leases} l where l.transport = ? and l.bucket = k.b offset 0) l
+     cross join lateral (select o.parked_id, o.state, o.due_at <= now() as due, o.sending_epoch is not distinct from l.epoch as sending
+       from ${parked} o where o.transport = ? and o.bucket = k.b and o.key = k.key and o.blocking
+       order by o.seq, o.parked_id limit ?) x`,
+  );
+}
+
+/** Only rows that nobody changed in the meantime; a blocked one is found through its key, not through the due poll. */
+function send({ parked, leases }: TableNames, as: PayloadAs, inUtc: boolean): Statement {
+  return statement(
+    `outbox_send_${as}`,
+    `update ${parked} o set sending_epoch = l.epoch, due_at = case when o.state = ${BLOCKED} then null else o.due_at end
+     from ${leases} l where o.parked_id = any(?::bigint[]) and o.transport = ? and o.bucket = any(?::smallint[])
+       and l.transport = o.transport and l.bucket = o.bucket and o.sending_epoch is distinct from l.epoch
+       and (o.state = ${BLOCKED} or (o.state in (${SCHEDULED}, ${WAITING}) and o.due_at <= now()))
+     returning ${messageColumns(as, inUtc)}, ${PARKED_COLUMNS}`,
+  );
+}
+
+function repark({ parked, leases }: TableNames): Statement {
+  return statement(
+    'outbox_repark',
+    `with held as materialized (${heldLeases(leases, false)}),
+     k as materialized (select k.*, x.place from unnest(?::bigint[], ?::smallint[], ?::smallint[], ?::boolean[], ?::int[], ?::float8[], ?::text[])
+         k(id, b, state, blocking, attempts, delay, error) join held h on h.bucket = k.b
+       cross join lateral (select o.ctid as place from ${parked} o where o.parked_id = k.id and o.transport = h.transport
+         and o.bucket = h.bucket and o.sending_epoch = h.epoch offset 0) x),
+     done as (update ${parked} o set state = k.state, blocking = k.blocking, attempts = k.attempts, sending_epoch = null,
+         due_at = case when k.state = ${WAITING} then clock_timestamp() + coalesce(k.delay, 0) * interval '1 ms' end,
+         died_at = case when k.state = ${DEAD} then clock_timestamp() end, announced = false,
+         last_error = coalesce(k.error, o.last_error)
+       from k where o.ctid = k.place and o.parked_id = k.id returning 1)
+     select pg_current_xact_id(), (select count(*) from done), ${DURABLE}`,
+  );
+}
+
+/** From key to key through the index: 100,000 rows behind one key cost one step. */
+function blockingKeys({ parked, leases }: TableNames): Statement {
+  return statement(
+    'outbox_blocking_keys',
+    `with recursive k as (
+       (select c.b, x.key from unnest(?::smallint[]) c(b) cross join lateral (select o.key from ${parked} o
+         where o.transport = ? and o.bucket = c.b and o.blocking and o.key is not null order by o.key limit 1) x)
+       union all
+       select k.b, x.key from k cross join lateral (select o.key from ${parked} o
+         where o.transport = ? and o.bucket = k.b and o.blocking and o.key > k.key order by o.key limit 1) x)
+     select k.b, k.key, x.ready from k
+     left join lateral (select l.epoch from ${leases} l where l.transport = ? and l.bucket = k.b offset 0) l on true
+     cross join lateral (select (o.state = ${BLOCKED} or o.sending_epoch is not null and o.state <> ${DEAD})
+         and o.sending_epoch is distinct from l.epoch as ready
+       from ${parked} o where o.transport = ? and o.bucket = k.b and o.key = k.key and o.blocking
+       order by o.seq, o.parked_id limit 1) x limit ?`,
+  );
+}
+
+function unannounced({ parked }: TableNames, as: PayloadAs, inUtc: boolean): Statement {
+  return statement(
+    `outbox_unannounced_${as}`,
+    `select x.* from unnest(?::smallint[]) t(t) cross join lateral (select ${messageColumns(as, inUtc)}, ${PARKED_COLUMNS},
+         o.transport, o.last_error, (extract(epoch from o.died_at) * 1000)::bigint as died
+       from ${parked} o where o.transport = t.t and o.died_at is not null and not o.announced
+       order by o.parked_id limit ?) x limit ?`,
+  );
+}

@@ -1,0 +1,118 @@
+import type { SqlConnection, SqlResult } from '../executors/executor.js';
+import type {
+  DeadLetter, DueRow, KeyInBucket, Lease, ParkedStore, ReparkEntry, TakeRequest, TakeResult, WriteReport,
+} from '../outbox-store.js';
+import type { TableNames } from '../schema/names.js';
+import { plainArray, storableText, textArray } from './arrays.js';
+import { MESSAGE_COLUMN_COUNT, readParked, stateName, stateNumber, UNREADABLE_AS_TEXT, type PayloadAs } from './columns.js';
+import { leaseArrays } from './leases.js';
+import { parkedStatements, type ParkedStatements } from './parked-statements.js';
+import { readReport } from './ready.js';
+import { takeIn } from './take.js';
+
+/** Messages that cannot be published now, and the order of their keys. */
+export class PostgresParked implements ParkedStore {
+  /** @internal */ readonly sql: ParkedStatements;
+
+  constructor(
+    readonly connections: { read(): SqlConnection; write(): SqlConnection },
+    names: TableNames,
+    inUtcSession: boolean,
+    ordering: 'key' | 'none' | 'global',
+  ) {
+    this.sql = parkedStatements(names, inUtcSession, ordering !== 'none');
+  }
+
+  async due(
+    transport: number,
+    buckets: readonly number[],
+    limit: number,
+  ): Promise<{ rows: DueRow[]; nextIn: number | null }> {
+    const all = plainArray(buckets);
+    const { rows } = await this.connections.read().run(
+      this.sql.due.bind(all, transport, all, transport, transport, limit, limit),
+    );
+    let nextIn: number | null = null;
+    const due: DueRow[] = [];
+    for (const [parkedId, bucket, key, state, next] of rows) {
+      if (parkedId === null) nextIn = next === null ? null : Number(next);
+      else due.push({ parkedId: parkedId as string, bucket: Number(bucket), key: key as string | null, state: stateName(state) });
+    }
+    return { rows: due, nextIn };
+  }
+
+  take(request: TakeRequest): Promise<TakeResult> {
+    return this.readable((as) => this.connections.write().transaction((tx) => takeIn(tx, this.sql, request, as)));
+  }
+
+  async repark(owner: string, leases: readonly Lease[], entries: readonly ReparkEntry[]): Promise<WriteReport> {
+    const written = await this.connections.write().run(
+      this.sql.repark.bind(
+        ...leaseArrays(leases),
+        owner,
+        plainArray(entries.map((entry) => entry.parkedId)),
+        plainArray(entries.map((entry) => entry.bucket)),
+        plainArray(entries.map((entry) => stateNumber(entry.state))),
+        plainArray(entries.map((entry) => entry.blocks)),
+        plainArray(entries.map((entry) => entry.attempts)),
+        plainArray(entries.map((entry) => entry.delay)),
+        textArray(entries.map((entry) => storableText(entry.error))),
+      ),
+    );
+    return readReport(written);
+  }
+
+  async blockingKeys(
+    transport: number,
+    buckets: readonly number[],
+    limit: number,
+  ): Promise<(KeyInBucket & { ready: boolean })[]> {
+    const { rows } = await this.connections.read().run(
+      this.sql.blockingKeys.bind(plainArray(buckets), transport, transport, transport, transport, limit),
+    );
+    return rows.map(([bucket, key, ready]) => ({ bucket: Number(bucket), key: key as string, ready: ready === 't' }));
+  }
+
+  async blockedAmong(transport: number, keys: readonly KeyInBucket[]): Promise<KeyInBucket[]> {
+    if (keys.length === 0) return [];
+    const { rows } = await this.connections.read().run(
+      this.sql.blockedAmong.bind(plainArray(keys.map(({ bucket }) => bucket)), textArray(keys.map(({ key }) => key)), transport),
+    );
+    return rows.map(([bucket, key]) => ({ bucket: Number(bucket), key: key as string }));
+  }
+
+  async unannouncedDead(transports: readonly number[], limit: number): Promise<(DeadLetter & { parkedId: string })[]> {
+    return this.readable(async (as) => {
+      const values = [plainArray(transports), limit, limit];
+      return readLetters(await this.connections.write().run(this.sql.unannounced[as].bind(...values)), as);
+    });
+  }
+
+  async markAnnounced(parkedIds: readonly string[]): Promise<void> {
+    if (parkedIds.length > 0) await this.connections.write().run(this.sql.markAnnounced.bind(plainArray(parkedIds)));
+  }
+
+  /** @internal Payloads as text first; everything once more as bytes when one of them is none. */
+  async readable<T>(work: (as: PayloadAs) => Promise<T>): Promise<T> {
+    try {
+      return await work('text');
+    } catch (error) {
+      if (!UNREADABLE_AS_TEXT.has((error as { code?: string }).code ?? '')) throw error;
+      return work('bytes');
+    }
+  }
+}
+
+function readLetters({ rows }: SqlResult, as: PayloadAs): (DeadLetter & { parkedId: string })[] {
+  return rows.map((row) => {
+    const [transport, error, died] = row.slice(MESSAGE_COLUMN_COUNT + 3);
+    const message = readParked(row, as);
+    return {
+      message,
+      parkedId: message.parkedId as string,
+      transport: Number(transport),
+      error: error as string | null,
+      diedAt: new Date(Number(died)),
+    };
+  });
+}

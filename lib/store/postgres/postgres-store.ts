@@ -1,0 +1,172 @@
+import { createHash } from 'node:crypto';
+import type { SqlDatabase, SqlExecutor } from '../executors/executor.js';
+import type * as Seam from '../outbox-store.js';
+import type { NewMessage, Place } from '../../message.js';
+import { tableNames, type StoreSettings, type TableNames } from '../schema/names.js';
+import { statement } from '../sql.js';
+import { PostgresAdmin } from './admin.js';
+import { PostgresCleaner } from './clean.js';
+import { PostgresInsert } from './insert.js';
+import { PostgresLeases } from './leases.js';
+import { PostgresParked } from './parked.js';
+import { PostgresParkedSettle } from './parked-settle.js';
+import { PostgresReady } from './ready.js';
+import { PostgresSetup } from './setup.js';
+
+/** The outbox in PostgreSQL: one part per role of the seam, on the connection that suits it. */
+export class PostgresStore implements Seam.OutboxStore {
+  readonly names: TableNames;
+  /** @internal */ readonly writer: PostgresInsert;
+  /** @internal */ readonly leases: PostgresLeases;
+  /** @internal */ readonly ready: PostgresReady;
+  /** @internal */ readonly parked: PostgresParked;
+  /** @internal */ readonly admin: PostgresAdmin;
+  /** @internal */ readonly cleaner: PostgresCleaner;
+  /** @internal */ readonly setup: PostgresSetup;
+  /** @internal */ readonly channel: string;
+
+  constructor(
+    readonly database: SqlDatabase,
+    readonly settings: StoreSettings,
+  ) {
+    const names = tableNames(settings, '"');
+    const connections = {
+      read: () => database.connection('read'),
+      settle: () => database.connection('settle'),
+      write: () => database.connection('admin'),
+    };
+    const inUtcSession = settings.preparedStatements;
+    this.names = names;
+    this.writer = new PostgresInsert(names);
+    this.leases = new PostgresLeases(() => database.connection('lease'), names);
+    this.ready = new PostgresReady(connections, names, inUtcSession, new PostgresParkedSettle(connections, names));
+    this.parked = new PostgresParked(connections, names, inUtcSession, settings.ordering);
+    this.admin = new PostgresAdmin(connections.write, names, settings);
+    this.cleaner = new PostgresCleaner(connections.write, names, this.admin);
+    this.setup = new PostgresSetup(connections.write, names, settings);
+    // A channel is one name per database: schema and prefix go into it, whatever their length.
+    this.channel = `outbox_${createHash('sha256').update(names.ready).digest('hex').slice(0, 24)}`;
+  }
+
+  insert(tx: SqlExecutor, messages: readonly NewMessage[]): Promise<Seam.InsertReport> {
+    return this.writer.insert(tx, messages);
+  }
+
+  acquire(request: Parameters<Seam.LeaseStore['acquire']>[0]): Promise<Seam.Lease[]> {
+    return this.leases.acquire(request);
+  }
+  renew(owner: string, leaseMs: number): Promise<Seam.Lease[]> {
+    return this.leases.renew(owner, leaseMs);
+  }
+  giveBack(owner: string, leases: readonly Seam.Lease[]): Promise<void> {
+    return this.leases.giveBack(owner, leases);
+  }
+  beat(instance: Seam.Instance, ttlMs: number): Promise<Seam.Instance[]> {
+    return this.leases.beat(instance, ttlMs);
+  }
+  leave(owner: string): Promise<void> {
+    return this.leases.leave(owner);
+  }
+  expire(): Promise<(Seam.Lease & { owner: string })[]> {
+    return this.leases.expire();
+  }
+
+  fetch(request: Parameters<Seam.ReadyStore['fetch']>[0]): Promise<Seam.FetchResult> {
+    return this.ready.fetch(request);
+  }
+  sweep(transport: number, ranges: readonly Seam.ReadRange[]): ReturnType<Seam.ReadyStore['sweep']> {
+    return this.ready.sweep(transport, ranges);
+  }
+  readPlaces(transport: number, places: readonly Place[]): Promise<Seam.FetchResult> {
+    return this.ready.readPlaces(transport, places);
+  }
+  flush(): Promise<void> {
+    return this.ready.flush();
+  }
+  settle(
+    transport: number,
+    messages: readonly Seam.SettledMessage[],
+    onPublished: 'delete' | 'archive',
+  ): Promise<Seam.WriteReport> {
+    return this.ready.settle(transport, messages, onPublished);
+  }
+  park(owner: string, leases: readonly Seam.Lease[], entries: readonly Seam.ParkEntry[]): Promise<Seam.WriteReport> {
+    return this.ready.park(owner, leases, entries);
+  }
+
+  due(transport: number, buckets: readonly number[], limit: number): ReturnType<Seam.ParkedStore['due']> {
+    return this.parked.due(transport, buckets, limit);
+  }
+  take(request: Seam.TakeRequest): Promise<Seam.TakeResult> {
+    return this.parked.take(request);
+  }
+  repark(owner: string, leases: readonly Seam.Lease[], entries: readonly Seam.ReparkEntry[]): Promise<Seam.WriteReport> {
+    return this.parked.repark(owner, leases, entries);
+  }
+  blockingKeys(
+    transport: number,
+    buckets: readonly number[],
+    limit: number,
+  ): ReturnType<Seam.ParkedStore['blockingKeys']> {
+    return this.parked.blockingKeys(transport, buckets, limit);
+  }
+  blockedAmong(transport: number, keys: readonly Seam.KeyInBucket[]): Promise<Seam.KeyInBucket[]> {
+    return this.parked.blockedAmong(transport, keys);
+  }
+  unannouncedDead(transports: readonly number[], limit: number): ReturnType<Seam.ParkedStore['unannouncedDead']> {
+    return this.parked.unannouncedDead(transports, limit);
+  }
+  markAnnounced(parkedIds: readonly string[]): Promise<void> {
+    return this.parked.markAnnounced(parkedIds);
+  }
+
+  requeue(filter: Seam.MessageFilter): Promise<Seam.OperatorReport> {
+    return this.admin.requeue(filter);
+  }
+  discard(filter: Seam.MessageFilter): Promise<Seam.OperatorReport> {
+    return this.admin.discard(filter);
+  }
+  cancel(filter: Seam.MessageFilter): Promise<Seam.OperatorReport> {
+    return this.admin.cancel(filter);
+  }
+  release(filter: { key: string; transport?: number }): Promise<{ released: number }> {
+    return this.admin.release(filter);
+  }
+  stats(): Promise<Seam.TransportStats[]> {
+    return this.admin.stats();
+  }
+
+  cleanArchive(age: number, limit: number): Promise<number> {
+    return this.cleaner.cleanArchive(age, limit);
+  }
+  cleanDead(age: number, limit: number): Promise<number> {
+    return this.cleaner.cleanDead(age, limit);
+  }
+  cleanDedup(age: number, limit: number): Promise<number> {
+    return this.cleaner.cleanDedup(age, limit);
+  }
+
+  create(settings: Seam.SchemaSettings): Promise<void> {
+    return this.setup.create(settings);
+  }
+  check(settings: Seam.SchemaSettings): Promise<void> {
+    return this.setup.check(settings);
+  }
+  registerTransports(names: readonly string[], defaultName: string): Promise<ReadonlyMap<string, number>> {
+    return this.setup.registerTransports(names, defaultName);
+  }
+  warnings(): Promise<string[]> {
+    return this.setup.warnings();
+  }
+
+  async notify(): Promise<void> {
+    await this.database.connection('lease').run(statement(undefined, `notify "${this.channel}"`).bind());
+  }
+  async listen(onNotify: () => void, onLost: (error: unknown) => void): Promise<{ close(): Promise<void> }> {
+    if (this.database.listen === undefined) throw new Error('This database cannot listen.');
+    return this.database.listen(this.channel, onNotify, onLost);
+  }
+  close(): Promise<void> {
+    return this.database.close();
+  }
+}

@@ -1,0 +1,110 @@
+import type { TableNames } from '../schema/names.js';
+import { statement, type Statement } from '../sql.js';
+import { messageColumns, MESSAGE_COLUMN_COUNT, MOVED, type PayloadAs } from './columns.js';
+
+/**
+ * One row of nothing but the snapshot of the statement itself, before the rows that were read in it; recognised by the
+ * null in its first column. A column on every row would cost more than the row's key.
+ */
+function withSnapshot(as: PayloadAs): string {
+  const blank = ['null::smallint', 'null::bigint', 'null::uuid', 'pg_current_snapshot()::text'];
+  const types = ['text', 'text', 'smallint', 'text', 'text', 'text', as === 'text' ? 'text' : 'bytea'];
+  return `select ${[...blank, ...types.map((type) => `null::${type}`)].join(', ')}`;
+}
+
+/**
+ * Beside a write that must be on disk when it returns, whatever the session's default is: the setting holds for this
+ * statement's own commit.
+ */
+export const DURABLE = `set_config('synchronous_commit', 'on', true)`;
+
+/** Moves by place: unnested places, each looked up in the key's index, whatever the statistics say. */
+export const BY_PLACE = (ready: string): string =>
+  `ctid = any(array(select x.ctid from unnest(?::smallint[], ?::bigint[], ?::uuid[]) k(b, s, i)
+    cross join lateral (select o.ctid from ${ready} o where o.transport = ? and o.bucket = k.b and o.seq = k.s and o.id = k.i offset 0) x))`;
+
+/** Locks the lease rows that are still this owner's in this epoch: a takeover waits until this statement is through. */
+export function heldLeases(leases: string, alive: boolean): string {
+  return `select l.transport, l.bucket, l.epoch from unnest(?::smallint[], ?::smallint[], ?::bigint[]) e(t, b, e)
+    cross join lateral (select l.transport, l.bucket, l.epoch from ${leases} l where l.transport = e.t and l.bucket = e.b
+      and l.epoch = e.e and l.owner = ?${alive ? ' and l.expires_at > clock_timestamp()' : ''} for share) l`;
+}
+
+export type ReadyStatements = ReturnType<typeof readyStatements>;
+
+export function readyStatements(names: TableNames, inUtc: boolean) {
+  return {
+    fetch: { text: fetch(names, 'text', inUtc), bytes: fetch(names, 'bytes', inUtc) },
+    readPlaces: { text: readPlaces(names, 'text', inUtc), bytes: readPlaces(names, 'bytes', inUtc) },
+    sweep: sweep(names),
+    settle: statement(
+      'outbox_settle',
+      `with gone as (delete from ${names.ready} where ${BY_PLACE(names.ready)} returning 1)
+       select pg_current_xact_id(), (select count(*) from gone)`,
+    ),
+    archive: statement(
+      'outbox_archive',
+      `with gone as (delete from ${names.ready} where ${BY_PLACE(names.ready)} returning ${MOVED}),
+       kept as (insert into ${names.archive} (${MOVED}) select ${MOVED} from gone returning 1)
+       select pg_current_xact_id(), (select count(*) from kept), ${DURABLE}`,
+    ),
+    park: park(names),
+    flush: statement('outbox_flush', `select ${DURABLE}, pg_logical_emit_message(true, 'outbox', '')`),
+  };
+}
+
+function fetch({ ready }: TableNames, as: PayloadAs, inUtc: boolean): Statement {
+  const created = inUtc ? 'timestamptz' : 'timestamp';
+  return statement(
+    `outbox_fetch_${as}`,
+    `${withSnapshot(as)}, null::${created}, null::boolean
+     union all (select ${messageColumns(as, inUtc)}
+     from unnest(?::smallint[], ?::bigint[]) c(b, s) cross join lateral (select * from ${ready} o
+       where o.transport = ? and o.bucket = c.b and o.seq > c.s order by o.seq limit ?) o limit ?)`,
+  );
+}
+
+function readPlaces({ ready }: TableNames, as: PayloadAs, inUtc: boolean): Statement {
+  const created = inUtc ? 'timestamptz' : 'timestamp';
+  return statement(
+    `outbox_places_${as}`,
+    `${withSnapshot(as)}, null::${created}, null::boolean
+     union all (select ${messageColumns(as, inUtc)}
+     from unnest(?::smallint[], ?::bigint[]) c(b, s) cross join lateral (select * from ${ready} o
+       where o.transport = ? and o.bucket = c.b and o.seq = c.s offset 0) o)`,
+  );
+}
+
+/** Keys only, an index-only scan where the visibility map allows. `after` of a range moves on from page to page. */
+function sweep({ ready }: TableNames): Statement {
+  return statement(
+    'outbox_sweep',
+    `select null::smallint, null::bigint, pg_current_snapshot()::text
+     union all (select o.bucket, o.seq, null from unnest(?::smallint[], ?::bigint[], ?::bigint[]) c(b, s, h)
+     cross join lateral (select o.bucket, o.seq from ${ready} o
+       where o.transport = ? and o.bucket = c.b and o.seq > c.s and o.seq <= c.h order by o.seq limit ?) o)`,
+  );
+}
+
+/** From ready to parked in one statement. Rows of a lease that is not held any more, or that are gone, are left out. */
+function park({ ready, parked, leases }: TableNames): Statement {
+  return statement(
+    'outbox_park',
+    `with held as materialized (${heldLeases(leases, false)}),
+     k as materialized (select k.* from unnest(?::smallint[], ?::bigint[], ?::uuid[], ?::smallint[], ?::boolean[], ?::int[], ?::float8[], ?::text[])
+       k(b, s, i, state, blocking, attempts, delay, error) where exists (select from held h where h.bucket = k.b)),
+     gone as (delete from ${ready} where ctid = any(array(select x.ctid from k cross join lateral (select o.ctid from ${ready} o
+       where o.transport = ? and o.bucket = k.b and o.seq = k.s and o.id = k.i offset 0) x)) returning ${MOVED}),
+     kept as (insert into ${parked} (${MOVED}, state, blocking, attempts, due_at, died_at, last_error)
+       select ${MOVED}, k.state, k.blocking, k.attempts,
+         case when k.state = 2 then clock_timestamp() + coalesce(k.delay, 0) * interval '1 ms' end,
+         case when k.state = 4 then clock_timestamp() end, k.error
+       from gone g join k on k.b = g.bucket and k.s = g.seq returning 1)
+     select pg_current_xact_id(), (select count(*) from kept), ${DURABLE}`,
+  );
+}
+
+/** Position of the snapshot in the synthetic row. */
+export const SNAPSHOT_COLUMN = 3;
+export const SWEEP_SNAPSHOT_COLUMN = 2;
+export { MESSAGE_COLUMN_COUNT };

@@ -1,0 +1,192 @@
+import type { OutboxMessage, Place } from '../../message.js';
+import type { SqlConnection, SqlResult } from '../executors/executor.js';
+import type {
+  FetchResult, Lease, ParkEntry, ReadPosition, ReadRange, ReadyStore, SettledMessage, Snapshot, WriteReport,
+} from '../outbox-store.js';
+import type { TableNames } from '../schema/names.js';
+import type { Sql, Statement } from '../sql.js';
+import { plainArray, storableText, textArray } from './arrays.js';
+import { isAsynchronous, readMessage, stateNumber, UNREADABLE_AS_TEXT, type PayloadAs } from './columns.js';
+import { leaseArrays } from './leases.js';
+import type { PostgresParkedSettle } from './parked-settle.js';
+import { readyStatements, SNAPSHOT_COLUMN, SWEEP_SNAPSHOT_COLUMN, type ReadyStatements } from './ready-statements.js';
+
+/** Places per bucket and statement of a sweep. */
+const SWEEP_PAGE = 10_000;
+
+export interface Connections {
+  read(): SqlConnection;
+  settle(): SqlConnection;
+  /** For writes that must be durable when they return. */
+  write(): SqlConnection;
+}
+
+/** The hot table: read by place, emptied by place. */
+export class PostgresReady implements ReadyStore {
+  /** @internal */ readonly sql: ReadyStatements;
+
+  constructor(
+    readonly connections: Connections,
+    names: TableNames,
+    inUtcSession: boolean,
+    readonly parkedSettle: PostgresParkedSettle,
+  ) {
+    this.sql = readyStatements(names, inUtcSession);
+  }
+
+  fetch(request: Parameters<ReadyStore['fetch']>[0]): Promise<FetchResult> {
+    const { transport, positions, perBucket, limit } = request;
+    return this.read(this.sql.fetch, [...positionArrays(positions), transport, perBucket, limit]);
+  }
+
+  readPlaces(transport: number, places: readonly Place[]): Promise<FetchResult> {
+    const sorted = [...places].sort((a, b) => a.bucket - b.bucket || (BigInt(a.seq) < BigInt(b.seq) ? -1 : 1));
+    return this.read(this.sql.readPlaces, [
+      plainArray(sorted.map((place) => place.bucket)),
+      plainArray(sorted.map((place) => place.seq)),
+      transport,
+    ]);
+  }
+
+  async sweep(
+    transport: number,
+    ranges: readonly ReadRange[],
+  ): Promise<{ places: Place[]; snapshot: Snapshot | undefined }> {
+    const places: Place[] = [];
+    let snapshot: Snapshot | undefined;
+    let open = [...ranges];
+    while (open.length > 0 || snapshot === undefined) {
+      const { rows } = await this.connections.read().run(
+        this.sql.sweep.bind(...positionArrays(open), plainArray(open.map((range) => range.upTo)), transport, SWEEP_PAGE),
+      );
+      const found = new Map<number, { count: number; last: string }>();
+      for (const row of rows) {
+        if (row[0] === null) {
+          snapshot ??= readSnapshot(row[SWEEP_SNAPSHOT_COLUMN] as string); // the oldest is the one that all pages were read after
+          continue;
+        }
+        const place = { bucket: Number(row[0]), seq: row[1] as string };
+        places.push(place);
+        found.set(place.bucket, { count: (found.get(place.bucket)?.count ?? 0) + 1, last: place.seq });
+      }
+      open = open.flatMap((range) => {
+        const page = found.get(range.bucket);
+        return page !== undefined && page.count >= SWEEP_PAGE ? [{ ...range, after: page.last }] : [];
+      });
+    }
+    return { places, snapshot };
+  }
+
+  async flush(): Promise<void> {
+    await this.connections.write().run(this.sql.flush.bind());
+  }
+
+  async settle(
+    transport: number,
+    messages: readonly SettledMessage[],
+    onPublished: 'delete' | 'archive',
+  ): Promise<WriteReport> {
+    const ready = messages.filter((message) => message.parkedId === null);
+    const report = await this.settleReady(transport, ready, onPublished);
+    if (report.affected === messages.length) return report;
+    // Published from parked; or moved there by the bucket's next owner while this publish was under way.
+    const parked = await this.parkedSettle.settle(transport, messages, onPublished);
+    return { fence: report.fence ?? parked.fence, affected: report.affected + parked.affected };
+  }
+
+  /** @internal */ async settleReady(
+    transport: number,
+    messages: readonly SettledMessage[],
+    onPublished: 'delete' | 'archive',
+  ): Promise<WriteReport> {
+    if (messages.length === 0) return { fence: undefined, affected: 0 };
+    const archive = onPublished === 'archive';
+    const connection = archive ? this.connections.write() : this.connections.settle();
+    const written = await connection.run(
+      (archive ? this.sql.archive : this.sql.settle).bind(...placeArrays(messages), transport),
+    );
+    return readReport(written);
+  }
+
+  async park(owner: string, leases: readonly Lease[], entries: readonly ParkEntry[]): Promise<WriteReport> {
+    let fence: string | undefined;
+    let affected = 0;
+    for (const [transport, held] of byTransport(leases)) {
+      const report = readReport(await this.connections.write().run(this.parkSql(transport, owner, held, entries)));
+      fence ??= report.fence;
+      affected += report.affected;
+    }
+    return { fence, affected };
+  }
+
+  /** @internal */ parkSql(transport: number, owner: string, leases: readonly Lease[], entries: readonly ParkEntry[]): Sql {
+    return this.sql.park.bind(
+      ...leaseArrays(leases),
+      owner,
+      ...placeArrays(entries),
+      plainArray(entries.map((entry) => stateNumber(entry.state))),
+      plainArray(entries.map((entry) => entry.blocks)),
+      plainArray(entries.map((entry) => entry.attempts)),
+      plainArray(entries.map((entry) => entry.delay)),
+      textArray(entries.map((entry) => storableText(entry.error))),
+      transport,
+    );
+  }
+
+  /** @internal Text first; once more as bytes when a payload is none. */
+  async read(statements: Record<PayloadAs, Statement>, values: readonly unknown[]): Promise<FetchResult> {
+    const connection = this.connections.read();
+    let as: PayloadAs = 'text';
+    const result = await connection.run(statements.text.bind(...values)).catch((error: unknown) => {
+      if (!UNREADABLE_AS_TEXT.has((error as { code?: string }).code ?? '')) throw error;
+      as = 'bytes';
+      return connection.run(statements.bytes.bind(...values));
+    });
+    return readFetch(result, as, connection.generation);
+  }
+}
+
+function readFetch({ rows }: SqlResult, as: PayloadAs, session: number): FetchResult {
+  const messages: OutboxMessage[] = [];
+  let snapshot: Snapshot | undefined;
+  let durable = true;
+  for (const row of rows) {
+    if (row[0] === null) {
+      snapshot = readSnapshot(row[SNAPSHOT_COLUMN] as string);
+      continue;
+    }
+    if (durable && isAsynchronous(row)) durable = false;
+    messages.push(readMessage(row, as));
+  }
+  return { messages, snapshot, durable, session };
+}
+
+/** `xmin:xmax:xip,xip,…` */
+export function readSnapshot(text: string): Snapshot {
+  const [xmin, xmax, open] = text.split(':') as [string, string, string];
+  return { xmin, xmax, open: open === '' ? [] : open.split(',') };
+}
+export function readReport({ rows }: SqlResult): WriteReport {
+  const [fence, affected] = rows[0] as readonly [string, string];
+  return { fence, affected: Number(affected) };
+}
+
+function positionArrays(positions: readonly ReadPosition[]): [string, string] {
+  return [
+    plainArray(positions.map((position) => position.bucket)),
+    plainArray(positions.map((position) => position.after)),
+  ];
+}
+function placeArrays(places: readonly (Place & { id: string })[]): [string, string, string] {
+  return [
+    plainArray(places.map((place) => place.bucket)),
+    plainArray(places.map((place) => place.seq)),
+    plainArray(places.map((place) => place.id)),
+  ];
+}
+/** Park entries name buckets only; all leases of one call belong to one transport, but nothing depends on it. */
+function byTransport(leases: readonly Lease[]): Map<number, Lease[]> {
+  const groups = new Map<number, Lease[]>();
+  for (const lease of leases) groups.set(lease.transport, [...(groups.get(lease.transport) ?? []), lease]);
+  return groups;
+}

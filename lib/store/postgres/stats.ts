@@ -1,0 +1,46 @@
+import type { SqlResult } from '../executors/executor.js';
+import { STATS_COUNT_LIMIT, type TransportStats } from '../outbox-store.js';
+import type { StoreSettings, TableNames } from '../schema/names.js';
+import { statement, type Statement } from '../sql.js';
+import { BLOCKED, DEAD, SCHEDULED, WAITING } from './columns.js';
+
+/** Every count stops at a limit: looking at a backlog of millions must not cost what draining it costs. */
+export function statsStatement(names: TableNames, { buckets }: StoreSettings): Statement {
+  const { transports, ready, parked, leases, instances } = names;
+  const some = (what: string, from: string): string => `(select ${what} from ${from} limit ${STATS_COUNT_LIMIT}) s`;
+  return statement(
+    undefined,
+    `select t.id, (select count(*) from ${some('1', `${ready} o where o.transport = t.id`)}),
+       d.scheduled, d.waiting, b.blocked, b.keys,
+       (select count(*) from ${some('1', `${parked} o where o.died_at is not null and o.state = ${DEAD} and o.transport = t.id`)}),
+       (select ceil(extract(epoch from clock_timestamp() - min(f.created_at)) * 1000)::bigint from generate_series(0, ${buckets - 1}) g
+         cross join lateral (select o.created_at from ${ready} o where o.transport = t.id and o.bucket = g order by o.seq limit 1) f),
+       (select count(*) from ${leases} l where l.transport = t.id and l.owner is not null and l.expires_at > clock_timestamp()),
+       (select count(*) from ${instances} i where t.id = any(i.transports) and i.expires_at > clock_timestamp())
+     from ${transports} t
+     cross join lateral (select count(*) filter (where s.state = ${SCHEDULED}) scheduled, count(*) filter (where s.state = ${WAITING}) waiting
+       from ${some('o.state', `${parked} o where o.transport = t.id and o.due_at is not null`)}) d
+     cross join lateral (select count(*) filter (where s.state = ${BLOCKED}) blocked, count(distinct (s.bucket, s.key)) keys
+       from ${some('o.state, o.bucket, o.key', `${parked} o where o.transport = t.id and o.blocking`)}) b
+     order by t.id`,
+  );
+}
+
+export function readStats({ rows }: SqlResult): TransportStats[] {
+  return rows.map((row) => {
+    const [transport, ready, scheduled, waiting, blocked, blockedKeys, dead, oldest, leased, instances] = row;
+    return {
+      transport: Number(transport),
+      ready: Number(ready),
+      readyIsExact: Number(ready) < STATS_COUNT_LIMIT,
+      scheduled: Number(scheduled),
+      waiting: Number(waiting),
+      blocked: Number(blocked),
+      dead: Number(dead),
+      blockedKeys: Number(blockedKeys),
+      oldestReadyAge: oldest === null ? null : Number(oldest),
+      leasedBuckets: Number(leased),
+      instances: Number(instances),
+    };
+  });
+}

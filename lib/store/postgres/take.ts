@@ -1,0 +1,92 @@
+import { compareSeq } from '../../message.js';
+import type { SqlExecutor } from '../executors/executor.js';
+import type { KeyInBucket, TakeRequest, TakeResult } from '../outbox-store.js';
+import { plainArray, textArray } from './arrays.js';
+import { readParked, stateName, type PayloadAs } from './columns.js';
+import { leaseArrays } from './leases.js';
+import type { ParkedStatements } from './parked-statements.js';
+
+interface Head {
+  readonly parkedId: string;
+  readonly state: string;
+  readonly due: boolean;
+  readonly sending: boolean;
+}
+
+/**
+ * Marks rows as being sent, in one short transaction that begins with a lock on the lease rows: from then on nobody takes
+ * the buckets over, and operators see either the row before or the row being sent.
+ */
+export async function takeIn(tx: SqlExecutor, sql: ParkedStatements, request: TakeRequest, as: PayloadAs): Promise<TakeResult> {
+  const { transport, perKey } = request;
+  const held = await lockLeases(tx, sql, request);
+  const due = request.due.filter((row) => held.has(row.bucket));
+  const buckets = plainArray([...held]);
+  const scheduled = due.filter((row) => row.state === 'scheduled' && row.key !== null).map((row) => row.parkedId);
+  if (scheduled.length > 0) await tx.run(sql.joinOrder.bind(plainArray(scheduled), transport, buckets));
+
+  const keys = distinctKeys([...due, ...request.keys.filter((key) => held.has(key.bucket))]);
+  const heads = await readHeads(tx, sql, transport, keys, perKey);
+  const ids = due.filter((row) => row.key === null).map((row) => row.parkedId);
+  const firsts = new Set<string>();
+  for (const rows of heads) {
+    if (rows[0] !== undefined) firsts.add(rows[0].parkedId);
+    ids.push(...nextOf(rows).map((row) => row.parkedId));
+  }
+  const behind = due.filter((row) => row.key !== null && !firsts.has(row.parkedId)).map((row) => row.parkedId);
+  const demoted = behind.filter((id) => !ids.includes(id));
+  if (demoted.length > 0) await tx.run(sql.demote.bind(plainArray(demoted)));
+
+  const sent = ids.length === 0 ? [] : (await tx.run(sql.send[as].bind(plainArray(ids), transport, buckets))).rows;
+  const messages = sent.map((row) => readParked(row, as));
+  messages.sort((a, b) => compareSeq(a.seq, b.seq) || compareSeq(a.parkedId as string, b.parkedId as string));
+  const clear = keys.filter((_, index) => heads[index]?.length === 0);
+  // Its own commit is a durable write that began after these rows were committed.
+  return { messages, clear, durable: true };
+}
+
+async function lockLeases(tx: SqlExecutor, sql: ParkedStatements, request: TakeRequest): Promise<Set<number>> {
+  const leases = request.leases.filter((lease) => lease.transport === request.transport);
+  const { rows } = await tx.run(sql.held.bind(...leaseArrays(leases), request.owner));
+  return new Set(rows.map((row) => Number(row[1])));
+}
+
+function distinctKeys(rows: readonly { bucket: number; key: string | null }[]): KeyInBucket[] {
+  const keys = new Map<string, KeyInBucket>();
+  for (const { bucket, key } of rows) if (key !== null) keys.set(`${bucket} ${key}`, { bucket, key });
+  return [...keys.values()];
+}
+
+async function readHeads(
+  tx: SqlExecutor,
+  sql: ParkedStatements,
+  transport: number,
+  keys: readonly KeyInBucket[],
+  perKey: number,
+): Promise<Head[][]> {
+  const heads: Head[][] = keys.map(() => []);
+  if (keys.length === 0) return heads;
+  const { rows } = await tx.run(
+    sql.heads.bind(
+      plainArray(keys.map((_, index) => index)),
+      plainArray(keys.map(({ bucket }) => bucket)),
+      textArray(keys.map(({ key }) => key)),
+      transport,
+      transport,
+      Math.max(1, perKey),
+    ),
+  );
+  for (const [index, parkedId, state, due, sending] of rows) {
+    heads[Number(index)]?.push({ parkedId: parkedId as string, state: stateName(state), due: due === 't', sending: sending === 't' });
+  }
+  return heads;
+}
+
+/** What of a key may be sent now: its first row alone when that one was waiting, or the blocked ones up to the next obstacle. */
+export function nextOf(rows: readonly Head[]): readonly Head[] {
+  const first = rows[0];
+  if (first === undefined || first.sending) return [];
+  if (first.state === 'waiting') return first.due ? [first] : [];
+  const obstacle = rows.findIndex((row) => row.state !== 'blocked' || row.sending);
+  return obstacle < 0 ? rows : rows.slice(0, obstacle);
+}
