@@ -1,0 +1,74 @@
+import type { DataSource } from 'typeorm';
+import { Destinations } from '../../lib/enqueue/destinations.js';
+import { EventRegistry } from '../../lib/enqueue/event-registry.js';
+import { jsonSerializer } from '../../lib/enqueue/json-serializer.js';
+import type { EnqueueRuntime } from '../../lib/enqueue/runtime.js';
+import type { MessageRules } from '../../lib/enqueue/to-message.js';
+import { uuidV7 } from '../../lib/enqueue/uuid-v7.js';
+import { OutboxError } from '../../lib/outbox.errors.js';
+import type { ResolvedOptions, TransportDefinition } from '../../lib/outbox.options.js';
+import type { TransportLimits } from '../../lib/publish/transport.js';
+
+export function definition(limits?: TransportLimits): TransportDefinition {
+  const create = (): never => {
+    throw new Error('An enqueue must not create a transport.');
+  };
+  return { kind: 'test', receipt: 'broker', create, ...(limits === undefined ? {} : { limits }) };
+}
+
+/** What the enqueue side reads of the options. */
+export function enqueueOptions(overrides: Partial<ResolvedOptions> = {}): ResolvedOptions {
+  const transports = new Map([['default', definition()]]);
+  return {
+    name: 'default',
+    transports,
+    defaultTransport: [...(overrides.transports ?? transports).keys()][0],
+    ordering: 'key',
+    buckets: 32,
+    currentManager: undefined,
+    maxPayloadBytes: 1_048_576,
+    serializer: jsonSerializer,
+    idGenerator: uuidV7,
+    ...overrides,
+  } as ResolvedOptions;
+}
+
+export function idsOf(options: ResolvedOptions): Map<string, number> {
+  return new Map([...options.transports.keys()].map((name, index) => [name, index]));
+}
+
+export function messageRules(overrides: Partial<ResolvedOptions> = {}): MessageRules {
+  const options = enqueueOptions(overrides);
+  return { ...options, registry: new EventRegistry(), destinations: new Destinations(options, idsOf(options)) };
+}
+
+/** A runtime whose parts fail the test when they are used without being given. */
+export function enqueueRuntime(dataSource: DataSource, parts: Partial<EnqueueRuntime> = {}): EnqueueRuntime {
+  const options = parts.options ?? enqueueOptions();
+  const unused = (): never => {
+    throw new Error('Not part of this test.');
+  };
+  return {
+    options,
+    dataSource,
+    store: undefined as never,
+    transportIds: idsOf(options),
+    hooks: { emit: () => undefined, has: () => false },
+    events: { on: unused },
+    report: { stats: unused, health: unused },
+    executorFor: unused,
+    committed: () => undefined,
+    ...parts,
+  };
+}
+
+/** The error that `work` throws or rejects with, reduced to what callers rely on. */
+export async function refusal(work: () => unknown): Promise<{ code: string; message: string; error: OutboxError }> {
+  try {
+    await work();
+  } catch (error) {
+    if (error instanceof OutboxError) return { code: error.code, message: error.message, error };
+    throw error;
+  }
+  throw new Error('Nothing was refused.');
+}
