@@ -1,0 +1,113 @@
+/** Compiled, never run: each `@ts-expect-error` is a mistake that must not compile. */
+import type { EntityManager, QueryRunner, Repository } from 'typeorm';
+import { OutboxEvent } from '../../lib/enqueue/outbox-event.decorator.js';
+import type { OutboxService } from '../../lib/enqueue/outbox.service.js';
+
+@OutboxEvent({
+  type: 'order.placed',
+  key: (e) => e.orderId,
+  topic: (e) => `orders-${e.total.toFixed()}`,
+  headers: (e) => ({ id: e.orderId, bytes: new Uint8Array(), many: ['a', e.orderId] }),
+  payload: (e) => e.total,
+  revive: (payload) => new OrderPlaced(payload as string, 1),
+  retry: { initial: '2s', maxAttempts: null },
+})
+export class OrderPlaced {
+  constructor(
+    readonly orderId: string,
+    readonly total: number,
+  ) {}
+}
+
+@OutboxEvent({ type: 'private.constructor', key: (e) => e.id })
+export class Private {
+  private constructor(readonly id: string) {}
+  static of(id: string): Private {
+    return new Private(id);
+  }
+}
+
+@OutboxEvent({ type: 'nullable.key', key: (e) => e.id })
+export class NullableKey {
+  constructor(readonly id: string | null) {}
+}
+
+// @ts-expect-error a member that the class does not have
+@OutboxEvent({ type: 'a', key: (e) => e.nope })
+export class UnknownMember {
+  constructor(readonly id: string) {}
+}
+// @ts-expect-error a key is text
+@OutboxEvent({ type: 'a', key: (e) => e.id })
+export class NumberKey {
+  constructor(readonly id: number) {}
+}
+// @ts-expect-error undefined is not an answer: null says unordered
+@OutboxEvent({ type: 'a', key: (e) => e.id })
+export class OptionalKey {
+  constructor(readonly id?: string) {}
+}
+// @ts-expect-error header values are text or bytes
+@OutboxEvent({ type: 'a', headers: (e) => ({ n: e.id }) })
+export class NumberHeader {
+  constructor(readonly id: number) {}
+}
+// @ts-expect-error no type
+@OutboxEvent({ topic: 'a' })
+export class NoType {}
+// @ts-expect-error not an option
+@OutboxEvent({ type: 'a', topik: 'a' })
+export class Misspelt {}
+// @ts-expect-error not a duration
+@OutboxEvent({ type: 'a', retry: { initial: '5 minutes' } })
+export class BadDuration {}
+// @ts-expect-error revive makes another class
+@OutboxEvent({ type: 'a', revive: () => new OrderPlaced('', 1) })
+export class WrongRevive {
+  readonly other = 1;
+}
+// @ts-expect-error options written for another class
+@OutboxEvent<OrderPlaced>({ type: 'a', key: (e) => e.orderId })
+export class OtherClass {
+  readonly other = 1;
+}
+
+export async function calls(
+  outbox: OutboxService,
+  narrow: OutboxService<OrderPlaced>,
+  manager: EntityManager,
+  runner: QueryRunner,
+  repository: Repository<object>,
+): Promise<void> {
+  const event = new OrderPlaced('1', 2);
+  const one: string = await outbox.enqueue(event, { manager });
+  const many: string[] = await outbox.enqueue([event, { type: 'x', payload: 1 }], { manager: runner });
+  const withOne: string = await outbox.with(repository.manager).enqueue(event);
+  const withMany: string[] = await outbox.with(runner).enqueue([event]);
+  const outside: string = await outbox.enqueueOutsideTransaction(event, { delay: '5m' });
+  const result: number = await outbox.transaction(async (m) => m.count(OrderPlaced), { isolation: 'SERIALIZABLE' });
+  const bound: number = outbox.bind(manager, () => 1);
+  await narrow.enqueue(event);
+  await narrow.enqueue({ type: 'x', payload: 1 });
+  // @ts-expect-error this outbox takes only OrderPlaced and plain messages
+  await narrow.enqueue(Private.of('1'));
+  // @ts-expect-error an array gives an array
+  const wrong: string = await outbox.enqueue([event]);
+  // @ts-expect-error a repository is no manager
+  await outbox.enqueue(event, { manager: repository });
+  // @ts-expect-error the manager is said already
+  await outbox.with(manager).enqueue(event, { manager });
+  // @ts-expect-error there is no transaction to name
+  await outbox.enqueueOutsideTransaction(event, { manager });
+  // @ts-expect-error text is no event
+  await outbox.enqueue('event');
+  // @ts-expect-error not an isolation level
+  await outbox.transaction(async () => 1, { isolation: 'HIGH' });
+  await outbox.requeue({ type: 'order.placed', limit: 5 });
+  // @ts-expect-error not a condition
+  await outbox.requeue({ state: 'dead' });
+  outbox.events.on('published', ({ ids }) => ids.length);
+  // @ts-expect-error not an event
+  outbox.events.on('publish', () => undefined);
+  void [one, many, withOne, withMany, outside, result, bound, wrong];
+}
