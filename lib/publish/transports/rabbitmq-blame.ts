@@ -1,0 +1,92 @@
+import { OutboxError, type OutboxErrorCode } from '../../outbox.errors.js';
+import type { Blame, PublishFailure } from '../transport.js';
+
+/** Everything that can keep a message from its confirm. */
+export type RabbitMqTrouble =
+  /** `basic.return`: no queue took it. */
+  | { readonly kind: 'unroutable'; readonly exchange: string; readonly routingKey: string; readonly replyCode: number }
+  /** `basic.nack`: a queue refused it, as a full one with `overflow: reject-publish` does. */
+  | { readonly kind: 'nacked' }
+  /** It never left this process: a property, header or option that AMQP cannot carry. */
+  | { readonly kind: 'not-encodable'; readonly error: unknown }
+  /** An earlier message of its key in the same batch failed (`pipelineKeys`). */
+  | { readonly kind: 'overtaking' }
+  /** `alone`: nothing else was unconfirmed, so that this message is what the broker closed for. */
+  | { readonly kind: 'channel-closed'; readonly error: unknown; readonly alone: boolean }
+  | { readonly kind: 'connection-closed'; readonly error: unknown; readonly alone: boolean }
+  | { readonly kind: 'not-confirmed'; readonly error: unknown }
+  | { readonly kind: 'blocked'; readonly reason: string }
+  | { readonly kind: 'unavailable'; readonly error: unknown };
+
+/** What a failed publish says; `reason` and `replyCode` are for `retry.classify`. */
+export class RabbitMqPublishError extends OutboxError {
+  readonly reason: RabbitMqTrouble['kind'];
+  readonly replyCode: number | undefined;
+
+  constructor(code: OutboxErrorCode, message: string, trouble: RabbitMqTrouble) {
+    super(code, message, 'error' in trouble ? { cause: trouble.error } : {});
+    this.reason = trouble.kind;
+    this.replyCode = 'replyCode' in trouble ? trouble.replyCode : codeOf('error' in trouble ? trouble.error : undefined);
+  }
+}
+
+/**
+ * Who is to blame, in one place and pure.
+ *
+ * - A nack is the `message`'s: it waits by itself, with backoff and its key behind it, while other queues go on. As
+ *   `transport` one full queue would stop all others; as `collateral` it would be tried again at once and for ever. Who
+ *   expects queues to be full for hours sets `maxAttempts: null` for them.
+ * - Unroutable is the message's and never final: a binding that is missing now may be there at the next try.
+ * - A close of the channel (404, 403, 406 …) takes innocent neighbours down. Only who was alone is charged.
+ * - So does a close of the connection for a protocol error (5xx); a forced or broken one is nobody's fault.
+ */
+export function blameFor(trouble: RabbitMqTrouble): PublishFailure {
+  const [blame, code, text] = verdict(trouble);
+  const error = new RabbitMqPublishError(code, text, trouble);
+  return trouble.kind === 'not-encodable' && !isForeign(trouble.error) ? { ok: false, blame, error, final: true } : { ok: false, blame, error };
+}
+
+function verdict(trouble: RabbitMqTrouble): readonly [Blame, OutboxErrorCode, string] {
+  switch (trouble.kind) {
+    case 'unroutable':
+      return ['message', 'PUBLISH_REJECTED', `No queue takes exchange "${trouble.exchange}", routing key "${trouble.routingKey}".`];
+    case 'nacked':
+      return ['message', 'PUBLISH_REJECTED', 'RabbitMQ refused the message (nack): is its queue full?'];
+    case 'not-encodable':
+      return ['message', 'PUBLISH_REJECTED', 'The message cannot be carried by AMQP.'];
+    case 'overtaking':
+      return ['collateral', 'PUBLISH_REJECTED', 'An earlier message of the key failed.'];
+    case 'channel-closed':
+      return [trouble.alone ? 'message' : 'collateral', 'PUBLISH_REJECTED', `RabbitMQ closed the channel${because(trouble.error)}.`];
+    case 'connection-closed':
+      if (!isProtocolError(codeOf(trouble.error))) return ['transport', 'TRANSPORT_UNAVAILABLE', 'The connection to RabbitMQ was lost.'];
+      return [trouble.alone ? 'message' : 'collateral', 'PUBLISH_REJECTED', `RabbitMQ closed the connection${because(trouble.error)}.`];
+    case 'not-confirmed':
+      return ['transport', 'PUBLISH_TIMEOUT', 'RabbitMQ did not confirm in time; the connection was destroyed.'];
+    case 'blocked':
+      return ['transport', 'TRANSPORT_UNAVAILABLE', `RabbitMQ asks to wait: ${trouble.reason}.`];
+    case 'unavailable':
+      return ['transport', 'TRANSPORT_UNAVAILABLE', 'RabbitMQ cannot be reached.'];
+  }
+}
+
+/** A function of the application that failed may work after its next deployment, so its failure is not final. */
+export class RoutingKeyError extends Error {}
+function isForeign(error: unknown): boolean {
+  return error instanceof RoutingKeyError;
+}
+
+/** 501–506, 530, 540, 541: the broker did not like what it read. 320 is an operator, 200 a farewell, none a broken wire. */
+function isProtocolError(code: number | undefined): boolean {
+  return code !== undefined && code >= 500 && code < 600;
+}
+
+function codeOf(error: unknown): number | undefined {
+  const code = (error as { code?: unknown } | null | undefined)?.code;
+  return typeof code === 'number' ? code : undefined;
+}
+
+function because(error: unknown): string {
+  const code = codeOf(error);
+  return code === undefined ? '' : ` (${code})`;
+}

@@ -1,0 +1,47 @@
+import { OutboxConfigurationError } from '../../outbox.errors.js';
+
+/**
+ * The part of amqplib that is used: what 0.10, 1 and 2 have in common. Own types, because 0.10 has none and the ones of
+ * 1 and 2 are not those of @types/amqplib.
+ */
+export interface AmqpEmitter {
+  on(event: string, listener: (...args: any[]) => void): unknown;
+  removeListener(event: string, listener: (...args: any[]) => void): unknown;
+}
+
+/** A connection of amqplib's promise API (`ChannelModel`). */
+export interface AmqpConnection extends AmqpEmitter {
+  createChannel(): Promise<AmqpChannel>;
+  createConfirmChannel(): Promise<AmqpChannel>;
+  close(): Promise<void>;
+  /** amqplib's inner connection; has the socket and what was negotiated. */
+  readonly connection: object;
+}
+
+export interface AmqpChannel extends AmqpEmitter {
+  publish(exchange: string, routingKey: string, content: Buffer, options?: object): boolean;
+  assertExchange(exchange: string, type: string, options?: object): Promise<unknown>;
+  assertQueue(queue: string, options?: object): Promise<unknown>;
+  bindQueue(queue: string, exchange: string, pattern: string, args?: object): Promise<unknown>;
+  close(): Promise<void>;
+}
+
+export interface Amqplib {
+  connect(url: string | object, socketOptions?: object): Promise<AmqpConnection>;
+}
+
+/** Loaded when a relay starts and never earlier. */
+export async function loadAmqplib(): Promise<Amqplib> {
+  try {
+    const loaded = (await import('amqplib')) as unknown as Amqplib & { default?: Amqplib };
+    return loaded.default ?? loaded;
+  } catch (cause) {
+    if (!isMissing(cause)) throw cause;
+    throw new OutboxConfigurationError('MISSING_PEER', 'rabbitmq() needs the package amqplib: npm install amqplib.', { cause });
+  }
+}
+
+function isMissing(error: unknown): boolean {
+  const { code } = error as { code?: string };
+  return code === 'ERR_MODULE_NOT_FOUND' || code === 'MODULE_NOT_FOUND';
+}

@@ -1,0 +1,162 @@
+import type { Socket } from 'node:net';
+import type { AmqpChannel, AmqpConnection, Amqplib } from './rabbitmq-client.js';
+import type { RabbitMqSettings, RabbitMqUrl } from './rabbitmq-options.js';
+
+export interface ConnectionEvents {
+  onBlocked(reason: string): void;
+  onUnblocked(): void;
+  /** Once, unless it was destroyed or closed from here. The socket is destroyed by then. */
+  onLost(error: unknown): void;
+}
+
+/** One amqplib connection with an owner for every event of it. */
+export class RabbitMqConnection {
+  blocked: string | undefined;
+  /** @internal */ ended = false;
+  /** @internal */ readonly listeners: Readonly<Record<string, (...args: any[]) => void>>;
+
+  /** @param own false: the application's, which a clean close leaves open */
+  constructor(
+    readonly model: AmqpConnection,
+    readonly own: boolean,
+    events: ConnectionEvents = NOBODY,
+  ) {
+    let lastError: unknown;
+    this.listeners = {
+      error: (error) => (lastError = error),
+      blocked: (reason) => events.onBlocked((this.blocked = String(reason))),
+      unblocked: () => {
+        this.blocked = undefined;
+        events.onUnblocked();
+      },
+      close: (error) => {
+        if (this.ended) return;
+        this.ended = true;
+        // After a lost heartbeat amqplib ends the socket politely, and the kernel would still deliver what it holds.
+        this.destroySocket();
+        events.onLost(error ?? lastError ?? new Error('The connection was closed.'));
+      },
+    };
+    for (const [event, listener] of Object.entries(this.listeners)) model.on(event, listener);
+  }
+
+  async openConfirmChannel(): Promise<AmqpChannel> {
+    const channel = await this.model.createConfirmChannel();
+    // Whatever comes of it: an `error` without a listener ends the process.
+    channel.on('error', ignore);
+    return channel;
+  }
+
+  /** At once and for good: nothing that waits in a buffer on this side is sent any more. */
+  destroy(): void {
+    if (this.ended) return;
+    this.ended = true;
+    this.destroySocket();
+  }
+
+  /** Politely; gives up after `timeout`. A connection of the application stays open. */
+  async close(channels: readonly AmqpChannel[], timeout: number): Promise<void> {
+    if (this.ended) return;
+    this.ended = true;
+    const goodbye = this.own ? this.model.close() : Promise.all(channels.map((channel) => channel.close()));
+    await within(goodbye, timeout);
+    if (this.own) return this.destroySocket();
+    for (const [event, listener] of Object.entries(this.listeners)) this.model.removeListener(event, listener);
+  }
+
+  /** @internal A reset also empties the kernel's buffer; TLS sockets know only `destroy`. */
+  destroySocket(): void {
+    const socket = socketOf(this.model);
+    if (socket === undefined) return void this.model.close().catch(ignore);
+    try {
+      if (socket.connecting) socket.destroy();
+      else socket.resetAndDestroy();
+    } catch {
+      socket.destroy();
+    }
+    // A destroyed socket says only `close`, which amqplib does not listen to: it would beat its heart for a minute.
+    if (socket.listenerCount('error') > 0) socket.emit('error', new Error('The outbox destroyed the connection.'));
+  }
+}
+
+/** Tries the servers in turn, beginning with `first`. */
+export async function openConnection(
+  amqplib: Amqplib,
+  settings: RabbitMqSettings,
+  first: number,
+  signal: AbortSignal,
+): Promise<{ model: AmqpConnection; index: number }> {
+  let failure: unknown;
+  for (let n = 0; n < settings.servers.length; n++) {
+    const index = (first + n) % settings.servers.length;
+    try {
+      return { model: await openOne(amqplib, settings, settings.servers[index]!, signal), index };
+    } catch (error) {
+      signal.throwIfAborted();
+      failure = error;
+    }
+  }
+  throw failure;
+}
+
+async function openOne(amqplib: Amqplib, settings: RabbitMqSettings, server: RabbitMqUrl, signal: AbortSignal): Promise<AmqpConnection> {
+  const { recovery: _, ...socket } = { ...(settings.socket as { recovery?: unknown }) };
+  // amqplib's own recovery would reconnect behind the relay's circuit.
+  const options = { noDelay: true, keepAlive: true, timeout: settings.connectTimeout, ...socket, ...named(socket) };
+  const opening = amqplib.connect(withHeartbeat(server, settings.heartbeat), options);
+  // amqplib cannot be told to stop: what opens too late is destroyed.
+  const late = (model: AmqpConnection): void => new RabbitMqConnection(model, true).destroy();
+  return abortable(opening, signal, late);
+}
+
+/** Shown by `rabbitmqctl list_connections` and the management pages. */
+function named(socket: { clientProperties?: object }): { clientProperties: object } {
+  return { clientProperties: { connection_name: 'nestjs-outbox', ...socket.clientProperties } };
+}
+
+function withHeartbeat(server: RabbitMqUrl, heartbeat: number): string | object {
+  const seconds = Math.max(1, Math.round(heartbeat / 1000));
+  if (typeof server !== 'string') return { heartbeat: seconds, ...server };
+  const url = new URL(server);
+  if (!url.searchParams.has('heartbeat')) url.searchParams.set('heartbeat', String(seconds));
+  return url.href;
+}
+
+/** `undo` gets what comes after the abort. */
+export async function abortable<T>(promise: Promise<T>, signal: AbortSignal, undo: (value: T) => void): Promise<T> {
+  let onAbort!: () => void;
+  let aborted = false;
+  const abort = new Promise<never>((_, reject) => {
+    onAbort = () => {
+      aborted = true;
+      reject(signal.reason);
+    };
+    if (signal.aborted) onAbort();
+    else signal.addEventListener('abort', onAbort, { once: true });
+  });
+  promise.then((value) => (aborted ? undo(value) : undefined), ignore);
+  try {
+    return await Promise.race([promise, abort]);
+  } finally {
+    signal.removeEventListener('abort', onAbort);
+  }
+}
+
+/** How it ends is of no interest, only when. */
+async function within(promise: Promise<unknown>, timeout: number): Promise<void> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<void>((resolve) => (timer = setTimeout(resolve, timeout)));
+  try {
+    await Promise.race([promise.then(ignore, ignore), late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function socketOf(model: AmqpConnection): Socket | undefined {
+  const { stream } = model.connection as { stream?: Socket };
+  return typeof stream?.destroy === 'function' ? stream : undefined;
+}
+
+function ignore(): void {}
+const NOBODY: ConnectionEvents = { onBlocked: ignore, onUnblocked: ignore, onLost: ignore };

@@ -1,0 +1,134 @@
+import type { InjectionToken } from '@nestjs/common';
+import { milliseconds } from '../../duration.js';
+import type { Duration, HeaderValue, OutboxMessage } from '../../message.js';
+import { OutboxConfigurationError } from '../../outbox.errors.js';
+import type { CloudEventsOptions } from './envelope.js';
+import type { AmqpChannel, AmqpConnection } from './rabbitmq-client.js';
+
+/** `amqp://user:password@host:port/vhost`, or amqplib's object of the same. */
+export type RabbitMqUrl = string | RabbitMqServer;
+export interface RabbitMqServer {
+  protocol?: 'amqp' | 'amqps';
+  hostname?: string;
+  port?: number;
+  username?: string;
+  password?: string;
+  vhost?: string;
+  frameMax?: number;
+  channelMax?: number;
+}
+
+export interface RabbitMqTopology {
+  assertExchange?: readonly { name: string; type: string; options?: object }[];
+  assertQueue?: readonly { name: string; options?: object }[];
+  bind?: readonly { queue: string; exchange: string; routingKey: string; arguments?: object }[];
+}
+
+/** A connection of amqplib that the application made; the transport opens channels of its own on it. */
+export type RabbitMqConnectionOption =
+  | AmqpConnection
+  | InjectionToken
+  | { inject?: readonly InjectionToken[]; useFactory: (...dependencies: never[]) => AmqpConnection | Promise<AmqpConnection> };
+
+export interface RabbitMqOptions {
+  /** One of `url`, `urls` and `connection`. */
+  url?: RabbitMqUrl;
+  /** The nodes of a cluster, tried one after the other. */
+  urls?: readonly RabbitMqUrl[];
+  /** A connection, its DI token, or a factory, which is called again for every new connection. */
+  connection?: RabbitMqConnectionOption;
+  /** amqplib's second argument: TLS, `clientProperties`, `credentials` … */
+  socket?: object;
+  /** Default: the default exchange, where the routing key is a queue's name. */
+  exchange?: string;
+  /** Default: the message's topic. */
+  routingKey?: (message: OutboxMessage) => string;
+  /** A message that no queue takes is a failure instead of being dropped by the broker. Default true. */
+  mandatory?: boolean;
+  /** Messages survive a restart of the broker, in durable queues. Default true. */
+  persistent?: boolean;
+  /** Asserted at every connect. Default: nothing is. */
+  topology?: RabbitMqTopology | { bivarianceHack(channel: AmqpChannel): Promise<void> }['bivarianceHack'];
+  /** For a confirm, at most; the relay's publish timeout holds too. Default: that one alone. */
+  confirmTimeout?: Duration;
+  /** For a connection to one server to be open. Default 5 s. */
+  connectTimeout?: Duration;
+  /** Default 10 s; a dead peer is noticed after two to three of them. */
+  heartbeat?: Duration;
+  /** Messages that wait for their confirm, at most. Default 5000. */
+  maxUnconfirmed?: number;
+  /** Sends several messages of a key without waiting for each confirm; see docs/transports/rabbitmq.md. Default false. */
+  pipelineKeys?: boolean;
+  /** AMQP `appId` of every message. */
+  appId?: string;
+  /** Added to every message; a message's own header of that name wins. */
+  headers?: Readonly<Record<string, HeaderValue>>;
+  cloudEvents?: CloudEventsOptions;
+  /** Default 16 MiB, what RabbitMQ 4 takes unless it is told otherwise. */
+  maxPayloadBytes?: number;
+}
+
+/** Checked; milliseconds. */
+export interface RabbitMqSettings extends Omit<RabbitMqOptions, 'url' | 'urls' | 'connection'> {
+  readonly servers: readonly RabbitMqUrl[];
+  readonly exchange: string;
+  readonly mandatory: boolean;
+  readonly persistent: boolean;
+  readonly confirmTimeout: number;
+  readonly connectTimeout: number;
+  readonly heartbeat: number;
+  readonly maxUnconfirmed: number;
+  readonly pipelineKeys: boolean;
+  readonly maxPayloadBytes: number;
+}
+
+const NAMES: readonly (keyof RabbitMqOptions)[] = [
+  'url', 'urls', 'connection', 'socket', 'exchange', 'routingKey', 'mandatory', 'persistent', 'topology', 'confirmTimeout',
+  'connectTimeout', 'heartbeat', 'maxUnconfirmed', 'pipelineKeys', 'appId', 'headers', 'cloudEvents', 'maxPayloadBytes',
+];
+
+export function resolveRabbitMqOptions(options: RabbitMqOptions): RabbitMqSettings {
+  const unknown = Object.keys(options).find((name) => !(NAMES as readonly string[]).includes(name));
+  if (unknown !== undefined) invalid(unknown, `is no option; there are ${NAMES.join(', ')}`);
+  const { url, urls, connection, ...rest } = options;
+  if ([url, urls, connection].filter((given) => given !== undefined).length !== 1) {
+    invalid('url', 'or urls or connection must be given, one of them');
+  }
+  const servers = urls ?? (url === undefined ? [] : [url]);
+  if (servers.length === 0 && connection === undefined) invalid('urls', 'must not be empty');
+  servers.forEach(checkServer);
+  if (Buffer.byteLength(options.exchange ?? '') > 255) invalid('exchange', 'must not be longer than 255 bytes');
+  if (rest.routingKey !== undefined && typeof rest.routingKey !== 'function') invalid('routingKey', 'must be a function');
+  return {
+    ...rest,
+    servers,
+    exchange: rest.exchange ?? '',
+    mandatory: rest.mandatory ?? true,
+    persistent: rest.persistent ?? true,
+    confirmTimeout: rest.confirmTimeout === undefined ? Infinity : duration('confirmTimeout', rest.confirmTimeout, 1),
+    connectTimeout: duration('connectTimeout', rest.connectTimeout ?? 5_000, 1),
+    // AMQP counts heartbeats in whole seconds, and 0 turns them off: then a black-holed peer is found by timeouts only.
+    heartbeat: duration('heartbeat', rest.heartbeat ?? 10_000, 1_000),
+    maxUnconfirmed: count('maxUnconfirmed', rest.maxUnconfirmed ?? 5_000),
+    pipelineKeys: rest.pipelineKeys ?? false,
+    maxPayloadBytes: count('maxPayloadBytes', rest.maxPayloadBytes ?? 16 * 1024 * 1024),
+  };
+}
+
+/** The value is not shown: it may hold a password. */
+function checkServer(server: RabbitMqUrl): void {
+  if (typeof server === 'object' && server !== null) return;
+  if (typeof server !== 'string' || !URL.canParse(server) || !/^amqps?:/.test(server)) {
+    invalid('url', 'must be amqp://host or amqps://host, or an object');
+  }
+}
+function duration(name: string, value: Duration, min: number): number {
+  const ms = milliseconds(value);
+  return ms !== undefined && ms >= min && ms < 2 ** 31 ? ms : invalid(name, `must be a duration of at least ${min} ms`);
+}
+function count(name: string, value: number): number {
+  return Number.isSafeInteger(value) && value > 0 ? value : invalid(name, 'must be a positive integer');
+}
+function invalid(name: string, what: string): never {
+  throw new OutboxConfigurationError('INVALID_OPTIONS', `rabbitmq: ${name} ${what}.`);
+}

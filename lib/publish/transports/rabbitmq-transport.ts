@@ -1,0 +1,200 @@
+import type { OutboxMessage } from '../../message.js';
+import {
+  OutboxTransport,
+  type PublishContext,
+  type PublishFailure,
+  type PublishResult,
+  type TransportHealth,
+  type TransportLimits,
+} from '../transport.js';
+import { blameFor } from './rabbitmq-blame.js';
+import { PublishCall } from './rabbitmq-call.js';
+import type { AmqpChannel } from './rabbitmq-client.js';
+import { RabbitMqLane, type LaneOwner } from './rabbitmq-lane.js';
+import { RabbitMqLink, type ConnectionSource } from './rabbitmq-link.js';
+import { createEncoder } from './rabbitmq-message.js';
+import type { RabbitMqSettings } from './rabbitmq-options.js';
+import { Suspects } from './rabbitmq-suspects.js';
+
+/**
+ * Publishes over one connection and, normally, one confirm channel. Messages that were unconfirmed when the broker closed
+ * a channel are suspects: they are sent one by one over a second channel, where the culprit takes nobody down with it.
+ */
+export class RabbitMqTransport extends OutboxTransport implements LaneOwner {
+  readonly receipt = 'broker';
+  override readonly atomicRuns: boolean;
+  readonly encode;
+  /** @internal */ readonly main: RabbitMqLane;
+  /** @internal */ readonly probe: RabbitMqLane;
+  /** @internal */ readonly link: RabbitMqLink;
+  /** @internal */ readonly suspects = new Suspects();
+  /** @internal */ closed = false;
+
+  constructor(
+    readonly settings: RabbitMqSettings,
+    override readonly limits: TransportLimits,
+    source: ConnectionSource,
+  ) {
+    super();
+    this.atomicRuns = settings.pipelineKeys;
+    this.encode = createEncoder(settings);
+    this.main = new RabbitMqLane(this, settings.maxUnconfirmed);
+    this.probe = new RabbitMqLane(this, 1);
+    this.link = new RabbitMqLink(settings, source, {
+      onOpen: (channel) => this.onOpen(channel),
+      onLost: (error) => this.onLost(error),
+      onBlocked: (reason) => this.onState?.('blocked', reason),
+      onUnblocked: () => this.onUnblocked(),
+    });
+  }
+
+  override async connect(signal: AbortSignal): Promise<void> {
+    this.closed = false;
+    await this.link.connect(signal);
+  }
+
+  async publish(batch: readonly OutboxMessage[], context: PublishContext): Promise<readonly PublishResult[]> {
+    if (batch.length === 0) return [];
+    const call = new PublishCall(batch, context, this.settings.pipelineKeys);
+    if (this.closed || context.signal.aborted) {
+      call.fail(unavailable(this.closed ? new Error('The transport is closed.') : context.signal.reason));
+      return call.done;
+    }
+    call.arm(Math.min(context.timeout, this.settings.confirmTimeout), (reason) => this.expire(call, reason));
+    if (this.suspects.includesAny(batch)) this.addToProbe(call);
+    else this.main.add(call);
+    if (this.link.connection === undefined) this.link.ensureConnected().catch((error: unknown) => this.failQueued(unavailable(error)));
+    return call.done;
+  }
+
+  override reset(): void {
+    this.drop(unavailable(new Error('The transport was reset.')));
+  }
+
+  override async close(): Promise<void> {
+    this.closed = true;
+    const reason = new Error('The transport was closed.');
+    // What is unconfirmed now gets its verdict now, so it must not arrive later.
+    if (this.unconfirmed > 0) return this.drop(unavailable(reason));
+    const channels = this.takeChannels(unavailable(reason));
+    await this.link.close(reason, channels);
+  }
+
+  override health(): TransportHealth {
+    const { connection, lastError, isConnecting } = this.link;
+    if (connection?.blocked !== undefined) {
+      return { up: true, state: 'blocked', detail: `RabbitMQ asks to wait: ${connection.blocked}.` };
+    }
+    if (connection !== undefined) return { up: true, state: 'connected' };
+    const state = isConnecting ? 'connecting' : 'closed';
+    return lastError === undefined ? { up: false, state } : { up: false, state, detail: 'The connection to RabbitMQ was lost or refused.' };
+  }
+
+  isBlocked(): boolean {
+    return this.link.connection?.blocked !== undefined;
+  }
+
+  suspect(message: OutboxMessage): void {
+    this.suspects.add(message.id);
+  }
+
+  onChannelClosed(lane: RabbitMqLane): void {
+    void this.reopen(lane);
+  }
+
+  onBroken(error: unknown): void {
+    if (this.link.connection !== undefined) this.onLost(error);
+  }
+
+  /** @internal */
+  get unconfirmed(): number {
+    return this.main.window.size + this.probe.window.size;
+  }
+
+  /** @internal */
+  addToProbe(call: PublishCall): void {
+    this.probe.add(call);
+    void call.done.then((results) =>
+      results.forEach((result, index) => {
+        if (result.ok) this.suspects.delete(call.batch[index]!.id);
+      }),
+    );
+    if (this.probe.channel === undefined) void this.reopen(this.probe);
+  }
+
+  /** @internal */
+  onOpen(channel: AmqpChannel): void {
+    this.main.open(channel);
+    if (this.probe.queue.length > 0) void this.reopen(this.probe);
+    this.onState?.('up');
+  }
+
+  /** @internal */
+  async reopen(lane: RabbitMqLane): Promise<void> {
+    const { connection } = this.link;
+    if (connection === undefined || lane.opening) return;
+    lane.opening = true;
+    try {
+      const channel = await this.link.openChannel();
+      if (this.link.connection === connection) lane.open(channel);
+    } catch (error) {
+      if (this.link.connection === connection) this.onLost(error);
+    } finally {
+      lane.opening = false;
+      // Another connection may have come meanwhile and found this attempt in its way.
+      if (this.link.connection !== connection && lane.channel === undefined && lane.queue.length > 0) void this.reopen(lane);
+    }
+  }
+
+  /** @internal */
+  onLost(error: unknown): void {
+    this.drop(blameFor({ kind: 'connection-closed', error, alone: this.unconfirmed === 1 }));
+    this.onState?.('down', error);
+  }
+
+  /** @internal */
+  onUnblocked(): void {
+    this.onState?.('up');
+    this.main.pump();
+    this.probe.pump();
+  }
+
+  /** @internal the connection is destroyed before anybody hears that the publish failed */
+  expire(call: PublishCall, reason: unknown): void {
+    const blocked = this.link.connection?.blocked;
+    this.main.remove(call);
+    this.probe.remove(call);
+    const failure = blameFor(blocked === undefined ? { kind: 'not-confirmed', error: reason } : { kind: 'blocked', reason: blocked });
+    if (call.inFlight > 0) this.drop(failure);
+    call.fail(failure);
+  }
+
+  /** @internal Destroys the connection, then gives everything that waited for it a result. */
+  drop(failure: PublishFailure): void {
+    const { unconfirmed } = this;
+    this.link.drop(failure.error, this.channels(), unconfirmed);
+    this.takeChannels(failure);
+  }
+
+  /** @internal */
+  takeChannels(failure: PublishFailure): AmqpChannel[] {
+    const channels = this.channels();
+    for (const lane of [this.main, this.probe]) lane.abandon(() => failure);
+    this.failQueued(failure.blame === 'transport' ? failure : unavailable(failure.error));
+    return channels;
+  }
+
+  /** @internal */
+  channels(): AmqpChannel[] {
+    return [this.main.channel, this.probe.channel].filter((channel): channel is AmqpChannel => channel !== undefined);
+  }
+
+  /** @internal */
+  failQueued(failure: PublishFailure): void {
+    for (const lane of [this.main, this.probe]) lane.failQueued(failure);
+  }
+}
+
+function unavailable(error: unknown): PublishFailure {
+  return blameFor({ kind: 'unavailable', error });
+}

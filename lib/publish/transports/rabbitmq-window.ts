@@ -1,0 +1,62 @@
+import type { PublishCall } from './rabbitmq-call.js';
+
+/**
+ * Which message a delivery tag means. Kept here and not by amqplib's callbacks: up to 1.x a `publish` that threw left its
+ * callback behind, so that every later confirm of the channel was somebody else's.
+ */
+export class ConfirmWindow {
+  /** Unconfirmed messages. */
+  size = 0;
+  /** @internal by tag - base; `undefined` once confirmed */
+  calls: (PublishCall | undefined)[] = [];
+  /** @internal */ indexes: number[] = [];
+  /** @internal tag of the first element */
+  base = 1;
+  /** @internal everything before it is confirmed */
+  head = 0;
+
+  /** To be called once per message that was written, in order. */
+  push(call: PublishCall, index: number): void {
+    this.calls.push(call);
+    this.indexes.push(index);
+    this.size += 1;
+  }
+
+  confirm(tag: number, multiple: boolean, settle: (call: PublishCall, index: number) => void): void {
+    const position = tag - this.base;
+    if (multiple) for (let p = this.head; p < position; p++) this.take(p, settle);
+    this.take(position, settle);
+    this.compact();
+  }
+
+  /** Empties the window; its channel is gone, and the next one counts from 1. */
+  abandon(settle: (call: PublishCall, index: number) => void): void {
+    const { calls, indexes, head } = this;
+    this.calls = [];
+    this.indexes = [];
+    this.base = 1;
+    this.head = 0;
+    this.size = 0;
+    for (let p = head; p < calls.length; p++) if (calls[p] !== undefined) settle(calls[p]!, indexes[p]!);
+  }
+
+  /** @internal */
+  take(position: number, settle: (call: PublishCall, index: number) => void): void {
+    const call = this.calls[position];
+    if (call === undefined) return;
+    this.calls[position] = undefined;
+    this.size -= 1;
+    settle(call, this.indexes[position]!);
+  }
+
+  /** @internal */
+  compact(): void {
+    while (this.head < this.calls.length && this.calls[this.head] === undefined) this.head += 1;
+    // Moving the rest down costs as much as what is left, so it is done rarely or when nothing is.
+    if (this.head < 1024 && this.head < this.calls.length) return;
+    this.calls.splice(0, this.head);
+    this.indexes.splice(0, this.head);
+    this.base += this.head;
+    this.head = 0;
+  }
+}
