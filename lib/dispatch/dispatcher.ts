@@ -145,7 +145,7 @@ export class OutboxDispatcher {
       await leases.runOnce();
     }
     const reports = await Promise.all(this.lanes.map((lane) => lane.runPass()));
-    await this.deadLoop?.runOnce();
+    await (this.running ? this.deadLoop?.runNow() : this.deadLoop?.runOnce());
     if (!this.running) await this.handBack(leases);
     return reports.reduce((a, b) => ({ published: a.published + b.published, retried: a.retried + b.retried, dead: a.dead + b.dead }));
   }

@@ -56,10 +56,9 @@ export class LaneLoops {
   /** Everything that is ready or due now, until it is settled. With the loops running it only waits for them. */
   async runPass(): Promise<RunReport> {
     const before = { ...this.lane.results.counts };
-    this.lane.stopping = false;
+    if (!this.readLoop.running) this.lane.stopping = false;
     for (;;) {
-      const { read } = await this.lane.readOnce();
-      const { taken } = await this.lane.parkedOnce();
+      const { read, taken } = await this.step();
       await this.lane.quiet();
       if (read + taken === 0 && this.lane.parked.toContinue.size === 0) break;
       if (this.lane.outage.circuit.allows !== 'all') break;
@@ -68,14 +67,30 @@ export class LaneLoops {
     return { published: published - before.published, retried: retried - before.retried, dead: dead - before.dead };
   }
 
+  /** Reads must not overlap: while the loops run, they do it. @internal */
+  async step(): Promise<{ read: number; taken: number }> {
+    if (!this.readLoop.running) {
+      const { read } = await this.lane.readOnce();
+      const { taken } = await this.lane.parkedOnce();
+      return { read, taken };
+    }
+    await this.readLoop.runNow();
+    await this.parkedLoop.runNow();
+    return { read: this.lastRead, taken: this.lastTaken };
+  }
+  /** @internal */ lastRead = 0;
+  /** @internal */ lastTaken = 0;
+
   /** @internal */ async read(): Promise<number> {
-    const { more } = await this.lane.readOnce();
+    const { read, more } = await this.lane.readOnce();
+    this.lastRead = read;
     this.answered();
     return more ? 0 : this.lane.deps.options.pollInterval;
   }
 
   /** @internal */ async take(): Promise<number> {
     const { taken, nextIn } = await this.lane.parkedOnce();
+    this.lastTaken = taken;
     this.answered();
     if (taken > 0 || this.lane.parked.toContinue.size > 0) return taken > 0 ? 0 : MIN_PAUSE;
     return Math.min(nextIn ?? Infinity, this.lane.deps.options.pollInterval * PARKED_POLLS);

@@ -35,6 +35,14 @@ export class Loop {
     this.run();
   }
 
+  /** Resolves after a whole run that began after this call. */
+  async runNow(): Promise<void> {
+    const until = this.runs + (this.active === undefined ? 1 : 2);
+    this.nudge();
+    while (this.running && this.runs < until) await this.active;
+  }
+  /** @internal */ runs = 0;
+
   /** Runs in `ms` at the latest. */
   within(ms: number): void {
     if (!this.running) return;
@@ -68,6 +76,7 @@ export class Loop {
       .catch((error: unknown) => this.onError(error))
       .then((delay) => {
         this.active = undefined;
+        this.runs += 1;
         if (!this.running) return;
         if (this.nudged || delay <= 0) this.run();
         else this.schedule(delay);
