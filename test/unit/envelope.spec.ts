@@ -24,6 +24,12 @@ describe('envelope', () => {
     expect(headers).toMatchObject({ id: ID, origin: 'shop', region: 'us' });
   });
 
+  it('hands bytes to the client as Buffers', () => {
+    const headers = createEnvelope({ headers: { a: Uint8Array.of(0, 255), b: [Uint8Array.of(1), 'x'] } })(message());
+    expect(headers['a']).toEqual(Buffer.from([0, 255]));
+    expect(Buffer.isBuffer((headers['b'] as unknown[])[0])).toBe(true);
+  });
+
   it('has no prototype, so that a header named like a property is only a header', () => {
     const hostile = JSON.parse('{"__proto__":"x","constructor":"y"}') as MessageHeaders;
     const headers = createEnvelope()(message(hostile));

@@ -35,17 +35,23 @@ export type Envelope = (message: OutboxMessage) => Headers;
 
 /** Decides once what is needed; the returned function does no more per message than fill one object. */
 export function createEnvelope(options: EnvelopeOptions = {}): Envelope {
-  const { headers: fixed, cloudEvents, cloudEventsPrefix = 'ce_', omitContentType = false } = options;
-  const fixedNames = fixed === undefined ? [] : Object.keys(fixed);
+  const { cloudEvents, cloudEventsPrefix = 'ce_', omitContentType = false } = options;
+  const fixed = Object.entries(options.headers ?? {}).map(([name, value]) => [name, asBuffers(value)] as const);
   const addStandard = cloudEvents === undefined ? standard : cloudEvent(cloudEvents, cloudEventsPrefix);
   return (message) => {
     const headers = Object.create(null) as Headers;
-    for (const name of fixedNames) headers[name] = fixed![name]!;
+    for (const [name, value] of fixed) headers[name] = value;
     if (message.headersJson !== null) Object.assign(headers, message.headers);
     addStandard(headers, message);
     if (!omitContentType) headers[STANDARD_HEADERS.contentType] = message.contentType;
     return headers;
   };
+}
+
+/** Broker clients know Buffer only; a plain Uint8Array would go out as `0,255`. */
+function asBuffers(value: HeaderValue): HeaderValue {
+  if (typeof value === 'string') return value;
+  return value instanceof Uint8Array ? Buffer.from(value) : value.map((one) => (typeof one === 'string' ? one : Buffer.from(one)));
 }
 
 function standard(headers: Headers, message: OutboxMessage): void {

@@ -1,0 +1,66 @@
+import {
+  KafkaJSConnectionError, KafkaJSNonRetriableError, KafkaJSNumberOfRetriesExceeded, KafkaJSProtocolError, KafkaJSRequestTimeoutError,
+} from 'kafkajs';
+import { blameFor } from '../../lib/publish/transports/kafka-blame.js';
+
+/** As kafkajs makes and wraps them; its types declare other constructors than its code has. */
+type Make = new (error: unknown, details?: object) => Error;
+const protocol = (type: string, retriable = false): Error =>
+  new (KafkaJSProtocolError as unknown as Make)({ message: type, type, code: 1, retriable });
+const wrapped = (cause: Error): Error => new (KafkaJSNonRetriableError as unknown as Make)(cause, { cause });
+const exceeded = (cause: Error): Error =>
+  new (KafkaJSNumberOfRetriesExceeded as unknown as Make)(cause, { retryCount: 5, retryTime: 1 });
+const connection = new (KafkaJSConnectionError as unknown as Make)('refused', { broker: 'b:1', code: 'ECONNREFUSED' });
+
+describe('Kafka blame', () => {
+  it.each([
+    // error, alone, alone final, one of many in one topic, one of many in many topics
+    ['MESSAGE_TOO_LARGE', 'message', true, 'collateral', 'collateral'],
+    ['RECORD_LIST_TOO_LARGE', 'message', true, 'collateral', 'collateral'],
+    ['INVALID_RECORD', 'message', true, 'collateral', 'collateral'],
+    ['INVALID_TIMESTAMP', 'message', true, 'collateral', 'collateral'],
+    ['CORRUPT_MESSAGE', 'message', false, 'collateral', 'collateral'],
+    ['POLICY_VIOLATION', 'message', false, 'collateral', 'collateral'],
+    ['INVALID_TOPIC_EXCEPTION', 'message', true, 'message', 'collateral'],
+    ['UNKNOWN_TOPIC_OR_PARTITION', 'message', false, 'message', 'collateral'],
+    ['TOPIC_AUTHORIZATION_FAILED', 'message', false, 'message', 'collateral'],
+    ['UNSUPPORTED_FOR_MESSAGE_FORMAT', 'message', false, 'message', 'collateral'],
+    ...[
+      'UNKNOWN', 'LEADER_NOT_AVAILABLE', 'NOT_LEADER_FOR_PARTITION', 'REQUEST_TIMED_OUT', 'NETWORK_EXCEPTION', 'NOT_ENOUGH_REPLICAS',
+      'NOT_ENOUGH_REPLICAS_AFTER_APPEND', 'KAFKA_STORAGE_ERROR', 'OUT_OF_ORDER_SEQUENCE_NUMBER', 'DUPLICATE_SEQUENCE_NUMBER',
+      'INVALID_PRODUCER_EPOCH', 'UNKNOWN_PRODUCER_ID', 'INVALID_PRODUCER_ID_MAPPING', 'INVALID_TXN_STATE', 'CONCURRENT_TRANSACTIONS',
+      'TRANSACTION_COORDINATOR_FENCED', 'CLUSTER_AUTHORIZATION_FAILED', 'TRANSACTIONAL_ID_AUTHORIZATION_FAILED',
+      'SASL_AUTHENTICATION_FAILED', 'UNSUPPORTED_COMPRESSION_TYPE', 'INVALID_REQUIRED_ACKS', 'SOMETHING_NEW',
+    ].map((type) => [type, 'transport', false, 'transport', 'transport'] as const),
+  ] as const)('%s', (type, alone, final, oneTopic, manyTopics) => {
+    for (const error of [protocol(type), wrapped(protocol(type)), exceeded(protocol(type, true))]) {
+      expect(blameFor(error, 1, 1)).toEqual({ blame: alone, final, name: type });
+      expect(blameFor(error, 3, 1).blame).toBe(oneTopic);
+      expect(blameFor(error, 3, 2).blame).toBe(manyTopics);
+      // Many: the message is not proved guilty, unless the topic is.
+      if (oneTopic === 'collateral') expect(blameFor(error, 3, 1).final).toBe(false);
+    }
+  });
+
+  it('sees through kafkajs’ wrapping of a refused connection', () => {
+    for (const error of [connection, wrapped(connection), exceeded(connection), wrapped(exceeded(connection))]) {
+      expect(blameFor(error, 1, 1)).toEqual({ blame: 'transport', final: false, name: 'ECONNREFUSED' });
+    }
+  });
+
+  it('charges the record for what its own encoding throws', () => {
+    expect(blameFor(new TypeError('x'), 1, 1)).toMatchObject({ blame: 'message', final: false });
+    expect(blameFor(new TypeError('x'), 2, 1).blame).toBe('collateral');
+  });
+
+  it.each([undefined, null, 'text', {}, Object.create(null), new (KafkaJSRequestTimeoutError as unknown as Make)('t')])(
+    'blames the transport for what it does not know: %p',
+    (error) => expect(blameFor(error, 1, 1)).toMatchObject({ blame: 'transport', final: false }),
+  );
+
+  it('ends on a circle of causes', () => {
+    const error: { cause?: unknown } = {};
+    error.cause = error;
+    expect(blameFor(error, 1, 1).blame).toBe('transport');
+  });
+});

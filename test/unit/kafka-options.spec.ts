@@ -1,0 +1,78 @@
+import { Kafka } from 'kafkajs';
+import { kafka, type KafkaOptions } from '../../lib/kafka.js';
+import { topicProblem } from '../../lib/publish/transports/kafka-limits.js';
+
+const client = { brokers: ['127.0.0.1:1'] };
+
+describe('kafka()', () => {
+  it('is inert: defines without a connection, knows its limits', () => {
+    const definition = kafka({ client, topicPrefix: 'eu.' });
+    expect(definition).toMatchObject({ kind: 'kafka', receipt: 'broker' });
+    expect(definition.limits).toMatchObject({ topicBytes: 246, tombstones: true });
+    expect(definition.limits!.payloadBytes).toBeGreaterThan(1_000_000);
+    expect(definition.limits!.checkTopic!('a b')).toMatch(/may hold only/);
+    expect(kafka({ client, maxMessageBytes: 100_000 }).limits!.payloadBytes).toBe(100_000 - 12_288);
+  });
+
+  it.each([
+    ['', 'is empty'], ['.', '"."'], ['..', '".."'], ['a/b', 'may hold'], ['ä', 'may hold'], ['a\n', 'may hold'], ['x'.repeat(250), 'longer'],
+  ])('refuses the topic %p', (topic, why) => expect(topicProblem(topic)).toContain(why));
+
+  it.each(['orders', 'Orders_1.v2-x', 'x'.repeat(249), '...'])('takes the topic %p', (topic) => {
+    expect(topicProblem(topic)).toBeUndefined();
+  });
+
+  it('takes a configuration, a Kafka object, a token, a factory', async () => {
+    const made = async (option: KafkaOptions['client'], ...given: unknown[]) => {
+      const definition = kafka({ client: option });
+      return [definition.inject, (await definition.create(...given)).receipt];
+    };
+    const useFactory = (brokers: string[]) => Promise.resolve({ brokers });
+    expect(await made(client)).toEqual([undefined, 'broker']);
+    expect(await made(new Kafka(client))).toEqual([undefined, 'broker']);
+    expect(await made('KAFKA', new Kafka(client))).toEqual([['KAFKA'], 'broker']);
+    expect(await made('CONFIG', client)).toEqual([['CONFIG'], 'broker']);
+    expect(await made({ inject: ['BROKERS'], useFactory }, ['127.0.0.1:1'])).toEqual([['BROKERS'], 'broker']);
+    expect(await made({ useFactory: () => client })).toEqual([[], 'broker']);
+  });
+
+  it('refuses a token that resolves to something else, and a Kafka object that it cannot control', async () => {
+    await expect(async () => kafka({ client: 'X' }).create({})).rejects.toMatchObject({ code: 'INVALID_OPTIONS' });
+    const foreign = { producer: () => ({}), admin: () => ({}) } as unknown as Kafka;
+    await expect(async () => kafka({ client: foreign }).create()).rejects.toMatchObject({ code: 'INVALID_OPTIONS' });
+  });
+
+  it.each<[string, Partial<KafkaOptions>]>([
+    ['client', { client: undefined as never }],
+    ['acks', { acks: 0 as never }],
+    ['acks', { acks: 1, idempotent: true }],
+    ['acks', { acks: 1, transactional: true }],
+    ['idempotent', { idempotent: false, transactional: true }],
+    ['transactional.transactionalId', { transactional: { transactionalId: '' } }],
+    ['producers', { producers: 0 }],
+    ['compression', { compression: 'brotli' as never }],
+    ['partitioner', { partitioner: 'java' as never }],
+    ['producer.retry.retries', { producer: { retry: { retries: 0 } } }],
+    ['topicPrefix', { topicPrefix: 'a b' }],
+  ])('refuses a wrong %s', (path, options) => {
+    expect(() => kafka({ client, ...options })).toThrow(`kafka(): ${path} `);
+  });
+
+  it('refuses a compression whose codec is not there', async () => {
+    await expect(async () => kafka({ client, compression: 'snappy' }).create()).rejects.toMatchObject({ code: 'MISSING_PEER' });
+  });
+
+  it('promises runs only while a key keeps its partition', async () => {
+    expect((await kafka({ client }).create()).atomicRuns).toBe(true);
+    expect((await kafka({ client, partitioner: 'legacy' }).create()).atomicRuns).toBe(true);
+    expect((await kafka({ client, partitioner: () => () => 0 }).create()).atomicRuns).toBe(false);
+  });
+
+  it('warns about acks 1', async () => {
+    const emitWarning = jest.spyOn(process, 'emitWarning').mockImplementation();
+    await kafka({ client, acks: 1 }).create();
+    await kafka({ client }).create();
+    expect(emitWarning.mock.calls).toEqual([[expect.stringContaining('can be lost'), { code: 'OUTBOX_KAFKA_ACKS' }]]);
+    emitWarning.mockRestore();
+  });
+});

@@ -1,0 +1,57 @@
+import { createEnvelope } from '../../lib/publish/transports/envelope.js';
+import { RecordPlan, type Chunk } from '../../lib/publish/transports/kafka-records.js';
+import { contractMessage, type ContractMessageFields } from '../../lib/testing/contract-message.js';
+
+const settings = { envelope: createEnvelope(), topicPrefix: 'eu.', maxBytes: 10_000, fixedHeaderBytes: 0 };
+const plan = (...fields: Partial<ContractMessageFields>[]) =>
+  new RecordPlan(fields.map((f) => contractMessage({ topic: 't', key: 'k', ...f })), settings);
+const indexes = (chunk: Chunk | undefined) => chunk && Object.fromEntries([...chunk.topics].map(([topic, t]) => [topic, t.indexes]));
+
+describe('Kafka record plan', () => {
+  it('groups by topic in the order of the batch, under the prefix', () => {
+    const p = plan({ topic: 'a' }, { topic: 'b' }, { topic: 'a' });
+    expect(indexes(p.next())).toEqual({ 'eu.a': [0, 2], 'eu.b': [1] });
+    expect(p.next()).toBeUndefined();
+  });
+
+  it('makes the record of a message: null stays null, the time is that of the enqueue', () => {
+    const createdAt = new Date('2026-11-21T10:05:01.123Z');
+    const [record] = plan({ key: null, payload: null, createdAt }).next()!.topics.get('eu.t')!.records;
+    expect(record).toMatchObject({ key: null, value: null, timestamp: String(createdAt.getTime()) });
+    expect(record).not.toHaveProperty('partition');
+    const [chosen] = plan({ options: { kafka: { partition: 0, timestamp: 5 } } }).next()!.topics.get('eu.t')!.records;
+    expect(chosen).toMatchObject({ partition: 0, timestamp: '5' });
+  });
+
+  it('cuts where a record batch would grow too large, and leaves an oversized record alone', () => {
+    const big = { payload: 'x'.repeat(4000) };
+    const p = plan(big, big, big, { payload: 'x'.repeat(20_000) }, big);
+    expect([p.next(), p.next(), p.next(), p.next(), p.next()].map((c) => indexes(c)?.['eu.t'])).toEqual([[0, 1], [2], [3], [4], undefined]);
+  });
+
+  it('counts bytes, not characters', () => {
+    const p = plan({ payload: 'é'.repeat(4000) }, { payload: 'é'.repeat(1000) });
+    expect(indexes(p.next())?.['eu.t']).toEqual([0]);
+  });
+
+  it('sends nothing of a key after a message of it that failed, other keys go on', () => {
+    const big = { payload: 'x'.repeat(9500) };
+    const p = plan(big, { key: 'k' }, { key: 'k' }, { ...big, key: 'other' }, { key: null });
+    expect(indexes(p.next())?.['eu.t']).toEqual([0]);
+    p.block(0);
+    expect(indexes(p.next())?.['eu.t']).toEqual([3]);
+    expect(indexes(p.next())?.['eu.t']).toEqual([4]);
+    expect(p.skipped).toEqual([1, 2]);
+  });
+
+  it('does not split a run of one key over two partitions', () => {
+    const to = (partition: number) => ({ options: { kafka: { partition } } });
+    const p = plan(to(0), to(0), to(1), to(0), { key: 'other', ...to(1) }, { key: null, ...to(1) }, { key: null, ...to(2) });
+    expect(indexes(p.next())?.['eu.t']).toEqual([0, 1, 4, 5, 6]);
+    expect(p.skipped).toEqual([2, 3]);
+  });
+
+  it('takes an empty batch', () => {
+    expect(plan().next()).toBeUndefined();
+  });
+});
