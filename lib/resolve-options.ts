@@ -1,5 +1,7 @@
 import { didYouMean } from './did-you-mean.js';
 import { durationText } from './duration.js';
+import { jsonSerializer } from './enqueue/json-serializer.js';
+import { uuidV7 } from './enqueue/uuid-v7.js';
 import { OPTIONS_TABLE } from './options-table.js';
 import { INVALID } from './option-rules.js';
 import type { OutboxExtras, OutboxOptions, ResolvedOptions } from './outbox.options.js';
@@ -11,11 +13,12 @@ import { toDefinitions } from './transport-option.js';
 export const SETTLE_TIMEOUT = 5_000;
 export const LEASE_MARGIN = 2_000;
 
-type Values = Map<string, unknown>;
-type Computed = Pick<ResolvedOptions, 'serializer' | 'idGenerator'>;
+const EXTRAS = ['name', 'isGlobal', 'dataSource'];
 
-/** Checks everything once and reports all problems together. `computed`: defaults that are code. */
-export function resolveOptions(input: OutboxOptions, extras: OutboxExtras, computed: Computed): ResolvedOptions {
+type Values = Map<string, unknown>;
+
+/** Checks everything once and reports all problems together. */
+export function resolveOptions(input: OutboxOptions, extras: OutboxExtras = {}): ResolvedOptions {
   const problems: string[] = [];
   const given: unknown = input;
   if (typeof given !== 'object' || given === null || given instanceof Promise) {
@@ -30,7 +33,7 @@ export function resolveOptions(input: OutboxOptions, extras: OutboxExtras, compu
     crossChecks(values, problems);
   }
   if (problems.length > 0) throw invalid([...new Set(problems)]);
-  return assemble(name, transports, values, computed);
+  return assemble(name, transports, values);
 }
 
 function unknownKeys(input: OutboxOptions, problems: string[]): void {
@@ -38,7 +41,8 @@ function unknownKeys(input: OutboxOptions, problems: string[]): void {
   const groups = new Set(known.filter((name) => name.includes('.')).map((name) => name.split('.')[0] as string));
   const top = new Set(known.map((name) => name.split('.')[0] as string));
   for (const key of Object.keys(input)) {
-    if (!top.has(key)) problems.push(unknownKey(key, key, known));
+    if (EXTRAS.includes(key)) problems.push(`${key}: belongs beside useFactory, it is needed before that runs`);
+    else if (!top.has(key)) problems.push(unknownKey(key, key, known));
     const group = (input as unknown as Record<string, unknown>)[key];
     if (!groups.has(key) || typeof group !== 'object' || group === null) continue;
     for (const inner of Object.keys(group)) {
@@ -123,12 +127,7 @@ function crossChecks(values: Values, problems: string[]): void {
   }
 }
 
-function assemble(
-  name: string,
-  transports: ResolvedOptions['transports'],
-  values: Values,
-  computed: Computed,
-): ResolvedOptions {
+function assemble(name: string, transports: ResolvedOptions['transports'], values: Values): ResolvedOptions {
   const out: Record<string, unknown> = { name, transports, retry: { onDead: values.get('onDead') } };
   for (const row of OPTIONS_TABLE) {
     const [group, inner] = row.name.split('.') as [string, string?];
@@ -138,8 +137,8 @@ function assemble(
   const retry = out['retry'] as Record<string, unknown>;
   retry['maxAge'] ??= null;
   delete out['onDead'];
-  out['serializer'] ??= computed.serializer;
-  out['idGenerator'] ??= computed.idGenerator;
+  out['serializer'] ??= jsonSerializer;
+  out['idGenerator'] ??= uuidV7;
   for (const group of [retry, out['database'], out['retention'], out]) Object.freeze(group);
   return out as unknown as ResolvedOptions;
 }

@@ -14,12 +14,10 @@ class Null extends OutboxTransport {
 class Unconfirmed extends Null {
   override readonly receipt = 'none';
 }
-const serializer = { contentType: 'x', serialize: () => new Uint8Array(), deserialize: () => null };
-const computed = { serializer, idGenerator: () => 'id' };
 const transports = { default: new Null() };
 
 const resolve = (options: object, extras: OutboxExtras = {}): ResolvedOptions =>
-  resolveOptions({ transports, ...options } as OutboxOptions, extras, computed);
+  resolveOptions({ transports, ...options } as OutboxOptions, extras);
 
 function problems(options: object, extras: OutboxExtras = {}): string[] {
   try {
@@ -41,9 +39,10 @@ describe('options', () => {
       retry: { initial: 1_000, max: 300_000, maxAttempts: 20, maxAge: null, classify: undefined, onDead: 'block' },
       retention: { published: 604_800_000, dead: null, dedup: 604_800_000, every: 3_600_000 },
       onPublished: 'delete', lease: 30_000, batchSize: 500, batchBytes: 4_194_304, batchesInFlight: 4, pollInterval: 1_000,
-      publishTimeout: 10_000, shutdownTimeout: 10_000, durability: 'auto', maxPayloadBytes: 1_048_576, logLevel: 'log', serializer,
+      publishTimeout: 10_000, shutdownTimeout: 10_000, durability: 'auto', maxPayloadBytes: 1_048_576, logLevel: 'log',
     });
-    expect(options.idGenerator()).toBe('id');
+    expect(options.serializer.contentType).toBe('application/json');
+    expect(options.idGenerator()).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-7/);
     expect([options, options.retry, options.database, options.retention].every(Object.isFrozen)).toBe(true);
   });
 
@@ -120,7 +119,7 @@ describe('options', () => {
   });
 
   it.each([undefined, null, 5, [], Promise.resolve({})])('refuses %p instead of options', (given) => {
-    expect(() => resolveOptions(given as never, {}, computed)).toThrow(/options|transports/);
+    expect(() => resolveOptions(given as never)).toThrow(/options|transports/);
   });
 
   it('never prints the inside of an object or the password of a URL', () => {

@@ -1,0 +1,132 @@
+import type { OnApplicationBootstrap, OnApplicationShutdown, OnModuleDestroy, OnModuleInit } from '@nestjs/common';
+import type { ModulesContainer } from '@nestjs/core';
+import { Loop } from '../dispatch/loop.js';
+import type { OutboxOperation } from '../observe/events.js';
+import { createCronJob } from './cron.js';
+import { bindHandler, findHandlers } from './handlers.js';
+import { instancesOf, markStarted } from './instances.js';
+import { checkRouting } from './routing.js';
+import type { OutboxRuntime } from './runtime.js';
+import { Schedule } from './scheduler.js';
+
+/** A day: the loop of a cleaner that cron wakes. */
+const RARELY = 86_400_000;
+/** Beyond `shutdownTimeout`, for what was cut off then. */
+const STOP_MARGIN = 1_000;
+
+/** Starts and stops one outbox with its application. No timer and no broker client before `onApplicationBootstrap`. */
+export class OutboxLifecycle implements OnModuleInit, OnApplicationBootstrap, OnModuleDestroy, OnApplicationShutdown {
+  /** @internal */ readonly loops: { readonly name: string; readonly loop: Loop }[] = [];
+  /** @internal */ schedule: Schedule | undefined;
+  /** @internal */ stopping: Promise<void> | undefined;
+
+  constructor(
+    /** @internal */ readonly runtime: OutboxRuntime,
+    /** @internal */ readonly modules: ModulesContainer,
+  ) {}
+
+  async onModuleInit(): Promise<void> {
+    const { options, handlers, instance } = this.runtime;
+    try {
+      const found = findHandlers(this.modules);
+      checkRouting(
+        found,
+        instancesOf(instance.application).map((one) => one.options),
+      );
+      for (const handler of found) handlers.add(bindHandler(handler, options.serializer));
+    } catch (error) {
+      await this.runtime.close();
+      throw error;
+    }
+  }
+
+  async onApplicationBootstrap(): Promise<void> {
+    const { options, events, dispatcher, instance } = this.runtime;
+    try {
+      markStarted(instance);
+      if (options.relay === true) {
+        this.buildLoops();
+        await dispatcher.start();
+        for (const { loop } of this.loops) loop.start(0);
+      }
+    } catch (error) {
+      await this.stop();
+      await this.runtime.close();
+      throw error;
+    }
+    const role = options.relay === true ? 'relay' : options.relay === 'manual' ? 'manual' : 'enqueue-only';
+    events.emit('started', { role, transports: [...options.transports.keys()], buckets: options.buckets });
+  }
+
+  /** Here, and awaited: what we depend on is destroyed after us, so that handlers and clients still work. */
+  async onModuleDestroy(): Promise<void> {
+    await this.stop();
+  }
+
+  /** The last thing: requests that were still being answered could enqueue until now. */
+  async onApplicationShutdown(): Promise<void> {
+    await this.stop();
+    await this.runtime.close();
+  }
+
+  /** @internal */
+  stop(): Promise<void> {
+    return (this.stopping ??= this.stopAll());
+  }
+
+  /** @internal */
+  async stopAll(): Promise<void> {
+    const { dispatcher, options, clock } = this.runtime;
+    this.schedule?.clear();
+    const all = Promise.all([dispatcher.stop(), ...this.loops.map(({ loop }) => loop.stop())]);
+    await within(
+      clock,
+      options.shutdownTimeout + STOP_MARGIN,
+      all.then(() => {}),
+    );
+  }
+
+  /** @internal */
+  buildLoops(): void {
+    const { options, clock, unlocker, cleaner, dispatcher } = this.runtime;
+    const { every } = options.retention;
+    const prefix = `outbox:${options.name}`;
+    this.schedule = new Schedule(this.modules);
+    this.schedule.addInterval(`${prefix}:dispatch`, dispatcher);
+    const unlock = this.loop('unlock', options.lease / 2, () => unlocker.runOnce());
+    this.schedule.addInterval(`${prefix}:unlock`, unlock);
+    const clean = this.loop('clean', typeof every === 'number' ? every : RARELY, () => cleaner.runOnce());
+    if (typeof every === 'number') {
+      this.schedule.addInterval(`${prefix}:clean`, clean);
+      return;
+    }
+    const job = createCronJob(every.cron, () => clean.nudge());
+    this.schedule.addCronJob(`${prefix}:clean`, job);
+    void clock;
+    job.start();
+  }
+
+  /** @internal */
+  loop(operation: OutboxOperation, interval: number, work: () => Promise<unknown>): Loop {
+    const { clock, events } = this.runtime;
+    const loop = new Loop(
+      clock,
+      () => work().then(() => interval),
+      (error) => {
+        events.emit('error', { operation, error, retryIn: interval });
+        return interval;
+      },
+    );
+    this.loops.push({ name: operation, loop });
+    return loop;
+  }
+}
+
+/** Waits for `work`, but no longer than `ms`. */
+async function within(clock: OutboxRuntime['clock'], ms: number, work: Promise<void>): Promise<void> {
+  let cancel = (): void => {};
+  const deadline = new Promise<void>((resolve) => {
+    cancel = clock.after(ms, resolve);
+  });
+  await Promise.race([work, deadline]).finally(cancel);
+}

@@ -1,0 +1,18 @@
+import type { QueryRunner } from 'typeorm';
+import type { Clock } from '../dispatch/clock.js';
+import type { NewMessage } from '../message.js';
+import type { OutboxOptions } from '../outbox.options.js';
+
+/** What tests change about an outbox, given under `overridesToken(name)`: see `overrideOutbox` in `nestjs-outbox/testing`. */
+export interface OutboxOverrides {
+  readonly clock?: Clock;
+  readonly random?: () => number;
+  /** Changes the options as the application gave them. */
+  options?(given: OutboxOptions): OutboxOptions;
+  /** What was written in a transaction that is still open. */
+  onEnqueued?(messages: readonly NewMessage[], runner: QueryRunner): void;
+  /** Ids of `onEnqueued` whose transaction was committed; called before `enqueued` reaches listeners. */
+  onCommitted?(ids: readonly string[]): void;
+  /** Ids of `onEnqueued` that are gone again, with their savepoint or their transaction. */
+  onRolledBack?(ids: readonly string[]): void;
+}

@@ -1,0 +1,202 @@
+import { Logger, type LoggerService } from '@nestjs/common';
+import type { ModuleRef } from '@nestjs/core';
+import type { DataSource } from 'typeorm';
+import { OutboxUnlocker } from '../claim/unlocker.js';
+import { OutboxCleaner } from '../clean/cleaner.js';
+import { systemClock, type Clock } from '../dispatch/clock.js';
+import { OutboxDispatcher } from '../dispatch/dispatcher.js';
+import type { EnqueueRuntime } from '../enqueue/runtime.js';
+import type { OutboxEventMap, OutboxHooks } from '../observe/events.js';
+import { healthOf, type OutboxHealth } from '../observe/health.js';
+import { errorText } from '../observe/error-text.js';
+import { logEvents, write } from '../observe/log-events.js';
+import { LogLine } from '../observe/log-line.js';
+import { OutboxEvents } from '../observe/outbox-events.js';
+import { readStats, type OutboxStats } from '../observe/stats.js';
+import { OutboxConfigurationError } from '../outbox.errors.js';
+import type { OutboxExtras, OutboxOptions, ResolvedOptions } from '../outbox.options.js';
+import { InProcessHandlers } from '../publish/transports/in-process-handlers.js';
+import { resolveOptions } from '../resolve-options.js';
+import { openStore } from '../store/open-store.js';
+import { transactionExecutor } from '../store/executors/typeorm-transaction.js';
+import type { OutboxStore } from '../store/outbox-store.js';
+import { ownFile, register, registerCopy, type Instance } from './instances.js';
+import { Notifier } from './notifier.js';
+import type { OutboxOverrides } from './overrides.js';
+import { createTransports } from './transports.js';
+
+/** One outbox, opened: its store is checked and its transports have numbers; nothing runs yet. */
+export interface OutboxRuntime {
+  readonly options: ResolvedOptions;
+  readonly instance: Instance;
+  readonly clock: Clock;
+  readonly events: OutboxEvents;
+  readonly store: OutboxStore;
+  readonly enqueue: EnqueueRuntime;
+  readonly dispatcher: OutboxDispatcher;
+  readonly unlocker: OutboxUnlocker;
+  readonly cleaner: OutboxCleaner;
+  readonly handlers: InProcessHandlers;
+  /** Closes the store and the event stream; the name is free again. May be called twice. */
+  close(): Promise<void>;
+}
+export interface RuntimeSources {
+  readonly input: OutboxOptions;
+  readonly extras: OutboxExtras;
+  readonly overrides: OutboxOverrides | null;
+  readonly dataSource: DataSource;
+  readonly moduleRef: ModuleRef;
+  /** One per application. */
+  readonly application: object;
+  readonly declaredAt: string;
+}
+
+export async function createRuntime(sources: RuntimeSources): Promise<OutboxRuntime> {
+  const { overrides, dataSource, application, declaredAt } = sources;
+  const input = overrides?.options?.(sources.input) ?? sources.input;
+  const options = resolveOptions(input, sources.extras);
+  const clock = overrides?.clock ?? systemClock;
+  const events = openEvents(options, clock);
+  const instance: Instance = { name: options.name, application, dataSource, options, declaredAt, started: false };
+  const unregister = register(instance);
+  const store = open(dataSource, options);
+  const close = once(async () => {
+    unregister();
+    await store.close().catch(() => {});
+    events.close();
+  });
+  try {
+    const transportIds = await prepareStore(store, options, events);
+    return assemble({ ...sources, options, clock, events, instance, store, transportIds, close });
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+interface Parts
+  extends RuntimeSources, Pick<OutboxRuntime, 'options' | 'clock' | 'events' | 'instance' | 'store' | 'close'> {
+  readonly transportIds: ReadonlyMap<string, number>;
+}
+
+function assemble(parts: Parts): OutboxRuntime {
+  const { options, clock, events, instance, store, transportIds, overrides, dataSource, moduleRef, close } = parts;
+  const dispatcher = new OutboxDispatcher({
+    options,
+    store,
+    clock,
+    random: overrides?.random ?? Math.random,
+    hooks: events,
+    transportIds,
+    createTransports: () => createTransports(options.transports, moduleRef),
+  });
+  const notifier = new Notifier(
+    options.wakeUp === 'poll' || store.notify === undefined ? undefined : () => (store.notify as () => Promise<void>)(),
+    (error) => events.emit('error', { operation: 'wake', error, retryIn: null }),
+  );
+  const report = reportOf({ store, dispatcher, options, transportIds });
+  const enqueue: EnqueueRuntime = {
+    options,
+    dataSource,
+    store,
+    transportIds,
+    hooks: hooksFor(events, overrides),
+    events,
+    report,
+    executorFor: transactionExecutor,
+    committed() {
+      dispatcher.nudge();
+      notifier.notify();
+    },
+    ...(overrides?.onEnqueued === undefined ? {} : { onEnqueued: overrides.onEnqueued.bind(overrides) }),
+    ...(overrides?.onRolledBack === undefined ? {} : { onRolledBack: overrides.onRolledBack.bind(overrides) }),
+  };
+  const unlocker = new OutboxUnlocker(store, events);
+  const cleaner = new OutboxCleaner(store, events, options.retention);
+  const handlers = new InProcessHandlers();
+  return { options, instance, clock, events, store, enqueue, dispatcher, unlocker, cleaner, handlers, close };
+}
+
+/** Tests learn of a commit at once, not when the event stream gets to it. */
+function hooksFor(events: OutboxEvents, overrides: OutboxOverrides | null): OutboxHooks {
+  if (overrides?.onCommitted === undefined) return events;
+  return {
+    has: (name) => name === 'enqueued' || events.has(name),
+    emit(name, event) {
+      if (name === 'enqueued') overrides.onCommitted?.((event as OutboxEventMap['enqueued']).ids);
+      events.emit(name, event);
+    },
+  };
+}
+
+function openEvents(options: ResolvedOptions, clock: Clock): OutboxEvents {
+  const context = options.name === 'default' ? 'Outbox' : `Outbox(${options.name})`;
+  const logger: LoggerService = options.logger ?? new Logger(context);
+  const events = new OutboxEvents(clock, (name, error) => {
+    if (options.logLevel === 'silent') return;
+    write(logger, 'error', new LogLine('listener', `a listener of '${name}' failed`, { error: errorText(error) }));
+  });
+  logEvents(events, logger, options.logLevel, clock);
+  const here = ownFile();
+  const others = registerCopy(here);
+  if (others.length > 0) {
+    const text = 'nestjs-outbox is loaded more than once in this process; keep one copy (npm dedupe)';
+    events.emit('warning', { text: `${text}: ${[here, ...others].join(' and ')}` });
+  }
+  return events;
+}
+
+function open(dataSource: DataSource, options: ResolvedOptions): OutboxStore {
+  if (!dataSource.isInitialized) {
+    throw new OutboxConfigurationError('NOT_STARTED', 'OutboxModule: the DataSource is not initialized.', {
+      hint: 'Provide it initialized: useFactory: () => new DataSource({ … }).initialize().',
+    });
+  }
+  const { database, buckets, ordering, coordination, onPublished } = options;
+  return openStore(dataSource, { options: database, buckets, ordering, coordination, onPublished });
+}
+
+/** @returns the numbers of the transports */
+async function prepareStore(
+  store: OutboxStore,
+  options: ResolvedOptions,
+  events: OutboxEvents,
+): Promise<ReadonlyMap<string, number>> {
+  if (options.wakeUp === 'notify' && store.notify === undefined) {
+    throw new OutboxConfigurationError('INVALID_OPTIONS', "wakeUp: 'notify' needs PostgreSQL.", {
+      hint: "Leave it out, or say 'poll'.",
+    });
+  }
+  if (options.database.setup === 'create') await store.create(options);
+  if (options.database.setup === 'check') await store.check(options);
+  const ids = await store.registerTransports([...options.transports.keys()], options.defaultTransport);
+  for (const text of await store.warnings()) events.emit('warning', { text });
+  return ids;
+}
+
+function reportOf(parts: {
+  store: OutboxStore;
+  dispatcher: OutboxDispatcher;
+  options: ResolvedOptions;
+  transportIds: ReadonlyMap<string, number>;
+}): { stats(): Promise<OutboxStats>; health(): Promise<OutboxHealth> } {
+  const { store, dispatcher, options, transportIds } = parts;
+  const stats = (): Promise<OutboxStats> => readStats(store, transportIds);
+  return {
+    stats,
+    async health() {
+      const counts = await stats().catch((error: unknown) => ({ error }));
+      return healthOf({
+        mode: options.relay,
+        relay: dispatcher.status(),
+        transports: options.transports,
+        stats: counts,
+      });
+    },
+  };
+}
+
+function once(work: () => Promise<void>): () => Promise<void> {
+  let done: Promise<void> | undefined;
+  return () => (done ??= work());
+}

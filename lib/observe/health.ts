@@ -1,0 +1,86 @@
+import { durationText } from '../duration.js';
+import type { LaneStatus, RelayStatus } from '../dispatch/relay.js';
+import { errorText } from './error-text.js';
+import type { OutboxStats, OutboxTransportStats } from './stats.js';
+
+export interface OutboxHealth {
+  /** `degraded`: messages are safe and most go out, but somebody should look. `down`: nothing goes out. */
+  readonly status: 'up' | 'degraded' | 'down';
+  /** Why it is not `up`, one sentence each. */
+  readonly reasons: readonly string[];
+  readonly relay: {
+    readonly mode: boolean | 'manual';
+    readonly running: boolean;
+    readonly storeDownFor: number | null;
+  };
+  readonly transports: Readonly<Record<string, TransportHealthReport>>;
+}
+export interface TransportHealthReport {
+  readonly kind: string;
+  /** What a publish is worth here: stored by the broker, finished by a handler, or only handed off (`none`). */
+  readonly receipt: 'broker' | 'handler' | 'none';
+  /** `idle`: this process does not publish to it. */
+  readonly circuit: LaneStatus['circuit'] | 'idle';
+  readonly lastError: string | null;
+  /** `null`: the database did not answer. */
+  readonly stats: OutboxTransportStats | null;
+}
+
+export interface HealthSources {
+  readonly mode: boolean | 'manual';
+  readonly relay: RelayStatus;
+  readonly transports: ReadonlyMap<string, { readonly kind: string; readonly receipt: 'broker' | 'handler' | 'none' }>;
+  /** The counts, or why there are none. */
+  readonly stats: OutboxStats | { readonly error: unknown };
+}
+
+export function healthOf({ mode, relay, transports, stats }: HealthSources): OutboxHealth {
+  const counts = 'error' in stats ? undefined : stats.transports;
+  const down = [
+    ...('error' in stats ? [`The database does not answer: ${errorText(stats.error)}.`] : []),
+    ...(relay.storeDownFor === null
+      ? []
+      : [`The relay has not reached the database for ${durationText(Math.round(relay.storeDownFor))}.`]),
+    ...(mode === true && !relay.running ? ['The relay is not running.'] : []),
+  ];
+  const lanes = new Map(relay.lanes.map((lane) => [lane.transport, lane]));
+  const problems = [
+    ...relay.lanes.flatMap(laneProblems),
+    ...Object.entries(counts ?? {}).flatMap(([name, one]) => countProblems(name, one)),
+  ];
+  const allDown = relay.lanes.length > 0 && relay.lanes.every(({ circuit }) => circuit !== 'closed');
+  const reports: Record<string, TransportHealthReport> = Object.create(null) as Record<string, TransportHealthReport>;
+  for (const [name, { kind, receipt }] of transports) {
+    const lane = lanes.get(name);
+    reports[name] = {
+      kind,
+      receipt: lane?.receipt ?? receipt,
+      circuit: lane?.circuit ?? 'idle',
+      lastError: lane?.lastError ?? null,
+      stats: counts?.[name] ?? null,
+    };
+  }
+  return {
+    status: down.length > 0 || allDown ? 'down' : problems.length > 0 ? 'degraded' : 'up',
+    reasons: [...down, ...problems],
+    relay: { mode, running: relay.running, storeDownFor: relay.storeDownFor },
+    transports: reports,
+  };
+}
+
+function laneProblems({ transport, circuit, lastError }: LaneStatus): string[] {
+  if (circuit === 'closed') return [];
+  const what = circuit === 'blocked' ? 'asks to wait' : 'is down';
+  return [`Transport '${transport}' ${what}${lastError === null ? '' : `: ${lastError}`}.`];
+}
+
+function countProblems(name: string, stats: OutboxTransportStats): string[] {
+  const waiting = stats.ready + stats.scheduled + stats.waiting + stats.blocked;
+  const count = `${waiting}${stats.readyIsExact ? '' : ' or more'}`;
+  return [
+    ...(waiting > 0 && stats.instances === 0
+      ? [`${count} messages for '${name}', which no live relay publishes.`]
+      : []),
+    ...(stats.dead > 0 ? [`${stats.dead} dead messages for '${name}' wait for requeue or discard.`] : []),
+  ];
+}

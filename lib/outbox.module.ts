@@ -1,0 +1,124 @@
+import { Module, type DynamicModule, type InjectionToken, type ModuleMetadata, type Provider } from '@nestjs/common';
+import { ModuleRef, ModulesContainer } from '@nestjs/core';
+import { OutboxUnlocker } from './claim/unlocker.js';
+import { OutboxCleaner } from './clean/cleaner.js';
+import { OutboxDispatcher } from './dispatch/dispatcher.js';
+import { OutboxService } from './enqueue/outbox.service.js';
+import { asyncOptionsProviders } from './module/async-options.js';
+import { dataSourceTokens, pickDataSource } from './module/data-source.js';
+import { callerOf } from './module/instances.js';
+import { OutboxLifecycle } from './module/lifecycle.js';
+import type { OutboxOverrides } from './module/overrides.js';
+import { createRuntime, type OutboxRuntime } from './module/runtime.js';
+import type { OutboxAsyncOptions, OutboxExtras, OutboxOptions } from './outbox.options.js';
+import {
+  DEFAULT_NAME,
+  getOutboxToken,
+  lifecycleToken,
+  optionsToken,
+  overridesToken,
+  runtimeToken,
+  type OutboxPart,
+} from './outbox.tokens.js';
+import { InProcessHandlers } from './publish/transports/in-process-handlers.js';
+
+/** Import it once per outbox, in the root module: every call makes another instance. Several have names. */
+@Module({})
+export class OutboxModule {
+  static forRoot(options: OutboxOptions & OutboxExtras): DynamicModule {
+    const { name, isGlobal, dataSource, ...input } = options;
+    return declare({
+      extras: extrasOf({ name, isGlobal, dataSource }),
+      options: [{ provide: optionsToken(name ?? DEFAULT_NAME), useValue: input }],
+      imports: [],
+      declaredAt: callerOf(OutboxModule.forRoot),
+    });
+  }
+
+  /** `name`, `isGlobal` and `dataSource` stand beside `useFactory`: they are needed before it runs. */
+  static forRootAsync(options: OutboxAsyncOptions): DynamicModule {
+    const { name, isGlobal, dataSource, imports = [] } = options;
+    return declare({
+      extras: extrasOf({ name, isGlobal, dataSource }),
+      options: asyncOptionsProviders(optionsToken(name ?? DEFAULT_NAME), options),
+      imports,
+      declaredAt: callerOf(OutboxModule.forRootAsync),
+    });
+  }
+}
+
+interface Declaration {
+  readonly extras: OutboxExtras;
+  readonly options: readonly Provider[];
+  readonly imports: NonNullable<ModuleMetadata['imports']>;
+  readonly declaredAt: string;
+}
+
+function declare({ extras, options, imports, declaredAt }: Declaration): DynamicModule {
+  const name = extras.name ?? DEFAULT_NAME;
+  const runtime = runtimeToken(name);
+  const parts = partProviders(name, runtime);
+  return {
+    module: OutboxModule,
+    global: extras.isGlobal ?? true,
+    imports,
+    providers: [
+      ...options,
+      { provide: overridesToken(name), useValue: null },
+      runtimeProvider(runtime, extras, declaredAt),
+      {
+        provide: lifecycleToken(name),
+        inject: [runtime, ModulesContainer],
+        useFactory: (opened: OutboxRuntime, modules: ModulesContainer) => new OutboxLifecycle(opened, modules),
+      },
+      { provide: InProcessHandlers, inject: [runtime], useFactory: ({ handlers }: OutboxRuntime) => handlers },
+      ...parts.map(({ provider }) => provider),
+    ],
+    exports: parts.map(({ token }) => token),
+  };
+}
+
+/** Async, so that the store is open and every transport has its number before anybody's `onModuleInit` enqueues. */
+function runtimeProvider(token: string, extras: OutboxExtras, declaredAt: string): Provider {
+  const name = extras.name ?? DEFAULT_NAME;
+  const dataSources = dataSourceTokens(extras.dataSource).map((dataSource) => ({ token: dataSource, optional: true }));
+  return {
+    provide: token,
+    inject: [optionsToken(name), overridesToken(name), ModuleRef, ModulesContainer, ...dataSources],
+    useFactory: (
+      input: OutboxOptions,
+      overrides: OutboxOverrides | null,
+      moduleRef: ModuleRef,
+      modules: ModulesContainer,
+      ...injected: unknown[]
+    ) => {
+      const dataSource = pickDataSource(extras.dataSource, injected, modules);
+      return createRuntime({ input, extras, overrides, dataSource, moduleRef, application: modules, declaredAt });
+    },
+  };
+}
+
+function partProviders(
+  name: string,
+  runtime: string,
+): { readonly token: InjectionToken; readonly provider: Provider }[] {
+  const part = (type: OutboxPart, pick: (opened: OutboxRuntime) => unknown) => {
+    const token = getOutboxToken(name, type);
+    return { token, provider: { provide: token, inject: [runtime], useFactory: pick } };
+  };
+  return [
+    part(OutboxService, ({ enqueue }) => new OutboxService(enqueue)),
+    part(OutboxDispatcher, ({ dispatcher }) => dispatcher),
+    part(OutboxUnlocker, ({ unlocker }) => unlocker),
+    part(OutboxCleaner, ({ cleaner }) => cleaner),
+  ];
+}
+
+/** Without what was not given. */
+function extrasOf({ name, isGlobal, dataSource }: Record<keyof OutboxExtras, unknown>): OutboxExtras {
+  return {
+    ...(name === undefined ? {} : { name: name as string }),
+    ...(isGlobal === undefined ? {} : { isGlobal: isGlobal as boolean }),
+    ...(dataSource === undefined ? {} : { dataSource: dataSource as NonNullable<OutboxExtras['dataSource']> }),
+  };
+}

@@ -1,0 +1,42 @@
+import { Inject } from '@nestjs/common';
+import { OutboxUnlocker } from './claim/unlocker.js';
+import { OutboxCleaner } from './clean/cleaner.js';
+import { OutboxDispatcher } from './dispatch/dispatcher.js';
+import { OutboxService } from './enqueue/outbox.service.js';
+
+export const DEFAULT_NAME = 'default';
+
+/** What an outbox can be asked for by injection. */
+export type OutboxPart = typeof OutboxService | typeof OutboxDispatcher | typeof OutboxUnlocker | typeof OutboxCleaner;
+export type OutboxToken = OutboxPart | string;
+
+/**
+ * The token of an outbox, or of one of its parts: the class itself for the default outbox, a string for a named one.
+ * `getOutboxToken('audit', OutboxDispatcher)`.
+ */
+export function getOutboxToken(name: string = DEFAULT_NAME, part: OutboxPart = OutboxService): OutboxToken {
+  return name === DEFAULT_NAME ? part : `Outbox(${name}).${partName(part)}`;
+}
+
+/** Injects an outbox by name: `@InjectOutbox('audit') private readonly outbox: OutboxService`. */
+export function InjectOutbox(name: string = DEFAULT_NAME, part?: OutboxPart): PropertyDecorator & ParameterDecorator {
+  return Inject(getOutboxToken(name, part));
+}
+
+/** Minifiers rename classes; tokens must not follow. */
+function partName(part: OutboxPart): string {
+  if (part === OutboxDispatcher) return 'dispatcher';
+  if (part === OutboxUnlocker) return 'unlocker';
+  return part === OutboxCleaner ? 'cleaner' : 'service';
+}
+
+/** @internal The options as given. */
+export const optionsToken = (name: string): string => `Outbox(${name}).options`;
+/** @internal What `overrideOutbox` changes about them; `null` outside tests. */
+export const overridesToken = (name: string): string => `Outbox(${name}).overrides`;
+/** @internal Everything that was built from them. */
+export const runtimeToken = (name: string): string => `Outbox(${name}).runtime`;
+/** @internal The DataSource as injected. */
+export const dataSourceToken = (name: string): string => `Outbox(${name}).dataSource`;
+/** @internal Start and stop. */
+export const lifecycleToken = (name: string): string => `Outbox(${name}).lifecycle`;

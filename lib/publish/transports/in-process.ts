@@ -1,0 +1,194 @@
+import { systemClock } from '../../dispatch/clock.js';
+import type { OutboxMessage } from '../../message.js';
+import { OutboxConfigurationError, OutboxError } from '../../outbox.errors.js';
+import type { TransportDefinition } from '../../outbox.options.js';
+import {
+  OutboxTransport,
+  PUBLISHED,
+  type PublishContext,
+  type PublishFailure,
+  type PublishResult,
+} from '../transport.js';
+import { InProcessHandlers, type InProcessHandler } from './in-process-handlers.js';
+
+export interface InProcessOptions {
+  /** Messages of one batch that are handled at once. Default 10. */
+  concurrency?: number;
+}
+
+/** Kind by which the module knows that an event is routed to handlers. */
+export const IN_PROCESS = 'in-process';
+/** Reserved for reporting what hangs: the deadline of the handlers is this much before that of the publish. */
+const REPORT_MARGIN = 500;
+/** Messages whose partial success is remembered in memory, should storing it fail. */
+const MAX_REMEMBERED = 10_000;
+/** What a parked row stores of it; see `PublishFailure.progress`. */
+const MAX_PROGRESS = 4096;
+
+/** Delivers to the `@OnOutboxEvent` methods of this application. */
+export function inProcess(options: InProcessOptions = {}): TransportDefinition {
+  const { concurrency = 10 } = options;
+  if (!Number.isInteger(concurrency) || concurrency < 1 || concurrency > 1000) {
+    throw new OutboxConfigurationError(
+      'INVALID_OPTIONS',
+      `inProcess: concurrency must be a whole number from 1 to 1000.`,
+    );
+  }
+  return {
+    kind: IN_PROCESS,
+    receipt: 'handler',
+    inject: [InProcessHandlers],
+    create: (handlers) => new InProcessTransport(handlers as InProcessHandlers, concurrency),
+  };
+}
+
+export class InProcessTransport extends OutboxTransport {
+  override readonly receipt = 'handler';
+  /** Message id → handlers that succeeded while others have not. */
+  /** @internal */ readonly succeeded = new Map<string, Set<string>>();
+  /** Message id and handler id → a call that went on past its deadline; the next try joins it instead of calling again. */
+  /** @internal */ readonly running = new Map<string, Promise<unknown>>();
+
+  constructor(
+    /** @internal */ readonly handlers: InProcessHandlers,
+    /** @internal */ readonly concurrency: number,
+  ) {
+    super();
+  }
+
+  override async publish(batch: readonly OutboxMessage[], context: PublishContext): Promise<readonly PublishResult[]> {
+    const results: PublishResult[] = [];
+    const deadline = new Deadline(context);
+    let next = 0;
+    const work = async (): Promise<void> => {
+      while (next < batch.length) {
+        const index = next++;
+        const result = deadline.passed ? notStarted() : await this.deliver(batch[index] as OutboxMessage, deadline);
+        results[index] = result;
+        context.report(index, result);
+      }
+    };
+    try {
+      await Promise.all(Array.from({ length: Math.min(this.concurrency, batch.length) }, work));
+    } finally {
+      deadline.clear();
+    }
+    return results;
+  }
+
+  /** @internal */
+  async deliver(message: OutboxMessage, deadline: Deadline): Promise<PublishResult> {
+    const handlers = this.handlers.of(message.type, message.version);
+    if (handlers.length === 0) return missing(message);
+    const done = this.doneOf(message);
+    const failures: { id: string; error: unknown }[] = [];
+    const open = handlers.filter(({ id }) => !done.has(id));
+    await Promise.all(
+      open.map(async (handler) => {
+        try {
+          await deadline.race(this.call(handler, message));
+          done.add(handler.id);
+        } catch (error) {
+          failures.push({ id: handler.id, error });
+        }
+      }),
+    );
+    if (failures.length > 0) return this.failed(message, done, failures);
+    this.succeeded.delete(message.id);
+    return PUBLISHED;
+  }
+
+  /** What the parked row and this process remember. @internal */
+  doneOf(message: OutboxMessage): Set<string> {
+    return new Set([...readProgress(message.progress), ...(this.succeeded.get(message.id) ?? [])]);
+  }
+
+  /** @internal */
+  call(handler: InProcessHandler, message: OutboxMessage): Promise<unknown> {
+    const place = `${message.id} ${handler.id}`;
+    const running = this.running.get(place);
+    if (running !== undefined) return running;
+    const call = (async () => handler.call(message))();
+    this.running.set(place, call);
+    const forget = (): unknown => this.running.delete(place);
+    call.then(forget, forget);
+    return call;
+  }
+
+  /** @internal */
+  failed(
+    message: OutboxMessage,
+    done: Set<string>,
+    failures: readonly { id: string; error: unknown }[],
+  ): PublishFailure {
+    this.succeeded.delete(message.id);
+    if (done.size > 0) {
+      if (this.succeeded.size >= MAX_REMEMBERED) this.succeeded.delete(this.succeeded.keys().next().value as string);
+      this.succeeded.set(message.id, done);
+    }
+    const ids = failures.map(({ id }) => id).join(', ');
+    const cause = failures.length === 1 ? failures[0]?.error : new AggregateError(failures.map(({ error }) => error));
+    const error = new OutboxError('HANDLER_FAILED', `Failed: ${ids}.`, { cause });
+    return { ok: false, blame: 'message', error, ...(done.size === 0 ? {} : { progress: writeProgress(done) }) };
+  }
+}
+
+/** Ends the wait for handlers a little before the publish ends, so that what hangs can be named. */
+class Deadline {
+  passed = false;
+  readonly fired: Promise<never>;
+  readonly clear: () => void;
+
+  constructor({ signal, timeout }: PublishContext) {
+    let fire = (): void => {};
+    this.fired = new Promise<never>((_resolve, reject) => {
+      fire = () => {
+        this.passed = true;
+        reject(new OutboxError('PUBLISH_TIMEOUT', `The handler did not finish within ${Math.round(timeout)} ms.`));
+      };
+    });
+    this.fired.catch(() => {});
+    const cancel = systemClock.after(timeout - Math.min(REPORT_MARGIN, timeout / 10), fire);
+    signal.addEventListener('abort', fire);
+    if (signal.aborted) fire();
+    this.clear = () => {
+      cancel();
+      signal.removeEventListener('abort', fire);
+    };
+  }
+
+  race<T>(call: Promise<T>): Promise<T> {
+    return Promise.race([call, this.fired]);
+  }
+}
+
+function missing(message: OutboxMessage): PublishFailure {
+  const text = `No @OnOutboxEvent of this process handles '${message.type}' version ${message.version}.`;
+  const hint = 'Provide the handler in this application, or discard the message.';
+  return { ok: false, blame: 'message', error: new OutboxError('HANDLER_MISSING', text, { hint }) };
+}
+
+/** Others of the batch took all the time: nothing was tried, nothing is charged. */
+function notStarted(): PublishFailure {
+  return {
+    ok: false,
+    blame: 'collateral',
+    error: new OutboxError('PUBLISH_TIMEOUT', 'Handlers of other messages took all the time.'),
+  };
+}
+
+function readProgress(progress: string | null): readonly string[] {
+  try {
+    const ids: unknown = JSON.parse(progress ?? '[]');
+    return Array.isArray(ids) ? ids.filter((id) => typeof id === 'string') : [];
+  } catch {
+    return [];
+  }
+}
+
+/** As many as fit: one that is left out is called again, which at least once allows. */
+function writeProgress(done: ReadonlySet<string>): string {
+  const ids = [...done];
+  while (JSON.stringify(ids).length > MAX_PROGRESS) ids.pop();
+  return JSON.stringify(ids);
+}

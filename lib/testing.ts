@@ -1,0 +1,7 @@
+export { FakeClock } from './testing/fake-clock.js';
+export { outboxTesting, OutboxTesting } from './testing/outbox-testing.js';
+export { overrideOutbox, type OverrideOutboxOptions } from './testing/override-outbox.js';
+export { RecordingTransport, type FailOptions } from './testing/recording-transport.js';
+export type { RecordedMessage } from './testing/matching.js';
+export { describeTransportContract } from './testing/transport-contract.js';
+export type { TransportHarness } from './testing/transport-harness.js';

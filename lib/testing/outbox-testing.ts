@@ -1,0 +1,122 @@
+import assert from 'node:assert/strict';
+import { OutboxDispatcher } from '../dispatch/dispatcher.js';
+import type { RunReport } from '../dispatch/relay.js';
+import { decodeHeaders } from '../header-codec.js';
+import type { OutboxRuntime } from '../module/runtime.js';
+import type { NewMessage, OutboxMessage } from '../message.js';
+import { DEFAULT_NAME, getOutboxToken, overridesToken, runtimeToken } from '../outbox.tokens.js';
+import { expectOne, type RecordedMessage, type Wanted } from './matching.js';
+import { TestOverrides } from './override-outbox.js';
+import type { RecordingTransport } from './recording-transport.js';
+
+/** What we use of an application or a testing module. */
+export interface ModuleLike {
+  get(token: unknown, options: { strict: boolean }): unknown;
+}
+
+/** The test's view of an outbox that `overrideOutbox` prepared. */
+export function outboxTesting(moduleRef: ModuleLike, name: string = DEFAULT_NAME): OutboxTesting {
+  const get = (token: unknown): unknown => moduleRef.get(token, { strict: false });
+  const overrides = get(overridesToken(name));
+  assert.ok(
+    overrides instanceof TestOverrides,
+    `Call overrideOutbox(builder${name === DEFAULT_NAME ? '' : `, { name: '${name}' }`}) before compile().`,
+  );
+  const runtime = get(runtimeToken(name)) as OutboxRuntime;
+  return new OutboxTesting(overrides, runtime, get(getOutboxToken(name, OutboxDispatcher)) as OutboxDispatcher);
+}
+
+export class OutboxTesting {
+  /** @internal */
+  constructor(
+    /** @internal */ readonly overrides: TestOverrides,
+    /** @internal */ readonly runtime: OutboxRuntime,
+    /** @internal */ readonly dispatcher: OutboxDispatcher,
+  ) {}
+
+  /** Publishes until nothing is ready or due. */
+  drain(options?: { timeout?: number }): Promise<RunReport> {
+    return this.dispatcher.drain(options);
+  }
+
+  /** The stand-in for a transport. Default: of the only one, or the default one. */
+  transport(name: string = this.runtime.options.defaultTransport): RecordingTransport {
+    const transport = this.overrides.transports.get(name);
+    assert.ok(
+      transport,
+      `There is no recording transport '${name}'; there are: ${[...this.overrides.transports.keys()].join(', ')}`,
+    );
+    return transport;
+  }
+
+  /** What was enqueued and committed; with `capture` also what is not committed yet. Never what was rolled back. */
+  enqueued(): RecordedMessage[] {
+    const { capture = false } = this.overrides.settings;
+    return this.overrides.enqueued
+      .filter(({ committed }) => committed || capture)
+      .map(({ message }) => this.fromNew(message));
+  }
+  /** What the transports acknowledged; each in its own order. */
+  published(transport?: string): RecordedMessage[] {
+    const names = transport === undefined ? [...this.overrides.transports.keys()] : [transport];
+    return names.flatMap((name) => this.transport(name).published.map((message) => fromStored(name, message)));
+  }
+
+  /** Asserts that a message of this class or type was enqueued whose payload has these fields. @returns it */
+  expectEnqueued<T>(wanted: EventLike<T> | string, payload?: Partial<T>): RecordedMessage {
+    return expectOne('enqueued', this.enqueued(), wanted as Wanted, payload);
+  }
+  /** The same of what was published: call `drain()` first. */
+  expectPublished<T>(wanted: EventLike<T> | string, payload?: Partial<T>): RecordedMessage {
+    return expectOne('published', this.published(), wanted as Wanted, payload);
+  }
+
+  /** Forgets what was recorded, and what the transports were told. Rows in the database stay. */
+  clear(): void {
+    this.overrides.enqueued = [];
+    for (const transport of this.overrides.transports.values()) transport.clear();
+  }
+
+  /** @internal */
+  fromNew(message: NewMessage): RecordedMessage {
+    const { id, type, version, topic, key, contentType, headers } = message;
+    const transport =
+      [...this.runtime.enqueue.transportIds].find(([, number]) => number === message.transport)?.[0] ?? '';
+    const payload = parsed(contentType, message.payload === null ? null : Buffer.from(message.payload));
+    return {
+      id,
+      type,
+      version,
+      transport,
+      topic,
+      key,
+      contentType,
+      payload,
+      headers: headers === null ? {} : decodeHeaders(headers),
+    };
+  }
+}
+
+// eslint-disable-next-line typescript/no-unsafe-function-type
+type EventLike<T> = Function & { readonly prototype: T };
+
+function fromStored(transport: string, message: OutboxMessage): RecordedMessage {
+  const { id, type, version, topic, key, contentType, headers } = message;
+  return {
+    id,
+    type,
+    version,
+    transport,
+    topic,
+    key,
+    contentType,
+    headers,
+    payload: parsed(contentType, message.payload),
+  };
+}
+
+function parsed(contentType: string, bytes: Buffer | null): unknown {
+  return bytes !== null && /[/+]json\s*(;|$)/i.test(contentType)
+    ? (JSON.parse(bytes.toString('utf8')) as unknown)
+    : bytes;
+}

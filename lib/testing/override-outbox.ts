@@ -1,0 +1,80 @@
+import type { QueryRunner } from 'typeorm';
+import type { Clock } from '../dispatch/clock.js';
+import type { OutboxOverrides } from '../module/overrides.js';
+import type { NewMessage } from '../message.js';
+import type { OutboxOptions, TransportOption } from '../outbox.options.js';
+import { DEFAULT_NAME, overridesToken } from '../outbox.tokens.js';
+import { toDefinitions } from '../transport-option.js';
+import { RecordingTransport } from './recording-transport.js';
+
+export interface OverrideOutboxOptions {
+  /** Of the outbox. Default: the unnamed one. */
+  name?: string;
+  /** Records at enqueue, not at commit: for suites that wrap each test in a transaction and roll it back. Default false. */
+  capture?: boolean;
+  /** Transports that stay what they are, by name: for tests of `@OnOutboxEvent` handlers. */
+  keep?: readonly string[];
+  /** Replaces options of the application, such as `{ database: { setup: 'create' } }`. */
+  options?: Partial<OutboxOptions>;
+  clock?: Clock;
+}
+/** What we use of the TestingModuleBuilder of @nestjs/testing. */
+export interface OverridableBuilder {
+  overrideProvider(token: unknown): { useValue(value: unknown): unknown };
+}
+
+/**
+ * Makes an application's outbox testable: nothing is published until the test says so, and then to recording transports.
+ *
+ *     const app = await overrideOutbox(Test.createTestingModule({ imports: [AppModule] })).compile();
+ *     const outbox = outboxTesting(app);
+ *
+ * @returns the builder
+ */
+export function overrideOutbox<B extends OverridableBuilder>(builder: B, options: OverrideOutboxOptions = {}): B {
+  builder.overrideProvider(overridesToken(options.name ?? DEFAULT_NAME)).useValue(new TestOverrides(options));
+  return builder;
+}
+
+/** What was enqueued, in the order of writing, until its transaction or savepoint is rolled back. */
+interface Enqueued {
+  readonly message: NewMessage;
+  committed: boolean;
+}
+
+/** @internal */
+export class TestOverrides implements OutboxOverrides {
+  readonly transports = new Map<string, RecordingTransport>();
+  readonly clock?: Clock;
+  enqueued: Enqueued[] = [];
+
+  constructor(readonly settings: OverrideOutboxOptions) {
+    if (settings.clock !== undefined) this.clock = settings.clock;
+  }
+
+  /** Invalid options stay as they are: the module reports them. */
+  options(given: OutboxOptions): OutboxOptions {
+    const all = { ...given, ...this.settings.options };
+    const transports: Record<string, TransportOption> = { ...all.transports };
+    for (const [name, definition] of toDefinitions(all.transports, [])) {
+      if (this.settings.keep?.includes(name)) continue;
+      const recording = new RecordingTransport(definition.limits);
+      this.transports.set(name, recording);
+      // The kind stays, because handlers are checked against it.
+      transports[name] = { ...definition, receipt: 'broker', inject: [], create: () => recording };
+    }
+    return { wakeUp: 'poll', ...all, transports, relay: 'manual' };
+  }
+
+  onEnqueued(messages: readonly NewMessage[], _runner: QueryRunner): void {
+    for (const message of messages) this.enqueued.push({ message, committed: false });
+  }
+  onCommitted(ids: readonly string[]): void {
+    const set = new Set(ids);
+    for (const one of this.enqueued) if (set.has(one.message.id)) one.committed = true;
+  }
+  onRolledBack(ids: readonly string[]): void {
+    const set = new Set(ids);
+    this.enqueued = this.enqueued.filter(({ message, committed }) => committed || !set.has(message.id));
+  }
+}
