@@ -136,7 +136,7 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ', () => {
         priority: 3, expiration: '60000', correlationId: 'c-1', timestamp: Math.floor(message.createdAt.getTime() / 1000),
       });
       expect(properties.headers).toMatchObject({
-        id: message.id, type: 'contract.tested', version: '1', 'content-type': 'application/json',
+        key: 'o-1', id: message.id, type: 'contract.tested', version: '1', 'content-type': 'application/json',
         time: message.createdAt.toISOString(), traceparent: 'tp', 'x-bytes': Buffer.of(0, 255), 'x-client': 'app',
       });
     });
@@ -189,7 +189,7 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ', () => {
       link.cut();
       link.heal();
       // Longer than the reconnect time of the client: a living one would be back and resend.
-      await expect(eventually(() => link.accepted > accepted, 2_500)).rejects.toThrow();
+      await expect(eventually(() => link.accepted > accepted, 2_500)).rejects.toThrow('did not come true');
       expect(link.open).toBe(0);
       expect(await reader.depth()).toBe(1);
       // The same Nest client works again with the next publish.
@@ -232,7 +232,7 @@ class OrderEvents {
   @EventPattern<string>(pattern)
   onPlaced(@Payload() data: unknown, @Ctx() context: RmqContext): void {
     const { headers } = (context.getMessage() as amqp.ConsumeMessage).properties;
-    seen.push({ data, id: headers?.['id'], key: headers?.['x-key'] });
+    seen.push({ data, id: headers?.['id'], key: headers?.['key'] });
   }
 }
 @Module({ controllers: [OrderEvents] })
@@ -249,7 +249,7 @@ describeWith('rabbitmq', 'a Nest RMQ consumer', () => {
     await app.listen();
     const transport = await transportOf(rmqClient(queue));
     const batch = Array.from({ length: 200 }, (_, n) =>
-      contractMessage({ topic: pattern, key: `k-${n}`, payload: JSON.stringify({ n, total: 1.5 }), headers: { 'x-key': `k-${n}` } }),
+      contractMessage({ topic: pattern, key: `k-${n}`, payload: JSON.stringify({ n, total: 1.5 }) }),
     );
     assertAllOk(await probePublish(transport, batch, { timeout: 10_000 }));
     await eventually(() => seen.length === batch.length);

@@ -1,4 +1,6 @@
 import type { TransportContract, TransportLimits } from '../transport.js';
+import { kafkaLimits, MAX_MESSAGE_BYTES } from './kafka-limits.js';
+import { MAX_HEADER_TABLE } from './rabbitmq-message.js';
 
 /**
  * What one kind of Nest client can promise. It is told from class names along the prototype chain, so that nothing of
@@ -22,11 +24,7 @@ export interface EmitResult {
   }): { unsubscribe(): void };
 }
 export interface ClientOptions {
-  readonly wildcards?: boolean;
-  readonly exchangeType?: string;
   readonly send?: { readonly acks?: number };
-  readonly client?: { readonly socketFactory?: unknown; readonly retry?: unknown; readonly [name: string]: unknown };
-  readonly producer?: { readonly retry?: unknown; readonly [name: string]: unknown };
   readonly [name: string]: unknown;
 }
 
@@ -73,16 +71,10 @@ export const WORTH: Readonly<Record<ClientKind, string>> = {
   custom: 'unknown: the client is not one of those that Nest ships',
 };
 
-/** RabbitMQ: amqplib throws inside amqp-connection-manager above 64 KiB of headers; names are short strings. */
+/** amqplib throws inside amqp-connection-manager above 64 KiB of headers, which would go unanswered. */
 export const LIMITS: Readonly<Partial<Record<ClientKind, TransportLimits>>> = {
-  kafka: {
-    topicBytes: 249,
-    checkTopic: (topic) =>
-      /^[A-Za-z0-9._-]+$/.test(topic) && topic !== '.' && topic !== '..'
-        ? undefined
-        : 'Kafka topics consist of letters, digits, ".", "_" and "-"',
-  },
-  rmq: { headerBytes: 48 * 1024 },
+  kafka: kafkaLimits('', MAX_MESSAGE_BYTES),
+  rmq: { headerBytes: MAX_HEADER_TABLE - 4096 },
 };
 /** `emit(pattern, null)` is refused by Nest where no record wraps the payload. */
 export const PLAIN_LIMITS: TransportLimits = { tombstones: false };

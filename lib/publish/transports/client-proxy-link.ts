@@ -75,9 +75,9 @@ export class ClientLink {
   /** @internal */
   fail(error: unknown, settle: (result: PublishResult) => void): void {
     if (this.dead) return; // the end of kill() settles it
-    const blame = this.blame(error);
-    if (blame === 'transport' && this.endsWith(error)) void this.kill(error);
-    else settle(failed(blame, wrapped(error)));
+    const failure = this.failure(error);
+    if (!failure.ok && failure.blame === 'transport' && this.endsWith(error)) void this.kill(error);
+    else settle(failure);
   }
 
   // ── per kind of client ──────────────────────────────────────────────────────────────────────────────────────────
@@ -89,8 +89,8 @@ export class ClientLink {
   async destroy(_reason: Error): Promise<void> {
     await this.client.close();
   }
-  blame(error: unknown): Blame {
-    return isSerialisation(error) ? 'message' : 'transport';
+  failure(error: unknown): PublishResult {
+    return failed(isSerialisation(error) ? 'message' : 'transport', wrapped(error));
   }
   /** Whether a `transport` failure leaves the connection in doubt. */
   endsWith(_error: unknown): boolean {

@@ -1,6 +1,7 @@
 import type { HeaderValue, OutboxMessage } from '../../message.js';
 import { OutboxMessageError } from '../../outbox.errors.js';
 import { createEnvelope, type Headers } from './envelope.js';
+import { KEY_HEADER, TOMBSTONE_HEADER } from './rabbitmq-message.js';
 
 /** How a message becomes the `data` of `client.emit(pattern, data)`. */
 export type RecordOption = 'auto' | 'kafka' | 'rmq' | 'plain' | ((message: OutboxMessage) => unknown);
@@ -58,7 +59,7 @@ export function rmqRecord(message: OutboxMessage): OutboxRmqRecord {
     timestamp: Math.floor(message.createdAt.getTime() / 1000),
     // The body is Nest's packet, which is JSON whatever the payload is.
     contentType: 'application/json',
-    headers: headersOf(message),
+    headers: rmqHeaders(message),
     ...(priority !== undefined && { priority }),
     ...(expiration !== undefined && { expiration: String(expiration) }),
     ...(correlationId !== undefined && { correlationId }),
@@ -91,6 +92,14 @@ export function unwrapRmqRecords(client: { serializer?: PacketSerializer }): voi
 const UNWRAPPING = new WeakSet<PacketSerializer>();
 
 const envelope = createEnvelope();
+
+/** The two that AMQP has no place for, as the rabbitmq() transport sends them. */
+function rmqHeaders(message: OutboxMessage): Headers {
+  const headers = headersOf(message);
+  if (message.key !== null) headers[KEY_HEADER] = message.key;
+  if (message.body === null) headers[TOMBSTONE_HEADER] = 'true';
+  return headers;
+}
 
 function headersOf(message: OutboxMessage): Headers {
   const headers = envelope(message);

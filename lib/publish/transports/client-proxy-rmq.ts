@@ -1,11 +1,11 @@
 import type { EventEmitter } from 'node:events';
 import type { Socket } from 'node:net';
 import type { OutboxMessage } from '../../message.js';
-import { OutboxError } from '../../outbox.errors.js';
-import { type Blame, PUBLISHED, type PublishResult } from '../transport.js';
+import { PUBLISHED, type PublishResult } from '../transport.js';
 import type { NestClient } from './client-proxy-kind.js';
-import { ClientLink, failed, isSerialisation } from './client-proxy-link.js';
+import { ClientLink, failed, isSerialisation, wrapped } from './client-proxy-link.js';
 import { unwrapRmqRecords } from './client-proxy-record.js';
+import { blameFor } from './rabbitmq-blame.js';
 
 /** The protected half of ClientRMQ, and the parts of amqp-connection-manager and amqplib that hang below it. */
 interface RmqClient extends NestClient {
@@ -27,6 +27,7 @@ interface ChannelWrapper extends EventEmitter {
 
 interface Returned {
   readonly properties: { readonly messageId?: string };
+  readonly fields: { readonly exchange: string; readonly routingKey: string; readonly replyCode: number };
 }
 
 /**
@@ -36,8 +37,8 @@ interface Returned {
  */
 export class RmqLink extends ClientLink {
   declare readonly client: RmqClient;
-  /** Ids that the broker returned; the confirm follows. Holds only ids that are in flight. */
-  readonly returned = new Set<string>();
+  /** What the broker returned, by message id; the confirm follows. Holds only ids that are in flight. */
+  readonly returned = new Map<string, Returned['fields']>();
   readonly watched = new WeakSet<ChannelWrapper>();
 
   override async connect(): Promise<unknown> {
@@ -86,9 +87,8 @@ export class RmqLink extends ClientLink {
     channel.on('connect', () => this.tell('up'));
     const setup = channel.addSetup(async (amqp) => {
       amqp.on('error', onError);
-      amqp.on('return', (message: Returned) => {
-        const id = message.properties.messageId ?? '';
-        if (this.flights.has(id)) this.returned.add(id);
+      amqp.on('return', ({ fields, properties: { messageId = '' } }: Returned) => {
+        if (this.flights.has(messageId)) this.returned.set(messageId, fields);
       });
     });
     setup.catch(onError);
@@ -110,11 +110,16 @@ export class RmqLink extends ClientLink {
     manager.close().catch(() => undefined);
   }
 
-  override blame(error: unknown): Blame {
-    return isSerialisation(error) && this.client.channel !== null ? 'message' : 'transport';
+  override failure(error: unknown): PublishResult {
+    // amqplib says so in words only.
+    if (error instanceof Error && error.message === 'message nacked') return blameFor({ kind: 'nacked' });
+    if (isSerialisation(error) && this.client.channel !== null) return blameFor({ kind: 'not-encodable', error });
+    return failed('transport', wrapped(error));
   }
   override verdict(message: OutboxMessage): PublishResult {
-    if (!this.returned.delete(message.id)) return PUBLISHED;
-    return failed('message', new OutboxError('PUBLISH_REJECTED', 'RabbitMQ returned the message: no queue takes it.'));
+    const returned = this.returned.get(message.id);
+    if (returned === undefined) return PUBLISHED;
+    this.returned.delete(message.id);
+    return blameFor({ kind: 'unroutable', ...returned });
   }
 }

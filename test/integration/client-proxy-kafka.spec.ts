@@ -1,0 +1,216 @@
+import 'reflect-metadata';
+import { randomBytes } from 'node:crypto';
+import { Controller, type INestMicroservice, Logger, Module } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { ClientKafka, Ctx, EventPattern, KafkaContext, Payload, Transport } from '@nestjs/microservices';
+import { type Admin, type Consumer, Kafka, type KafkaMessage, logLevel } from 'kafkajs';
+import { clientProxy } from 'nestjs-outbox/client-proxy';
+import type { MessageHeaders } from '../../lib/message.js';
+import type { OutboxTransport } from '../../lib/publish/transport.js';
+import { contractMessage } from '../../lib/testing/contract-message.js';
+import { probePublish } from '../../lib/testing/publish-probe.js';
+import { assertAllOk, describeTransportContract } from '../../lib/testing/transport-contract.js';
+import type { ReceivedMessage } from '../../lib/testing/transport-harness.js';
+import { eventually } from '../support/client-proxy-eventually.js';
+import { describeWith, requiredUrl } from '../support/services.js';
+import { TcpProxy } from '../support/tcp-proxy.js';
+
+beforeAll(() => Logger.overrideLogger(false));
+
+const random = (): string => randomBytes(6).toString('hex');
+const brokers = (): string[] => requiredUrl('kafka').split(',');
+
+/** Topics of this file, and an independent consumer of them. */
+class TopicReader {
+  readonly messages = new Map<string, KafkaMessage[]>();
+  private readonly kafka = new Kafka({ clientId: 'reader', brokers: brokers(), logLevel: logLevel.NOTHING });
+  private readonly admin: Admin = this.kafka.admin();
+  private readonly consumers: Consumer[] = [];
+  private readonly groups: string[] = [];
+
+  async create(): Promise<string> {
+    const topic = `outbox-proxy-${random()}`;
+    await this.admin.connect();
+    await this.admin.createTopics({ waitForLeaders: true, topics: [{ topic, numPartitions: 1, replicationFactor: 1 }] });
+    this.messages.set(topic, []);
+    return topic;
+  }
+  async read(topic: string, count: number): Promise<KafkaMessage[]> {
+    const messages = this.messages.get(topic)!;
+    if (messages.length === 0) await this.consume(topic);
+    await eventually(() => messages.length >= count, 15_000);
+    return messages;
+  }
+  async written(topic: string): Promise<number> {
+    return (await this.admin.fetchTopicOffsets(topic)).reduce((sum, { high }) => sum + Number(high), 0);
+  }
+  async stop(): Promise<void> {
+    await Promise.all(this.consumers.map((consumer) => consumer.disconnect()));
+    await this.admin.deleteTopics({ topics: [...this.messages.keys()] });
+    await this.admin.deleteGroups(this.groups);
+    await this.admin.disconnect();
+  }
+  private async consume(topic: string): Promise<void> {
+    const groupId = `reader-${random()}`;
+    const consumer = this.kafka.consumer({ groupId });
+    this.consumers.push(consumer);
+    this.groups.push(groupId);
+    await consumer.connect();
+    await consumer.subscribe({ topic, fromBeginning: true });
+    await consumer.run({ eachMessage: async ({ message }) => void this.messages.get(topic)!.push(message) });
+  }
+}
+
+function kafkaClient(more: { client?: object; producer?: object; send?: object } = {}): ClientKafka {
+  return new ClientKafka({
+    client: { clientId: 'shop', brokers: brokers(), logLevel: logLevel.NOTHING, ...more.client } as never,
+    producerOnlyMode: true,
+    ...(more.producer && { producer: more.producer }),
+    ...(more.send && { send: more.send as never }),
+  });
+}
+async function transportOf(client: ClientKafka, options: object = {}): Promise<OutboxTransport> {
+  return clientProxy({ client, ...options }).create();
+}
+
+describeWith('kafka', 'clientProxy() over ClientKafka', () => {
+  const topics = new TopicReader();
+  let proxy: TcpProxy;
+  beforeAll(async () => {
+    proxy = await TcpProxy.start(brokers()[0]!);
+  });
+  afterAll(async () => {
+    await proxy.close();
+    await topics.stop();
+  });
+  /** Kafka tells clients its own address: every connection goes to the proxy, whatever the metadata say. */
+  const throughProxy = {
+    client: {
+      socketFactory: ({ onConnect }: { onConnect: () => void }) =>
+        // eslint-disable-next-line @typescript-eslint/no-require-imports
+        (require('node:net') as typeof import('node:net')).connect({ host: proxy.host, port: proxy.port }, onConnect),
+    },
+  };
+
+  describeTransportContract('clientProxy(ClientKafka)', {
+    create: () => transportOf(kafkaClient(throughProxy)),
+    createTopic: () => topics.create(),
+    received: async (topic, count): Promise<ReceivedMessage[]> =>
+      (await topics.read(topic, count)).map(({ key, value, headers }) => ({
+        id: String(headers!['id']),
+        key: key === null ? null : key.toString(),
+        payload: value,
+        headers: headers as MessageHeaders,
+      })),
+    poison: (topic) => ({ topic, payload: Buffer.alloc(1_100_000, 'x') }),
+    faults: {
+      cut: async () => {
+        await proxy.refuse();
+        proxy.cut();
+      },
+      loseRequests: () => proxy.set({ up: 'drop' }),
+      loseReplies: () => proxy.set({ down: 'drop' }),
+      heal: async () => {
+        await proxy.accept();
+        proxy.heal();
+      },
+    },
+  });
+
+  it('sends key, headers and timestamp of an event that has a key and a value of its own', async () => {
+    const [topic, transport] = [await topics.create(), await transportOf(kafkaClient())];
+    const message = contractMessage({ topic, key: 'o-1', payload: '{"key":"trap","value":1}', headers: { traceparent: 'tp' } });
+    assertAllOk(await probePublish(transport, [message], { timeout: 10_000 }));
+    const [record] = await topics.read(topic, 1);
+    expect(record!.key!.toString()).toBe('o-1');
+    expect(record!.value!.toString()).toBe('{"key":"trap","value":1}');
+    expect(record!.timestamp).toBe(String(message.createdAt.getTime()));
+    expect(Object.fromEntries(Object.entries(record!.headers!).map(([name, value]) => [name, String(value)]))).toMatchObject({
+      id: message.id, type: 'contract.tested', version: '1', 'content-type': 'application/json', traceparent: 'tp',
+    });
+    await transport.close?.();
+  });
+
+  it('does not take the empty answer for a partition that does not exist for a success', async () => {
+    const [topic, transport] = [await topics.create(), await transportOf(kafkaClient())];
+    const message = contractMessage({ topic, options: { kafka: { partition: 7 } } });
+    const { results } = await probePublish(transport, [message], { timeout: 5_000 });
+    expect(results[0]).toMatchObject({ ok: false });
+    expect(await topics.written(topic)).toBe(0);
+    await transport.close?.();
+  });
+
+  it.each([[{}], [{ idempotent: true }]])('sends nothing after the timeout, although kafkajs retries: %j', async (producer) => {
+    const [topic, transport] = [await topics.create(), await transportOf(kafkaClient({ ...throughProxy, producer }))];
+    assertAllOk(await probePublish(transport, [contractMessage({ topic })], { timeout: 10_000 }));
+    proxy.set({ up: 'drop' });
+    const outcome = await probePublish(transport, [contractMessage({ topic })], { timeout: 500 });
+    expect(outcome.results[0]).toMatchObject({ ok: false, blame: 'transport' });
+    const accepted = proxy.accepted;
+    proxy.heal();
+    // kafkajs has five retries left, the first within 100 ms.
+    await expect(eventually(() => proxy.accepted > accepted, 1_500)).rejects.toThrow('did not come true');
+    expect(await topics.written(topic)).toBe(1);
+    assertAllOk(await probePublish(transport, [contractMessage({ topic })], { timeout: 10_000 }));
+    expect(await topics.written(topic)).toBe(2);
+    await transport.close?.();
+  });
+
+  it('takes over a client that the application has connected already', async () => {
+    const [topic, client] = [await topics.create(), kafkaClient(throughProxy)];
+    await client.connect();
+    const transport = await transportOf(client);
+    assertAllOk(await probePublish(transport, [contractMessage({ topic })], { timeout: 10_000 }));
+    proxy.set({ up: 'drop' });
+    const outcome = await probePublish(transport, [contractMessage({ topic })], { timeout: 300 });
+    expect(outcome.results[0]).toMatchObject({ ok: false, blame: 'transport' });
+    proxy.heal();
+    expect(await topics.written(topic)).toBe(1);
+    await transport.close?.();
+  });
+});
+
+const pattern = `outbox-proxy-${random()}`;
+const seen: { data: unknown; key: unknown; id: unknown }[] = [];
+
+@Controller()
+class OrderEvents {
+  @EventPattern<string>(pattern)
+  onPlaced(@Payload() data: unknown, @Ctx() context: KafkaContext): void {
+    const { key, headers } = context.getMessage();
+    seen.push({ data, key, id: headers?.['id'] });
+  }
+}
+@Module({ controllers: [OrderEvents] })
+class ConsumerModule {}
+
+describeWith('kafka', 'a Nest Kafka consumer', () => {
+  it('gets the event as an object, with key and headers', async () => {
+    const kafka = new Kafka({ brokers: brokers(), logLevel: logLevel.NOTHING });
+    const admin = kafka.admin();
+    await admin.connect();
+    await admin.createTopics({ waitForLeaders: true, topics: [{ topic: pattern, numPartitions: 2, replicationFactor: 1 }] });
+    const groupId = `outbox-proxy-${random()}`;
+    const app: INestMicroservice = await NestFactory.createMicroservice(ConsumerModule, {
+      logger: false,
+      transport: Transport.KAFKA,
+      options: {
+        client: { brokers: brokers(), logLevel: logLevel.NOTHING },
+        consumer: { groupId },
+        subscribe: { fromBeginning: true },
+      },
+    });
+    await app.listen();
+    const transport = await transportOf(kafkaClient());
+    const batch = Array.from({ length: 100 }, (_, n) => contractMessage({ topic: pattern, key: `k-${n}`, payload: JSON.stringify({ n }) }));
+    assertAllOk(await probePublish(transport, batch, { timeout: 10_000 }));
+    await eventually(() => seen.length === batch.length, 20_000);
+    const expected = batch.map(({ id, key }, n) => ({ data: { n }, key, id }));
+    expect(seen.sort((a, b) => (String(a.id) < String(b.id) ? -1 : 1))).toEqual(expected);
+    await transport.close?.();
+    await app.close();
+    await admin.deleteTopics({ topics: [pattern] });
+    await admin.deleteGroups([`${groupId}-server`]);
+    await admin.disconnect();
+  });
+});

@@ -1,0 +1,98 @@
+import { ClientGrpcProxy, ClientKafka, ClientNats, ClientProxy, ClientRedis, ClientRMQ, ClientTCP } from '@nestjs/microservices';
+import { createServer, type Server, type Socket } from 'node:net';
+import { once } from 'node:events';
+import { clientProxy } from 'nestjs-outbox/client-proxy';
+import { contractMessage } from '../../lib/testing/contract-message.js';
+import { probePublish } from '../../lib/testing/publish-probe.js';
+import { assertAllOk } from '../../lib/testing/transport-contract.js';
+import { eventually } from '../support/client-proxy-eventually.js';
+
+class OwnClient extends ClientProxy {
+  connect(): Promise<void> {
+    return Promise.resolve();
+  }
+  close(): void {}
+  unwrap<T>(): T {
+    throw new Error('nothing to unwrap');
+  }
+  protected publish(): () => void {
+    return () => undefined;
+  }
+  protected dispatchEvent<T>(): Promise<T> {
+    return Promise.resolve(undefined as T);
+  }
+}
+class ShopRmqClient extends ClientRMQ {}
+
+type Client = Pick<ClientProxy, 'connect' | 'emit' | 'close'>;
+// The constructor of ClientNats ends the process where its driver is missing.
+const nats = Object.create(ClientNats.prototype) as Client;
+
+const unconfirmed = (): [string, Client][] => [
+  ['TCP', new ClientTCP({})],
+  ['Redis', new ClientRedis({})],
+  ['NATS', nats],
+  ['Kafka without acks', new ClientKafka({ client: { brokers: ['127.0.0.1:1'] }, send: { acks: 0 } })],
+  ['a client of the application', new OwnClient()],
+];
+
+describe('clientProxy() and clients that confirm nothing', () => {
+  it.each(unconfirmed())('refuses %s, whether given as an object or found by its token', async (_, client) => {
+    for (const create of [() => clientProxy({ client }).create(), () => clientProxy({ client: 'TOKEN' }).create(client)]) {
+      await expect(async () => create()).rejects.toMatchObject({ code: 'UNCONFIRMED_TRANSPORT' });
+    }
+  });
+
+  it.each(unconfirmed())('takes %s with allowUnconfirmed, and says what it is worth', async (_, client) => {
+    const definition = clientProxy({ client, allowUnconfirmed: true });
+    expect(definition.receipt).toBe('none');
+    const transport = await definition.create();
+    expect(transport.receipt).toBe('none');
+    expect(transport.health!()).toMatchObject({ up: false, state: 'closed', detail: expect.stringContaining('ok means') });
+  });
+
+  it('knows a subclass of ClientRMQ, and a token says what to inject', async () => {
+    const client = new ShopRmqClient({ urls: ['amqp://127.0.0.1:1'], queue: 'q' });
+    expect(clientProxy({ client }).receipt).toBe('broker');
+    const byToken = clientProxy({ client: 'ORDERS' });
+    expect(byToken.inject).toEqual(['ORDERS']);
+    expect((await byToken.create(client)).receipt).toBe('broker');
+  });
+
+  it.each([
+    ['client', { client: undefined }],
+    ['concurrency', { client: 'T', concurrency: 0 }],
+    ['record', { client: 'T', record: 'rabbit' }],
+  ])('names a wrong option: %s', (field, options) => {
+    expect(() => clientProxy(options as never)).toThrow(expect.objectContaining({ code: 'INVALID_OPTIONS', message: expect.stringContaining(field) }));
+  });
+
+  it('refuses gRPC, and what is no client at all', async () => {
+    const grpc = Object.create(ClientGrpcProxy.prototype) as Client;
+    for (const found of [grpc, {}, 'text', undefined]) {
+      await expect(async () => clientProxy({ client: 'T', allowUnconfirmed: true }).create(found)).rejects.toMatchObject({ code: 'INVALID_OPTIONS' });
+    }
+  });
+
+  it('publishes the payload as a value through TCP when that was allowed', async () => {
+    const [server, received] = await tcpServer();
+    const { port } = server.address() as { port: number };
+    const transport = await clientProxy({
+      client: new ClientTCP({ port }), allowUnconfirmed: true, pattern: (message) => ({ event: message.topic }),
+    }).create();
+    assertAllOk(await probePublish(transport, [contractMessage({ topic: 'order.placed', payload: '{"n":1}' })], { timeout: 5_000 }));
+    await eventually(() => received.length > 0);
+    const packet = '{"pattern":"{\\"event\\":\\"order.placed\\"}","data":{"n":1}}';
+    expect(Buffer.concat(received).toString()).toBe(`${packet.length}#${packet}`);
+    await transport.close?.();
+    server.close();
+  });
+});
+
+async function tcpServer(): Promise<[Server, Buffer[]]> {
+  const received: Buffer[] = [];
+  const server = createServer((socket: Socket) => socket.on('data', (bytes) => received.push(bytes)));
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return [server, received];
+}
