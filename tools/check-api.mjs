@@ -52,7 +52,7 @@ function extract(root, entry, name, reports, update) {
         compilerMessageReporting: { default: { logLevel: 'none' } },
         extractorMessageReporting: {
           default: { logLevel: 'none' },
-          'ae-forgotten-export': { logLevel: 'none' },
+          'ae-forgotten-export': { logLevel: 'none', addToApiReportFile: true },
         },
         tsdocMessageReporting: { default: { logLevel: 'none' } },
       },

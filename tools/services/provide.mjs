@@ -21,7 +21,7 @@ export async function provide(service) {
       const started = await attempt();
       return { url: started.url, from, stop: started.stop ?? nothingToStop };
     } catch (error) {
-      missing.push(`${String(from)}: ${reasonOf(error)}`);
+      missing.push(`${from}: ${reasonOf(error)}`);
     }
   }
   return { missing };
