@@ -18,7 +18,3 @@ export interface LaneDependencies {
   /** Something died: the dead-letter hook has work. */
   readonly died: () => void;
 }
-
-/** Milliseconds that a settle may take after a publish; part of what must fit into a lease. */
-export const SETTLE_TIMEOUT = 5_000;
-export const LEASE_MARGIN = 2_000;

@@ -1,0 +1,4 @@
+import { describeRelay } from '../contract/relay.contract.js';
+import { describeWith } from '../support/services.js';
+
+describeWith('mariadb', 'relay on MariaDB', () => describeRelay('mariadb'));

@@ -1,0 +1,179 @@
+import { EventEmitter, once } from 'node:events';
+import { DataSource } from 'typeorm';
+import { systemClock } from '../../lib/dispatch/clock.js';
+import { OutboxDispatcher } from '../../lib/dispatch/dispatcher.js';
+import { bucketOf } from '../../lib/enqueue/bucket-of.js';
+import { jsonSerializer } from '../../lib/enqueue/json-serializer.js';
+import { uuidV7 } from '../../lib/enqueue/uuid-v7.js';
+import type { NewMessage, OutboxMessage } from '../../lib/message.js';
+import type { OutboxEventMap, OutboxEventName, OutboxHooks } from '../../lib/observe/events.js';
+import type { OutboxOptions, ResolvedOptions } from '../../lib/outbox.options.js';
+import { OutboxTransport, PUBLISHED, type PublishContext, type PublishResult } from '../../lib/publish/transport.js';
+import { resolveOptions } from '../../lib/resolve-options.js';
+import { openStore } from '../../lib/store/open-store.js';
+import type { OutboxStore } from '../../lib/store/outbox-store.js';
+import { transactionExecutor } from '../../lib/store/executors/typeorm-transaction.js';
+import { createTestDatabase, type TestDatabase } from './databases.js';
+
+/** A transport whose every publish the test decides. */
+export class ScriptedTransport extends OutboxTransport {
+  readonly receipt = 'broker' as const;
+  override readonly atomicRuns: boolean;
+  readonly published: OutboxMessage[] = [];
+  /** Every attempt in the order in which it was made. */
+  readonly attempted: OutboxMessage[] = [];
+  resets = 0;
+  /** Decides one message; default: published. */
+  behave: (message: OutboxMessage) => PublishResult | Promise<PublishResult> = () => PUBLISHED;
+  readonly signals = new EventEmitter();
+
+  constructor({ atomicRuns = false } = {}) {
+    super();
+    this.atomicRuns = atomicRuns;
+    this.signals.setMaxListeners(0);
+  }
+
+  async publish(batch: readonly OutboxMessage[], { report }: PublishContext): Promise<void> {
+    await Promise.all(
+      batch.map(async (message, index) => {
+        this.attempted.push(message);
+        this.signals.emit('attempt', message);
+        const result = await this.behave(message);
+        if (result.ok) this.published.push(message);
+        report(index, result);
+        this.signals.emit('result', message);
+      }),
+    );
+  }
+
+  override reset(): void {
+    this.resets += 1;
+  }
+
+  /** Resolves once `condition` holds, looking after every result. */
+  async until(condition: () => boolean, ms = 10_000): Promise<void> {
+    const signal = AbortSignal.timeout(ms);
+    while (!condition()) await once(this.signals, 'result', { signal });
+  }
+
+  get texts(): string[] {
+    return this.published.map(({ payload }) => String(payload));
+  }
+}
+
+/** Collects events and lets a test wait for one. */
+export class RecordedHooks implements OutboxHooks {
+  readonly events: { name: OutboxEventName; event: unknown }[] = [];
+  readonly signals = new EventEmitter();
+
+  emit<K extends OutboxEventName>(name: K, event: OutboxEventMap[K]): void {
+    this.events.push({ name, event });
+    this.signals.emit('event');
+  }
+  has(): boolean {
+    return true;
+  }
+  of<K extends OutboxEventName>(name: K): OutboxEventMap[K][] {
+    return this.events.filter((each) => each.name === name).map(({ event }) => event as OutboxEventMap[K]);
+  }
+  async until<K extends OutboxEventName>(name: K, count = 1, ms = 15_000): Promise<OutboxEventMap[K]> {
+    const signal = AbortSignal.timeout(ms);
+    while (this.of(name).length < count) await once(this.signals, 'event', { signal });
+    return this.of(name)[count - 1] as OutboxEventMap[K];
+  }
+}
+
+export interface Harness {
+  readonly database: TestDatabase;
+  readonly dataSource: DataSource;
+  readonly store: OutboxStore;
+  readonly options: ResolvedOptions;
+  readonly transportIds: ReadonlyMap<string, number>;
+  /** Another relay process, as far as the database can tell. */
+  relay(transports?: Record<string, OutboxTransport>, overrides?: Partial<ResolvedOptions>): { dispatcher: OutboxDispatcher; hooks: RecordedHooks };
+  /** One transaction with these messages. */
+  enqueue(messages: readonly Partial<NewMessage>[]): Promise<string[]>;
+  count(table: string): Promise<number>;
+  close(): Promise<void>;
+}
+
+/** A database, a store and as many relays as a test wants; what production builds, without Nest. */
+export async function createHarness(kind: 'postgres' | 'mariadb', options: Partial<OutboxOptions> = {}): Promise<Harness> {
+  const database = await createTestDatabase(kind);
+  const dataSource = await new DataSource(database.options).initialize();
+  const resolved = resolveOptions(
+    { transports: { default: new ScriptedTransport() }, pollInterval: 200, retry: { initial: 50, max: 200 }, ...options },
+    {},
+    { serializer: jsonSerializer, idGenerator: uuidV7 },
+  );
+  const open = (): OutboxStore => {
+    const { ordering, coordination, onPublished, buckets } = resolved;
+    return openStore(dataSource, { options: resolved.database, ordering, coordination, onPublished, buckets });
+  };
+  const store = open();
+  await store.create(resolved);
+  const transportIds = await store.registerTransports([...resolved.transports.keys()], resolved.defaultTransport);
+  const dispatchers: { dispatcher: OutboxDispatcher; store: OutboxStore }[] = [];
+  return {
+    database,
+    dataSource,
+    store,
+    options: resolved,
+    transportIds,
+    relay(transports = {}, overrides = {}) {
+      const hooks = new RecordedHooks();
+      const own = open();
+      const dispatcher = new OutboxDispatcher({
+        options: { ...resolved, ...overrides },
+        store: own,
+        clock: systemClock,
+        random: Math.random,
+        hooks,
+        transportIds,
+        createTransports: async () => new Map(Object.entries(transports)),
+      });
+      dispatchers.push({ dispatcher, store: own });
+      return { dispatcher, hooks };
+    },
+    async enqueue(messages) {
+      const rows = messages.map((message) => newMessage(message, resolved.buckets));
+      await dataSource.transaction((manager) => store.insert(transactionExecutor(manager.queryRunner as never), rows));
+      return rows.map(({ id }) => id);
+    },
+    async count(table) {
+      const [row] = (await dataSource.query(`select count(*) as n from outbox_${table}`)) as { n: string }[];
+      return Number(row?.n);
+    },
+    async close() {
+      for (const { dispatcher, store: own } of dispatchers) {
+        await dispatcher.stop();
+        await own.close();
+      }
+      await store.close();
+      await dataSource.destroy();
+      await database.drop();
+    },
+  };
+}
+
+export function newMessage(message: Partial<NewMessage>, buckets = 32): NewMessage {
+  const id = message.id ?? uuidV7();
+  const key = message.key === undefined ? null : message.key;
+  return {
+    id,
+    transport: 0,
+    bucket: bucketOf(key ?? id, buckets),
+    topic: 'orders',
+    key,
+    type: 'order.placed',
+    version: 1,
+    contentType: 'application/json',
+    headers: null,
+    options: null,
+    payload: Buffer.from('{}'),
+    delay: null,
+    deliverAt: null,
+    dedupKey: null,
+    ...message,
+  };
+}
