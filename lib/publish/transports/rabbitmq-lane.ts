@@ -66,7 +66,6 @@ export class RabbitMqLane {
   abandon(failureOf: (alone: boolean) => PublishFailure): void {
     this.channel = undefined;
     this.returned.clear();
-    if (this.window.size === 0) return;
     const failure = failureOf(this.window.size === 1);
     this.window.abandon((call, index) => {
       call.inFlight -= 1;
