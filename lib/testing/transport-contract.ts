@@ -44,6 +44,16 @@ export class ContractRun {
     if (received !== undefined) assert.deepEqual(received.map(({ id }) => id), ids);
   }
 
+  /** The ids of everything that arrived until this one did; without a consumer it is believed to have. */
+  async arrivedUpTo(topic: string, id: string): Promise<readonly string[]> {
+    if (this.harness.received === undefined) return [id];
+    for (let count = 1; ; ) {
+      const ids = (await this.harness.received(topic, count)).map((message) => message.id);
+      if (ids.includes(id)) return ids;
+      count = ids.length + 1;
+    }
+  }
+
   async close(): Promise<void> {
     await this.harness.faults?.heal();
     await Promise.all(this.opened.splice(0).map((transport) => transport.close?.()));
