@@ -32,4 +32,6 @@ export interface EnqueueRuntime {
 export interface OutboxEventSource {
   /** Listeners can neither break nor slow the outbox. Returns how to stop listening. */
   on<K extends OutboxEventName>(name: K, listener: (event: OutboxEventMap[K]) => unknown): () => void;
+  /** The next event of this name. Never rejects. */
+  once<K extends OutboxEventName>(name: K): Promise<OutboxEventMap[K]>;
 }

@@ -2,12 +2,13 @@ import type { OnApplicationBootstrap, OnApplicationShutdown, OnModuleDestroy, On
 import type { ModulesContainer } from '@nestjs/core';
 import { Loop } from '../dispatch/loop.js';
 import type { OutboxOperation } from '../observe/events.js';
-import { createCronJob } from './cron.js';
+import { createCronJob, type CronHandle } from './cron.js';
 import { bindHandler, findHandlers } from './handlers.js';
 import { instancesOf, markStarted } from './instances.js';
 import { checkRouting } from './routing.js';
 import type { OutboxRuntime } from './runtime.js';
 import { Schedule } from './scheduler.js';
+import { WakeListener } from './wake-listener.js';
 
 /** A day: the loop of a cleaner that cron wakes. */
 const RARELY = 86_400_000;
@@ -18,6 +19,8 @@ const STOP_MARGIN = 1_000;
 export class OutboxLifecycle implements OnModuleInit, OnApplicationBootstrap, OnModuleDestroy, OnApplicationShutdown {
   /** @internal */ readonly loops: { readonly name: string; readonly loop: Loop }[] = [];
   /** @internal */ schedule: Schedule | undefined;
+  /** @internal */ listener: WakeListener | undefined;
+  /** @internal */ cron: CronHandle | undefined;
   /** @internal */ stopping: Promise<void> | undefined;
 
   constructor(
@@ -47,7 +50,9 @@ export class OutboxLifecycle implements OnModuleInit, OnApplicationBootstrap, On
       if (options.relay === true) {
         this.buildLoops();
         await dispatcher.start();
-        for (const { loop } of this.loops) loop.start(0);
+        for (const { loop } of this.loops) loop.start();
+        this.listener?.start();
+        this.cron?.start();
       }
     } catch (error) {
       await this.stop();
@@ -77,8 +82,9 @@ export class OutboxLifecycle implements OnModuleInit, OnApplicationBootstrap, On
   /** @internal */
   async stopAll(): Promise<void> {
     const { dispatcher, options, clock } = this.runtime;
+    this.cron?.stop();
     this.schedule?.clear();
-    const all = Promise.all([dispatcher.stop(), ...this.loops.map(({ loop }) => loop.stop())]);
+    const all = Promise.all([dispatcher.stop(), this.listener?.stop(), ...this.loops.map(({ loop }) => loop.stop())]);
     await within(
       clock,
       options.shutdownTimeout + STOP_MARGIN,
@@ -88,22 +94,27 @@ export class OutboxLifecycle implements OnModuleInit, OnApplicationBootstrap, On
 
   /** @internal */
   buildLoops(): void {
-    const { options, clock, unlocker, cleaner, dispatcher } = this.runtime;
+    const { options, store, clock, events, unlocker, cleaner, dispatcher } = this.runtime;
     const { every } = options.retention;
     const prefix = `outbox:${options.name}`;
+    const hint = new ShutdownHooksHint(events);
+    const unlock = this.loop('unlock', options.lease / 2, () => {
+      hint.look();
+      return unlocker.runOnce();
+    });
+    const clean = this.loop('clean', typeof every === 'number' ? every : RARELY, () => cleaner.runOnce());
     this.schedule = new Schedule(this.modules);
     this.schedule.addInterval(`${prefix}:dispatch`, dispatcher);
-    const unlock = this.loop('unlock', options.lease / 2, () => unlocker.runOnce());
     this.schedule.addInterval(`${prefix}:unlock`, unlock);
-    const clean = this.loop('clean', typeof every === 'number' ? every : RARELY, () => cleaner.runOnce());
-    if (typeof every === 'number') {
-      this.schedule.addInterval(`${prefix}:clean`, clean);
-      return;
+    if (typeof every === 'number') this.schedule.addInterval(`${prefix}:clean`, clean);
+    else
+      this.cron = this.schedule.addCronJob(
+        `${prefix}:clean`,
+        createCronJob(every.cron, () => clean.nudge()),
+      );
+    if (options.wakeUp !== 'poll' && store.listen !== undefined) {
+      this.listener = new WakeListener(store, clock, events, () => dispatcher.nudge());
     }
-    const job = createCronJob(every.cron, () => clean.nudge());
-    this.schedule.addCronJob(`${prefix}:clean`, job);
-    void clock;
-    job.start();
   }
 
   /** @internal */
@@ -119,6 +130,20 @@ export class OutboxLifecycle implements OnModuleInit, OnApplicationBootstrap, On
     );
     this.loops.push({ name: operation, loop });
     return loop;
+  }
+}
+
+/** Says once, when everybody had the time to call `enableShutdownHooks()`, that nobody did. */
+class ShutdownHooksHint {
+  /** @internal */ looks = 0;
+
+  constructor(/** @internal */ readonly events: OutboxRuntime['events']) {}
+
+  look(): void {
+    this.looks++;
+    if (this.looks !== 2 || process.listenerCount('SIGTERM') > 0) return;
+    const text = 'nobody listens for SIGTERM: a stop is a crash, and its messages wait for the lease to expire';
+    this.events.emit('warning', { text: `${text}; call app.enableShutdownHooks()` });
   }
 }
 

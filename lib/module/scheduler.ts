@@ -25,9 +25,11 @@ export class Schedule {
     this.removals.push(() => this.registry?.deleteInterval(name));
   }
 
-  addCronJob(name: string, job: object): void {
+  /** @returns the job */
+  addCronJob<T extends object>(name: string, job: T): T {
     this.registry?.addCronJob(name, job);
     this.removals.push(() => this.registry?.deleteCronJob(name));
+    return job;
   }
 
   clear(): void {

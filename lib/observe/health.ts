@@ -1,5 +1,4 @@
 import { durationText } from '../duration.js';
-import type { LaneStatus, RelayStatus } from '../dispatch/relay.js';
 import { errorText } from './error-text.js';
 import type { OutboxStats, OutboxTransportStats } from './stats.js';
 
@@ -20,15 +19,28 @@ export interface TransportHealthReport {
   /** What a publish is worth here: stored by the broker, finished by a handler, or only handed off (`none`). */
   readonly receipt: 'broker' | 'handler' | 'none';
   /** `idle`: this process does not publish to it. */
-  readonly circuit: LaneStatus['circuit'] | 'idle';
+  readonly circuit: LaneView['circuit'] | 'idle';
   readonly lastError: string | null;
   /** `null`: the database did not answer. */
   readonly stats: OutboxTransportStats | null;
 }
 
+/** What health reads of a relay's status and of its lanes. */
+export interface RelayView {
+  readonly running: boolean;
+  readonly storeDownFor: number | null;
+  readonly lanes: readonly LaneView[];
+}
+export interface LaneView {
+  readonly transport: string;
+  readonly receipt: 'broker' | 'handler' | 'none';
+  readonly circuit: 'closed' | 'open' | 'probing' | 'blocked';
+  readonly lastError: string | null;
+}
+
 export interface HealthSources {
   readonly mode: boolean | 'manual';
-  readonly relay: RelayStatus;
+  readonly relay: RelayView;
   readonly transports: ReadonlyMap<string, { readonly kind: string; readonly receipt: 'broker' | 'handler' | 'none' }>;
   /** The counts, or why there are none. */
   readonly stats: OutboxStats | { readonly error: unknown };
@@ -68,7 +80,7 @@ export function healthOf({ mode, relay, transports, stats }: HealthSources): Out
   };
 }
 
-function laneProblems({ transport, circuit, lastError }: LaneStatus): string[] {
+function laneProblems({ transport, circuit, lastError }: LaneView): string[] {
   if (circuit === 'closed') return [];
   const what = circuit === 'blocked' ? 'asks to wait' : 'is down';
   return [`Transport '${transport}' ${what}${lastError === null ? '' : `: ${lastError}`}.`];

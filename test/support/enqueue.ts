@@ -54,7 +54,7 @@ export function enqueueRuntime(dataSource: DataSource, parts: Partial<EnqueueRun
     store: undefined as never,
     transportIds: idsOf(options),
     hooks: { emit: () => undefined, has: () => false },
-    events: { on: unused },
+    events: { on: unused, once: unused },
     report: { stats: unused, health: unused },
     executorFor: unused,
     committed: () => undefined,

@@ -1,0 +1,83 @@
+import type { Clock } from '../dispatch/clock.js';
+import { Loop } from '../dispatch/loop.js';
+import type { OutboxHooks } from '../observe/events.js';
+import type { OutboxStore } from '../store/outbox-store.js';
+
+/** Silence after which the listener is put to the test, and how long its own notification may take. */
+const SILENCE = 30_000;
+const ECHO = 5_000;
+
+/**
+ * Hears of commits in other processes. Only a hint: polling works without it. A connection that went dead without a word is found by its
+ * silence: a notification of our own must come back.
+ */
+export class WakeListener {
+  readonly loop: Loop;
+  /** @internal */ listening: { close(): Promise<void> } | undefined;
+  /** @internal */ heard = false;
+  /** @internal */ probing = false;
+
+  constructor(
+    /** @internal */ readonly store: Pick<OutboxStore, 'listen' | 'notify'>,
+    clock: Clock,
+    /** @internal */ readonly hooks: OutboxHooks,
+    /** @internal */ readonly onNotify: () => void,
+  ) {
+    this.loop = new Loop(
+      clock,
+      () => this.check(),
+      (error) => {
+        hooks.emit('error', { operation: 'listener', error, retryIn: ECHO });
+        return ECHO;
+      },
+    );
+  }
+
+  start(): void {
+    this.loop.start();
+  }
+
+  async stop(): Promise<void> {
+    await this.loop.stop();
+    await this.disconnect();
+  }
+
+  /** @internal @returns when to look again */
+  async check(): Promise<number> {
+    if (this.listening !== undefined && this.probing && !this.heard) await this.disconnect();
+    const alive = this.heard;
+    this.heard = this.probing = false;
+    if (this.listening === undefined) await this.connect();
+    else if (!alive) {
+      this.probing = true;
+      await this.store.notify?.();
+      return ECHO;
+    }
+    return SILENCE;
+  }
+
+  /** @internal What was committed while nobody listened is found by looking. */
+  async connect(): Promise<void> {
+    const listening = await this.store.listen?.(
+      () => {
+        this.heard = true;
+        this.onNotify();
+      },
+      (error) => {
+        if (this.listening !== listening) return;
+        this.listening = undefined;
+        this.hooks.emit('error', { operation: 'listener', error, retryIn: 0 });
+        this.loop.nudge();
+      },
+    );
+    this.listening = listening;
+    this.onNotify();
+  }
+
+  /** @internal */
+  async disconnect(): Promise<void> {
+    const { listening } = this;
+    this.listening = undefined;
+    await listening?.close().catch(() => {});
+  }
+}
