@@ -7,7 +7,8 @@ import { DeadLetters } from '../settle/dead-letters.js';
 import { LaneLoops } from './lane-loops.js';
 import { Lane } from './lane.js';
 import { Loop } from './loop.js';
-import type { RelayDependencies, RelayStatus, RunReport } from './relay.js';
+import type { RelayDependencies, RelayStatus, RunningLane, RunReport } from './relay.js';
+import { RowLockLane } from './row-lock-lane.js';
 
 /**
  * Claims, publishes and settles. Injectable; with `relay: 'manual'` it does so when `start`, `runOnce` or `drain` is called.
@@ -15,7 +16,7 @@ import type { RelayDependencies, RelayStatus, RunReport } from './relay.js';
 export class OutboxDispatcher {
   /** Random per start: a lease of an earlier life of this process is somebody else's. */
   owner = '';
-  lanes: LaneLoops[] = [];
+  lanes: RunningLane[] = [];
   leases: BucketLeases | undefined;
   running = false;
   storeDownSince: number | null = null;
@@ -104,7 +105,7 @@ export class OutboxDispatcher {
       running: this.running,
       owner: this.owner,
       storeDownFor: storeDownSince === null ? null : this.relay.clock.monotonic() - storeDownSince,
-      lanes: this.lanes.map(({ lane }) => lane.status()),
+      lanes: this.lanes.map((lane) => lane.status()),
     };
   }
 
@@ -126,8 +127,10 @@ export class OutboxDispatcher {
     this.lanes = [...this.transports].map(([name, transport]) => {
       const id = transportIds.get(name) as number;
       const died = (): void => this.deadLoop?.nudge();
-      const lane = new Lane({ name, id, transport, store, leases, options, clock, random, hooks, died });
-      return new LaneLoops(lane, (operation, error) => this.failed(operation, error, options.pollInterval), () => this.answered());
+      const parts = { name, id, transport, store, leases, options, clock, random, hooks, died };
+      const failed = (operation: 'fetch' | 'take', error: unknown): number => this.failed(operation, error, options.pollInterval);
+      const answered = (): void => this.answered();
+      return options.coordination === 'rowLock' ? new RowLockLane(parts, failed, answered) : new LaneLoops(new Lane(parts), failed, answered);
     });
     if (options.deadLetter !== undefined) {
       const names = new Map([...this.transports.keys()].map((name) => [transportIds.get(name) as number, name]));
@@ -151,7 +154,7 @@ export class OutboxDispatcher {
   }
 
   /** @internal */ async handBack(leases: BucketLeases): Promise<void> {
-    for (const { lane } of this.lanes) await lane.drain([...lane.open]);
+    await Promise.all(this.lanes.map((lane) => lane.drain()));
     await leases.releaseAll();
   }
 

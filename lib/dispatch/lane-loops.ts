@@ -1,12 +1,12 @@
 import type { Lane } from './lane.js';
 import { Loop } from './loop.js';
-import type { RunReport } from './relay.js';
+import type { LaneStatus, RunningLane, RunReport } from './relay.js';
 
 /** Milliseconds between two looks at the parked table when nothing is known to fall due, in polls. */
 const PARKED_POLLS = 2;
 
 /** What makes a lane turn: one loop that reads what is ready, one that brings back what is parked; or a single pass. */
-export class LaneLoops {
+export class LaneLoops implements RunningLane {
   readonly readLoop: Loop;
   readonly parkedLoop: Loop;
 
@@ -51,6 +51,14 @@ export class LaneLoops {
     }
     lane.settler.stop();
     await lane.publisher.close(Math.max(500, left()));
+  }
+
+  drain(): Promise<void> {
+    return this.lane.drain([...this.lane.open]);
+  }
+
+  status(): LaneStatus {
+    return this.lane.status();
   }
 
   /** Everything that is ready or due now, until it is settled. With the loops running it only waits for them. */

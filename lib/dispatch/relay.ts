@@ -41,3 +41,16 @@ export interface RunReport {
   readonly retried: number;
   readonly dead: number;
 }
+
+/** What the dispatcher turns: one per transport, however it is coordinated. */
+export interface RunningLane {
+  start(): void;
+  nudge(): void;
+  /** Stops claiming and waits for what is in flight until the deadline (monotonic ms), then destroys the connection. */
+  stop(deadline: number): Promise<void>;
+  /** Everything that is ready or due now, until it is settled. */
+  runPass(): Promise<RunReport>;
+  /** Resolves when every lease of this lane may be given to somebody else. */
+  drain(): Promise<void>;
+  status(): LaneStatus;
+}

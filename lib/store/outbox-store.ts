@@ -7,7 +7,7 @@ import type { SqlExecutor } from './executors/executor.js';
  * All times are the database's. `describeStoreContract` is the specification; it runs against every implementation.
  */
 export interface OutboxStore
-  extends MessageWriter, LeaseStore, ReadyStore, ParkedStore, AdminStore, CleanStore, StoreSetup {
+  extends MessageWriter, LeaseStore, ReadyStore, ParkedStore, Partial<RowLockStore>, AdminStore, CleanStore, StoreSetup {
   /** Sends a wake-up to the relays of other processes; `undefined` where the database cannot. Never inside a business transaction. */
   notify?(): Promise<void>;
   listen?(onNotify: () => void, onLost: (error: unknown) => void): Promise<{ close(): Promise<void> }>;
@@ -223,6 +223,29 @@ export interface ParkedStore {
   /** Dead rows whose hook was not called yet. */
   unannouncedDead(transports: readonly number[], limit: number): Promise<(DeadLetter & { parkedId: string })[]>;
   markAnnounced(parkedIds: readonly string[]): Promise<void>;
+}
+
+// ── row locks instead of leases ───────────────────────────────────────────────────────────────────────────────────
+
+export interface LockedOutcome {
+  readonly published: readonly SettledMessage[];
+  /** From ready. */
+  readonly parked: readonly ParkEntry[];
+  /** From parked. */
+  readonly reparked: readonly ReparkEntry[];
+}
+/** For `coordination: 'rowLock'`, which has no leases, no fences and no order. */
+export interface RowLockStore {
+  /**
+   * Locks up to `limit` ready and due rows that nobody else has locked (`FOR UPDATE SKIP LOCKED`), keeps the transaction
+   * open while `work` publishes them, writes what `work` says in the same transaction and commits. Rows that `work` does
+   * not name stay as they are. When `work` throws, or the connection breaks, nothing is written.
+   * @returns how many rows were locked
+   */
+  withLockedRows(
+    request: { transport: number; limit: number; onPublished: 'delete' | 'archive' },
+    work: (messages: OutboxMessage[], durable: boolean) => Promise<LockedOutcome>,
+  ): Promise<number>;
 }
 
 // ── operators ─────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -3,7 +3,6 @@ import { DataSource } from 'typeorm';
 import { systemClock } from '../../lib/dispatch/clock.js';
 import { OutboxDispatcher } from '../../lib/dispatch/dispatcher.js';
 import { bucketOf } from '../../lib/enqueue/bucket-of.js';
-import { jsonSerializer } from '../../lib/enqueue/json-serializer.js';
 import { uuidV7 } from '../../lib/enqueue/uuid-v7.js';
 import type { NewMessage, OutboxMessage } from '../../lib/message.js';
 import type { OutboxEventMap, OutboxEventName, OutboxHooks } from '../../lib/observe/events.js';
@@ -104,7 +103,6 @@ export async function createHarness(kind: 'postgres' | 'mariadb', options: Parti
   const resolved = resolveOptions(
     { transports: { default: new ScriptedTransport() }, pollInterval: 200, retry: { initial: 50, max: 200 }, ...options },
     {},
-    { serializer: jsonSerializer, idGenerator: uuidV7 },
   );
   const open = (): OutboxStore => {
     const { ordering, coordination, onPublished, buckets } = resolved;

@@ -1,0 +1,174 @@
+import type { OutboxMessage } from '../message.js';
+import { errorText } from '../observe/error-text.js';
+import { OutboxConfigurationError } from '../outbox.errors.js';
+import { Publisher } from '../publish/publisher.js';
+import type { PublishFailure } from '../publish/transport.js';
+import { decide } from '../settle/decide.js';
+import type { LockedOutcome, ParkEntry, ReparkEntry, RowLockStore } from '../store/outbox-store.js';
+import type { LaneDependencies } from './lane.types.js';
+import { Loop } from './loop.js';
+import { Outage, type OutageLane } from './outage.js';
+import type { LaneStatus, RunningLane, RunReport } from './relay.js';
+
+/**
+ * The relay of one transport for slow, unordered work: rows are locked (`SKIP LOCKED`) and the transaction stays open
+ * while they are published. No leases, so any number of instances share one backlog evenly; the price is a connection and
+ * row locks held for as long as the broker takes. One batch at a time per transport and instance.
+ */
+export class RowLockLane implements RunningLane, OutageLane {
+  readonly loop: Loop;
+  readonly publisher: Publisher;
+  readonly outage: Outage;
+  readonly counts = { published: 0, retried: 0, dead: 0 };
+  readonly kill = new AbortController();
+  /** Ids that go alone: after a failure that was a neighbour's. */
+  readonly alone = new Set<string>();
+  unresolved = 0;
+
+  constructor(
+    readonly deps: LaneDependencies,
+    failed: (operation: 'fetch', error: unknown) => number,
+    readonly answered: () => void,
+  ) {
+    this.publisher = new Publisher(deps.transport, deps.clock, deps.options.publishTimeout);
+    this.outage = new Outage(this, deps);
+    this.loop = new Loop(deps.clock, () => this.read(), (error) => failed('fetch', error));
+    deps.transport.onState = (state, reason) => this.outage.transportState(state, reason);
+  }
+
+  start(): void {
+    this.loop.start();
+  }
+
+  nudge(): void {
+    this.loop.nudge();
+  }
+
+  wanted(): void {
+    this.loop.nudge();
+  }
+
+  async stop(deadline: number): Promise<void> {
+    const left = (): number => Math.max(0, deadline - this.deps.clock.monotonic());
+    if (!(await this.publisher.within(left(), this.loop.stop()))) {
+      this.kill.abort();
+      await this.publisher.reset();
+      await this.publisher.within(1_000, this.loop.stop());
+    }
+    await this.publisher.close(Math.max(500, left()));
+  }
+
+  async runPass(): Promise<RunReport> {
+    const before = { ...this.counts };
+    do {
+      if (this.loop.running) await this.loop.runNow();
+      else await this.read();
+    } while (this.lastLocked > 0 && this.outage.circuit.allows === 'all');
+    const { published, retried, dead } = this.counts;
+    return { published: published - before.published, retried: retried - before.retried, dead: dead - before.dead };
+  }
+
+  async drain(): Promise<void> {}
+
+  reconnect(): Promise<void> {
+    return this.publisher.reconnect(this.kill.signal);
+  }
+
+  giveUpWaiting(): void {}
+
+  markAlone({ id }: OutboxMessage): void {
+    if (this.alone.size < 5_000) this.alone.add(id);
+  }
+
+  status(): LaneStatus {
+    const { circuit } = this.outage;
+    return {
+      transport: this.deps.name,
+      receipt: this.deps.transport.receipt,
+      circuit: circuit.state,
+      buckets: [],
+      buffered: 0,
+      inFlight: this.unresolved,
+      blockedKeys: 0,
+      lastError: circuit.lastError === undefined ? null : errorText(circuit.lastError),
+    };
+  }
+
+  /** @internal */ lastLocked = 0;
+
+  /** @internal */ async read(): Promise<number> {
+    this.lastLocked = 0;
+    const { options, id } = this.deps;
+    if (!(await this.outage.mayRead())) return options.pollInterval;
+    const limit = this.outage.probing || this.alone.size > 0 ? 1 : options.batchSize;
+    const request = { transport: id, limit, onPublished: options.onPublished };
+    this.lastLocked = await this.store.withLockedRows(request, (messages, durable) => this.publish(messages, durable));
+    this.answered();
+    if (this.lastLocked === 0) this.alone.clear();
+    if (this.outage.probing && this.lastLocked === 0) this.outage.probeAgain(0, 1);
+    return this.lastLocked < limit || this.outage.circuit.allows !== 'all' ? options.pollInterval : 0;
+  }
+
+  /** @internal */ get store(): RowLockStore {
+    const { store } = this.deps;
+    if (store.withLockedRows !== undefined) return store as RowLockStore;
+    throw new OutboxConfigurationError('INVALID_OPTIONS', "This store has no row locks: coordination 'rowLock' cannot be used.");
+  }
+
+  /** @internal */ async publish(messages: readonly OutboxMessage[], durable: boolean): Promise<LockedOutcome> {
+    const published: OutboxMessage[] = [];
+    const parked: ParkEntry[] = [];
+    const reparked: ReparkEntry[] = [];
+    if (!durable || this.deps.options.durability === 'always') await this.deps.store.flush();
+    this.unresolved = messages.length;
+    await this.publisher.publish(
+      messages,
+      (index, result) => {
+        this.unresolved -= 1;
+        const message = messages[index] as OutboxMessage;
+        this.alone.delete(message.id);
+        if (result.ok) {
+          published.push(message);
+          this.outage.succeeded(message);
+          return;
+        }
+        const entry = this.outcome(message, this.outage.charge(message, result));
+        if (entry === undefined) return;
+        if (message.parkedId === null) parked.push({ bucket: message.bucket, seq: message.seq, id: message.id, ...entry });
+        else reparked.push({ parkedId: message.parkedId, bucket: message.bucket, ...entry });
+      },
+      this.kill.signal,
+    );
+    this.tell(published);
+    return { published, parked, reparked };
+  }
+
+  /** @internal */ outcome(message: OutboxMessage, failure: PublishFailure): Omit<ReparkEntry, 'parkedId' | 'bucket'> | undefined {
+    const { options, clock, random, hooks, name } = this.deps;
+    const outcome = decide(message, failure, options.retry, clock.wall(), random());
+    const error = errorText(failure.error);
+    const { id, type, topic } = message;
+    if (outcome.kind === 'release') {
+      if (outcome.alone) this.markAlone(message);
+      else this.outage.failed(failure.error, message);
+      return undefined;
+    }
+    const progress = failure.progress === undefined ? {} : { progress: failure.progress };
+    const told = { transport: name, id, type, topic, attempts: outcome.attempts, error };
+    if (outcome.kind === 'dead') {
+      this.counts.dead += 1;
+      hooks.emit('dead', told);
+      this.deps.died();
+      return { state: 'dead', blocks: false, attempts: outcome.attempts, delay: null, error, ...progress };
+    }
+    this.counts.retried += 1;
+    hooks.emit('retried', { ...told, delay: outcome.delay });
+    return { state: 'waiting', blocks: false, attempts: outcome.attempts, delay: outcome.delay, error, ...progress };
+  }
+
+  /** @internal */ tell(published: readonly OutboxMessage[]): void {
+    this.counts.published += published.length;
+    if (published.length === 0 || !this.deps.hooks.has('published')) return;
+    this.deps.hooks.emit('published', { transport: this.deps.name, ids: published.map(({ id }) => id) });
+  }
+}
