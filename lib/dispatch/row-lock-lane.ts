@@ -102,7 +102,9 @@ export class RowLockLane implements RunningLane, OutageLane {
     if (!(await this.outage.mayRead())) return options.pollInterval;
     const limit = this.outage.probing || this.alone.size > 0 ? 1 : options.batchSize;
     const request = { transport: id, limit, onPublished: options.onPublished };
-    this.lastLocked = await this.store.withLockedRows(request, (messages, durable) => this.publish(messages, durable));
+    const told: (() => void)[] = [];
+    this.lastLocked = await this.store.withLockedRows(request, (messages, durable) => this.publish(messages, durable, told));
+    for (const tell of told) tell();
     this.answered();
     if (this.lastLocked === 0) this.alone.clear();
     if (this.outage.probing && this.lastLocked === 0) this.outage.probeAgain(0, 1);
@@ -115,7 +117,8 @@ export class RowLockLane implements RunningLane, OutageLane {
     throw new OutboxConfigurationError('INVALID_OPTIONS', "This store has no row locks: coordination 'rowLock' cannot be used.");
   }
 
-  /** @internal */ async publish(messages: readonly OutboxMessage[], durable: boolean): Promise<LockedOutcome> {
+  /** @param told what is to be told after the commit @internal */
+  async publish(messages: readonly OutboxMessage[], durable: boolean, told: (() => void)[]): Promise<LockedOutcome> {
     const published: OutboxMessage[] = [];
     const parked: ParkEntry[] = [];
     const reparked: ReparkEntry[] = [];
@@ -132,18 +135,22 @@ export class RowLockLane implements RunningLane, OutageLane {
           this.outage.succeeded(message);
           return;
         }
-        const entry = this.outcome(message, this.outage.charge(message, result));
+        const entry = this.outcome(message, this.outage.charge(message, result), told);
         if (entry === undefined) return;
         if (message.parkedId === null) parked.push({ bucket: message.bucket, seq: message.seq, id: message.id, ...entry });
         else reparked.push({ parkedId: message.parkedId, bucket: message.bucket, ...entry });
       },
       this.kill.signal,
     );
-    this.tell(published);
+    told.push(() => this.tell(published));
     return { published, parked, reparked };
   }
 
-  /** @internal */ outcome(message: OutboxMessage, failure: PublishFailure): Omit<ReparkEntry, 'parkedId' | 'bucket'> | undefined {
+  /** @internal */ outcome(
+    message: OutboxMessage,
+    failure: PublishFailure,
+    told: (() => void)[],
+  ): Omit<ReparkEntry, 'parkedId' | 'bucket'> | undefined {
     const { options, clock, random, hooks, name } = this.deps;
     const outcome = decide(message, failure, options.retry, clock.wall(), random());
     const error = errorText(failure.error);
@@ -154,15 +161,19 @@ export class RowLockLane implements RunningLane, OutageLane {
       return undefined;
     }
     const progress = failure.progress === undefined ? {} : { progress: failure.progress };
-    const told = { transport: name, id, type, topic, attempts: outcome.attempts, error };
+    const event = { transport: name, id, type, topic, attempts: outcome.attempts, error };
     if (outcome.kind === 'dead') {
-      this.counts.dead += 1;
-      hooks.emit('dead', told);
-      this.deps.died();
+      told.push(() => {
+        this.counts.dead += 1;
+        hooks.emit('dead', event);
+        this.deps.died();
+      });
       return { state: 'dead', blocks: false, attempts: outcome.attempts, delay: null, error, ...progress };
     }
-    this.counts.retried += 1;
-    hooks.emit('retried', { ...told, delay: outcome.delay });
+    told.push(() => {
+      this.counts.retried += 1;
+      hooks.emit('retried', { ...event, delay: outcome.delay });
+    });
     return { state: 'waiting', blocks: false, attempts: outcome.attempts, delay: outcome.delay, error, ...progress };
   }
 
