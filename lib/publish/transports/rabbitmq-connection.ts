@@ -102,9 +102,9 @@ export async function openConnection(
 async function openOne(amqplib: Amqplib, settings: RabbitMqSettings, server: RabbitMqUrl, signal: AbortSignal): Promise<AmqpConnection> {
   const { recovery: _, ...socket } = { ...(settings.socket as { recovery?: unknown }) };
   // amqplib's own recovery would reconnect behind the relay's circuit.
-  const options = { noDelay: true, keepAlive: true, timeout: settings.connectTimeout, ...socket, ...named(socket) };
+  // The signal is the socket's, and ends it also in the middle of amqplib's handshake.
+  const options = { noDelay: true, keepAlive: true, timeout: settings.connectTimeout, ...socket, ...named(socket), signal };
   const opening = amqplib.connect(withHeartbeat(server, settings.heartbeat), options);
-  // amqplib cannot be told to stop: what opens too late is destroyed.
   const late = (model: AmqpConnection): void => new RabbitMqConnection(model, true).destroy();
   return abortable(opening, signal, late);
 }

@@ -66,20 +66,20 @@ export class RabbitMqLink {
     const { connection } = this;
     this.lastError = reason;
     this.connection = undefined;
-    this.giveUp(this.attempt, reason);
     if (connection?.own === true || unconfirmed > 0) connection?.destroy();
     else void connection?.close(channels, CLOSE_TIMEOUT);
+    this.giveUp(this.attempt, reason);
   }
 
   async close(reason: unknown, channels: readonly AmqpChannel[]): Promise<void> {
-    const { connection } = this;
+    const { connection, attempt } = this;
     this.lastError = undefined;
     this.connection = undefined;
-    this.giveUp(this.attempt, reason);
     await connection?.close(channels, CLOSE_TIMEOUT);
+    this.giveUp(attempt, reason);
   }
 
-  /** @internal the next attempt is a new one, even before this one noticed */
+  /** @internal Ends the socket too. The next attempt is a new one, even before this one noticed. */
   giveUp(attempt: AbortController, reason: unknown): void {
     if (attempt === this.attempt) this.connecting = undefined;
     attempt.abort(reason);
