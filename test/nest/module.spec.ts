@@ -1,0 +1,327 @@
+import { Injectable, Module, type DynamicModule, type OnModuleInit } from '@nestjs/common';
+import { ModuleRef } from '@nestjs/core';
+import { DataSource } from 'typeorm';
+import {
+  getOutboxToken,
+  InjectOutbox,
+  OutboxCleaner,
+  OutboxDispatcher,
+  OutboxModule,
+  OutboxService,
+  OutboxUnlocker,
+  type OutboxOptions,
+} from '../../lib/index.js';
+import { createTestDatabase, type TestDatabase } from '../support/databases.js';
+import { describeWith } from '../support/services.js';
+import {
+  Applications,
+  build,
+  CollectingTransport,
+  enqueueIn,
+  failure,
+  LineLogger,
+  OrderPlaced,
+  quiet,
+  typeOrm,
+  until,
+} from './support/app.js';
+
+describeWith('postgres', 'OutboxModule', () => {
+  let database: TestDatabase;
+  let other: TestDatabase;
+  const applications = new Applications();
+
+  beforeAll(async () => {
+    database = await createTestDatabase('postgres');
+    other = await createTestDatabase('postgres');
+  });
+  afterEach(() => applications.close());
+  afterAll(async () => {
+    await database.drop();
+    await other.drop();
+  });
+
+  it('publishes what was committed, and not what was rolled back', async () => {
+    const transport = new CollectingTransport();
+    const app = await applications.start(
+      build([typeOrm(database), OutboxModule.forRoot(quiet({ transports: { default: transport } }))]),
+    );
+    const outbox = app.get(OutboxService);
+    const committed: string[] = [];
+    await enqueueIn(app.get(DataSource), async (manager) =>
+      committed.push(await outbox.enqueue(new OrderPlaced('a'), { manager })),
+    );
+    await expect(
+      enqueueIn(app.get(DataSource), async (manager) => {
+        await outbox.enqueue(new OrderPlaced('b'), { manager });
+        throw new Error('changed my mind');
+      }),
+    ).rejects.toThrow('changed my mind');
+    await enqueueIn(app.get(DataSource), async (manager) =>
+      committed.push(await outbox.with(manager).enqueue(new OrderPlaced('a'))),
+    );
+    await until(() => transport.ids.length >= 2);
+    expect(transport.ids).toEqual(committed);
+  });
+
+  it('gives every part by its class, also to modules that import nothing', async () => {
+    @Injectable()
+    class User {
+      constructor(
+        readonly outbox: OutboxService,
+        readonly dispatcher: OutboxDispatcher,
+        readonly unlocker: OutboxUnlocker,
+        readonly cleaner: OutboxCleaner,
+      ) {}
+    }
+    @Module({ providers: [User] })
+    class Feature {}
+    const app = await applications.start(
+      build([typeOrm(database), OutboxModule.forRoot(quiet({ relay: false })), Feature]),
+    );
+    const user = app.get(User, { strict: false });
+    expect([user.outbox, user.dispatcher, user.unlocker, user.cleaner].map((part) => part.constructor)).toEqual([
+      OutboxService,
+      OutboxDispatcher,
+      OutboxUnlocker,
+      OutboxCleaner,
+    ]);
+  });
+
+  describe('forRootAsync', () => {
+    @Injectable()
+    class Config {
+      readonly relay = false;
+    }
+    @Module({ providers: [Config], exports: [Config] })
+    class ConfigModule {}
+    @Injectable()
+    class OutboxConfig {
+      constructor(readonly config: Config) {}
+      createOutboxOptions(): OutboxOptions {
+        return quiet({ relay: this.config.relay });
+      }
+    }
+    @Module({ imports: [ConfigModule], providers: [OutboxConfig], exports: [OutboxConfig] })
+    class OutboxConfigModule {}
+
+    const enqueues = async (module: DynamicModule): Promise<void> => {
+      const app = await applications.start(build([typeOrm(database), module]));
+      const id = await app.get(OutboxService).enqueueOutsideTransaction(new OrderPlaced('x'));
+      expect(id).toHaveLength(36);
+    };
+
+    it('takes a factory with imports and inject', () =>
+      enqueues(
+        OutboxModule.forRootAsync({
+          imports: [ConfigModule],
+          inject: [Config],
+          useFactory: async (config: Config) => quiet({ relay: config.relay }),
+        }),
+      ));
+    it('takes a class, and makes it', () =>
+      enqueues(OutboxModule.forRootAsync({ imports: [ConfigModule], useClass: OutboxConfig })));
+    it('takes an existing provider', () =>
+      enqueues(OutboxModule.forRootAsync({ imports: [OutboxConfigModule], useExisting: OutboxConfig })));
+
+    it('says what it does not know', () => {
+      expect(() => OutboxModule.forRootAsync({ useFactroy: () => quiet() } as never)).toThrow(
+        /'useFactroy' \(did you mean 'useFactory'\?\)/,
+      );
+      expect(() => OutboxModule.forRootAsync({})).toThrow(
+        /needs one of 'useFactory', 'useClass', 'useExisting', got 0/,
+      );
+      expect(() => OutboxModule.forRootAsync({ useFactory: () => quiet(), useClass: OutboxConfig })).toThrow(/got 2/);
+    });
+
+    it('refuses a name that comes too late', async () => {
+      const error = await failure(
+        build([typeOrm(database), OutboxModule.forRootAsync({ useFactory: () => ({ ...quiet(), name: 'late' }) })]),
+      );
+      expect(error.message).toContain('name: belongs beside useFactory');
+    });
+  });
+
+  it('lets everybody enqueue in onModuleInit', async () => {
+    const ids: string[] = [];
+    @Injectable()
+    class Early implements OnModuleInit {
+      constructor(
+        readonly outbox: OutboxService,
+        readonly moduleRef: ModuleRef,
+      ) {}
+      async onModuleInit(): Promise<void> {
+        ids.push(await this.outbox.enqueueOutsideTransaction(new OrderPlaced('early')));
+      }
+    }
+    await applications.start(build([typeOrm(database), OutboxModule.forRoot(quiet({ relay: false }))], [Early]));
+    expect(ids).toHaveLength(1);
+  });
+
+  it('serves two DataSources by name', async () => {
+    @Injectable()
+    class Both {
+      constructor(
+        readonly main: OutboxService,
+        @InjectOutbox('audit') readonly audit: OutboxService,
+        @InjectOutbox('audit', OutboxDispatcher) readonly dispatcher: OutboxDispatcher,
+      ) {}
+    }
+    const [mainTransport, auditTransport] = [new CollectingTransport(), new CollectingTransport()];
+    const app = await applications.start(
+      build(
+        [
+          typeOrm(database),
+          typeOrm(other, 'audit'),
+          OutboxModule.forRoot(quiet({ transports: { default: mainTransport } })),
+          OutboxModule.forRoot({
+            ...quiet({ transports: { default: auditTransport } }),
+            name: 'audit',
+            dataSource: 'audit',
+          }),
+        ],
+        [Both],
+      ),
+    );
+    const { main, audit, dispatcher } = app.get(Both);
+    const inMain = await main.enqueueOutsideTransaction(new OrderPlaced('1'));
+    const inAudit = await audit.enqueueOutsideTransaction(new OrderPlaced('2'));
+    await until(() => mainTransport.ids.includes(inMain) && auditTransport.ids.includes(inAudit));
+    expect(auditTransport.ids).not.toContain(inMain);
+    expect(mainTransport.ids).not.toContain(inAudit);
+    expect(app.get(getOutboxToken('audit', OutboxDispatcher))).toBe(dispatcher);
+    await expect(
+      enqueueIn(app.get('auditDataSource'), (manager) => main.enqueue(new OrderPlaced('3'), { manager })),
+    ).rejects.toMatchObject({ code: 'TRANSACTION_REQUIRED' });
+  });
+
+  it('takes a DataSource as an object, as a token, and as a token of an imported module', async () => {
+    const dataSource = await new DataSource(other.options).initialize();
+    const TOKEN = Symbol('dataSource');
+    @Module({ providers: [{ provide: TOKEN, useValue: dataSource }], exports: [TOKEN] })
+    class Owner {}
+    try {
+      const modules = [
+        OutboxModule.forRoot({ ...quiet({ relay: false }), dataSource }),
+        OutboxModule.forRootAsync({ imports: [Owner], dataSource: TOKEN, useFactory: () => quiet({ relay: false }) }),
+      ];
+      for (const module of modules) {
+        const app = await applications.start(build([module]));
+        await app.get(OutboxService).enqueueOutsideTransaction(new OrderPlaced('x'));
+        await applications.close();
+      }
+    } finally {
+      await dataSource.destroy();
+    }
+  });
+
+  describe('a DataSource that is not there', () => {
+    it('is named, with what there is and what to write', async () => {
+      const error = await failure(
+        build([typeOrm(database), typeOrm(other, 'audit'), OutboxModule.forRoot({ ...quiet(), dataSource: 'audti' })]),
+      );
+      expect(error).toMatchObject({ code: 'DATA_SOURCE_NOT_FOUND' });
+      expect(error.message).toContain("DataSource 'audti' is not there");
+      expect(error.message).toContain("provides: 'DataSource'".replace("'DataSource'", 'the default one'));
+      expect(error.message).toContain("'auditDataSource'");
+      expect(error.message).toContain("TypeOrmModule.forRoot({ name: 'audti', … })");
+    });
+    it('is told apart from none at all, from one that is none, and from one that is not initialized', async () => {
+      expect((await failure(build([OutboxModule.forRoot(quiet())]))).message).toContain(
+        'This application provides none.',
+      );
+      @Module({ providers: [{ provide: 'X', useValue: {} }], exports: ['X'] })
+      class Wrong {}
+      const wrong = OutboxModule.forRootAsync({ imports: [Wrong], dataSource: 'X', useFactory: () => quiet() });
+      expect((await failure(build([wrong]))).message).toContain("'X' is an object (Object), not a DataSource");
+      const closed = OutboxModule.forRoot({ ...quiet(), dataSource: new DataSource(database.options) });
+      expect(await failure(build([closed]))).toMatchObject({ code: 'NOT_STARTED' });
+    });
+  });
+
+  describe('a second instance', () => {
+    it('of one name is refused, with both places', async () => {
+      const error = await failure(
+        build([typeOrm(database), OutboxModule.forRoot(quiet()), OutboxModule.forRoot(quiet())]),
+      );
+      expect(error).toMatchObject({ code: 'DUPLICATE_INSTANCE' });
+      expect(error.message.match(/module\.spec\.ts:\d+/g)).toHaveLength(2);
+    });
+    it('on the same tables is refused, on others not', async () => {
+      const named = (prefix: string) =>
+        OutboxModule.forRoot({ ...quiet({ relay: false, database: { prefix } }), name: 'second' });
+      const first = OutboxModule.forRoot(quiet({ relay: false }));
+      const error = await failure(build([typeOrm(database), first, named('outbox_')]));
+      expect(error).toMatchObject({ code: 'DUPLICATE_INSTANCE' });
+      await applications.start(build([typeOrm(database), first, named('second_')]));
+    });
+    it('may start in another application, and again after the first is gone', async () => {
+      for (let i = 0; i < 2; i++) {
+        await applications.start(build([typeOrm(database), OutboxModule.forRoot(quiet({ relay: false }))]));
+      }
+      await applications.close();
+      await applications.start(build([typeOrm(database), OutboxModule.forRoot(quiet({ relay: false }))]));
+    });
+    it('on one DataSource object in another application is refused while the first runs', async () => {
+      const dataSource = await new DataSource(database.options).initialize();
+      const module = (): DynamicModule => OutboxModule.forRoot({ ...quiet({ relay: false }), dataSource });
+      try {
+        await applications.start(build([module()]));
+        expect(await failure(build([module()]))).toMatchObject({ code: 'DUPLICATE_INSTANCE' });
+        await applications.close();
+        await applications.start(build([module()]));
+        await applications.close();
+      } finally {
+        await dataSource.destroy();
+      }
+    });
+  });
+
+  it('is not global when told so', async () => {
+    @Injectable()
+    class Needs {
+      constructor(readonly outbox: OutboxService) {}
+    }
+    const module = OutboxModule.forRoot({ ...quiet({ relay: false }), isGlobal: false });
+    @Module({ imports: [module], providers: [Needs] })
+    class With {}
+    @Module({ providers: [Needs] })
+    class Without {}
+    expect((await failure(build([typeOrm(database), With, Without]))).message).toMatch(
+      /Nest can't resolve dependencies of the Needs/,
+    );
+    await applications.start(build([typeOrm(database), With]));
+  });
+
+  it('reports all wrong options at once, at start', async () => {
+    const error = await failure(
+      build([
+        typeOrm(database),
+        OutboxModule.forRoot({ ...quiet(), lease: 0, pollInterval: -1, batchsize: 5 } as never),
+      ]),
+    );
+    expect(error).toMatchObject({ code: 'INVALID_OPTIONS' });
+    expect(error.message.split('\n')).toHaveLength(4);
+    expect(error.message).toContain("did you mean 'batchSize'?");
+  });
+
+  it('says what to run when the tables are missing', async () => {
+    const check = quiet({ database: { setup: 'check', prefix: 'nowhere_' } });
+    expect(await failure(build([typeOrm(database), OutboxModule.forRoot(check)]))).toMatchObject({
+      code: 'SCHEMA_MISSING',
+    });
+  });
+
+  it('warns when another copy of the package is loaded', async () => {
+    const registry = (globalThis as any)[Symbol.for('nestjs-outbox:instances')] as { copies: Set<string> };
+    registry.copies.add('/elsewhere/node_modules/nestjs-outbox/dist/cjs/module/instances.js');
+    const logger = new LineLogger();
+    const app = await applications.start(
+      build([typeOrm(database), OutboxModule.forRoot(quiet({ relay: false, logger, logLevel: 'log' }))]),
+    );
+    registry.copies.delete('/elsewhere/node_modules/nestjs-outbox/dist/cjs/module/instances.js');
+    await app.close();
+    const warning = logger.lines.find((line) => line.includes('loaded more than once'));
+    expect(warning).toMatch(/^warn .*instances\.ts and \/elsewhere\/node_modules/);
+  });
+});

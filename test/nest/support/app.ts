@@ -1,0 +1,119 @@
+import type { INestApplicationContext, LoggerService, ModuleMetadata } from '@nestjs/common';
+import { Test, type TestingModule, type TestingModuleBuilder } from '@nestjs/testing';
+import { TypeOrmModule } from '@nestjs/typeorm';
+import type { DataSource } from 'typeorm';
+import {
+  OutboxEvent,
+  OutboxTransport,
+  PUBLISHED,
+  type OutboxMessage,
+  type OutboxOptions,
+  type PublishResult,
+} from '../../../lib/index.js';
+import type { TestDatabase } from '../../support/databases.js';
+
+@OutboxEvent({ type: 'order.placed', topic: 'orders', key: (e) => e.orderId })
+export class OrderPlaced {
+  constructor(
+    readonly orderId: string,
+    readonly total = 1,
+  ) {}
+}
+
+/** Remembers what it was given. */
+export class CollectingTransport extends OutboxTransport {
+  override readonly receipt: 'broker' | 'none' = 'broker';
+  readonly ids: string[] = [];
+  closed = 0;
+
+  override async publish(batch: readonly OutboxMessage[]): Promise<PublishResult[]> {
+    this.ids.push(...batch.map(({ id }) => id));
+    return batch.map(() => PUBLISHED);
+  }
+  override async close(): Promise<void> {
+    this.closed++;
+  }
+}
+
+/** Every line, as a text logger would print it. */
+export class LineLogger implements LoggerService {
+  readonly lines: string[] = [];
+  readonly entries: { level: string; line: Record<string, unknown> }[] = [];
+  readonly debug = (line: unknown): void => this.keep('debug', line);
+  readonly log = (line: unknown): void => this.keep('log', line);
+  readonly warn = (line: unknown): void => this.keep('warn', line);
+  readonly error = (line: unknown): void => this.keep('error', line);
+
+  keep(level: string, line: unknown): void {
+    this.entries.push({ level, line: line as Record<string, unknown> });
+    this.lines.push(`${level} ${String(line)}`);
+  }
+}
+
+/** What most tests want: tables made, nothing logged, quick polls. */
+export function quiet(options: Partial<OutboxOptions> = {}): OutboxOptions {
+  const { database, ...rest } = options;
+  return {
+    transports: { default: new CollectingTransport() },
+    logLevel: 'silent',
+    pollInterval: 50,
+    retry: { initial: 10, max: 50 },
+    database: { setup: 'create', ...database },
+    ...rest,
+  };
+}
+
+export const typeOrm = (database: TestDatabase, name?: string) =>
+  TypeOrmModule.forRoot({ ...database.options, ...(name === undefined ? {} : { name }), retryAttempts: 0 });
+
+export const build = (
+  imports: ModuleMetadata['imports'],
+  providers: ModuleMetadata['providers'] = [],
+): TestingModuleBuilder =>
+  Test.createTestingModule({ imports: imports ?? [], providers: providers ?? [] }).setLogger(false as never);
+
+/** Applications of one test, closed at its end. */
+export class Applications {
+  readonly open: INestApplicationContext[] = [];
+
+  async start(builder: TestingModuleBuilder): Promise<TestingModule> {
+    const compiled = await builder.compile();
+    this.open.push(compiled);
+    return compiled.init();
+  }
+  async close(): Promise<void> {
+    for (const application of this.open.splice(0)) await application.close();
+  }
+}
+
+/** What a start fails with. */
+export async function failure(builder: TestingModuleBuilder): Promise<Error & { code?: string }> {
+  const compiled = await builder.compile().catch((error: Error) => error);
+  if (compiled instanceof Error) return compiled;
+  try {
+    await compiled.init();
+  } catch (error) {
+    await compiled.close().catch(() => {});
+    return error as Error;
+  }
+  await compiled.close();
+  throw new Error('It started.');
+}
+
+/** Until `condition` holds, looked at every few milliseconds; fails after `timeout`. */
+export async function until(condition: () => boolean | Promise<boolean>, timeout = 10_000): Promise<void> {
+  const deadline = performance.now() + timeout;
+  while (!(await condition())) {
+    if (performance.now() > deadline) throw new Error(`Not within ${timeout} ms: ${condition}`);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
+
+export async function enqueueIn(
+  dataSource: DataSource,
+  write: (manager: DataSource['manager']) => Promise<unknown>,
+): Promise<void> {
+  await dataSource.transaction(async (manager) => {
+    await write(manager);
+  });
+}
