@@ -18,6 +18,8 @@ interface PgQuery {
 }
 export interface CheckedOut {
   readonly client: PgClient;
+  /** Whether a statement by itself is read committed; every race is argued in that level. */
+  readonly readCommitted: boolean;
   release(): Promise<void>;
 }
 
@@ -38,37 +40,41 @@ export class PostgresConnection implements SqlConnection {
   ) {}
 
   run(sql: Sql): Promise<SqlResult> {
-    return this.enqueue((client) => this.execute(client, sql));
+    return this.enqueue(({ client, readCommitted }) =>
+      readCommitted ? this.execute(client, sql) : this.inTransaction(client, (tx) => tx.run(sql)),
+    );
   }
 
   transaction<T>(work: (tx: SqlExecutor) => Promise<T>): Promise<T> {
-    return this.enqueue(async (client) => {
-      await client.query('begin');
-      try {
-        const result = await work({ run: (sql) => this.execute(client, sql) });
-        await client.query('commit');
-        return result;
-      } catch (error) {
-        await client.query('rollback').catch(() => this.drop());
-        throw error;
-      }
-    });
+    return this.enqueue(({ client }) => this.inTransaction(client, work));
+  }
+
+  /** @internal */ async inTransaction<T>(client: PgClient, work: (tx: SqlExecutor) => Promise<T>): Promise<T> {
+    await client.query('begin isolation level read committed read write');
+    try {
+      const result = await work({ run: (sql) => this.execute(client, sql) });
+      await client.query('commit');
+      return result;
+    } catch (error) {
+      await client.query('rollback').catch(() => this.drop());
+      throw error;
+    }
   }
 
   async close(): Promise<void> {
     await this.drop();
   }
 
-  /** @internal */ enqueue<T>(work: (client: PgClient) => Promise<T>): Promise<T> {
+  /** @internal */ enqueue<T>(work: (open: CheckedOut) => Promise<T>): Promise<T> {
     const result = this.tail.then(() => this.withClient(work));
     this.tail = result.catch(() => undefined);
     return result;
   }
 
-  /** @internal */ async withClient<T>(work: (client: PgClient) => Promise<T>): Promise<T> {
-    const { client } = await this.connect();
+  /** @internal */ async withClient<T>(work: (open: CheckedOut) => Promise<T>): Promise<T> {
+    const open = await this.connect();
     try {
-      return await work(client);
+      return await work(open);
     } catch (error) {
       if (endsSession(error)) await this.drop();
       throw error;

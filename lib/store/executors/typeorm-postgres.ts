@@ -2,7 +2,7 @@ import type { DataSource } from 'typeorm';
 import { ownDataSource } from './own-data-source.js';
 import type { ConnectionRole, SqlDatabase } from './executor.js';
 import type { StoreSettings } from '../schema/names.js';
-import { PostgresConnection, type PgClient } from './postgres-connection.js';
+import { PostgresConnection, RAW, type CheckedOut, type PgClient } from './postgres-connection.js';
 import { listenOn } from './postgres-listener.js';
 
 /** How much longer than the server's statement timeout the client waits before it drops the connection. */
@@ -79,14 +79,16 @@ class TypeOrmPostgresDatabase implements SqlDatabase {
   }
 
   /** A client of its own, with our session settings. */
-  /** @internal */ async checkOut(extraSettings: string): Promise<{ client: PgClient; release: () => Promise<void> }> {
+  /** @internal */ async checkOut(extraSettings: string): Promise<CheckedOut> {
     const runner = (await this.open()).createQueryRunner('master');
     try {
       const client = (await runner.connect()) as PgClient;
       client.on('error', () => undefined); // the statement in hand fails by itself; without one nobody is interested
-      if (this.settings.preparedStatements) await client.query(sessionSettings(this.settings) + extraSettings);
+      const ours = this.settings.preparedStatements;
+      if (ours) await client.query(sessionSettings(this.settings) + extraSettings);
       return {
         client,
+        readCommitted: ours || (await isReadCommitted(client)),
         release: async () => {
           // Ended first: our session settings must never reach another borrower, and a hung statement must not be waited for.
           await client.end().catch(() => undefined);
@@ -132,4 +134,10 @@ function sessionSettings(settings: StoreSettings): string {
     set bytea_output = 'hex'; set synchronous_commit = on; set lock_timeout = 0;
     set statement_timeout = ${settings.statementTimeout};
     set idle_in_transaction_session_timeout = ${settings.statementTimeout};`;
+}
+
+async function isReadCommitted(client: PgClient): Promise<boolean> {
+  const text = `select current_setting('default_transaction_isolation') = 'read committed'`;
+  const { rows } = await client.query({ text, rowMode: 'array', types: RAW });
+  return rows[0]?.[0] === 't';
 }

@@ -17,10 +17,13 @@ export const stateName = (text: unknown): ParkedState => STATES[Number(text) - 1
 export type PayloadAs = 'text' | 'bytes';
 export const UNREADABLE_AS_TEXT = new Set(['22021', '22P05']);
 
-/** Select list of a message; {@link readMessage} knows the order. The session is in UTC or `created` converts. */
+/** Whatever the session's time zone and date style. Where we set them, the bare column is cheaper. */
+const UTC_TEXT = `to_char(o.created_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS.US')`;
+
+/** Select list of a message; {@link readMessage} knows the order. */
 export function messageColumns(as: PayloadAs, inUtcSession: boolean): string {
   const payload = as === 'text' ? `convert_from(o.payload, 'UTF8')` : 'o.payload';
-  const created = inUtcSession ? 'o.created_at' : `o.created_at at time zone 'UTC'`;
+  const created = inUtcSession ? 'o.created_at' : UTC_TEXT;
   return `o.bucket, o.seq, o.id, o.topic, o.key, o.type, o.version, o.content_type, o.headers, o.options, ${payload}, ${created}, o.async_commit`;
 }
 /** Continues {@link messageColumns} for rows of the parked table. */

@@ -54,7 +54,7 @@ export function readyStatements(names: TableNames, inUtc: boolean) {
 }
 
 function fetch({ ready }: TableNames, as: PayloadAs, inUtc: boolean): Statement {
-  const created = inUtc ? 'timestamptz' : 'timestamp';
+  const created = inUtc ? 'timestamptz' : 'text';
   return statement(
     `outbox_fetch_${as}`,
     `${withSnapshot(as)}, null::${created}, null::boolean
@@ -65,7 +65,7 @@ function fetch({ ready }: TableNames, as: PayloadAs, inUtc: boolean): Statement 
 }
 
 function readPlaces({ ready }: TableNames, as: PayloadAs, inUtc: boolean): Statement {
-  const created = inUtc ? 'timestamptz' : 'timestamp';
+  const created = inUtc ? 'timestamptz' : 'text';
   return statement(
     `outbox_places_${as}`,
     `${withSnapshot(as)}, null::${created}, null::boolean

@@ -1,0 +1,134 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import type { Lane, StoreRun } from './store-harness.js';
+
+const LATER = 3_600_000;
+
+/** A dead first row and two blocked behind it. */
+async function blockedKey(lane: Lane, key = 'k'): Promise<string[]> {
+  await lane.insert({ key }, { key }, { key });
+  const messages = (await lane.ready()).filter((message) => message.key === key);
+  await lane.park(messages.slice(0, 1), { state: 'dead', delay: null });
+  await lane.park(messages.slice(1), { state: 'blocked', delay: null });
+  return messages.map(({ id }) => id);
+}
+
+export function describeOperators(run: StoreRun): void {
+  const { describe, it } = run.runner;
+  describe('cancel', () => {
+    it('stops what is not on its way, and tells what cannot be stopped', async () => {
+      const lane = await run.lane();
+      const [scheduled] = (await lane.insert({ delay: LATER })) as [string];
+      const sending = await lane.parked({ key: null });
+      await lane.take();
+      const [ready] = (await lane.insert({ key: null })) as [string];
+      const nowhere = randomUUID();
+      const report = await run.other.cancel({ ids: [scheduled, sending, ready, nowhere], limit: 10 });
+      assert.deepEqual(report.done, [scheduled]);
+      assert.deepEqual(new Set(report.tooLate), new Set([sending, ready]));
+      assert.deepEqual(report.notFound, [nowhere]);
+    });
+
+    it('stops what a lost lease was sending', async () => {
+      const lane = await run.lane();
+      const id = await lane.parked({ key: null });
+      await lane.take();
+      await run.store.giveBack(run.owner, lane.leases);
+      assert.deepEqual((await run.other.cancel({ ids: [id], limit: 1 })).done, [id]);
+    });
+
+    it('touches as many rows as allowed, of those that the filter names', async () => {
+      const lane = await run.lane();
+      await lane.insert({ delay: LATER, topic: 'a' }, { delay: LATER, topic: 'a', type: 'x' }, { delay: LATER, key: 'other' });
+      const { transport } = lane;
+      assert.equal((await run.store.cancel({ transport, topic: 'a', type: 'y', limit: 10 })).done.length, 0);
+      assert.equal((await run.store.cancel({ transport, topic: 'a', type: 'x', limit: 10 })).done.length, 1);
+      assert.equal((await run.store.cancel({ transport, key: 'other', limit: 10 })).done.length, 1);
+      await lane.insert({ delay: LATER, topic: 'a' });
+      assert.equal((await run.store.cancel({ transport, topic: 'a', limit: 1 })).done.length, 1);
+      assert.equal((await run.store.cancel({ transport, limit: 10 })).done.length, 1);
+    });
+  });
+
+  describe('requeue', () => {
+    it('puts a dead message back into its old place', async () => {
+      const lane = await run.lane();
+      const ids = await blockedKey(lane);
+      assert.deepEqual((await run.other.requeue({ transport: lane.transport, key: 'k', type: 'order.placed', limit: 1 })).done, ids.slice(0, 1));
+      const first = await lane.take();
+      assert.deepEqual(first.messages.map(({ id, attempts }) => [id, attempts]), [[ids[0], 0]]);
+      await lane.settle(first.messages);
+      assert.deepEqual((await lane.take(['k'])).messages.map(({ id }) => id), ids.slice(1));
+    });
+
+    it('does not let a later message pass an earlier one', async () => {
+      const lane = await run.lane();
+      const ids = await blockedKey(lane);
+      assert.deepEqual((await run.other.requeue({ ids: ids.slice(2), limit: 10 })).done, ids.slice(2));
+      assert.deepEqual((await lane.take(['k'])).messages, []);
+      assert.deepEqual((await lane.due()).rows, []);
+    });
+
+    it('says that ready messages are too late, and scheduled ones are not requeued', async () => {
+      const lane = await run.lane();
+      const [ready, scheduled] = (await lane.insert({}, { delay: LATER })) as [string, string];
+      assert.deepEqual(await run.store.requeue({ ids: [ready, scheduled], limit: 10 }), { done: [], tooLate: [ready, scheduled], notFound: [] });
+    });
+  });
+
+  describe('discard and release', () => {
+    it('deletes the first of a key, and the key goes on', async () => {
+      const lane = await run.lane();
+      const ids = await blockedKey(lane);
+      assert.deepEqual((await run.other.discard({ ids: [ids[0] as string], limit: 1 })).done, [ids[0]]);
+      assert.deepEqual((await lane.take()).messages.map(({ id }) => id), ids.slice(1));
+    });
+
+    it('lets a key go on past its dead message, which stays', async () => {
+      const lane = await run.lane();
+      const key = randomUUID();
+      const bucket = await bucketByStore(run, key);
+      const rows = [{ key, bucket }, { key, bucket }];
+      const ids = await lane.insert(...rows);
+      const messages = await lane.ready();
+      await lane.park(messages.slice(0, 1), { state: 'dead', delay: null });
+      await lane.park(messages.slice(1), { state: 'blocked', delay: null });
+      assert.deepEqual(await run.other.release({ key, transport: lane.transport }), { released: 1 });
+      const taken = await lane.take();
+      assert.deepEqual(taken.messages.map(({ id }) => id), ids.slice(1));
+      await lane.settle(taken.messages);
+      assert.deepEqual(await run.store.blockingKeys(lane.transport, lane.allBuckets, 10), []);
+      assert.deepEqual((await run.store.requeue({ ids: [ids[0] as string], limit: 1 })).done, [ids[0]]);
+      assert.deepEqual(await run.other.release({ key: randomUUID() }), { released: 0 });
+    });
+  });
+  describeStats(run);
+}
+
+/** The same formula as in `bucket-of`, of which a store may know nothing: the contract fixes it. */
+async function bucketByStore(run: StoreRun, key: string): Promise<number> {
+  const hash = await crypto.subtle.digest('SHA-256', new TextEncoder().encode(key));
+  return new DataView(hash).getUint16(0) % run.harness.settings.buckets;
+}
+
+function describeStats(run: StoreRun): void {
+  const { describe, it } = run.runner;
+  describe('stats', () => {
+    it('counts by transport and state', async () => {
+      const lane = await run.lane();
+      const owner = randomUUID();
+      await run.store.beat({ owner, transports: [lane.transport], info: '' }, 60_000);
+      await blockedKey(lane);
+      await lane.insert({ delay: LATER });
+      await lane.parked({ key: null }, { delay: LATER });
+      await lane.insert({}, { bucket: 2 });
+      const stats = (await run.store.stats()).find(({ transport }) => transport === lane.transport);
+      await run.store.leave(owner);
+      assert.ok(stats?.oldestReadyAge !== null && (stats?.oldestReadyAge as number) >= 0);
+      assert.deepEqual({ ...stats, oldestReadyAge: null }, {
+        transport: lane.transport, ready: 2, readyIsExact: true, scheduled: 1, waiting: 1, blocked: 2, dead: 1, blockedKeys: 1,
+        oldestReadyAge: null, leasedBuckets: lane.allBuckets.length, instances: 1,
+      });
+    });
+  });
+}

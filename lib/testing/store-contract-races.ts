@@ -1,0 +1,92 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { parkEntry, type StoreRun } from './store-harness.js';
+import { repark } from './store-contract-parked.js';
+
+/** Rounds per race: each starts both sides at once and asserts what must hold whoever was first. */
+const ROUNDS = 40;
+
+export function describeRaces(run: StoreRun): void {
+  const { describe, it } = run.runner;
+  describe('races', () => {
+    it('gives no bucket to two acquirers', async () => {
+      for (let round = 0; round < ROUNDS / 4; round++) {
+        const lane = await run.lane({ leased: false });
+        const owners = [randomUUID(), randomUUID()];
+        const acquire = (i: number) =>
+          [run.store, run.other][i]?.acquire({ owner: owners[i] as string, transport: lane.transport, leaseMs: 60_000, limit: 1000 });
+        const taken = (await Promise.all([acquire(0), acquire(1)])).flatMap((leases) => leases?.map(({ bucket }) => bucket) ?? []);
+        assert.equal(new Set(taken).size, taken.length);
+      }
+    });
+
+    it('lets no parking of an old epoch commit after a takeover', async () => {
+      for (let round = 0; round < ROUNDS; round++) {
+        const lane = await run.lane({ leaseMs: 1 });
+        await lane.insert({}, {});
+        const messages = await lane.ready();
+        const zombie = run.store.park(run.owner, lane.leases, messages.map((message) => parkEntry(message)));
+        const takeover = async () => {
+          const leases = await run.other.acquire({ owner: randomUUID(), transport: lane.transport, leaseMs: 60_000, limit: 1000, only: [1] });
+          return leases.length > 0 ? lane.readyIds(run.other) : undefined;
+        };
+        const seen = await takeover();
+        const { affected } = await zombie;
+        if (seen === undefined) continue; // its lease row was locked: the park was first and is through
+        assert.deepEqual(await lane.readyIds(), seen, 'what the new owner read as ready stays ready');
+        assert.equal(affected + seen.length, messages.length);
+      }
+    });
+
+    it('lets no repark of an old epoch commit after a takeover', async () => {
+      for (let round = 0; round < ROUNDS; round++) {
+        const lane = await run.lane();
+        await lane.parked({ key: null });
+        const { messages } = await lane.take();
+        const old = lane.leases;
+        await run.store.giveBack(run.owner, old);
+        const zombie = run.store.repark(run.owner, old, messages.map((m) => repark(m, { state: 'dead', delay: null })));
+        await run.other.acquire({ owner: randomUUID(), transport: lane.transport, leaseMs: 60_000, limit: 1000 });
+        assert.equal((await zombie).affected, 0);
+      }
+    });
+
+    it('cancels or sends, never both', async () => {
+      const outcomes = new Set<string>();
+      for (let round = 0; round < ROUNDS; round++) {
+        const lane = await run.lane();
+        const [id] = (await lane.insert({ delay: 0, key: round % 2 ? 'k' : null })) as [string];
+        const [taken, cancelled] = await Promise.all([lane.take(), run.other.cancel({ ids: [id], limit: 1 })]);
+        const sent = taken.messages.length === 1;
+        outcomes.add(sent ? 'sent' : 'cancelled');
+        assert.deepEqual(cancelled, sent ? { done: [], tooLate: [id], notFound: [] } : { done: [id], tooLate: [], notFound: [] });
+      }
+      assert.ok(outcomes.size > 0);
+    });
+
+    it('settles a message while the next owner parks it', async () => {
+      for (let round = 0; round < ROUNDS; round++) {
+        const lane = await run.lane();
+        await lane.insert({}, {});
+        const messages = await lane.ready();
+        const [parked, settled] = await Promise.all([
+          lane.park(messages, { state: 'blocked', delay: null }),
+          run.other.settle(lane.transport, messages.map(({ id, bucket, seq }) => ({ id, bucket, seq, attempts: 0, parkedId: null })), round % 2 ? 'archive' : 'delete'),
+        ]);
+        assert.equal(settled.affected, 2, `parked ${parked.affected}`);
+        assert.deepEqual(await lane.ready(), []);
+        assert.deepEqual(await run.store.blockingKeys(lane.transport, lane.allBuckets, 10), []);
+      }
+    });
+
+    it('settles a message once, whoever says so', async () => {
+      for (let round = 0; round < ROUNDS / 2; round++) {
+        const lane = await run.lane();
+        await lane.insert({}, {}, {});
+        const messages = (await lane.ready()).map(({ id, bucket, seq }) => ({ id, bucket, seq, attempts: 0, parkedId: null }));
+        const reports = await Promise.all([run.store, run.other].map((store) => store.settle(lane.transport, messages, 'archive')));
+        assert.equal(reports.reduce((sum, { affected }) => sum + affected, 0), 3);
+      }
+    });
+  });
+}

@@ -1,0 +1,36 @@
+import { describeCleaning, describeSetup } from './store-contract-keeping.js';
+import { describeInsert } from './store-contract-insert.js';
+import { describeLeases } from './store-contract-leases.js';
+import { describeOperators } from './store-contract-operators.js';
+import { describeParked } from './store-contract-parked.js';
+import { describeRaces } from './store-contract-races.js';
+import { describeReady } from './store-contract-ready.js';
+import { StoreRun, type StoreHarness } from './store-harness.js';
+import type { ContractRunner } from './transport-harness.js';
+
+/**
+ * Checks that a store keeps the contract of `OutboxStore`, on a real database. Runs in any runner with `describe`, `it`,
+ * `beforeAll` and `afterAll`, as globals or handed over.
+ */
+export function describeStoreContract(
+  name: string,
+  harness: StoreHarness,
+  runner: ContractRunner = globalThis as unknown as ContractRunner,
+): void {
+  const { describe, beforeAll, afterAll } = runner;
+  describe(`store contract: ${name}`, () => {
+    const run = new StoreRun(harness, runner);
+    beforeAll(() => run.start());
+    afterAll(() => run.stop());
+    describeInsert(run);
+    describeLeases(run);
+    describeReady(run);
+    describeParked(run);
+    describeOperators(run);
+    describeRaces(run);
+    describeCleaning(run);
+    describeSetup(run);
+  });
+}
+
+export type { OpenTransaction, StoreHarness } from './store-harness.js';

@@ -1,0 +1,52 @@
+import { DataSource } from 'typeorm';
+import { transactionExecutor } from '../../lib/store/executors/typeorm-transaction.js';
+import { openStore } from '../../lib/store/open-store.js';
+import type { OutboxStore } from '../../lib/store/outbox-store.js';
+import { describeStoreContract, type StoreHarness } from '../../lib/testing/store-contract.js';
+import { createTestDatabase, type TestDatabase } from '../support/databases.js';
+import { describeWith } from '../support/services.js';
+
+/** Everything that might go wrong with a session on: far from UTC, another date style, serializable by default, names that need quotes. */
+const SESSION = { options: '-c timezone=Asia/Kathmandu -c datestyle=German -c default_transaction_isolation=serializable' };
+
+function postgres(database: { schema?: string; prefix: string; preparedStatements: boolean; poolSize: number }): StoreHarness {
+  const settings = { buckets: 8, ordering: 'key', coordination: 'buckets' } as const;
+  let testDatabase: TestDatabase;
+  let application: DataSource;
+  const open = (): OutboxStore =>
+    openStore(application, { ...settings, onPublished: 'delete', options: { setup: 'create', schema: undefined, ...database } });
+  return {
+    settings,
+    proof: 'snapshot',
+    async start() {
+      testDatabase = await createTestDatabase('postgres');
+      application = await new DataSource({ ...testDatabase.options, extra: SESSION } as never).initialize();
+      const store = open();
+      await store.create(settings);
+      await store.close();
+    },
+    async stop() {
+      await application.destroy();
+      await testDatabase.drop();
+    },
+    open,
+    async begin() {
+      const runner = application.createQueryRunner();
+      await runner.startTransaction('READ COMMITTED');
+      return {
+        tx: transactionExecutor(runner),
+        commit: () => runner.commitTransaction().finally(() => runner.release()),
+        rollback: () => runner.rollbackTransaction().finally(() => runner.release()),
+      };
+    },
+    async setNextSeq(seq) {
+      const name = `"${database.schema ?? 'public'}"."${database.prefix}ready_seq_seq"`;
+      await application.query(`alter sequence ${name} restart with ${seq}`);
+    },
+  };
+}
+
+describeWith('postgres', 'PostgreSQL store', () => {
+  describeStoreContract('own schema', postgres({ schema: 'messaging', prefix: 'order', preparedStatements: true, poolSize: 4 }));
+  describeStoreContract('unprepared, two connections', postgres({ prefix: 'outbox_', preparedStatements: false, poolSize: 2 }));
+});
