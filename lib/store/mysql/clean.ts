@@ -1,0 +1,131 @@
+import type { SqlDatabase } from '../executors/executor.js';
+import type { CleanStore } from '../outbox-store.js';
+import type { TableNames } from '../schema/names.js';
+import { statement } from '../sql.js';
+import { DEAD, readKey } from './columns.js';
+import { jsonRows, jsonTable, PARKED_IDS } from './json-rows.js';
+import { inTransaction, retried } from './retry.js';
+import { marks, sized } from './statements.js';
+import type { MysqlWake } from './wake.js';
+
+/** Pages of dedup rows looked at in one call when the oldest belong to messages that still wait. */
+const DEDUP_PAGES = 10;
+/** A row can be created somewhat before one with a lower seq: by the length of a statement, never by this much. */
+const CLOCK_MARGIN = '1 hour';
+
+interface DedupRow {
+  readonly key: Buffer;
+  readonly id: string;
+  readonly bucket: number;
+  readonly createdAt: string;
+}
+
+/** Deletes what is final and old enough, in bounded batches. */
+export class MysqlClean implements CleanStore {
+  /** @internal */ readonly sql: ReturnType<typeof cleanStatements>;
+
+  constructor(
+    readonly database: SqlDatabase,
+    names: TableNames,
+    readonly wake: MysqlWake,
+  ) {
+    this.sql = cleanStatements(names);
+  }
+
+  cleanArchive(age: number, limit: number): Promise<number> {
+    return this.remove(() => this.sql.archive.bind(microseconds(age), limit));
+  }
+
+  async cleanDead(age: number, limit: number): Promise<number> {
+    let removed = 0;
+    for (const transport of await this.transports()) {
+      if (removed < limit) removed += await this.cleanDeadOf(transport, age, limit - removed);
+    }
+    return removed;
+  }
+
+  /** @internal A key that a dead row held goes on. */
+  cleanDeadOf(transport: number, age: number, limit: number): Promise<number> {
+    return inTransaction(this.database.connection('admin'), async (tx) => {
+      const { rows } = await tx.run(this.sql.dead.bind(transport, microseconds(age), limit));
+      if (rows.length === 0) return 0;
+      await tx.run(this.sql.removeDead.bind(jsonRows(rows.map(([parkedId]) => [BigInt(parkedId as string)]))));
+      const held = rows.filter(([, , key, blocking]) => Number(blocking) === 1 && key !== null);
+      const keys = held.map(([, bucket, key]) => [`${String(bucket)} ${readKey(key)}`, { transport, bucket: Number(bucket), key: readKey(key) as string }] as const);
+      await this.wake.wake(tx, [...new Map(keys).values()]);
+      return rows.length;
+    });
+  }
+
+  async cleanDedup(age: number, limit: number): Promise<number> {
+    const admin = this.database.connection('admin');
+    let removed = 0;
+    let after: Pick<DedupRow, 'key' | 'createdAt'> = { key: Buffer.alloc(0), createdAt: '1000-01-01 00:00:00' };
+    for (let page = 0; page < DEDUP_PAGES && removed < limit; page++) {
+      const sql = this.sql.oldDedup.bind(microseconds(age), after.createdAt, after.createdAt, after.key, limit - removed);
+      const rows = (await admin.run(sql)).rows.map(([key, id, bucket, createdAt]) => ({
+        key: key as Buffer, id: String(id), bucket: Number(bucket), createdAt: String(createdAt),
+      }));
+      const last = rows.at(-1);
+      if (last === undefined) break;
+      after = last;
+      const unsettled = await this.unsettled(rows);
+      const keys = rows.filter(({ id }) => !unsettled.has(id)).map(({ key }) => [key.toString('hex')]);
+      if (keys.length > 0) removed += await this.remove(() => this.sql.removeDedup.bind(jsonRows(keys)));
+    }
+    return removed;
+  }
+
+  /**
+   * @internal Ids whose message is still in the hot or the parked table. The hot table has no key on the id: a bucket whose
+   * oldest row is younger than the key cannot hold its message; only the others are searched.
+   */
+  async unsettled(rows: readonly DedupRow[]): Promise<Set<string>> {
+    const admin = this.database.connection('admin');
+    const transports = await this.transports();
+    const newest = rows.at(-1)?.createdAt;
+    const found = new Set<string>();
+    const buckets = [...new Set(rows.map(({ bucket }) => bucket))];
+    for (const transport of transports) {
+      for (const bucket of buckets) {
+        const { rows: old } = await admin.run(this.sql.holdsOld.bind(newest, transport, bucket));
+        if (Number(old[0]?.[0] ?? 0) === 0) continue;
+        const ids = rows.filter((row) => row.bucket === bucket).map(({ id }) => id);
+        const there = await admin.run(this.sql.inReady(ids.length).bind(transport, bucket, ...ids));
+        for (const [id] of there.rows) found.add(String(id));
+      }
+    }
+    // Last, because rows move from ready to parked and never back.
+    const ids = rows.map(({ id }) => id);
+    for (const [id] of (await admin.run(this.sql.inParked(ids.length).bind(...ids))).rows) found.add(String(id));
+    return found;
+  }
+
+  /** @internal */ async transports(): Promise<number[]> {
+    return (await this.database.connection('admin').run(this.sql.transports.bind())).rows.map(([id]) => Number(id));
+  }
+  /** @internal */ async remove(sql: () => Parameters<ReturnType<SqlDatabase['connection']>['run']>[0]): Promise<number> {
+    return (await retried(() => this.database.connection('admin').run(sql()))).affected;
+  }
+}
+
+function cleanStatements({ archive, parked, dedup, ready, transports }: TableNames) {
+  const tooOld = 'utc_timestamp(6) - interval ? microsecond';
+  return {
+    transports: statement('transports', `select id from ${transports}`),
+    archive: statement('clean archive', `delete from ${archive} where published_at < ${tooOld} order by published_at limit ?`),
+    dead: statement('old dead', `select parked_id, bucket, \`key\`, blocking from ${parked} force index (by_state)
+      where transport = ? and state = ${DEAD} and announced in (0, 1) and died_at < ${tooOld} limit ? for update`),
+    removeDead: statement('clean dead', `delete p from ${PARKED_IDS} straight_join ${parked} p on p.parked_id = k.p`),
+    oldDedup: statement('old dedup', `select dedup_key, id, bucket, created_at from ${dedup} force index (by_time)
+      where created_at < ${tooOld} and created_at >= ? and (created_at > ? or dedup_key > ?)
+      order by created_at, dedup_key limit ?`),
+    holdsOld: statement('holds old', `select created_at < cast(? as datetime(6)) + interval ${CLOCK_MARGIN}
+      from ${ready} force index (primary) where transport = ? and bucket = ? order by seq limit 1`),
+    inReady: sized((n) => `select id from ${ready} force index (primary) where transport = ? and bucket = ? and id in (${marks(n)})`),
+    inParked: sized((n) => `select id from ${parked} where id in (${marks(n)})`),
+    removeDedup: statement('clean dedup', `delete d from ${jsonTable({ h: 'varchar(510)' })} straight_join ${dedup} d on d.dedup_key = unhex(k.h)`),
+  };
+}
+
+const microseconds = (age: number): number => Math.round(age * 1000);

@@ -1,0 +1,69 @@
+import { OutboxMessage, type ParkedState } from '../../message.js';
+
+const CONTENT = ['id', 'topic', '`key`', 'type', 'version', 'content_type', 'headers', 'options', 'payload', 'created_at'];
+const MOVED_COLUMNS = ['transport', 'bucket', 'seq', ...CONTENT];
+const MESSAGE_COLUMNS = ['bucket', 'seq', ...CONTENT];
+
+/** Columns that move with a message through ready, parked and archive. */
+export const MOVED = MOVED_COLUMNS.join(', ');
+export const movedFrom = (alias: string): string => MOVED_COLUMNS.map((column) => `${alias}.${column}`).join(', ');
+
+/** Select list of a message; {@link readMessage} knows the order. */
+export const messageFrom = (alias: string): string => MESSAGE_COLUMNS.map((column) => `${alias}.${column}`).join(', ');
+/** Continues {@link messageFrom} for rows of the parked table. */
+export const parkedFrom = (alias: string): string => `${alias}.parked_id, ${alias}.state, ${alias}.attempts, ${alias}.progress`;
+const PARKED_OFFSET = MESSAGE_COLUMNS.length;
+
+/** As `tinyint` in the parked table. */
+const STATES = ['scheduled', 'waiting', 'blocked', 'dead'] as const;
+export const SCHEDULED = 1;
+export const WAITING = 2;
+export const BLOCKED = 3;
+export const DEAD = 4;
+export const stateNumber = (state: ParkedState): number => STATES.indexOf(state) + 1;
+export const stateName = (value: unknown): ParkedState => STATES[Number(value) - 1] as ParkedState;
+
+export type Row = readonly unknown[];
+
+export function readMessage(row: Row): OutboxMessage {
+  return build(row, 0, null, null, null);
+}
+export function readParked(row: Row): OutboxMessage {
+  const [parkedId, state, attempts, progress] = row.slice(PARKED_OFFSET);
+  return build(row, Number(attempts), String(parkedId), stateName(state), progress as string | null);
+}
+
+function build(
+  row: Row,
+  attempts: number,
+  parkedId: string | null,
+  parkedState: ParkedState | null,
+  progress: string | null,
+): OutboxMessage {
+  return new OutboxMessage({
+    bucket: row[0] as number,
+    seq: row[1] as string,
+    id: row[2] as string,
+    topic: row[3] as string,
+    key: readKey(row[4]),
+    type: row[5] as string,
+    version: row[6] as number,
+    contentType: row[7] as string,
+    headersJson: row[8] as string | null,
+    optionsJson: row[9] as string | null,
+    body: row[10] as Buffer | null,
+    createdText: row[11] as string,
+    attempts,
+    parkedId,
+    parkedState,
+    progress,
+  });
+}
+
+export const readKey = (value: unknown): string | null => (value === null ? null : (value as Buffer).toString('utf8'));
+
+/** `datetime(6)` text of our UTC sessions → milliseconds since the epoch, with microseconds as fraction. */
+export function readTime(text: unknown): number {
+  const value = text as string;
+  return Date.parse(`${value.slice(0, 10)}T${value.slice(11, 19)}Z`) + Number(value.slice(20).padEnd(6, '0')) / 1000;
+}

@@ -1,0 +1,72 @@
+import type { SqlConnection } from '../executors/executor.js';
+import { mysqlTables, type MysqlTable } from '../schema/mysql-tables.js';
+import { TABLE_NAMES, type SchemaDefinition } from '../schema/names.js';
+import { statement } from '../sql.js';
+
+const SCHEMA = 'coalesce(?, database())';
+const TABLES = statement('tables', `select table_name, engine, table_collation from information_schema.tables
+  where table_schema = ${SCHEMA} and table_type = 'BASE TABLE'`);
+const COLUMNS = statement('columns', `select table_name, column_name, column_type, is_nullable, column_default is not null, extra
+  from information_schema.columns where table_schema = ${SCHEMA}`);
+const KEYS = statement('keys', `select table_name, index_name, non_unique, column_name
+  from information_schema.statistics where table_schema = ${SCHEMA} order by table_name, index_name, seq_in_index`);
+
+/** What of the tables differs from what this version would create; empty when nothing does. */
+export async function compareSchema(connection: SqlConnection, definition: SchemaDefinition): Promise<string[]> {
+  const schema = definition.schema ?? null;
+  const [tables, columns, keys] = await Promise.all([TABLES, COLUMNS, KEYS].map(async (s) => (await connection.run(s.bind(schema))).rows));
+  const wanted = mysqlTables(definition);
+  return TABLE_NAMES.flatMap((name) => {
+    const table = definition.prefix + name;
+    const of = (rows: typeof tables): (readonly unknown[])[] => (rows ?? []).filter(([owner]) => owner === table);
+    const [found] = of(tables);
+    if (found === undefined) return [`${table} is missing`];
+    return [
+      ...compareTable(table, found),
+      ...compareColumns(table, wanted[name], of(columns)),
+      ...compareKeys(table, wanted[name], of(keys)),
+    ];
+  });
+}
+
+function compareTable(table: string, [, engine, collation]: readonly unknown[]): string[] {
+  const wrong: string[] = [];
+  if (String(engine).toLowerCase() !== 'innodb') wrong.push(`${table} has engine ${String(engine)}, not InnoDB`);
+  if (collation !== 'utf8mb4_bin') wrong.push(`${table} has collation ${String(collation)}, not utf8mb4_bin`);
+  return wrong;
+}
+
+function compareColumns(table: string, wanted: MysqlTable, found: readonly (readonly unknown[])[]): string[] {
+  const there = new Map(found.map(([, name, ...rest]) => [String(name), rest]));
+  const wrong = wanted.columns.flatMap(([name, type, definition]) => {
+    const [foundType, nullable, hasDefault, extra] = there.get(name) ?? [];
+    if (foundType === undefined) return [`${table}.${name} is missing`];
+    if (plainType(foundType) !== type) return [`${table}.${name} is ${String(foundType)}, not ${type}`];
+    if ((nullable === 'NO') !== definition.includes('not null')) return [`${table}.${name} ${nullable === 'NO' ? 'refuses' : 'takes'} null`];
+    const defaults = Number(hasDefault) === 1 || /auto_increment|default_generated/i.test(String(extra));
+    if (/default|auto_increment/.test(definition) && !defaults) return [`${table}.${name} has no default`];
+    return [];
+  });
+  return wrong;
+}
+
+function compareKeys(table: string, wanted: MysqlTable, found: readonly (readonly unknown[])[]): string[] {
+  const there = new Map<string, { unique: boolean; columns: string[] }>();
+  for (const [, index, nonUnique, column] of found) {
+    const name = String(index).toLowerCase();
+    const key = there.get(name) ?? { unique: Number(nonUnique) === 0, columns: [] };
+    key.columns.push(String(column));
+    there.set(name, key);
+  }
+  return Object.entries(wanted.keys).flatMap(([name, columns]) => {
+    const unique = name === 'primary' || name.startsWith('!');
+    const key = there.get(name.replace('!', ''));
+    if (key === undefined || key.unique !== unique || key.columns.join() !== columns.join()) {
+      return [`${table} has no ${unique ? 'unique ' : ''}key on (${columns.join(', ')})`];
+    }
+    return [];
+  });
+}
+
+/** MariaDB prints the display width of integers, MySQL 8 does not. */
+const plainType = (type: unknown): string => String(type).toLowerCase().replace(/\b(smallint|tinyint|bigint|int)\(\d+\)/, '$1');

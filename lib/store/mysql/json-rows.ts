@@ -1,0 +1,26 @@
+/**
+ * Lists travel as one JSON parameter that `json_table` unfolds: with a `straight_join` the plan is one primary-key
+ * look-up per element at every size, where a list of literals turns into a materialised table above 300 elements.
+ */
+export type JsonCell = string | number | bigint | boolean | null;
+
+export function jsonRows(rows: readonly (readonly JsonCell[])[]): string {
+  return `[${rows.map((row) => `[${row.map(jsonCell).join(',')}]`).join(',')}]`;
+}
+
+/** Sequences are passed as bigint: digits in JSON, exact beyond 2^53. */
+function jsonCell(cell: JsonCell): string {
+  return typeof cell === 'bigint' ? String(cell) : typeof cell === 'boolean' ? (cell ? '1' : '0') : JSON.stringify(cell);
+}
+
+const ID = `char(36) character set ascii collate ascii_bin`;
+
+/** A table expression `k` over one parameter made by {@link jsonRows}; name → type of each element of a row. */
+export function jsonTable(columns: Readonly<Record<string, string>>): string {
+  const list = Object.entries(columns).map(([name, type], index) => `${name} ${type} path '$[${index}]'`);
+  return `json_table(?, '$[*]' columns (${list.join(', ')})) k`;
+}
+
+export const PLACES = jsonTable({ b: 'smallint', s: 'bigint unsigned', i: ID });
+export const PARKED_IDS = jsonTable({ p: 'bigint unsigned' });
+export const LEASES = jsonTable({ t: 'smallint', b: 'smallint', e: 'bigint unsigned' });

@@ -1,0 +1,145 @@
+import type { SqlDatabase, SqlExecutor } from '../executors/executor.js';
+import type { Instance, Lease, LeaseStore } from '../outbox-store.js';
+import type { TableNames } from '../schema/names.js';
+import { statement, type Statement } from '../sql.js';
+import { jsonRows, LEASES } from './json-rows.js';
+import { inTransaction, retried } from './retry.js';
+import { marks, sized } from './statements.js';
+
+const NOW = 'utc_timestamp(6)';
+const LONG_AGO = `'1970-01-01 00:00:00'`;
+
+/** All times are the server's. Epochs grow at every acquisition, also by the same owner. */
+export class MysqlLeases implements LeaseStore {
+  /** @internal */ readonly sql: ReturnType<typeof leaseStatements>;
+
+  constructor(
+    readonly database: SqlDatabase,
+    names: TableNames,
+  ) {
+    this.sql = leaseStatements(names);
+  }
+
+  async acquire(request: Parameters<LeaseStore['acquire']>[0]): Promise<Lease[]> {
+    const { owner, leaseMs, transport, limit, only } = request;
+    if (limit <= 0 || only?.length === 0) return [];
+    return inTransaction(this.database.connection('lease'), async (tx) => {
+      const free = this.sql.free(only?.length ?? 0).bind(transport, ...(only ?? []), limit);
+      const rows = (await tx.run(free)).rows.map(([bucket, epoch]) => [transport, Number(bucket), BigInt(epoch as string)] as const);
+      if (rows.length === 0) return [];
+      await tx.run(this.sql.take.bind(jsonRows(rows), owner, Math.round(leaseMs * 1000)));
+      return rows.map(([, bucket, epoch]) => ({ transport, bucket, epoch: String(epoch + 1n) }));
+    });
+  }
+
+  async renew(owner: string, leaseMs: number): Promise<Lease[]> {
+    const lease = this.database.connection('lease');
+    await retried(() => lease.run(this.sql.renew.bind(Math.round(leaseMs * 1000), owner)));
+    return readLeases(await lease.run(this.sql.held.bind(owner)));
+  }
+
+  async giveBack(owner: string, leases: readonly Lease[]): Promise<void> {
+    if (leases.length === 0) return;
+    const rows = leaseRows(leases);
+    await retried(() => this.database.connection('lease').run(this.sql.giveBack.bind(rows, owner)));
+  }
+
+  async beat(instance: Instance, ttlMs: number): Promise<Instance[]> {
+    const lease = this.database.connection('lease');
+    const transports = JSON.stringify(instance.transports);
+    const ttl = Math.round(ttlMs * 1000);
+    const { owner, info } = instance;
+    await retried(() => lease.run(this.sql.beat.bind(owner, transports, info, ttl, transports, info, ttl)));
+    const { rows } = await lease.run(this.sql.alive.bind());
+    return rows.map(([name, list, text]) => ({
+      owner: name as string,
+      transports: JSON.parse(list as string) as number[],
+      info: text as string,
+    }));
+  }
+
+  async leave(owner: string): Promise<void> {
+    await retried(() => this.database.connection('lease').run(this.sql.leave.bind(owner)));
+  }
+
+  async expire(): Promise<(Lease & { owner: string })[]> {
+    const lease = this.database.connection('lease');
+    const cleared = await inTransaction(lease, async (tx) => {
+      const rows = (await tx.run(this.sql.expired.bind())).rows;
+      const leases = rows.map(([transport, bucket, epoch, owner]) => ({
+        transport: Number(transport),
+        bucket: Number(bucket),
+        epoch: String(epoch),
+        owner: String(owner),
+      }));
+      if (leases.length > 0) await tx.run(this.sql.clear.bind(leaseRows(leases)));
+      return leases;
+    });
+    await retried(() => lease.run(this.sql.dropInstances.bind()));
+    await retried(() => lease.run(this.sql.dropFlushRows.bind()));
+    return cleared;
+  }
+}
+
+function leaseStatements(names: TableNames) {
+  const { leases, instances, meta } = names;
+  const expiry = `${NOW} + interval ? microsecond`;
+  return {
+    free: sized(
+      (only) => `select bucket, epoch from ${leases} where transport = ? and expires_at <= ${NOW}
+        ${only > 0 ? `and bucket in (${marks(only)})` : ''} order by bucket limit ? for update skip locked`,
+    ),
+    take: statement('take leases', `update ${LEASES} straight_join ${leases} l on l.transport = k.t and l.bucket = k.b
+      set l.owner = ?, l.epoch = l.epoch + 1, l.expires_at = ${expiry}`),
+    renew: statement('renew', `update ${leases} set expires_at = ${expiry} where owner = ? and expires_at > ${NOW}`),
+    held: statement('held', `select transport, bucket, epoch from ${leases} where owner = ? and expires_at > ${NOW}`),
+    giveBack: statement('give back', `update ${LEASES} straight_join ${leases} l on l.transport = k.t and l.bucket = k.b
+      set l.owner = null, l.expires_at = ${LONG_AGO} where l.owner = ? and l.epoch = k.e`),
+    beat: statement('beat', `insert into ${instances} (owner, transports, info, expires_at) values (?, ?, ?, ${expiry})
+      on duplicate key update transports = ?, info = ?, expires_at = ${expiry}`),
+    alive: statement('alive', `select owner, transports, info from ${instances} where expires_at > ${NOW} order by owner`),
+    leave: statement('leave', `delete from ${instances} where owner = ?`),
+    expired: statement('expired', `select transport, bucket, epoch, owner from ${leases}
+      where owner is not null and expires_at <= ${NOW} order by transport, bucket for update skip locked`),
+    clear: statement('clear', `update ${LEASES} straight_join ${leases} l on l.transport = k.t and l.bucket = k.b
+      set l.owner = null where l.epoch = k.e`),
+    dropInstances: statement('drop instances', `delete from ${instances} where expires_at <= ${NOW}`),
+    dropFlushRows: statement('drop flush rows', `delete from ${meta}
+      where name like 'flush:%' and value < cast(${NOW} - interval 1 day as char)`),
+  } satisfies Record<string, Statement | ((count: number) => Statement)>;
+}
+
+const leaseRows = (leases: readonly Lease[]): string =>
+  jsonRows(leases.map(({ transport, bucket, epoch }) => [transport, bucket, BigInt(epoch)]));
+
+function readLeases({ rows }: { rows: readonly (readonly unknown[])[] }): Lease[] {
+  return rows.map(([transport, bucket, epoch]) => ({
+    transport: Number(transport),
+    bucket: Number(bucket),
+    epoch: String(epoch),
+  }));
+}
+
+/**
+ * The fence: a share lock on the lease rows that this owner holds in these epochs. Until the transaction ends nobody
+ * can take them over, so that what it writes is written by the owner.
+ */
+export class MysqlFence {
+  /** @internal */ readonly lock: Statement;
+
+  constructor(names: TableNames) {
+    this.lock = statement('fence', `select l.transport, l.bucket, l.epoch
+      from ${LEASES} straight_join ${names.leases} l on l.transport = k.t and l.bucket = k.b
+      where l.owner = ? and l.epoch = k.e and l.expires_at > ${NOW} lock in share mode`);
+  }
+
+  /** Bucket → its lease, of those that still are the owner's. One transport per call. */
+  async hold(tx: SqlExecutor, owner: string, leases: readonly Lease[]): Promise<Map<number, Lease>> {
+    if (leases.length === 0) return new Map();
+    if (leases.some(({ transport }) => transport !== leases[0]?.transport)) {
+      throw new TypeError('The leases of one call belong to one transport.');
+    }
+    const held = readLeases(await tx.run(this.lock.bind(leaseRows(leases), owner)));
+    return new Map(held.map((lease) => [lease.bucket, lease]));
+  }
+}

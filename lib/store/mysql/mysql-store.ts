@@ -1,0 +1,99 @@
+import type { SqlDatabase, SqlExecutor } from '../executors/executor.js';
+import type { NewMessage, Place } from '../../message.js';
+import type {
+  Instance, KeyInBucket, Lease, MessageFilter, OutboxStore, ParkEntry, ReadRange, ReparkEntry, SchemaSettings,
+  SettledMessage, TakeRequest,
+} from '../outbox-store.js';
+import { tableNames, type StoreSettings } from '../schema/names.js';
+import { MysqlAdmin } from './admin.js';
+import { MysqlClean } from './clean.js';
+import { MysqlInsert } from './insert.js';
+import { MysqlFence, MysqlLeases } from './leases.js';
+import { MysqlParked } from './parked.js';
+import { MysqlReady } from './ready.js';
+import { MysqlServer } from './server.js';
+import { MysqlSettle } from './settle.js';
+import { MysqlSetup } from './setup.js';
+import { MysqlStats } from './stats.js';
+import { MysqlTake } from './take.js';
+import { MysqlWake } from './wake.js';
+
+/** MariaDB 10.6+ and MySQL 8. Every method is one of the parts'; this is where they meet. */
+export class MysqlStore implements OutboxStore {
+  /** @internal */ readonly parts: ReturnType<typeof partsOf>;
+
+  constructor(
+    readonly database: SqlDatabase,
+    settings: StoreSettings,
+  ) {
+    this.parts = partsOf(database, settings);
+  }
+
+  insert = (tx: SqlExecutor, messages: readonly NewMessage[]) => this.parts.insert.insert(tx, messages);
+
+  acquire = (request: Parameters<MysqlLeases['acquire']>[0]) => this.parts.leases.acquire(request);
+  renew = (owner: string, leaseMs: number) => this.parts.leases.renew(owner, leaseMs);
+  giveBack = (owner: string, leases: readonly Lease[]) => this.parts.leases.giveBack(owner, leases);
+  beat = (instance: Instance, ttlMs: number) => this.parts.leases.beat(instance, ttlMs);
+  leave = (owner: string) => this.parts.leases.leave(owner);
+  expire = () => this.parts.leases.expire();
+
+  fetch = (request: Parameters<MysqlReady['fetch']>[0]) => this.parts.ready.fetch(request);
+  sweep = (transport: number, ranges: readonly ReadRange[]) => this.parts.ready.sweep(transport, ranges);
+  readPlaces = (transport: number, places: readonly Place[]) => this.parts.ready.readPlaces(transport, places);
+  probe = (transport: number, ranges: readonly ReadRange[]) => this.parts.ready.probe(transport, ranges);
+  flush = () => this.parts.ready.flush();
+  settle = (transport: number, messages: readonly SettledMessage[], onPublished: 'delete' | 'archive') =>
+    this.parts.settle.settle(transport, messages, onPublished);
+  park = (owner: string, leases: readonly Lease[], entries: readonly ParkEntry[]) =>
+    this.parts.settle.park(owner, leases, entries);
+
+  due = (transport: number, buckets: readonly number[], limit: number) => this.parts.parked.due(transport, buckets, limit);
+  take = (request: TakeRequest) => this.parts.parked.take(request);
+  repark = (owner: string, leases: readonly Lease[], entries: readonly ReparkEntry[]) =>
+    this.parts.parked.repark(owner, leases, entries);
+  blockingKeys = (transport: number, buckets: readonly number[], limit: number) =>
+    this.parts.parked.blockingKeys(transport, buckets, limit);
+  blockedAmong = (transport: number, keys: readonly KeyInBucket[]) => this.parts.parked.blockedAmong(transport, keys);
+  unannouncedDead = (transports: readonly number[], limit: number) => this.parts.parked.unannouncedDead(transports, limit);
+  markAnnounced = (parkedIds: readonly string[]) => this.parts.parked.markAnnounced(parkedIds);
+
+  requeue = (filter: MessageFilter) => this.parts.admin.apply('requeue', filter);
+  discard = (filter: MessageFilter) => this.parts.admin.apply('discard', filter);
+  cancel = (filter: MessageFilter) => this.parts.admin.apply('cancel', filter);
+  release = (filter: { key: string; transport?: number }) => this.parts.admin.release(filter);
+  stats = () => this.parts.stats.stats();
+
+  cleanArchive = (age: number, limit: number) => this.parts.clean.cleanArchive(age, limit);
+  cleanDead = (age: number, limit: number) => this.parts.clean.cleanDead(age, limit);
+  cleanDedup = (age: number, limit: number) => this.parts.clean.cleanDedup(age, limit);
+
+  create = (settings: SchemaSettings) => this.parts.setup.create(settings);
+  check = (settings: SchemaSettings) => this.parts.setup.check(settings);
+  registerTransports = (names: readonly string[], defaultName: string) => this.parts.setup.registerTransports(names, defaultName);
+  warnings = () => this.parts.server.warnings();
+
+  async close(): Promise<void> {
+    await this.parts.ready.dropFlushRow().catch(() => undefined);
+    await this.database.close();
+  }
+}
+
+function partsOf(database: SqlDatabase, settings: StoreSettings) {
+  const names = tableNames(settings, '`');
+  const server = new MysqlServer(database);
+  const fence = new MysqlFence(names);
+  const wake = new MysqlWake(names);
+  return {
+    server,
+    insert: new MysqlInsert(names),
+    leases: new MysqlLeases(database, names),
+    ready: new MysqlReady(database, server, names),
+    settle: new MysqlSettle(database, names, fence, wake),
+    parked: new MysqlParked(database, names, fence, new MysqlTake(names, settings, fence, wake)),
+    admin: new MysqlAdmin(database, names, settings, wake),
+    stats: new MysqlStats(database, names, settings),
+    clean: new MysqlClean(database, names, wake),
+    setup: new MysqlSetup(database, server, settings, names),
+  };
+}

@@ -1,0 +1,116 @@
+import type { SqlDatabase } from '../executors/executor.js';
+import type {
+  DeadLetter, DueRow, KeyInBucket, Lease, ParkedStore, ReparkEntry, TakeRequest, TakeResult, WriteReport,
+} from '../outbox-store.js';
+import type { TableNames } from '../schema/names.js';
+import { readKey, readParked, readTime, stateName, stateNumber } from './columns.js';
+import { jsonRows } from './json-rows.js';
+import type { MysqlFence } from './leases.js';
+import { parkedStatements } from './parked-statements.js';
+import { inTransaction, retried } from './retry.js';
+import { microseconds, storable, storableError } from './settle.js';
+import type { MysqlTake } from './take.js';
+
+/** Where messages wait for their time, their turn or a decision. */
+export class MysqlParked implements ParkedStore {
+  /** @internal */ readonly sql: ReturnType<typeof parkedStatements>;
+
+  constructor(
+    readonly database: SqlDatabase,
+    names: TableNames,
+    readonly fence: MysqlFence,
+    readonly taker: MysqlTake,
+  ) {
+    this.sql = parkedStatements(names);
+  }
+
+  async due(transport: number, buckets: readonly number[], limit: number): Promise<{ rows: DueRow[]; nextIn: number | null }> {
+    if (buckets.length === 0) return { rows: [], nextIn: null };
+    const read = this.database.connection('read');
+    const places = buckets.flatMap((bucket) => [transport, bucket]);
+    const [first = []] = (await read.run(this.sql.earliest(buckets.length).bind(...places))).rows;
+    const now = readTime(first[0]);
+    const times = first.slice(1).map((text) => (text === null ? null : readTime(text)));
+    // One index look-up per bucket answers an idle poll; only buckets with something due are asked further.
+    const withDue = buckets.filter((_, i) => (times[i] ?? Infinity) <= now);
+    const later = times.flatMap((time) => (time !== null && time > now ? [time] : []));
+    if (withDue.length === 0) return { rows: [], nextIn: untilFirst(later, now) };
+    const due = this.sql.due(withDue.length).bind(...withDue.flatMap((bucket) => [transport, bucket, limit]), limit);
+    const rows = (await read.run(due)).rows.map(([parkedId, bucket, key, state]) => ({
+      parkedId: String(parkedId),
+      bucket: Number(bucket),
+      key: readKey(key),
+      state: stateName(state),
+    }));
+    const next = this.sql.later(withDue.length).bind(...withDue.flatMap((bucket) => [transport, bucket]));
+    for (const time of (await read.run(next)).rows[0] ?? []) if (time !== null) later.push(readTime(time));
+    return { rows, nextIn: untilFirst(later, now) };
+  }
+
+  take(request: TakeRequest): Promise<TakeResult> {
+    return inTransaction(this.database.connection('settle'), (tx) => this.taker.take(tx, request));
+  }
+
+  async repark(owner: string, leases: readonly Lease[], entries: readonly ReparkEntry[]): Promise<WriteReport> {
+    if (leases.length === 0 || entries.length === 0) return { fence: undefined, affected: 0 };
+    const affected = await inTransaction(this.database.connection('settle'), async (tx) => {
+      const held = await this.fence.hold(tx, owner, leases);
+      const ours = entries.filter(({ bucket }) => held.has(bucket));
+      if (ours.length === 0) return 0;
+      const list = jsonRows(ours.map((entry) => [
+        BigInt(entry.parkedId), BigInt((held.get(entry.bucket) as Lease).epoch),
+        stateNumber(entry.state), entry.blocks, entry.attempts, microseconds(entry.delay),
+        storableError(entry.error), storable(entry.progress), entry.progress !== undefined,
+      ]));
+      return (await tx.run(this.sql.repark.bind(list))).affected;
+    });
+    return { fence: undefined, affected };
+  }
+
+  async blockingKeys(
+    transport: number,
+    buckets: readonly number[],
+    limit: number,
+  ): Promise<(KeyInBucket & { ready: boolean })[]> {
+    if (buckets.length === 0 || limit <= 0) return [];
+    const branches = buckets.flatMap((bucket) => [transport, bucket, limit]);
+    const sql = this.sql.blockingKeys(buckets.length).bind(...branches, limit);
+    return (await this.database.connection('read').run(sql)).rows.map(([bucket, key, ready]) => ({
+      bucket: Number(bucket),
+      key: readKey(key) as string,
+      ready: Number(ready) === 1,
+    }));
+  }
+
+  async blockedAmong(transport: number, keys: readonly KeyInBucket[]): Promise<KeyInBucket[]> {
+    if (keys.length === 0) return [];
+    const list = jsonRows(keys.map(({ bucket, key }, i) => [i, bucket, Buffer.from(key, 'utf8').toString('hex')]));
+    const { rows } = await this.database.connection('read').run(this.sql.blockedAmong.bind(transport, list));
+    return rows.flatMap(([index, found]) => (found === null ? [] : [keys[Number(index)] as KeyInBucket]));
+  }
+
+  async unannouncedDead(transports: readonly number[], limit: number): Promise<(DeadLetter & { parkedId: string })[]> {
+    if (transports.length === 0) return [];
+    const sql = this.sql.unannounced(transports.length).bind(...transports, limit);
+    return (await this.database.connection('admin').run(sql)).rows.map((row) => {
+      const message = readParked(row);
+      const [transport, error, diedAt] = row.slice(-3);
+      return {
+        parkedId: message.parkedId as string,
+        message,
+        transport: Number(transport),
+        error: error as string | null,
+        diedAt: new Date(readTime(diedAt)),
+      };
+    });
+  }
+
+  async markAnnounced(parkedIds: readonly string[]): Promise<void> {
+    if (parkedIds.length === 0) return;
+    const list = jsonRows(parkedIds.map((id) => [BigInt(id)]));
+    await retried(() => this.database.connection('admin').run(this.sql.announced.bind(list)));
+  }
+}
+
+const untilFirst = (times: readonly number[], now: number): number | null =>
+  times.length === 0 ? null : Math.max(0, Math.ceil(Math.min(...times) - now));

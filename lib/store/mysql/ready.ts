@@ -1,0 +1,148 @@
+import { randomUUID } from 'node:crypto';
+import { compareSeq, type Place } from '../../message.js';
+import type { SqlDatabase } from '../executors/executor.js';
+import type { FetchResult, ReadPosition, ReadRange } from '../outbox-store.js';
+import type { TableNames } from '../schema/names.js';
+import { statement } from '../sql.js';
+import { messageFrom, readMessage, type Row } from './columns.js';
+import { jsonRows, PLACES } from './json-rows.js';
+import { retried } from './retry.js';
+import type { MysqlServer } from './server.js';
+import { sized, times } from './statements.js';
+
+/** Few rows are read with one range scan over all buckets, in 0.25 ms where a branch per bucket takes 0.7. */
+const FEW = 64;
+const SWEEP_PAGE = 5_000;
+
+/** Reads of the hot table. All go by the primary key; `force index` because the optimizer likes the key on `seq`. */
+export class MysqlReady {
+  /** @internal */ readonly sql: ReturnType<typeof readyStatements>;
+  /** @internal transports whose last fetch found more than {@link FEW} rows */
+  readonly backlog = new Set<number>();
+  /** @internal */ flushed = false;
+  /** @internal */ readonly flushRow = `flush:${randomUUID()}`;
+
+  constructor(
+    readonly database: SqlDatabase,
+    readonly server: MysqlServer,
+    names: TableNames,
+  ) {
+    this.sql = readyStatements(names);
+  }
+
+  async fetch(request: {
+    transport: number;
+    positions: readonly ReadPosition[];
+    perBucket: number;
+    limit: number;
+  }): Promise<FetchResult> {
+    const { transport, positions, perBucket, limit } = request;
+    const most = Math.min(perBucket, limit);
+    if (positions.length === 0 || most <= 0) return this.result([]);
+    const few = positions.length === 1 ? most : Math.min(most, FEW);
+    if (positions.length === 1 || !this.backlog.has(transport)) {
+      const rows = await this.read(this.sql.fetchFew(positions.length).bind(...after(transport, positions), few + 1));
+      if (rows.length <= few || positions.length === 1) return this.result(rows.slice(0, most));
+    }
+    const branches = positions.flatMap(({ bucket, after: seq }) => [transport, bucket, BigInt(seq), perBucket]);
+    const rows = await this.read(this.sql.fetchMany(positions.length).bind(...branches, limit));
+    if (rows.length > few) this.backlog.add(transport);
+    else this.backlog.delete(transport);
+    return this.result(rows);
+  }
+
+  async readPlaces(transport: number, places: readonly Place[]): Promise<FetchResult> {
+    if (places.length === 0) return this.result([]);
+    const sorted = [...places].sort((a, b) => a.bucket - b.bucket || compareSeq(a.seq, b.seq));
+    const list = jsonRows(sorted.map(({ bucket, seq }) => [bucket, BigInt(seq)]));
+    const { messages, ...rest } = await this.result(await this.read(this.sql.readPlaces.bind(list, transport)));
+    messages.sort((a, b) => a.bucket - b.bucket || compareSeq(a.seq, b.seq));
+    return { messages, ...rest };
+  }
+
+  async sweep(transport: number, ranges: readonly ReadRange[]): Promise<{ places: Place[]; snapshot: undefined }> {
+    const places: Place[] = [];
+    let open = [...ranges].sort((a, b) => a.bucket - b.bucket || compareSeq(a.after, b.after));
+    while (open.length > 0) {
+      const rows = await this.read(this.sql.sweep(open.length).bind(...within(transport, open), SWEEP_PAGE));
+      for (const [bucket, seq] of rows) places.push({ bucket: bucket as number, seq: seq as string });
+      const last = places.at(-1);
+      if (rows.length < SWEEP_PAGE || last === undefined) break;
+      open = open.flatMap((range) => behind(range, last));
+    }
+    return { places, snapshot: undefined };
+  }
+
+  /**
+   * Whether what a dirty read sees in a range is exactly what a committed read sees right after: an uncommitted insert
+   * is the one thing that makes a difference that stays. Exact at both ends of the range, waits for nobody and makes
+   * nobody wait; a locking NOWAIT read also fails on the open row of a neighbour, because InnoDB locks the row behind the range.
+   * A commit or a settle between the two reads gives a `false` too much, which only means to ask again.
+   */
+  async probe(transport: number, ranges: readonly ReadRange[]): Promise<boolean[]> {
+    if (ranges.length === 0) return [];
+    const read = this.database.connection('read');
+    const sums = this.sql.sums(ranges.length).bind(...within(transport, ranges));
+    const { generation } = read;
+    // Called in one go, so that no other statement can get between the setting and the read it is for.
+    const [, dirty, committed] = await Promise.all([read.run(this.sql.dirty.bind()), read.run(sums), read.run(sums)]);
+    if (read.generation !== generation) return ranges.map(() => false);
+    const before = byBucket(dirty.rows);
+    const now = byBucket(committed.rows);
+    return ranges.map(({ bucket }) => before.get(bucket) === now.get(bucket));
+  }
+
+  /** InnoDB's log is written in order: when our own small commit is on disk, everything visible before it is. */
+  async flush(): Promise<void> {
+    this.flushed = true;
+    await retried(() => this.database.connection('lease').run(this.sql.flush.bind(this.flushRow)));
+  }
+  async dropFlushRow(): Promise<void> {
+    if (this.flushed) await this.database.connection('lease').run(this.sql.dropFlushRow.bind(this.flushRow));
+  }
+
+  /** @internal */ async read(sql: Parameters<ReturnType<SqlDatabase['connection']>['run']>[0]): Promise<readonly Row[]> {
+    return (await this.database.connection('read').run(sql)).rows;
+  }
+  /** @internal `messages` stays sortable: it is nobody else's yet */
+  async result(rows: readonly Row[]): Promise<FetchResult> {
+    const durable = rows.length === 0 || (await this.server.state()).visibleIsDurable;
+    const session = this.database.connection('read').generation;
+    return { messages: rows.map(readMessage), snapshot: undefined, durable, session };
+  }
+}
+
+function readyStatements({ ready, meta }: TableNames) {
+  const from = `from ${ready} h force index (primary)`;
+  // The transport stands in every branch: in front of them it would offer a look-up of the whole transport instead of ranges.
+  const place = '(h.transport = ? and h.bucket = ? and h.seq > ?)';
+  const range = '(h.transport = ? and h.bucket = ? and h.seq > ? and h.seq <= ?)';
+  const inOrder = 'order by h.transport, h.bucket, h.seq';
+  const branch = `(select ${messageFrom('h')} ${from} where ${place.slice(1, -1)} order by h.seq limit ?)`;
+  return {
+    fetchFew: sized((n) => `select ${messageFrom('h')} ${from} where ${times(n, place, ' or ')} ${inOrder} limit ?`),
+    fetchMany: sized((n) => `${times(n, branch, ' union all ')} limit ?`),
+    sweep: sized((n) => `select h.bucket, h.seq ${from} where ${times(n, range, ' or ')} ${inOrder} limit ?`),
+    sums: sized((n) => `select h.bucket, concat_ws(' ', count(*), sum(h.seq), bit_xor(h.seq))
+      ${from} where ${times(n, range, ' or ')} group by h.transport, h.bucket`),
+    dirty: statement('dirty read', 'set transaction isolation level read uncommitted'),
+    readPlaces: statement('read places', `select ${messageFrom('h')}
+      from ${PLACES} straight_join ${ready} h on h.transport = ? and h.bucket = k.b and h.seq = k.s`),
+    flush: statement('flush', `insert into ${meta} (name, value) values (?, utc_timestamp(6))
+      on duplicate key update value = utc_timestamp(6)`),
+    dropFlushRow: statement('drop flush row', `delete from ${meta} where name = ?`),
+  };
+}
+
+const after = (transport: number, positions: readonly ReadPosition[]): unknown[] =>
+  positions.flatMap((position) => [transport, position.bucket, BigInt(position.after)]);
+const within = (transport: number, ranges: readonly ReadRange[]): unknown[] =>
+  ranges.flatMap((range) => [transport, range.bucket, BigInt(range.after), BigInt(range.upTo)]);
+const byBucket = (rows: readonly Row[]): Map<unknown, unknown> => new Map(rows.map(([bucket, sums]) => [bucket, sums]));
+
+/** What of a range lies behind a place, in the order of (bucket, seq). */
+function behind(range: ReadRange, { bucket, seq }: Place): ReadRange[] {
+  if (range.bucket !== bucket) return range.bucket > bucket ? [range] : [];
+  if (compareSeq(range.upTo, seq) <= 0) return [];
+  return [compareSeq(range.after, seq) < 0 ? { ...range, after: seq } : range];
+}

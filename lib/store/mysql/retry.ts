@@ -1,0 +1,25 @@
+import type { SqlConnection, SqlExecutor } from '../executors/executor.js';
+
+const DEADLOCK = 1213;
+const LOCK_WAIT_TIMEOUT = 1205;
+const DUPLICATE_ENTRY = 1062;
+const TRIES = 4;
+
+export const errnoOf = (error: unknown): unknown => (error as { errno?: unknown } | null)?.errno;
+export const isDuplicate = (error: unknown): boolean => errnoOf(error) === DUPLICATE_ENTRY;
+
+/** InnoDB picks victims; each of our units of work can simply run again. Every try is bounded by the session's timeouts. */
+export async function retried<T>(work: () => Promise<T>): Promise<T> {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await work();
+    } catch (error) {
+      const errno = errnoOf(error);
+      if (attempt === TRIES || (errno !== DEADLOCK && errno !== LOCK_WAIT_TIMEOUT)) throw error;
+    }
+  }
+}
+
+export function inTransaction<T>(connection: SqlConnection, work: (tx: SqlExecutor) => Promise<T>): Promise<T> {
+  return retried(() => connection.transaction(work));
+}

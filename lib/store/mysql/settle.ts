@@ -1,0 +1,184 @@
+import { compareSeq, type Place } from '../../message.js';
+import type { SqlConnection, SqlDatabase, SqlExecutor } from '../executors/executor.js';
+import type { Lease, ParkEntry, SettledMessage, WriteReport } from '../outbox-store.js';
+import type { TableNames } from '../schema/names.js';
+import { statement } from '../sql.js';
+import { DEAD, MOVED, movedFrom, readKey, stateNumber } from './columns.js';
+import { jsonRows, jsonTable, PLACES, type JsonCell } from './json-rows.js';
+import type { MysqlFence } from './leases.js';
+import { inTransaction, isDuplicate, retried } from './retry.js';
+import type { MysqlWake } from './wake.js';
+
+const MAX_ERROR = 4_000;
+
+/**
+ * What happened to rows of the hot table. Every move is SELECT … FOR UPDATE → INSERT those → DELETE those in one
+ * transaction: INSERT … SELECT reads without waiting, and an owner and a zombie each made a copy that way.
+ */
+export class MysqlSettle {
+  /** @internal */ readonly sql: ReturnType<typeof settleStatements>;
+
+  constructor(
+    readonly database: SqlDatabase,
+    names: TableNames,
+    readonly fence: MysqlFence,
+    readonly wake: MysqlWake,
+  ) {
+    this.sql = settleStatements(names);
+  }
+
+  async settle(
+    transport: number,
+    messages: readonly SettledMessage[],
+    onPublished: 'delete' | 'archive',
+  ): Promise<WriteReport> {
+    const sorted = [...messages].sort((a, b) => a.bucket - b.bucket || compareSeq(a.seq, b.seq));
+    const hot = sorted.filter(({ parkedId }) => parkedId === null);
+    const parked = sorted.filter(({ parkedId }) => parkedId !== null);
+    let affected = hot.length === 0 ? 0 : await this.settleHot(transport, hot, onPublished);
+    if (affected < hot.length || parked.length > 0) {
+      affected += await this.settleParked(transport, affected < hot.length ? sorted : parked, onPublished);
+    }
+    return { fence: undefined, affected };
+  }
+
+  /** @internal */ async settleHot(transport: number, hot: readonly SettledMessage[], onPublished: string): Promise<number> {
+    const connection = this.database.connection('settle');
+    if (onPublished === 'delete') {
+      return (await retried(() => connection.run(this.sql.remove.bind(placeRows(hot), transport)))).affected;
+    }
+    return inTransaction(connection, async (tx) => {
+      const locked = await this.lockReady(tx, transport, hot);
+      if (locked.length === 0) return 0;
+      const rows = placeRows(locked);
+      await tx.run(this.sql.archive.bind(rows, transport));
+      return (await tx.run(this.sql.remove.bind(rows, transport))).affected;
+    });
+  }
+
+  /**
+   * Rows that were published from the parked table, and rows that a new owner parked while an old one published them.
+   * A row that nobody was sending wakes its key: its owner does not know that the first row is gone.
+   */
+  /** @internal */ async settleParked(
+    transport: number,
+    messages: readonly SettledMessage[],
+    onPublished: string,
+  ): Promise<number> {
+    const list = jsonRows(messages.map(({ seq, id, parkedId }) => [id, BigInt(seq), parkedId === null ? null : BigInt(parkedId)]));
+    return inTransaction(this.database.connection('settle'), async (tx) => {
+      const { rows } = await tx.run(this.sql.lockParked.bind(list, transport));
+      if (rows.length === 0) return 0;
+      const ids = jsonRows(rows.map(([parkedId]) => [BigInt(parkedId as string)]));
+      if (onPublished === 'archive') await tx.run(this.sql.archiveParked.bind(ids));
+      await tx.run(this.sql.removeParked.bind(ids));
+      const surprising = rows.filter(([, , key, blocking, epoch]) => Number(blocking) === 1 && key !== null && epoch === null);
+      await this.wake.wake(tx, surprising.map(([, bucket, key]) => ({ transport, bucket: Number(bucket), key: readKey(key) as string })));
+      return rows.length;
+    });
+  }
+
+  async park(owner: string, leases: readonly Lease[], entries: readonly ParkEntry[]): Promise<WriteReport> {
+    const transport = leases[0]?.transport;
+    if (transport === undefined || entries.length === 0) return { fence: undefined, affected: 0 };
+    const connection = this.database.connection('settle');
+    try {
+      const affected = await this.parkAll(connection, transport, owner, leases, entries);
+      return { fence: undefined, affected };
+    } catch (error) {
+      if (!isDuplicate(error) || entries.length === 1) throw error;
+      return { fence: undefined, affected: await this.parkSingly(connection, transport, owner, leases, entries) };
+    }
+  }
+
+  /** @internal */ parkAll(
+    connection: SqlConnection,
+    transport: number,
+    owner: string,
+    leases: readonly Lease[],
+    entries: readonly ParkEntry[],
+  ): Promise<number> {
+    return inTransaction(connection, async (tx) => {
+      const held = await this.fence.hold(tx, owner, leases);
+      const ours = entries.filter(({ bucket }) => held.has(bucket));
+      const locked = await this.lockReady(tx, transport, ours);
+      if (locked.length === 0) return 0;
+      const there = new Set(locked.map(({ seq }) => seq));
+      await tx.run(this.sql.park.bind(jsonRows(ours.filter(({ seq }) => there.has(seq)).map(parkRow)), transport));
+      return (await tx.run(this.sql.remove.bind(placeRows(locked), transport))).affected;
+    });
+  }
+
+  /** A foreign writer used one id twice: the second row stays in the hot table, the others must not stay with it. */
+  /** @internal */ async parkSingly(
+    connection: SqlConnection,
+    transport: number,
+    owner: string,
+    leases: readonly Lease[],
+    entries: readonly ParkEntry[],
+  ): Promise<number> {
+    let affected = 0;
+    for (const entry of entries) {
+      affected += await this.parkAll(connection, transport, owner, leases, [entry]).catch((error: unknown) => {
+        if (isDuplicate(error)) return 0;
+        throw error;
+      });
+    }
+    return affected;
+  }
+
+  /** @internal */ async lockReady(
+    tx: SqlExecutor,
+    transport: number,
+    places: readonly (Place & { id: string })[],
+  ): Promise<(Place & { id: string })[]> {
+    if (places.length === 0) return [];
+    const sorted = [...places].sort((a, b) => a.bucket - b.bucket || compareSeq(a.seq, b.seq));
+    const { rows } = await tx.run(this.sql.lockReady.bind(placeRows(sorted), transport));
+    return rows.map(([bucket, seq, id]) => ({ bucket: Number(bucket), seq: seq as string, id: id as string }));
+  }
+}
+
+function settleStatements({ ready, parked, archive }: TableNames) {
+  const there = (list: string): string =>
+    `${list} straight_join ${ready} h on h.transport = ? and h.bucket = k.b and h.seq = k.s where h.id = k.i`;
+  const byId = jsonTable({ p: 'bigint unsigned' });
+  const published = jsonTable({ i: 'char(36) character set ascii collate ascii_bin', s: 'bigint unsigned', p: 'bigint unsigned' });
+  const entries = jsonTable({
+    b: 'smallint', s: 'bigint unsigned', i: 'char(36) character set ascii collate ascii_bin',
+    state: 'tinyint', blocking: 'tinyint', attempts: 'int', delay: 'bigint', error: 'text', progress: 'mediumtext',
+  });
+  return {
+    remove: statement('settle', `delete h from ${there(PLACES)}`),
+    lockReady: statement('lock ready', `select h.bucket, h.seq, h.id from ${there(PLACES)} for update`),
+    archive: statement('archive', `insert into ${archive} (${MOVED}) select ${movedFrom('h')} from ${there(PLACES)}`),
+    // By id and, for what was hot when it was published, by its seq: an id that came twice settles only itself.
+    lockParked: statement('lock parked', `select p.parked_id, p.bucket, p.\`key\`, p.blocking, p.sending_epoch
+      from ${published} straight_join ${parked} p on p.id = k.i and p.transport = ?
+      where p.parked_id = k.p or (k.p is null and p.seq = k.s) for update`),
+    archiveParked: statement('archive parked', `insert into ${archive} (${MOVED}, attempts)
+      select ${movedFrom('p')}, p.attempts from ${byId} straight_join ${parked} p on p.parked_id = k.p`),
+    removeParked: statement('settle parked', `delete p from ${byId} straight_join ${parked} p on p.parked_id = k.p`),
+    park: statement('park', `insert into ${parked}
+      (${MOVED}, state, blocking, attempts, due_at, last_error, progress, died_at)
+      select ${movedFrom('h')}, k.state, k.blocking, k.attempts, utc_timestamp(6) + interval k.delay microsecond,
+        k.error, k.progress, if(k.state = ${DEAD}, utc_timestamp(6), null) from ${there(entries)}`),
+  };
+}
+
+const placeRows = (places: readonly (Place & { id: string })[]): string =>
+  jsonRows(places.map(({ bucket, seq, id }) => [bucket, BigInt(seq), id]));
+
+function parkRow(entry: ParkEntry): JsonCell[] {
+  const { bucket, seq, id, state, blocks, attempts, delay, error, progress } = entry;
+  return [
+    bucket, BigInt(seq), id, stateNumber(state), blocks, attempts, microseconds(delay), storableError(error), storable(progress),
+  ];
+}
+
+export const microseconds = (delay: number | null): number | null => (delay === null ? null : Math.round(delay * 1000));
+/** Error texts come from brokers and handlers; half a surrogate pair must not keep its message from being parked. */
+export function storable(text: string | null | undefined): string | null {
+  return text === null || text === undefined ? null : Buffer.from(text, 'utf8').toString('utf8');
+}
+export const storableError = (text: string | null): string | null => storable(text?.slice(0, MAX_ERROR) ?? null);

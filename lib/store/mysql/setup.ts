@@ -1,0 +1,102 @@
+import { OutboxConfigurationError } from '../../outbox.errors.js';
+import type { SqlDatabase } from '../executors/executor.js';
+import type { SchemaSettings } from '../outbox-store.js';
+import { mysqlSchemaUp } from '../schema/mysql-schema.js';
+import { metaRows, type StoreSettings, type TableNames } from '../schema/names.js';
+import { statement } from '../sql.js';
+import { capabilitiesOf } from './capabilities.js';
+import { compareSchema } from './compare-schema.js';
+import { inTransaction } from './retry.js';
+import { MysqlServer } from './server.js';
+import { sized, times } from './statements.js';
+
+const NO_SUCH_TABLE = 1146;
+const NO_SUCH_DATABASE = 1049;
+const MIGRATE = 'Run the migrations of outboxMigrations(), or set database.setup to "create" in development.';
+
+/** Creates, compares and registers; runs at start. */
+export class MysqlSetup {
+  /** @internal */ readonly sql: ReturnType<typeof setupStatements>;
+
+  constructor(
+    readonly database: SqlDatabase,
+    readonly server: MysqlServer,
+    readonly settings: StoreSettings,
+    readonly names: TableNames,
+  ) {
+    this.sql = setupStatements(names);
+  }
+
+  async create(settings: SchemaSettings): Promise<void> {
+    capabilitiesOf((await this.server.state()).version);
+    const admin = this.database.connection('admin');
+    const { schema, prefix } = this.settings;
+    for (const text of mysqlSchemaUp({ schema, prefix, ...settings })) await admin.run(statement(undefined, text).bind());
+  }
+
+  async check(settings: SchemaSettings): Promise<void> {
+    capabilitiesOf((await this.server.state()).version);
+    const stored = await this.readMeta();
+    for (const [name, wanted] of metaRows(settings)) {
+      const found = stored.get(name);
+      if (found === wanted) continue;
+      throw new OutboxConfigurationError('SCHEMA_MISMATCH', `The outbox tables were made with ${name} ${found ?? '(none)'}; this process has ${wanted}.`, {
+        hint: name === 'version' ? MIGRATE : `Set ${name} to what the tables were made with, or drain the outbox and make them anew.`,
+      });
+    }
+    const { schema, prefix } = this.settings;
+    const wrong = await compareSchema(this.database.connection('admin'), { schema, prefix, ...settings });
+    if (wrong.length === 0) return;
+    throw new OutboxConfigurationError('SCHEMA_MISMATCH', `The outbox tables are not as they should be: ${wrong.join('; ')}.`, {
+      hint: MIGRATE,
+    });
+  }
+
+  /** The meta row is the lock that lets one instance at a time give out numbers. */
+  async registerTransports(names: readonly string[], defaultName: string): Promise<ReadonlyMap<string, number>> {
+    return inTransaction(this.database.connection('admin'), async (tx) => {
+      await tx.run(this.sql.lock.bind());
+      const known = new Map<string, number>();
+      for (const [id, name] of (await tx.run(this.sql.transports.bind())).rows) {
+        known.set((name as Buffer).toString('utf8'), Number(id));
+      }
+      const unknown = names.filter((name) => !known.has(name));
+      if (known.size === 0) unknown.sort((a, b) => Number(b === defaultName) - Number(a === defaultName));
+      let next = known.size === 0 && !names.includes(defaultName) ? 1 : Math.max(-1, ...known.values()) + 1;
+      for (const name of unknown) known.set(name, next++);
+      for (const name of unknown) await tx.run(this.sql.add.bind(known.get(name), Buffer.from(name, 'utf8')));
+      for (const name of new Set(names)) await this.addLeases(tx, known.get(name) as number);
+      return new Map(names.map((name) => [name, known.get(name) as number]));
+    });
+  }
+
+  /** @internal */ async addLeases(tx: Parameters<Parameters<typeof inTransaction>[1]>[0], transport: number): Promise<void> {
+    const count = Number((await tx.run(this.sql.countLeases.bind(transport))).rows[0]?.[0]);
+    if (count >= this.settings.buckets) return;
+    const rows = Array.from({ length: this.settings.buckets }, (_, bucket) => [transport, bucket]).flat();
+    await tx.run(this.sql.addLeases(this.settings.buckets).bind(...rows));
+  }
+
+  /** @internal */ async readMeta(): Promise<Map<string, string>> {
+    try {
+      const { rows } = await this.database.connection('admin').run(this.sql.meta.bind());
+      return new Map(rows.map(([name, value]) => [String(name), String(value)]));
+    } catch (error) {
+      const { errno } = error as { errno?: number };
+      if (errno !== NO_SUCH_TABLE && errno !== NO_SUCH_DATABASE) throw error;
+      throw new OutboxConfigurationError('SCHEMA_MISSING', `There is no table ${this.names.meta}.`, { hint: MIGRATE, cause: error });
+    }
+  }
+}
+
+function setupStatements({ meta, transports, leases }: TableNames) {
+  return {
+    meta: statement('meta', `select name, value from ${meta} where name not like 'flush:%'`),
+    lock: statement('lock meta', `select value from ${meta} where name = 'version' for update`),
+    transports: statement('transports', `select id, name from ${transports}`),
+    add: statement('add transport', `insert into ${transports} (id, name) values (?, ?)`),
+    countLeases: statement('count leases', `select count(*) from ${leases} where transport = ?`),
+    addLeases: sized((n) => `insert into ${leases} (transport, bucket) values ${times(n, '(?, ?)', ', ')}
+      on duplicate key update transport = transport`),
+  };
+}

@@ -1,0 +1,22 @@
+import { statement, type Statement } from '../sql.js';
+
+/** Statement texts are kept for lists up to this size; longer ones are built anew. */
+const KEPT = 256;
+
+/** A statement whose text depends on how many elements it gets. */
+export function sized(build: (count: number) => string): (count: number) => Statement {
+  const kept = new Map<number, Statement>();
+  return (count) => {
+    let built = kept.get(count);
+    if (built === undefined) {
+      built = statement(undefined, build(count));
+      if (count <= KEPT) kept.set(count, built);
+    }
+    return built;
+  };
+}
+
+export const times = (count: number, part: string, separator: string): string =>
+  new Array<string>(count).fill(part).join(separator);
+/** Inside `in (…)`. */
+export const marks = (count: number): string => times(count, '?', ', ');

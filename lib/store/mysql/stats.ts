@@ -1,0 +1,74 @@
+import type { SqlDatabase } from '../executors/executor.js';
+import { STATS_COUNT_LIMIT, type TransportStats } from '../outbox-store.js';
+import type { StoreSettings, TableNames } from '../schema/names.js';
+import { statement } from '../sql.js';
+import { BLOCKED, DEAD, readTime, SCHEDULED, WAITING, type Row } from './columns.js';
+import { sized, times } from './statements.js';
+
+/** Counts for people and probes; every count of the hot table is bounded. */
+export class MysqlStats {
+  /** @internal */ readonly sql: ReturnType<typeof statsStatements>;
+
+  constructor(
+    readonly database: SqlDatabase,
+    names: TableNames,
+    readonly settings: StoreSettings,
+  ) {
+    this.sql = statsStatements(names);
+  }
+
+  async stats(): Promise<TransportStats[]> {
+    const admin = this.database.connection('admin');
+    const transports = (await admin.run(this.sql.transports.bind())).rows.map(([id]) => Number(id));
+    const parked = (await admin.run(this.sql.parked.bind())).rows;
+    const blocked = perTransport((await admin.run(this.sql.blockedKeys.bind())).rows);
+    const leased = perTransport((await admin.run(this.sql.leased.bind())).rows);
+    const alive = (await admin.run(this.sql.instances.bind())).rows.flatMap(([list]) => JSON.parse(list as string) as number[]);
+    const all: TransportStats[] = [];
+    for (const transport of transports) {
+      const of = (state: number): number => Number(parked.find(([t, s]) => Number(t) === transport && Number(s) === state)?.[2] ?? 0);
+      all.push({
+        transport,
+        ...(await this.ready(transport)),
+        scheduled: of(SCHEDULED),
+        waiting: of(WAITING),
+        blocked: of(BLOCKED),
+        dead: of(DEAD),
+        blockedKeys: blocked.get(transport) ?? 0,
+        leasedBuckets: leased.get(transport) ?? 0,
+        instances: alive.filter((id) => id === transport).length,
+      });
+    }
+    return all;
+  }
+
+  /** @internal */ async ready(transport: number): Promise<Pick<TransportStats, 'ready' | 'readyIsExact' | 'oldestReadyAge'>> {
+    const admin = this.database.connection('admin');
+    const count = Number((await admin.run(this.sql.ready.bind(transport, STATS_COUNT_LIMIT + 1))).rows[0]?.[0]);
+    const places = Array.from({ length: this.settings.buckets }, (_, bucket) => [transport, bucket]).flat();
+    const [first = []] = (await admin.run(this.sql.oldest(this.settings.buckets).bind(...places))).rows;
+    const created = first.slice(1).flatMap((text) => (text === null ? [] : [readTime(text)]));
+    return {
+      ready: Math.min(count, STATS_COUNT_LIMIT),
+      readyIsExact: count <= STATS_COUNT_LIMIT,
+      oldestReadyAge: created.length === 0 ? null : Math.max(0, Math.round(readTime(first[0]) - Math.min(...created))),
+    };
+  }
+}
+
+function statsStatements({ ready, parked, leases, instances, transports }: TableNames) {
+  const oldest = `(select created_at from ${ready} force index (primary) where transport = ? and bucket = ? order by seq limit 1)`;
+  return {
+    transports: statement('transports', `select id from ${transports} order by id`),
+    ready: statement('count ready', `select count(*) from (select 1 from ${ready} where transport = ? limit ?) r`),
+    oldest: sized((n) => `select utc_timestamp(6), ${times(n, oldest, ', ')}`),
+    parked: statement('count parked', `select transport, state, count(*) from ${parked} force index (by_state) group by transport, state`),
+    blockedKeys: statement('count blocked keys', `select transport, count(*) from (select distinct transport, bucket, \`key\`
+      from ${parked} force index (by_key) where blocking = 1) k group by transport`),
+    leased: statement('count leased', `select transport, count(*) from ${leases}
+      where owner is not null and expires_at > utc_timestamp(6) group by transport`),
+    instances: statement('instances', `select transports from ${instances} where expires_at > utc_timestamp(6)`),
+  };
+}
+
+const perTransport = (rows: readonly Row[]): Map<number, number> => new Map(rows.map(([id, count]) => [Number(id), Number(count)]));

@@ -1,0 +1,183 @@
+import { compareSeq, type OutboxMessage } from '../../message.js';
+import type { SqlExecutor } from '../executors/executor.js';
+import type { KeyInBucket, Lease, TakeRequest, TakeResult } from '../outbox-store.js';
+import type { StoreSettings, TableNames } from '../schema/names.js';
+import { statement } from '../sql.js';
+import { BLOCKED, messageFrom, parkedFrom, readKey, readParked, SCHEDULED, WAITING } from './columns.js';
+import { jsonRows, jsonTable, PARKED_IDS } from './json-rows.js';
+import type { MysqlFence } from './leases.js';
+import type { BlockingRow, MysqlWake } from './wake.js';
+
+/** Rows looked at beyond the ones to take, to see whether the owner is sending one of the key already. */
+const LOOK_BEYOND = 16;
+const EMPTY: TakeResult = { messages: [], clear: [], durable: true };
+
+interface LockedRow {
+  readonly parkedId: string;
+  readonly bucket: number;
+  readonly key: string | null;
+  readonly state: number;
+  readonly blocking: boolean;
+  readonly due: boolean;
+}
+
+/**
+ * Marks parked rows as being sent. Runs in a transaction of its own behind the fence; rows are locked before they are
+ * judged, so that a row that `cancel` deleted is not taken and a row that is taken is not cancelled.
+ */
+export class MysqlTake {
+  /** @internal */ readonly sql: ReturnType<typeof takeStatements>;
+
+  constructor(
+    readonly names: TableNames,
+    readonly settings: StoreSettings,
+    readonly fence: MysqlFence,
+    readonly wake: MysqlWake,
+  ) {
+    this.sql = takeStatements(names);
+  }
+
+  async take(tx: SqlExecutor, request: TakeRequest): Promise<TakeResult> {
+    const { owner, transport, due, keys, perKey } = request;
+    const held = await this.fence.hold(tx, owner, request.leases.filter((lease) => lease.transport === transport));
+    if (held.size === 0) return EMPTY;
+    const locked = (await this.lock(tx, held, transport, due.map(({ parkedId }) => parkedId))).filter((row) => row.due);
+    const ordered = locked.filter((row) => this.isOrdered(row));
+    await this.join(tx, ordered);
+    const keysOfDue = due.flatMap(({ bucket, key }) => (key === null ? [] : [{ bucket, key }]));
+    const wanted = uniqueKeys(transport, [...keysOfDue, ...keys].filter(({ bucket }) => held.has(bucket)));
+    const first = await this.wake.first(tx, wanted, perKey + LOOK_BEYOND);
+    const chosen: string[] = locked.filter((row) => !this.isOrdered(row)).map(({ parkedId }) => parkedId);
+    const rowsOf = groupByKey(first);
+    const runs = wanted.map((key, index) => runOf(rowsOf.get(index) ?? [], held.get(key.bucket) as Lease, perKey));
+    await this.demote(tx, ordered, rowsOf, runs);
+    chosen.push(...(await this.lockRuns(tx, held, transport, runs)));
+    const messages = await this.mark(tx, held, chosen);
+    const clear = wanted.filter((_, index) => !rowsOf.has(index)).map(({ bucket, key }) => ({ bucket, key }));
+    return { messages, clear, durable: true }; // our own commit comes after the rows', so it brings them to disk
+  }
+
+  /** @internal */ isOrdered(row: LockedRow): boolean {
+    if (row.key === null) return false;
+    return row.blocking || (row.state === SCHEDULED && this.settings.ordering !== 'none');
+  }
+
+  /** @internal Locks rows that exist, belong to a held bucket and are not being sent in its epoch. */
+  async lock(
+    tx: SqlExecutor,
+    held: ReadonlyMap<number, Lease>,
+    transport: number,
+    parkedIds: readonly string[],
+  ): Promise<LockedRow[]> {
+    if (parkedIds.length === 0) return [];
+    const sorted = [...parkedIds].sort(compareSeq).map((id) => [BigInt(id)]);
+    const { rows } = await tx.run(this.sql.lock.bind(jsonRows(sorted), transport));
+    return rows.flatMap(([parkedId, bucket, key, state, blocking, due, epoch]) => {
+      const lease = held.get(Number(bucket));
+      if (lease === undefined || lease.epoch === epoch) return [];
+      return [{
+        parkedId: String(parkedId),
+        bucket: Number(bucket),
+        key: readKey(key),
+        state: Number(state),
+        blocking: Number(blocking) === 1,
+        due: Number(due) === 1,
+      }];
+    });
+  }
+
+  /** @internal A scheduled row whose time has come joins its key's order; until then it held nobody. */
+  async join(tx: SqlExecutor, ordered: readonly LockedRow[]): Promise<void> {
+    const scheduled = ordered.filter(({ state }) => state === SCHEDULED);
+    if (scheduled.length > 0) await tx.run(this.sql.join.bind(idRows(scheduled.map(({ parkedId }) => parkedId))));
+  }
+
+  /** @internal A due row behind its key's first one waits for it, out of the due poll's sight. */
+  async demote(
+    tx: SqlExecutor,
+    ordered: readonly LockedRow[],
+    rowsOf: ReadonlyMap<number, readonly BlockingRow[]>,
+    runs: readonly (readonly string[])[],
+  ): Promise<void> {
+    const heads = new Set([...rowsOf.values()].map(([head]) => head?.parkedId));
+    const taken = new Set(runs.flat());
+    const behind = ordered.map(({ parkedId }) => parkedId).filter((id) => !heads.has(id) && !taken.has(id));
+    if (behind.length > 0) await tx.run(this.sql.demote.bind(idRows(behind)));
+  }
+
+  /** @internal The runs were read without locks: each ends before the first row that changed since. */
+  async lockRuns(
+    tx: SqlExecutor,
+    held: ReadonlyMap<number, Lease>,
+    transport: number,
+    runs: readonly (readonly string[])[],
+  ): Promise<string[]> {
+    const locked = await this.lock(tx, held, transport, runs.flat());
+    const usable = new Set(
+      locked.filter(({ state, blocking }) => blocking && (state === WAITING || state === BLOCKED)).map(({ parkedId }) => parkedId),
+    );
+    return runs.flatMap((run) => {
+      const end = run.findIndex((id) => !usable.has(id));
+      return end === -1 ? run : run.slice(0, end);
+    });
+  }
+
+  /** @internal */ async mark(tx: SqlExecutor, held: ReadonlyMap<number, Lease>, chosen: readonly string[]): Promise<OutboxMessage[]> {
+    if (chosen.length === 0) return [];
+    const ids = idRows(chosen);
+    const messages = (await tx.run(this.sql.read.bind(ids))).rows.map(readParked);
+    const epochs = messages.map(({ parkedId, bucket }) => [
+      BigInt(parkedId as string),
+      BigInt((held.get(bucket) as Lease).epoch),
+    ]);
+    await tx.run(this.sql.mark.bind(jsonRows(epochs)));
+    return messages.sort(
+      (a, b) => a.bucket - b.bucket || compareSeq(a.seq, b.seq) || compareSeq(a.parkedId as string, b.parkedId as string),
+    );
+  }
+}
+
+/** Which of a key's first rows can go now, in order. */
+function runOf(rows: readonly BlockingRow[], lease: Lease, perKey: number): string[] {
+  const [head] = rows;
+  // One unresolved unit per key: while a row of it is being sent, the others wait.
+  if (head === undefined || rows.some(({ sendingEpoch }) => sendingEpoch === lease.epoch)) return [];
+  if (head.state === WAITING) return head.due || head.sendingEpoch !== null ? [head.parkedId] : [];
+  const run: string[] = [];
+  for (const { parkedId, state, sendingEpoch } of rows) {
+    const left = sendingEpoch !== null;
+    if (run.length === perKey || !(state === BLOCKED || (state === WAITING && left))) break;
+    run.push(parkedId);
+  }
+  return run;
+}
+
+function takeStatements({ parked }: TableNames) {
+  const byId = `${PARKED_IDS} straight_join ${parked} p on p.parked_id = k.p`;
+  const marked = `${jsonTable({ p: 'bigint unsigned', e: 'bigint unsigned' })} straight_join ${parked} p on p.parked_id = k.p`;
+  return {
+    lock: statement('lock parked', `select p.parked_id, p.bucket, p.\`key\`, p.state, p.blocking,
+      p.due_at <= utc_timestamp(6), p.sending_epoch from ${byId} where p.transport = ? for update`),
+    join: statement('join order', `update ${byId} set p.state = ${WAITING}, p.blocking = 1 where p.state = ${SCHEDULED}`),
+    demote: statement('demote', `update ${byId} set p.state = ${BLOCKED}, p.due_at = null, p.sending_epoch = null`),
+    read: statement('read parked', `select ${messageFrom('p')}, ${parkedFrom('p')} from ${byId}`),
+    mark: statement('mark sending', `update ${marked} set p.sending_epoch = k.e`),
+  };
+}
+
+const idRows = (ids: readonly string[]): string => jsonRows(ids.map((id) => [BigInt(id)]));
+
+function uniqueKeys(transport: number, keys: readonly KeyInBucket[]): (KeyInBucket & { transport: number })[] {
+  const unique = new Map(keys.map(({ bucket, key }) => [`${bucket} ${key}`, { transport, bucket, key }]));
+  return [...unique.values()];
+}
+
+function groupByKey(rows: readonly BlockingRow[]): Map<number, BlockingRow[]> {
+  const groups = new Map<number, BlockingRow[]>();
+  for (const row of rows) {
+    const group = groups.get(row.key);
+    if (group === undefined) groups.set(row.key, [row]);
+    else group.push(row);
+  }
+  return groups;
+}

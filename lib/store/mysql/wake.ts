@@ -1,0 +1,70 @@
+import type { SqlExecutor } from '../executors/executor.js';
+import type { KeyInBucket } from '../outbox-store.js';
+import type { TableNames } from '../schema/names.js';
+import { statement } from '../sql.js';
+import { BLOCKED, WAITING } from './columns.js';
+import { jsonRows, PARKED_IDS } from './json-rows.js';
+import { sized, times } from './statements.js';
+
+export interface KeyOfTransport extends KeyInBucket {
+  readonly transport: number;
+}
+
+/** One row among the blocking rows of a key, in the order that decides for the key. */
+export interface BlockingRow {
+  /** Index into the keys that were asked for. */
+  readonly key: number;
+  readonly parkedId: string;
+  readonly seq: string;
+  readonly state: number;
+  readonly due: boolean;
+  readonly sendingEpoch: string | null;
+}
+const KEYS_PER_STATEMENT = 64;
+
+/** Reads the first blocking rows of keys, and makes the due poll find a key again whose first row somebody removed. */
+export class MysqlWake {
+  /** @internal */ readonly sql: ReturnType<typeof wakeStatements>;
+
+  constructor(names: TableNames) {
+    this.sql = wakeStatements(names);
+  }
+
+  async first(tx: SqlExecutor, keys: readonly KeyOfTransport[], perKey: number): Promise<BlockingRow[]> {
+    const all: BlockingRow[] = [];
+    for (let from = 0; from < keys.length; from += KEYS_PER_STATEMENT) {
+      const some = keys.slice(from, from + KEYS_PER_STATEMENT);
+      const values = some.flatMap(({ transport, bucket, key }, i) => [from + i, transport, bucket, Buffer.from(key, 'utf8'), perKey]);
+      for (const [key, parkedId, seq, state, due, epoch] of (await tx.run(this.sql.first(some.length).bind(...values))).rows) {
+        all.push({
+          key: Number(key),
+          parkedId: String(parkedId),
+          seq: String(seq),
+          state: Number(state),
+          due: Number(due) === 1,
+          sendingEpoch: epoch === null ? null : String(epoch),
+        });
+      }
+    }
+    return all;
+  }
+
+  /** The first waiting or blocked row of each key is due now. Returns how many keys had one. */
+  async wake(tx: SqlExecutor, keys: readonly KeyOfTransport[]): Promise<number> {
+    if (keys.length === 0) return 0;
+    const heads = (await this.first(tx, keys, 1)).filter(({ state }) => state === WAITING || state === BLOCKED);
+    if (heads.length === 0) return 0;
+    return (await tx.run(this.sql.wake.bind(jsonRows(heads.map(({ parkedId }) => [BigInt(parkedId)]))))).affected;
+  }
+}
+
+function wakeStatements({ parked }: TableNames) {
+  const branch = `(select ?, parked_id, seq, state, due_at <= utc_timestamp(6), sending_epoch
+    from ${parked} force index (by_key) where transport = ? and bucket = ? and blocking = 1 and \`key\` = ?
+    order by seq, parked_id limit ?)`;
+  return {
+    first: sized((n) => times(n, branch, ' union all ')),
+    wake: statement('wake', `update ${PARKED_IDS} straight_join ${parked} p on p.parked_id = k.p
+      set p.due_at = utc_timestamp(6) where p.state in (${WAITING}, ${BLOCKED})`),
+  };
+}

@@ -1,0 +1,54 @@
+import { mysqlTables, type MysqlTable } from './mysql-tables.js';
+import { metaRows, quoteWith, TABLE_NAMES, tableNames, type SchemaDefinition, type TableNames } from './names.js';
+
+/** Shared by the tables; `check` compares it. */
+export const TABLE_OPTIONS = 'engine=InnoDB default charset=utf8mb4 collate=utf8mb4_bin';
+
+/** One statement per element; may run twice. The database itself must exist. */
+export function mysqlSchemaUp(definition: SchemaDefinition): string[] {
+  const names = tableNames(definition, '`');
+  const tables = mysqlTables(definition);
+  const meta = metaRows(definition).map(([name, value]) => `('${name}', '${value}')`);
+  return [
+    ...TABLE_NAMES.map((table) => createTable(names[table], tables[table])),
+    messagesView(names),
+    `insert into ${names.meta} (name, value) values ${meta.join(', ')} on duplicate key update value = value`,
+  ];
+}
+
+/** Drops the messages too. */
+export function mysqlSchemaDown(definition: SchemaDefinition): string[] {
+  const names = tableNames(definition, '`');
+  return [
+    `drop view if exists ${names.messages}`,
+    ...TABLE_NAMES.map((table) => `drop table if exists ${names[table]}`),
+  ];
+}
+
+function createTable(name: string, table: MysqlTable): string {
+  const lines = [
+    ...table.columns.map(([column, type, rest]) => `${quoteWith('`', column)} ${type} ${rest}`.trim()),
+    ...Object.entries(table.keys).map(([key, columns]) => `${keyKind(key)} (${columns.map((c) => quoteWith('`', c)).join(', ')})`),
+  ];
+  return `create table if not exists ${name} (\n  ${lines.join(',\n  ')}\n) ${TABLE_OPTIONS}`;
+}
+
+function keyKind(key: string): string {
+  if (key === 'primary') return 'primary key';
+  return key.startsWith('!') ? `unique key ${quoteWith('`', key.slice(1))}` : `key ${quoteWith('`', key)}`;
+}
+
+/** The one outbox that people expect to select from. Foreign writers insert into the ready table itself. */
+function messagesView(names: TableNames): string {
+  const columns = 'transport, bucket, seq, id, topic, cast(`key` as char character set utf8mb4) as `key`, type, version, content_type, headers, options, payload, created_at';
+  const none = 'cast(null as datetime(6))';
+  return `create or replace sql security invoker view ${names.messages} as
+select 'ready' as state, ${columns}, 0 as attempts, ${none} as due_at, cast(null as char character set utf8mb4) as last_error, ${none} as published_at
+from ${names.ready}
+union all
+select elt(state, 'scheduled', 'waiting', 'blocked', 'dead'), ${columns}, attempts, due_at, last_error, ${none}
+from ${names.parked}
+union all
+select 'published', ${columns}, attempts, ${none}, null, published_at
+from ${names.archive}`;
+}

@@ -1,0 +1,70 @@
+import { DataSource } from 'typeorm';
+import { transactionExecutor } from '../../lib/store/executors/typeorm-transaction.js';
+import { openMysqlDatabase } from '../../lib/store/executors/typeorm-mysql.js';
+import { MysqlStore } from '../../lib/store/mysql/mysql-store.js';
+import type { SchemaSettings } from '../../lib/store/outbox-store.js';
+import { connectionSchema } from '../../lib/store/open-store.js';
+import type { StoreSettings } from '../../lib/store/schema/names.js';
+import type { OpenTransaction, StoreHarness } from '../../lib/testing/store-contract.js';
+import { createTestDatabase, type TestDatabase } from './databases.js';
+
+/** A database of its own with the outbox's tables, for tests of the MariaDB store. */
+export class MariaDbStores implements StoreHarness {
+  readonly proof = 'probe';
+  readonly settings: SchemaSettings;
+  database!: TestDatabase;
+  application!: DataSource;
+
+  /** @param session runs on each connection that a test's transaction gets; `options` go into the application's DataSource. */
+  constructor(
+    readonly fields: Partial<StoreSettings> = {},
+    readonly session: string | undefined = undefined,
+    readonly options: object = {},
+  ) {
+    const { buckets = 8, ordering = 'key', coordination = 'buckets' } = fields;
+    this.settings = { buckets, ordering, coordination };
+  }
+
+  async start(): Promise<void> {
+    this.database = await createTestDatabase('mariadb');
+    this.application = await new DataSource({ ...this.database.options, ...this.options } as never).initialize();
+    const store = this.open();
+    await store.create(this.settings);
+    await store.close();
+  }
+  async stop(): Promise<void> {
+    await this.application.destroy();
+    await this.database.drop();
+  }
+
+  get storeSettings(): StoreSettings {
+    return {
+      ...this.settings,
+      schema: connectionSchema(this.application),
+      prefix: 'outbox_',
+      onPublished: 'delete',
+      poolSize: 4,
+      preparedStatements: true,
+      statementTimeout: 10_000,
+      connectTimeout: 10_000,
+      ...this.fields,
+    };
+  }
+  open(): MysqlStore {
+    return new MysqlStore(openMysqlDatabase(this.application, this.storeSettings), this.storeSettings);
+  }
+
+  async begin(): Promise<OpenTransaction> {
+    const runner = this.application.createQueryRunner();
+    if (this.session !== undefined) await runner.query(this.session);
+    await runner.startTransaction();
+    return {
+      tx: transactionExecutor(runner),
+      commit: () => runner.commitTransaction().finally(() => runner.release()),
+      rollback: () => runner.rollbackTransaction().finally(() => runner.release()),
+    };
+  }
+  async setNextSeq(seq: string): Promise<void> {
+    await this.application.query(`alter table ${this.storeSettings.prefix}ready auto_increment = ${seq}`);
+  }
+}
