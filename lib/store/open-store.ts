@@ -1,7 +1,9 @@
 import type { DataSource } from 'typeorm';
 import { OutboxConfigurationError } from '../outbox.errors.js';
 import type { ResolvedOptions } from '../outbox.options.js';
+import { openMysqlDatabase } from './executors/typeorm-mysql.js';
 import { openPostgresDatabase } from './executors/typeorm-postgres.js';
+import { MysqlStore } from './mysql/mysql-store.js';
 import type { OutboxStore } from './outbox-store.js';
 import { PostgresStore } from './postgres/postgres-store.js';
 import { checkNames, type StoreSettings } from './schema/names.js';
@@ -36,7 +38,13 @@ const POSTGRES: DatabaseKind = {
   notifications: true,
   open: (dataSource, settings) => new PostgresStore(openPostgresDatabase(dataSource, settings), settings),
 };
-const KINDS: Readonly<Record<string, DatabaseKind>> = { postgres: POSTGRES };
+const MYSQL: DatabaseKind = {
+  dialect: 'mysql',
+  snapshots: false,
+  notifications: false,
+  open: (dataSource, settings) => new MysqlStore(openMysqlDatabase(dataSource, settings), settings),
+};
+const KINDS: Readonly<Record<string, DatabaseKind>> = { postgres: POSTGRES, mysql: MYSQL, mariadb: MYSQL };
 
 export function databaseKind(dataSource: DataSource): DatabaseKind {
   const { type } = dataSource.options;
@@ -66,5 +74,5 @@ export function openStore(dataSource: DataSource, settings: OpenStoreSettings): 
 /** TypeORM asks the server for both when it connects. */
 export function connectionSchema(dataSource: DataSource): string | undefined {
   const { schema, database } = dataSource.driver;
-  return (dataSource.options.type === 'postgres' ? schema : database) ?? undefined;
+  return (databaseKind(dataSource).dialect === 'postgres' ? schema : database) ?? undefined;
 }

@@ -1,0 +1,57 @@
+import { EntitySchema } from 'typeorm';
+import { checkNames } from './names.js';
+
+/** A message as `outbox_messages` shows it, whatever state it is in. */
+export interface OutboxMessageRow {
+  id: string;
+  /** `ready`, `scheduled`, `retrying`, `blocked`, `dead`, `published`. */
+  state: string;
+  topic: string;
+  key: string | null;
+  type: string;
+  version: number;
+  contentType: string;
+  /** JSON text, `null` for none. */
+  headers: string | null;
+  createdAt: Date;
+  attempts: number;
+  dueAt: Date | null;
+  lastError: string | null;
+  publishedAt: Date | null;
+  bucket: number;
+  /** A string: it may pass 2^53. */
+  seq: string;
+}
+
+/**
+ * For reading the outbox with repositories and query builders. Never synchronized: `synchronize` and
+ * `migration:generate` leave the view and the tables behind it alone. Writing goes through `OutboxService`.
+ */
+export function outboxEntities(options: { prefix?: string; schema?: string } = {}): EntitySchema<OutboxMessageRow>[] {
+  const { prefix = 'outbox_', schema } = options;
+  checkNames({ prefix, schema });
+  const messages = new EntitySchema<OutboxMessageRow>({
+    name: `${prefix}messages`,
+    tableName: `${prefix}messages`,
+    ...(schema === undefined ? {} : { schema }),
+    synchronize: false,
+    columns: {
+      id: { type: String, primary: true },
+      state: { type: String },
+      topic: { type: String },
+      key: { type: String, nullable: true },
+      type: { type: String },
+      version: { type: Number },
+      contentType: { type: String, name: 'content_type' },
+      headers: { type: String, nullable: true },
+      createdAt: { type: Date, name: 'created_at' },
+      attempts: { type: Number },
+      dueAt: { type: Date, name: 'due_at', nullable: true },
+      lastError: { type: String, name: 'last_error', nullable: true },
+      publishedAt: { type: Date, name: 'published_at', nullable: true },
+      bucket: { type: Number },
+      seq: { type: 'bigint', primary: true }, // with the id: a message for two transports has two rows
+    },
+  });
+  return [messages];
+}
