@@ -36,7 +36,7 @@ export function clientProxy(options: ClientProxyOptions): TransportDefinition {
   };
   if (!isNestClient(client)) {
     // What the token stands for is not known before the relay starts; `create` looks again.
-    return { kind: 'client-proxy', receipt: 'broker', inject: [client as InjectionToken], create };
+    return { kind: 'client-proxy', receipt: allowUnconfirmed ? 'none' : 'broker', inject: [client as InjectionToken], create };
   }
   return {
     kind: 'client-proxy',
