@@ -23,7 +23,10 @@ export class RabbitMqConnection {
   ) {
     let lastError: unknown;
     this.listeners = {
-      error: (error) => (lastError = error),
+      error: (error) => {
+        lastError = error;
+        this.onError();
+      },
       blocked: (reason) => events.onBlocked((this.blocked = String(reason))),
       unblocked: () => {
         this.blocked = undefined;
@@ -64,18 +67,34 @@ export class RabbitMqConnection {
     for (const [event, listener] of Object.entries(this.listeners)) this.model.removeListener(event, listener);
   }
 
-  /** @internal A reset also empties the kernel's buffer; TLS sockets know only `destroy`. */
+  /** @internal */
   destroySocket(): void {
     const socket = socketOf(this.model);
     if (socket === undefined) return void this.model.close().catch(ignore);
-    try {
-      if (socket.connecting) socket.destroy();
-      else socket.resetAndDestroy();
-    } catch {
-      socket.destroy();
-    }
-    // A destroyed socket says only `close`, which amqplib does not listen to: it would beat its heart for a minute.
+    cut(socket);
+    // A destroyed socket says only `close`, which amqplib does not listen to: it would beat its heart for ever.
     if (socket.listenerCount('error') > 0) socket.emit('error', new Error('The outbox destroyed the connection.'));
+  }
+
+  /** @internal Every error is the end of a connection, and before amqplib ends the socket politely it can be reset. */
+  onError(): void {
+    const socket = socketOf(this.model);
+    if (socket !== undefined) cut(socket);
+    // amqplib says `close` next, except when it waits for the broker's goodbye, which cannot come any more.
+    setImmediate(() => {
+      if (!this.ended) this.destroySocket();
+    });
+  }
+}
+
+/** A reset empties the kernel's buffer too. TLS sockets cannot do it, and on an ended socket it would leak the handle. */
+function cut(socket: Socket): void {
+  if (socket.destroyed) return;
+  try {
+    if (socket.connecting || socket.writableEnded) socket.destroy();
+    else socket.resetAndDestroy();
+  } catch {
+    socket.destroy();
   }
 }
 
