@@ -1,0 +1,84 @@
+import { resolveRabbitMqOptions, type RabbitMqOptions } from '../../lib/publish/transports/rabbitmq-options.js';
+import { createEncoder, MAX_HEADER_TABLE } from '../../lib/publish/transports/rabbitmq-message.js';
+import { rabbitmq } from '../../lib/rabbitmq.js';
+import { contractMessage, type ContractMessageFields } from '../../lib/testing/contract-message.js';
+
+const encode = (fields: Partial<ContractMessageFields> = {}, options: RabbitMqOptions = {}) =>
+  createEncoder(resolveRabbitMqOptions({ url: 'amqp://h', ...options }))(contractMessage({ topic: 'orders.created', ...fields })) as {
+    exchange: string;
+    routingKey: string;
+    content: Buffer;
+    properties: Record<string, unknown> & { headers: Record<string, unknown> };
+  };
+
+describe('a message for RabbitMQ', () => {
+  it('has its identity in properties and headers', () => {
+    const createdAt = new Date('2026-11-21T10:05:01.500Z');
+    const { exchange, routingKey, properties } = encode({ key: 'k', type: 'order.created', version: 3, createdAt }, { exchange: 'x', appId: 'shop' });
+    expect([exchange, routingKey]).toEqual(['x', 'orders.created']);
+    expect(properties).toMatchObject({
+      mandatory: true,
+      persistent: true,
+      type: 'order.created',
+      contentType: 'application/json',
+      timestamp: createdAt.getTime() / 1000 - 0.5,
+      appId: 'shop',
+    });
+    const { messageId } = properties;
+    expect({ ...properties.headers }).toEqual({ id: messageId, type: 'order.created', version: '3', time: '2026-11-21T10:05:01.500Z', key: 'k' });
+  });
+
+  it('takes the options of the message over those of the transport', () => {
+    const rabbit = { exchange: 'other', routingKey: 'rk', priority: 7, expiration: 1000, type: 't', correlationId: 'c', replyTo: 'r' };
+    const { exchange, routingKey, properties } = encode({ options: { rabbitmq: rabbit } }, { exchange: 'x', routingKey: () => 'no' });
+    expect([exchange, routingKey]).toEqual(['other', 'rk']);
+    expect(properties).toMatchObject({ priority: 7, expiration: 1000, type: 't', correlationId: 'c', replyTo: 'r' });
+  });
+
+  it('is a CloudEvent when asked', () => {
+    const { properties } = encode({ key: 'k' }, { cloudEvents: { source: '/shop' } });
+    expect(properties.headers).toMatchObject({ 'cloudEvents:source': '/shop', 'cloudEvents:subject': 'k', 'cloudEvents:id': properties['messageId'] });
+    expect(properties.headers).not.toHaveProperty('key');
+  });
+
+  it.each([
+    ['priority', { options: { rabbitmq: { priority: 256 } } }],
+    ['expiration', { options: { rabbitmq: { expiration: 1.5 } } }],
+    ['header name', { headers: { ['x'.repeat(256)]: '1' } }],
+    ['headers', { headers: { x: 'y'.repeat(MAX_HEADER_TABLE) } }],
+    ['headers', { headers: { x: Array.from({ length: 10_000 }, () => '12345') } }],
+  ] as const)('is refused before it is sent: %s', (what, fields) => {
+    expect(() => encode(fields)).toThrow(what);
+  });
+
+  it('never has inherited properties among its headers', () => {
+    const { headers } = encode({ headers: JSON.parse('{"__proto__":"a","constructor":"b"}') as Record<string, string> }).properties;
+    expect(Object.getPrototypeOf(headers)).toBeNull();
+    expect(headers['__proto__']).toBe('a');
+    expect(headers['constructor']).toBe('b');
+  });
+});
+
+describe('rabbitmq() options', () => {
+  it.each<[string, RabbitMqOptions]>([
+    ['one of them', {}],
+    ['one of them', { url: 'amqp://h', urls: ['amqp://i'] }],
+    ['must not be empty', { urls: [] }],
+    ['must be amqp://', { url: 'http://h' }],
+    ['is no option', { url: 'amqp://h', exchnage: 'x' } as RabbitMqOptions],
+    ['heartbeat', { url: 'amqp://h', heartbeat: 0 }],
+    ['confirmTimeout', { url: 'amqp://h', confirmTimeout: 'soon' as '1s' }],
+    ['255 bytes', { url: 'amqp://h', exchange: 'x'.repeat(256) }],
+  ])('are checked at once: %s', (what, options) => {
+    expect(() => rabbitmq(options)).toThrow(what);
+  });
+
+  it('never show a password', () => {
+    expect(() => rabbitmq({ url: 'amqps//user:secret@host' })).toThrow(expect.not.objectContaining({ message: expect.stringContaining('secret') }));
+  });
+
+  it('leave the definition inert, with its limits known', () => {
+    expect(rabbitmq({ url: 'amqp://h' })).toMatchObject({ kind: 'rabbitmq', receipt: 'broker', limits: { topicBytes: 255, payloadBytes: 2 ** 24 } });
+    expect(rabbitmq({ url: 'amqp://h', routingKey: () => 'x' }).limits).not.toHaveProperty('topicBytes');
+  });
+});
