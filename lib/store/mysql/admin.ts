@@ -1,16 +1,16 @@
 import type { SqlDatabase, SqlExecutor } from '../executors/executor.js';
 import type { MessageFilter, OperatorReport } from '../outbox-store.js';
 import type { StoreSettings, TableNames } from '../schema/names.js';
-import { statement, type Sql } from '../sql.js';
+import { statement } from '../sql.js';
 import { BLOCKED, DEAD, readKey, SCHEDULED, WAITING } from './columns.js';
+import { MysqlFind } from './find.js';
 import { jsonRows, PARKED_IDS } from './json-rows.js';
-import { inTransaction, retried } from './retry.js';
-import { marks, times } from './statements.js';
+import { inTransaction } from './retry.js';
 import type { KeyOfTransport, MysqlWake } from './wake.js';
 
-/** Ids per transaction: locks stay short whatever the filter's limit is. */
+/** Rows per transaction: locks stay short whatever the filter's limit is. */
 const PER_TRANSACTION = 500;
-/** A message can move from ready to parked between two looks; after that it stays. */
+/** A message can move from ready to parked between two looks; after that it stays there. */
 const LOOKS = 3;
 
 type Action = 'requeue' | 'discard' | 'cancel';
@@ -26,70 +26,91 @@ interface Candidate extends KeyOfTransport {
   readonly blocking: boolean;
   readonly epoch: string | null;
 }
+/** Ids by what became of them in the parked table. */
+class Outcome {
+  readonly done = new Set<string>();
+  /** Being sent, or in a state that the action does not change. */
+  readonly untouched = new Set<string>();
+  rows = 0;
+}
 
 /** What operators may do: only with parked rows, and never with one that is being sent. */
 export class MysqlAdmin {
   /** @internal */ readonly sql: ReturnType<typeof adminStatements>;
+  /** @internal */ readonly find: MysqlFind;
 
   constructor(
     readonly database: SqlDatabase,
-    readonly names: TableNames,
-    readonly settings: StoreSettings,
+    names: TableNames,
+    settings: StoreSettings,
     readonly wake: MysqlWake,
   ) {
-    this.sql = adminStatements(names, settings.ordering === 'none' ? 0 : 1);
+    this.find = new MysqlFind(names, settings);
+    this.sql = adminStatements(names, this.find, settings.ordering === 'none' ? 0 : 1);
   }
 
   async apply(action: Action, filter: MessageFilter): Promise<OperatorReport> {
-    const done = new Set<string>();
-    const untouched = new Set<string>(); // being sent, or in a state that the action does not change
-    let missing = new Set(filter.ids ?? []);
+    const outcome = new Outcome();
+    await this.applyOnce(action, filter, outcome);
+    const { done, untouched } = outcome;
+    if (filter.ids === undefined) return { done: [...done], tooLate: [], notFound: [] };
+    const open = new Set(filter.ids.filter((id) => !done.has(id) && !untouched.has(id)));
+    const tooLate = await this.explain(action, filter, outcome, open);
+    for (const id of untouched) if (!done.has(id)) tooLate.add(id);
+    return { done: [...done], tooLate: filter.ids.filter((id) => tooLate.has(id)), notFound: [...open] };
+  }
+
+  /**
+   * @internal Takes out of `open` what is somewhere and returns what is too late. First ready, then parked: rows move
+   * only in this direction, so none slips through between the two looks.
+   */
+  async explain(action: Action, filter: MessageFilter, outcome: Outcome, open: Set<string>): Promise<Set<string>> {
+    const admin = this.database.connection('admin');
     const tooLate = new Set<string>();
-    for (let look = 1; look <= LOOKS; look++) {
-      const seen = await this.applyOnce(action, filter, done, untouched);
-      missing = new Set([...missing].filter((id) => !seen.has(id)));
-      if (missing.size === 0 || look === LOOKS) break;
-      // First ready, then parked again: rows move only in this direction, so none slips through between the looks.
-      for (const id of await this.inReady([...missing], filter.transport)) {
+    for (let look = 1; open.size > 0 && look <= LOOKS; look++) {
+      for (const id of await this.find.readyAmong(admin, [...open], filter.transport)) {
+        open.delete(id);
         tooLate.add(id);
-        missing.delete(id);
       }
-      if (missing.size === 0 || !(await this.anyParked([...missing], filter.transport))) break;
+      const moved = open.size === 0 ? [] : await this.find.parkedAmong(admin, [...open], filter.transport);
+      if (moved.length === 0) return tooLate;
+      await this.applyOnce(action, { ...filter, ids: moved }, outcome);
+      for (const id of moved) if (outcome.done.has(id) || outcome.untouched.has(id) || outcome.rows >= filter.limit) open.delete(id);
     }
-    if (filter.ids !== undefined) for (const id of untouched) if (!done.has(id)) tooLate.add(id);
-    return { done: [...done], tooLate: [...tooLate], notFound: [...missing] };
+    return tooLate;
   }
 
   async release({ key, transport }: { key: string; transport?: number }): Promise<{ released: number }> {
+    const bytes = Buffer.from(key, 'utf8');
     return inTransaction(this.database.connection('admin'), async (tx) => {
-      const bytes = Buffer.from(key, 'utf8');
-      const dead = await tx.run(this.releaseSql(transport, bytes));
-      const keys = dead.rows.map(([of, bucket]) => ({ transport: Number(of), bucket: Number(bucket), key }));
-      if (keys.length === 0) return { released: 0 };
-      const released = (await tx.run(this.sql.unblock.bind(idRows(dead.rows.map(([, , id]) => String(id)))))).affected;
-      await this.wake.wake(tx, unique(keys));
+      const { rows } = await tx.run(this.sql.placesOf.bind(bytes));
+      const places = rows.filter(([of]) => transport === undefined || Number(of) === transport);
+      let released = 0;
+      for (const [of, bucket] of places) released += (await tx.run(this.sql.unblock.bind(of, bucket, bytes))).affected;
+      await this.wake.wake(tx, places.map(([of, bucket]) => ({ transport: Number(of), bucket: Number(bucket), key })));
       return { released };
     });
   }
 
-  /** @internal Ids that were found in the parked table, whatever became of them. */
-  async applyOnce(action: Action, filter: MessageFilter, done: Set<string>, untouched: Set<string>): Promise<Set<string>> {
+  /** @internal */ async applyOnce(action: Action, filter: MessageFilter, outcome: Outcome): Promise<void> {
     const admin = this.database.connection('admin');
-    const found = (await admin.run(this.candidates(action, filter))).rows.map(([parkedId, id]) => [String(parkedId), String(id)] as const);
-    for (let from = 0; from < found.length; from += PER_TRANSACTION) {
-      const some = found.slice(from, from + PER_TRANSACTION).map(([parkedId]) => parkedId);
-      const report = await inTransaction(admin, (tx) => this.change(tx, action, some));
-      report.done.forEach((id) => done.add(id));
-      report.untouched.forEach((id) => untouched.add(id));
+    const limit = filter.limit - outcome.rows;
+    if (limit <= 0) return;
+    const { rows } = await admin.run(this.find.parked(filter, STATES[action], limit));
+    for (let from = 0; from < rows.length; from += PER_TRANSACTION) {
+      const some = rows.slice(from, from + PER_TRANSACTION).map(([parkedId]) => String(parkedId));
+      const { changed, untouched } = await inTransaction(admin, (tx) => this.change(tx, action, some));
+      for (const { id } of changed) outcome.done.add(id);
+      for (const { id } of untouched) outcome.untouched.add(id);
+      outcome.rows += changed.length;
     }
-    return new Set(found.map(([, id]) => id));
   }
 
   /**
    * @internal The lease rows first, then the rows: while they are locked nobody takes the buckets over, so that the
-   * epoch that we compare with is the one in which a row can be sent; a `take` of the owner waits for the row.
+   * epoch that we compare with is the only one in which a row can be sent; a `take` of the owner waits for the row.
    */
-  async change(tx: SqlExecutor, action: Action, parkedIds: readonly string[]): Promise<{ done: string[]; untouched: string[] }> {
+  async change(tx: SqlExecutor, action: Action, parkedIds: readonly string[]): Promise<{ changed: Candidate[]; untouched: Candidate[] }> {
     const ids = idRows(parkedIds);
     const epochs = new Map<string, string>();
     for (const [transport, bucket, epoch, lasts] of (await tx.run(this.sql.lockLeases.bind(ids))).rows) {
@@ -98,74 +119,17 @@ export class MysqlAdmin {
     const rows = (await tx.run(this.sql.lockRows.bind(ids))).rows.map(readCandidate);
     const isSent = (row: Candidate): boolean => row.epoch !== null && epochs.get(`${row.transport} ${row.bucket}`) === row.epoch;
     const mayChange = (row: Candidate): boolean => !isSent(row) && STATES[action].includes(row.state);
-    const ours = rows.filter(mayChange);
-    if (ours.length > 0) {
-      const list = idRows(ours.map(({ parkedId }) => parkedId));
+    const changed = rows.filter(mayChange);
+    if (changed.length > 0) {
+      const list = idRows(changed.map(({ parkedId }) => parkedId));
       await tx.run(action === 'requeue' ? this.sql.requeue.bind(list) : this.sql.remove.bind(list));
-      if (action !== 'requeue') await this.wake.wake(tx, unique(ours.filter(({ blocking }) => blocking)));
+      if (action !== 'requeue') await this.wake.wake(tx, unique(changed.filter(({ blocking }) => blocking)));
     }
-    return { done: ours.map(({ id }) => id), untouched: rows.filter((row) => !mayChange(row)).map(({ id }) => id) };
-  }
-
-  /** @internal */ candidates(action: Action, filter: MessageFilter): Sql {
-    const { conditions, values } = this.conditions(filter);
-    // Rows that the action leaves alone are found too when they are named: they are not "not found".
-    const states = filter.ids === undefined ? [`state in (${STATES[action].join(', ')})`] : [];
-    const where = [...conditions, ...states].join(' and ');
-    const text = `select parked_id, id from ${this.names.parked} where ${where} order by parked_id limit ?`;
-    return statement(undefined, text).bind(...values, Math.max(0, filter.limit));
-  }
-
-  /** @internal */ conditions({ ids, transport, key, topic, type }: MessageFilter): { conditions: string[]; values: unknown[] } {
-    const conditions = ['1 = 1'];
-    const values: unknown[] = [];
-    const add = (condition: string, ...more: unknown[]): void => {
-      conditions.push(condition);
-      values.push(...more);
-    };
-    if (ids !== undefined) add(ids.length === 0 ? '1 = 0' : `id in (${marks(ids.length)})`, ...ids);
-    if (transport !== undefined) add('transport = ?', transport);
-    else if (key !== undefined) add(`transport in (select id from ${this.names.transports})`);
-    if (key !== undefined) {
-      const bytes = Buffer.from(key, 'utf8');
-      const buckets = Array.from({ length: this.settings.buckets }, (_, bucket) => bucket);
-      add(`bucket in (${buckets.join(', ')}) and blocking in (0, 1) and \`key\` = ?`, bytes);
-    }
-    // As bytes: text would ignore trailing spaces.
-    if (topic !== undefined) add('cast(topic as binary) = ?', Buffer.from(topic, 'utf8'));
-    if (type !== undefined) add('cast(type as binary) = ?', Buffer.from(type, 'utf8'));
-    return { conditions, values };
-  }
-
-  /** @internal */ releaseSql(transport: number | undefined, key: Buffer): Sql {
-    const { conditions, values } = this.conditions({ key: key.toString('utf8'), limit: 0, ...(transport === undefined ? {} : { transport }) });
-    const where = conditions.join(' and ').replace('blocking in (0, 1)', 'blocking = 1');
-    return statement(
-      undefined,
-      `select transport, bucket, parked_id from ${this.names.parked} where ${where} and state = ${DEAD} for update`,
-    ).bind(...values);
-  }
-
-  /** @internal The hot table has no key on the id: this reads all of it, for the few ids that were found nowhere else. */
-  async inReady(ids: readonly string[], transport: number | undefined): Promise<string[]> {
-    const found: string[] = [];
-    for (let from = 0; from < ids.length; from += PER_TRANSACTION) {
-      const some = ids.slice(from, from + PER_TRANSACTION);
-      const text = `select distinct id from ${this.names.ready} where id in (${times(some.length, '?', ', ')})${transport === undefined ? '' : ' and transport = ?'}`;
-      const sql = statement(undefined, text).bind(...some, ...(transport === undefined ? [] : [transport]));
-      found.push(...(await retried(() => this.database.connection('admin').run(sql))).rows.map(([id]) => String(id)));
-    }
-    return found;
-  }
-
-  /** @internal */ async anyParked(ids: readonly string[], transport: number | undefined): Promise<boolean> {
-    const text = `select 1 from ${this.names.parked} where id in (${marks(ids.length)})${transport === undefined ? '' : ' and transport = ?'} limit 1`;
-    const sql = statement(undefined, text).bind(...ids, ...(transport === undefined ? [] : [transport]));
-    return (await this.database.connection('admin').run(sql)).rows.length > 0;
+    return { changed, untouched: rows.filter((row) => !mayChange(row)) };
   }
 }
 
-function adminStatements({ parked, leases }: TableNames, ordered: 0 | 1) {
+function adminStatements({ parked, leases, transports }: TableNames, find: MysqlFind, ordered: 0 | 1) {
   const byId = `${PARKED_IDS} straight_join ${parked} p on p.parked_id = k.p`;
   return {
     lockLeases: statement('lock leases', `select l.transport, l.bucket, l.epoch, l.expires_at > utc_timestamp(6)
@@ -176,7 +140,10 @@ function adminStatements({ parked, leases }: TableNames, ordered: 0 | 1) {
     requeue: statement('requeue', `update ${byId} set p.state = ${WAITING}, p.attempts = 0, p.due_at = utc_timestamp(6),
       p.blocking = if(p.\`key\` is null, 0, ${ordered}), p.sending_epoch = null, p.died_at = null, p.announced = 0`),
     remove: statement('remove parked', `delete p from ${byId}`),
-    unblock: statement('unblock', `update ${byId} set p.blocking = 0 where p.state = ${DEAD}`),
+    placesOf: statement('places of a key', `select distinct transport, bucket from ${parked} force index (by_key)
+      where transport in (select id from ${transports}) and ${find.ofKey('blocking = 1')}`),
+    unblock: statement('unblock', `update ${parked} set blocking = 0
+      where transport = ? and bucket = ? and blocking = 1 and \`key\` = ? and state = ${DEAD}`),
   };
 }
 

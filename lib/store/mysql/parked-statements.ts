@@ -39,7 +39,7 @@ export function parkedStatements({ parked, leases }: TableNames) {
         from ${parked} p force index (by_key) left join ${leases} l on l.transport = p.transport and l.bucket = p.bucket
         where p.transport = g.transport and p.bucket = g.bucket and p.blocking = 1 and p.\`key\` = g.\`key\`
         order by p.seq, p.parked_id limit 1)
-      from (${times(n, keysBranch, ' union all ')} limit ?) g`),
+      from (${times(n, keysBranch, ' union all ')}) g limit ?`),
     blockedAmong: statement('blocked among', `select k.n, (select 1 from ${parked} p force index (by_key)
         where p.transport = ? and p.bucket = k.b and p.blocking = 1 and p.\`key\` = unhex(k.h) limit 1)
       from ${jsonTable({ n: 'int', b: 'smallint', h: 'varchar(510)' })}`),
