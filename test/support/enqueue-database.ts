@@ -1,0 +1,96 @@
+import { DataSource, type QueryRunner } from 'typeorm';
+import { OutboxService } from '../../lib/enqueue/outbox.service.js';
+import type { EnqueueRuntime } from '../../lib/enqueue/runtime.js';
+import type { ResolvedOptions } from '../../lib/outbox.options.js';
+import { transactionExecutor } from '../../lib/store/executors/typeorm-transaction.js';
+import { openStore } from '../../lib/store/open-store.js';
+import type { OutboxStore } from '../../lib/store/outbox-store.js';
+import { createTestDatabase } from './databases.js';
+import { definition, enqueueOptions, enqueueRuntime } from './enqueue.js';
+
+export interface StoredRow {
+  readonly id: string;
+  readonly type: string;
+  readonly key: string | null;
+}
+
+/** An application's database with an outbox, a table `thing` of the application, and a second connection that looks. */
+export interface EnqueueDatabase {
+  readonly dataSource: DataSource;
+  readonly store: OutboxStore;
+  readonly transportIds: ReadonlyMap<string, number>;
+  /** What is committed, scheduled messages included, as another session sees it; oldest id first. */
+  rows(): Promise<StoredRow[]>;
+  types(): Promise<string[]>;
+  things(): Promise<number>;
+  /** A write of the application. */
+  addThing(runner: Pick<QueryRunner, 'query'>): Promise<unknown>;
+  clear(): Promise<void>;
+  /** @param parts of the runtime; `options` are merged. */
+  outbox(parts?: Partial<Omit<EnqueueRuntime, 'options'>> & { options?: Partial<ResolvedOptions> }): OutboxService;
+  drop(): Promise<void>;
+}
+
+const TRANSPORTS = new Map([
+  ['default', definition()],
+  ['other', definition()],
+]);
+const SETTINGS = { buckets: 32, ordering: 'key', coordination: 'buckets' } as const;
+const DATABASE = { setup: 'create', schema: undefined, prefix: 'outbox_', poolSize: 2, preparedStatements: true } as const;
+
+export async function createEnqueueDatabase(kind: 'postgres' | 'mariadb', poolSize = 4): Promise<EnqueueDatabase> {
+  const database = await createTestDatabase(kind);
+  const dataSource = await new DataSource({ ...database.options, poolSize } as never).initialize();
+  const observer = await new DataSource({ ...database.options, poolSize: 1 } as never).initialize();
+  await observer.query('create table thing (id int not null)');
+  const close = async (): Promise<void> => {
+    if (dataSource.isInitialized) await dataSource.destroy();
+    await observer.destroy();
+    await database.drop();
+  };
+  let store: OutboxStore;
+  try {
+    store = openStore(dataSource, { options: DATABASE, ...SETTINGS, onPublished: 'delete' });
+    await store.create(SETTINGS);
+  } catch (error) {
+    await close();
+    throw error;
+  }
+  const transportIds = await store.registerTransports([...TRANSPORTS.keys()], 'default');
+  const key = kind === 'postgres' ? 'key' : 'cast(`key` as char)';
+  const columns = `id, type, ${key} as k`;
+  const rows = async (): Promise<StoredRow[]> => {
+    const found = (await observer.query(
+      `select ${columns} from outbox_ready union all select ${columns} from outbox_parked order by id`,
+    )) as { id: string; type: string; k: string | null }[];
+    return found.map(({ id, type, k }) => ({ id: id.toLowerCase(), type, key: k }));
+  };
+  return {
+    dataSource,
+    store,
+    transportIds,
+    rows,
+    types: async () => (await rows()).map(({ type }) => type).sort(),
+    things: async () => Number((await observer.query('select count(*) as n from thing'))[0].n),
+    addThing: (runner) => runner.query('insert into thing (id) values (1)'),
+    clear: async () => {
+      for (const table of ['outbox_ready', 'outbox_parked', 'outbox_dedup', 'thing']) await observer.query(`delete from ${table}`);
+    },
+    outbox: ({ options, ...parts } = {}) =>
+      new OutboxService(
+        enqueueRuntime(dataSource, {
+          store,
+          transportIds,
+          executorFor: transactionExecutor,
+          ...parts,
+          options: enqueueOptions({ transports: TRANSPORTS, ...options }),
+        }),
+      ),
+    drop: async () => {
+      await store.close();
+      await close();
+    },
+  };
+}
+
+export const KINDS = ['postgres', 'mariadb'] as const;
