@@ -1,1 +1,2 @@
-export { kafka, type KafkaOptions } from './publish/transports/kafka.js';
+export { kafka } from './publish/transports/kafka.js';
+export type { KafkaOptions } from './publish/transports/kafka-options.js';

@@ -8,7 +8,9 @@ import { describeWith, requiredUrl } from '../support/services.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
 
 const verdicts = (results: readonly PublishResult[]) => [...new Set(results.map((r) => (r.ok ? 'ok' : r.blame)))];
-const codes = (results: readonly PublishResult[]) => [...new Set(results.map((r) => (r.ok ? 'ok' : (r.error as { code: string }).code)))];
+const codes = (results: readonly PublishResult[]) => [
+  ...new Set(results.map((r) => (r.ok ? 'ok' : (r.error as { code: string }).code))),
+];
 
 describeWith('kafka', 'kafka() behind a broken network', () => {
   const topics = new TestTopics();
@@ -33,7 +35,12 @@ describeWith('kafka', 'kafka() behind a broken network', () => {
   const ids = async (topic: string, count: number) =>
     (await topics.read(topic, count)).map(({ headers }) => String(headers!['id']));
   /** Publishes while replies are lost, until the broker has the batch and the deadline passed. */
-  const publishWithoutReply = async (transport: OutboxTransport, topic: string, batch: OutboxMessage[], timeout = 700) => {
+  const publishWithoutReply = async (
+    transport: OutboxTransport,
+    topic: string,
+    batch: OutboxMessage[],
+    timeout = 700,
+  ) => {
     const before = await topics.total(topic);
     proxy.set({ down: 'drop' });
     const results = publish(transport, batch, timeout);
@@ -93,7 +100,14 @@ describeWith('kafka', 'kafka() behind a broken network', () => {
   it('a connection that breaks after the broker stored the batch: repeated by itself, stored once, also without keys', async () => {
     const topic = await topics.create(4);
     const transport = await open({ producers: 1 });
-    expect(verdicts(await publish(transport, messages(topic, 4, () => ({ key: null }))))).toEqual(['ok']);
+    expect(
+      verdicts(
+        await publish(
+          transport,
+          messages(topic, 4, () => ({ key: null })),
+        ),
+      ),
+    ).toEqual(['ok']);
     const batch = messages(topic, 10, () => ({ key: null }));
     proxy.set({ down: 'drop' });
     const results = publish(transport, batch);
@@ -102,7 +116,14 @@ describeWith('kafka', 'kafka() behind a broken network', () => {
     proxy.cut();
     expect(verdicts(await results)).toEqual(['ok']);
     expect(await topics.total(topic)).toBe(14);
-    expect(verdicts(await publish(transport, messages(topic, 8, () => ({ key: null }))))).toEqual(['ok']);
+    expect(
+      verdicts(
+        await publish(
+          transport,
+          messages(topic, 8, () => ({ key: null })),
+        ),
+      ),
+    ).toEqual(['ok']);
     expect(new Set(await ids(topic, 22)).size).toBe(22);
   });
 
@@ -144,7 +165,10 @@ describeWith('kafka', 'kafka() behind a broken network', () => {
     const transport = await open({ producers: 1 });
     await transport.connect!(AbortSignal.timeout(5000));
     proxy.set({ up: 'hold' });
-    const [running, waiting] = [publish(transport, messages(topic, 1), 900), publish(transport, messages(topic, 1), 300)];
+    const [running, waiting] = [
+      publish(transport, messages(topic, 1), 900),
+      publish(transport, messages(topic, 1), 300),
+    ];
     expect(codes(await waiting)).toEqual(['PUBLISH_TIMEOUT']);
     proxy.heal();
     expect(verdicts(await running)).toEqual(['ok']);
@@ -182,7 +206,9 @@ describeWith('kafka', 'kafka() behind a broken network', () => {
     expect(verdicts(await publish(transport, lost, 500))).toEqual(['transport']);
     proxy.heal();
     expect(verdicts(await publish(transport, next))).toEqual(['ok']);
-    expect((await ids(topic, 3)).filter((id) => !lost.some((message) => message.id === id))).toEqual([...first, ...next].map(({ id }) => id));
+    expect((await ids(topic, 3)).filter((id) => !lost.some((message) => message.id === id))).toEqual(
+      [...first, ...next].map(({ id }) => id),
+    );
   });
 
   it('two relays with one transactional id: the older is fenced, blames nobody and recovers', async () => {
@@ -196,12 +222,18 @@ describeWith('kafka', 'kafka() behind a broken network', () => {
   });
 
   it('says nothing on the console, and no payload in what it reports', async () => {
-    const spies = (['log', 'info', 'warn', 'error', 'debug'] as const).map((level) => jest.spyOn(console, level).mockImplementation());
+    const spies = (['log', 'info', 'warn', 'error', 'debug'] as const).map((level) =>
+      jest.spyOn(console, level).mockImplementation(),
+    );
     const written = jest.spyOn(process.stderr, 'write');
     const transport = await open();
     proxy.cut();
     await proxy.refuse();
-    const [result] = await publish(transport, [contractMessage({ topic: 't', payload: 'top secret', headers: { token: 'top secret' } })], 5000);
+    const [result] = await publish(
+      transport,
+      [contractMessage({ topic: 't', payload: 'top secret', headers: { token: 'top secret' } })],
+      5000,
+    );
     expect(verdicts([result!])).toEqual(['transport']);
     for (let error: unknown = (result as { error: unknown }).error; error instanceof Error; error = error.cause) {
       expect(`${error.stack} ${JSON.stringify(error)}`).not.toContain('secret');

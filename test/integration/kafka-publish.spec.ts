@@ -2,10 +2,11 @@ import { Kafka, Partitioners } from 'kafkajs';
 import { kafka, type KafkaOptions } from '../../lib/kafka.js';
 import type { OutboxTransport, PublishResult } from '../../lib/publish/transport.js';
 import { contractMessage } from '../../lib/testing/contract-message.js';
-import { kafkaConfig, messages, publish, TestTopics, type ReadRecord } from '../support/kafka.js';
+import { kafkaConfig, messages, publish, TestTopics } from '../support/kafka.js';
 import { describeWith } from '../support/services.js';
 
-const text = (value: unknown) => (value === null || value === undefined ? value : Buffer.from(value as Buffer).toString());
+const text = (value: unknown) =>
+  value === null || value === undefined ? value : Buffer.from(value as Buffer).toString();
 const allOk = (results: readonly PublishResult[]) => expect(results.filter(({ ok }) => !ok)).toEqual([]);
 
 describeWith('kafka', 'kafka() publishes', () => {
@@ -27,7 +28,13 @@ describeWith('kafka', 'kafka() publishes', () => {
     const createdAt = new Date('2026-11-21T10:05:01.123Z');
     const bytes = Buffer.from([0, 255, 254, 10, 195, 40]);
     const sent = contractMessage({
-      topic, key: 'Größe', payload: bytes, createdAt, type: 'order.placed', version: 3, contentType: 'application/x-bytes',
+      topic,
+      key: 'Größe',
+      payload: bytes,
+      createdAt,
+      type: 'order.placed',
+      version: 3,
+      contentType: 'application/x-bytes',
       headers: { traceparent: '00-a-b-01', many: ['one', Buffer.from([0xff]), 'three'], empty: '', id: 'forged' },
     });
     allOk(await publish(await open({ headers: { origin: 'shop' } }), [sent]));
@@ -37,9 +44,21 @@ describeWith('kafka', 'kafka() publishes', () => {
     expect(Number(record!.timestamp)).toBe(createdAt.getTime());
     const headers = record!.headers as Record<string, Buffer | Buffer[]>;
     expect((headers['many'] as Buffer[]).map((b) => b.toString('hex'))).toEqual(['6f6e65', 'ff', '7468726565']);
-    expect(Object.fromEntries(Object.entries(headers).filter(([name]) => name !== 'many').map(([n, v]) => [n, text(v)]))).toEqual({
-      id: sent.id, type: 'order.placed', version: '3', 'content-type': 'application/x-bytes', time: '2026-11-21T10:05:01.123Z',
-      traceparent: '00-a-b-01', empty: '', origin: 'shop',
+    expect(
+      Object.fromEntries(
+        Object.entries(headers)
+          .filter(([name]) => name !== 'many')
+          .map(([n, v]) => [n, text(v)]),
+      ),
+    ).toEqual({
+      id: sent.id,
+      type: 'order.placed',
+      version: '3',
+      'content-type': 'application/x-bytes',
+      time: '2026-11-21T10:05:01.123Z',
+      traceparent: '00-a-b-01',
+      empty: '',
+      origin: 'shop',
     });
   });
 
@@ -50,7 +69,12 @@ describeWith('kafka', 'kafka() publishes', () => {
     const [record] = await topics.read(topic, 1);
     const headers = Object.fromEntries(Object.entries(record!.headers!).map(([n, v]) => [n, text(v)]));
     expect(headers).toMatchObject({
-      ce_specversion: '1.0', ce_id: sent.id, ce_source: 'outbox-test', ce_type: 'order.placed', ce_subject: 'k-1', 'content-type': 'application/json',
+      ce_specversion: '1.0',
+      ce_id: sent.id,
+      ce_source: 'outbox-test',
+      ce_type: 'order.placed',
+      ce_subject: 'k-1',
+      'content-type': 'application/json',
     });
     expect(headers['ce_time']).toBe(sent.createdAt.toISOString());
     expect(headers).not.toHaveProperty('id');
@@ -58,16 +82,29 @@ describeWith('kafka', 'kafka() publishes', () => {
 
   it('tombstones and empty payloads, told apart; no key stays no key', async () => {
     const topic = await topics.create();
-    allOk(await publish(await open(), [
-      contractMessage({ topic, key: 'a', payload: null }), contractMessage({ topic, key: 'b', payload: '' }), contractMessage({ topic, payload: '{}' }),
-    ]));
+    allOk(
+      await publish(await open(), [
+        contractMessage({ topic, key: 'a', payload: null }),
+        contractMessage({ topic, key: 'b', payload: '' }),
+        contractMessage({ topic, payload: '{}' }),
+      ]),
+    );
     const records = await topics.read(topic, 3);
-    expect(records.map(({ key, value }) => [text(key), text(value)])).toEqual([['a', null], ['b', ''], [null, '{}']]);
+    expect(records.map(({ key, value }) => [text(key), text(value)])).toEqual([
+      ['a', null],
+      ['b', ''],
+      [null, '{}'],
+    ]);
   });
 
   it('spreads messages without a key over the partitions', async () => {
     const topic = await topics.create(4);
-    allOk(await publish(await open(), messages(topic, 1000, () => ({ key: null }))));
+    allOk(
+      await publish(
+        await open(),
+        messages(topic, 1000, () => ({ key: null })),
+      ),
+    );
     expect(await topics.offsets(topic)).toEqual([250, 250, 250, 250]);
   });
 
@@ -76,9 +113,16 @@ describeWith('kafka', 'kafka() publishes', () => {
     const batch = messages(topic, 200, (n) => ({ key: `käse-${n}` }));
     allOk(await publish(await open(), batch));
     const choose = Partitioners.DefaultPartitioner();
-    const partitionMetadata = Array.from({ length: 7 }, (_, partitionId) => ({ partitionErrorCode: 0, partitionId, leader: 1, replicas: [1], isr: [1] }));
+    const partitionMetadata = Array.from({ length: 7 }, (_, partitionId) => ({
+      partitionErrorCode: 0,
+      partitionId,
+      leader: 1,
+      replicas: [1],
+      isr: [1],
+    }));
     const found = new Map((await topics.read(topic, 200)).map(({ key, partition }) => [text(key), partition]));
-    for (const { key } of batch) expect(found.get(key)).toBe(choose({ topic, partitionMetadata, message: { key, value: null } }));
+    for (const { key } of batch)
+      expect(found.get(key)).toBe(choose({ topic, partitionMetadata, message: { key, value: null } }));
   });
 
   it('several topics in one batch, under a prefix', async () => {
@@ -95,16 +139,29 @@ describeWith('kafka', 'kafka() publishes', () => {
     const strict = await topics.create(1, { 'max.message.bytes': '20000' });
     const batch = (to: string) => messages(to, 20, () => ({ payload: 'x'.repeat(5000) }));
     allOk(await publish(await open({ compression: 'gzip' }), [...batch(topic), ...batch(strict)]));
-    expect((await topics.read(topic, 20)).map(({ value }) => value!.length)).toEqual(Array.from({ length: 20 }, () => 5000));
+    expect((await topics.read(topic, 20)).map(({ value }) => value!.length)).toEqual(
+      Array.from({ length: 20 }, () => 5000),
+    );
     expect((await publish(await open(), batch(strict))).every((r) => !r.ok && r.blame === 'collateral')).toBe(true);
   });
 
   it('to a fixed partition with a time of its own; one that does not exist fails alone, and is found when it was added', async () => {
     const topic = await topics.create(3);
     const transport = await open();
-    const at = (partition: number, key: string) => contractMessage({ topic, key, options: { kafka: { partition, timestamp: 1_600_000_000_000 } } });
-    const results = await publish(transport, [at(2, 'a'), at(3, 'b'), at(0, 'c'), contractMessage({ topic, key: null })]);
-    expect(results.map((r) => (r.ok ? 'ok' : `${r.blame}${r.final ? ' final' : ''}`))).toEqual(['ok', 'message', 'ok', 'ok']);
+    const at = (partition: number, key: string) =>
+      contractMessage({ topic, key, options: { kafka: { partition, timestamp: 1_600_000_000_000 } } });
+    const results = await publish(transport, [
+      at(2, 'a'),
+      at(3, 'b'),
+      at(0, 'c'),
+      contractMessage({ topic, key: null }),
+    ]);
+    expect(results.map((r) => (r.ok ? 'ok' : `${r.blame}${r.final ? ' final' : ''}`))).toEqual([
+      'ok',
+      'message',
+      'ok',
+      'ok',
+    ]);
     const found = await topics.read(topic, 3);
     expect(found.find(({ key }) => text(key) === 'a')).toMatchObject({ partition: 2, timestamp: '1600000000000' });
     expect(found.some(({ key }) => text(key) === 'b')).toBe(false);
@@ -115,7 +172,12 @@ describeWith('kafka', 'kafka() publishes', () => {
 
   it('a run of one key whole, in order, in one partition', async () => {
     const topic = await topics.create(4);
-    allOk(await publish(await open(), messages(topic, 300, (n) => ({ key: n % 3 ? 'run' : `other-${n}` }))));
+    allOk(
+      await publish(
+        await open(),
+        messages(topic, 300, (n) => ({ key: n % 3 ? 'run' : `other-${n}` })),
+      ),
+    );
     const run = (await topics.read(topic, 300)).filter(({ key }) => text(key) === 'run');
     expect(run.map(({ value }) => JSON.parse(text(value)!) as { n: number }).map(({ n }) => n)).toEqual(
       Array.from({ length: 300 }, (_, n) => n).filter((n) => n % 3),
@@ -125,7 +187,12 @@ describeWith('kafka', 'kafka() publishes', () => {
 
   it('more than a record batch may hold', async () => {
     const topic = await topics.create(1);
-    allOk(await publish(await open(), messages(topic, 40, () => ({ key: 'one', payload: 'x'.repeat(100_000) }))));
+    allOk(
+      await publish(
+        await open(),
+        messages(topic, 40, () => ({ key: 'one', payload: 'x'.repeat(100_000) })),
+      ),
+    );
     expect(await topics.total(topic)).toBe(40);
   });
 
@@ -134,17 +201,19 @@ describeWith('kafka', 'kafka() publishes', () => {
     const transport = await open();
     const next = new Map<string, number>();
     // Four lanes with 250 keys each: batches that overlap never share a key, as the relay promises.
-    await Promise.all([0, 1, 2, 3].map(async (lane) => {
-      for (let round = 0; round < 12; round += 1) {
-        const batch = messages(topic, 200, (n) => {
-          const key = `key-${lane * 250 + ((n * 7 + round) % 250)}`;
-          const count = next.get(key) ?? 0;
-          next.set(key, count + 1);
-          return { key, payload: String(count) };
-        });
-        allOk(await publish(transport, batch));
-      }
-    }));
+    await Promise.all(
+      [0, 1, 2, 3].map(async (lane) => {
+        for (let round = 0; round < 12; round += 1) {
+          const batch = messages(topic, 200, (n) => {
+            const key = `key-${lane * 250 + ((n * 7 + round) % 250)}`;
+            const count = next.get(key) ?? 0;
+            next.set(key, count + 1);
+            return { key, payload: String(count) };
+          });
+          allOk(await publish(transport, batch));
+        }
+      }),
+    );
     const seen = new Map<string, number[]>();
     for (const { key, value } of await topics.read(topic, 9600)) {
       const list = seen.get(text(key)!) ?? [];
@@ -153,72 +222,6 @@ describeWith('kafka', 'kafka() publishes', () => {
     }
     expect(seen.size).toBe(1000);
     for (const [key, counts] of seen) expect(counts).toEqual(Array.from({ length: next.get(key)! }, (_, n) => n));
-  });
-
-  describe('refusals', () => {
-    it('a message that is too large is dead at once, its neighbours are published', async () => {
-      const topic = await topics.create(1);
-      const batch = [contractMessage({ topic, key: 'a' }), contractMessage({ topic, key: 'big', payload: Buffer.alloc(3_000_000) }), contractMessage({ topic, key: 'big' }), contractMessage({ topic, key: 'c' })];
-      const results = await publish(await open(), batch);
-      expect(results.map((r) => (r.ok ? 'ok' : `${r.blame}${r.final ? ' final' : ''}`))).toEqual(['ok', 'message final', 'collateral', 'ok']);
-      expect((await topics.read(topic, 2)).map(({ key }) => text(key))).toEqual(['a', 'c']);
-    });
-
-    it('a topic that does not exist: the message’s failure, not final, and no topic is made', async () => {
-      const [known, unknown] = [await topics.create(), TestTopics.name()];
-      const transport = await open();
-      const alone = await publish(transport, messages(unknown, 3));
-      expect(alone.map((r) => !r.ok && [r.blame, r.final, (r.error as Error).message])).toEqual(
-        [0, 1, 2].map(() => ['message', undefined, expect.stringContaining('UNKNOWN_TOPIC_OR_PARTITION')]),
-      );
-      const mixed = await publish(transport, [...messages(known, 1), ...messages(unknown, 1)]);
-      expect(mixed.map((r) => !r.ok && r.blame)).toEqual(['collateral', 'collateral']);
-      allOk(await publish(transport, messages(known, 1)));
-      expect(await topics.exists(unknown)).toBe(false);
-    });
-
-    it('a record that the topic’s rules forbid: no key on a compacted topic', async () => {
-      const topic = await topics.create(1, { 'cleanup.policy': 'compact' });
-      const transport = await open();
-      const [keyed, keyless] = [contractMessage({ topic, key: 'a' }), contractMessage({ topic })];
-      expect((await publish(transport, [keyed, keyless])).map((r) => !r.ok && r.blame)).toEqual(['collateral', 'collateral']);
-      expect(await publish(transport, [keyless])).toMatchObject([{ blame: 'message', final: true }]);
-      allOk(await publish(transport, [keyed]));
-      expect(await topics.total(topic)).toBe(1);
-    });
-
-    it('a broker that is not there: nobody’s fault, with its reason and without a payload', async () => {
-      const transport = await open({ client: { ...kafkaConfig(), brokers: ['127.0.0.1:1'] } });
-      await expect(transport.connect!(AbortSignal.timeout(10_000))).rejects.toMatchObject({ code: 'TRANSPORT_UNAVAILABLE', message: expect.stringContaining('ECONNREFUSED') });
-      expect(transport.health!()).toMatchObject({ up: false, state: 'connecting', detail: 'Kafka: ECONNREFUSED.' });
-      const [result] = await publish(transport, [contractMessage({ topic: 't', payload: 'secret' })]);
-      expect(result).toMatchObject({ ok: false, blame: 'transport', error: { message: expect.stringContaining('ECONNREFUSED') } });
-      expect(JSON.stringify(result) + String((result as { error: Error }).error.stack)).not.toContain('secret');
-    });
-  });
-
-  describe('transactional', () => {
-    const transactional = { transactional: { transactionalId: `tx-${TestTopics.name()}` } };
-    it('commits what it confirms', async () => {
-      const topic = await topics.create(3);
-      const transport = await open(transactional);
-      for (let round = 0; round < 3; round += 1) allOk(await publish(transport, messages(topic, 30, (n) => ({ payload: `${round}-${n}` }))));
-      const records = await topics.read(topic, 90, { readUncommitted: false });
-      expect(new Set(records.map(({ value }) => text(value))).size).toBe(90);
-    });
-
-    it('aborts a request that fails in part, and goes on', async () => {
-      const topic = await topics.create(2);
-      const small = await topics.create(1, { 'max.message.bytes': '1000' });
-      const transport = await open(transactional);
-      const [good, bad] = [contractMessage({ topic, key: 'a', payload: 'aborted' }), contractMessage({ topic: small, key: 'b', payload: 'x'.repeat(2000) })];
-      expect((await publish(transport, [good, bad])).map((r) => !r.ok && r.blame)).toEqual(['collateral', 'collateral']);
-      expect(await publish(transport, [bad])).toMatchObject([{ blame: 'message', final: true }]);
-      allOk(await publish(transport, [contractMessage({ topic, key: 'a', payload: 'committed' })]));
-      // Waits for this one record, which a reader of committed data gets only after the aborted one was decided.
-      const committed: ReadRecord[] = await topics.read(topic, 1);
-      expect(committed.map(({ value }) => text(value))).toEqual(['committed']);
-    });
   });
 
   it('uses an application’s Kafka object and leaves its own clients alone', async () => {

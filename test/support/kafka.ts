@@ -99,7 +99,13 @@ export class TestTopics {
           positions[payload.partition] = Number(payload.lastOffset) + 1;
           done();
         });
-        const eachMessage = async ({ partition, message }: { partition: number; message: KafkaMessage }): Promise<void> => {
+        const eachMessage = async ({
+          partition,
+          message,
+        }: {
+          partition: number;
+          message: KafkaMessage;
+        }): Promise<void> => {
           records.push({ ...message, partition });
         };
         consumer.run({ eachMessage }).catch(reject);
@@ -117,16 +123,30 @@ export class TestTopics {
   }
 }
 
-export function messages(topic: string, count: number, fields: (n: number) => Omit<ContractMessageFields, 'topic'> = () => ({})): OutboxMessage[] {
-  return Array.from({ length: count }, (_, n) => contractMessage({ topic, key: `key-${n}`, payload: `{"n":${n}}`, ...fields(n) }));
+export function messages(
+  topic: string,
+  count: number,
+  fields: (n: number) => Omit<ContractMessageFields, 'topic'> = () => ({}),
+): OutboxMessage[] {
+  return Array.from({ length: count }, (_, n) =>
+    contractMessage({ topic, key: `key-${n}`, payload: `{"n":${n}}`, ...fields(n) }),
+  );
 }
 
-export async function publish(transport: OutboxTransport, batch: readonly OutboxMessage[], timeout = 10_000): Promise<readonly PublishResult[]> {
+export async function publish(
+  transport: OutboxTransport,
+  batch: readonly OutboxMessage[],
+  timeout = 10_000,
+): Promise<readonly PublishResult[]> {
   return (await probePublish(transport, batch, { timeout })).results;
 }
 
 /** Polls until the condition holds; a wait with a deadline instead of a sleep. */
-export async function eventually(what: string, condition: () => boolean | Promise<boolean>, timeout = 10_000): Promise<void> {
+export async function eventually(
+  what: string,
+  condition: () => boolean | Promise<boolean>,
+  timeout = 10_000,
+): Promise<void> {
   const end = Date.now() + timeout;
   while (!(await condition())) {
     if (Date.now() > end) throw new Error(`never happened: ${what}`);

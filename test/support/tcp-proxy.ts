@@ -121,7 +121,10 @@ export class TcpProxy {
     this.pairs.add(pair);
     client.on('data', (bytes) => this.pass(pair.up, this.up, bytes, (n) => (this.bytesUp += n)));
     server.on('data', (bytes) => this.pass(pair.down, this.down, bytes, (n) => (this.bytesDown += n)));
-    for (const [socket, other] of [[client, server], [server, client]] as const) {
+    for (const [socket, other] of [
+      [client, server],
+      [server, client],
+    ] as const) {
       socket.on('error', () => other.destroy());
       socket.on('end', () => other.end());
       socket.on('close', () => {

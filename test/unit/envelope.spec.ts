@@ -3,10 +3,26 @@ import { OutboxMessage, type MessageHeaders } from '../../lib/message.js';
 import { createEnvelope, isoTime } from '../../lib/publish/transports/envelope.js';
 
 const ID = '019a9d5e-7c00-7000-8000-000000000001';
-function message(headers: MessageHeaders = {}, key: string | null = 'k', createdText = '2026-11-21 10:05:01.123456+00') {
+function message(
+  headers: MessageHeaders = {},
+  key: string | null = 'k',
+  createdText = '2026-11-21 10:05:01.123456+00',
+) {
   return new OutboxMessage({
-    bucket: 0, seq: '1', id: ID, topic: 'orders', key, type: 'order.placed', version: 3, contentType: 'application/json',
-    headersJson: encodeHeaders(headers), optionsJson: null, body: '{}', createdText, attempts: 0, parkedId: null,
+    bucket: 0,
+    seq: '1',
+    id: ID,
+    topic: 'orders',
+    key,
+    type: 'order.placed',
+    version: 3,
+    contentType: 'application/json',
+    headersJson: encodeHeaders(headers),
+    optionsJson: null,
+    body: '{}',
+    createdText,
+    attempts: 0,
+    parkedId: null,
     parkedState: null,
   });
 }
@@ -14,13 +30,20 @@ function message(headers: MessageHeaders = {}, key: string | null = 'k', created
 describe('envelope', () => {
   it('adds the standard headers to the caller’s', () => {
     expect({ ...createEnvelope()(message({ traceparent: '00-a-b-01', tags: ['x', Buffer.from([0xff])] })) }).toEqual({
-      id: ID, type: 'order.placed', version: '3', 'content-type': 'application/json', time: '2026-11-21T10:05:01.123Z',
-      traceparent: '00-a-b-01', tags: ['x', Buffer.from([0xff])],
+      id: ID,
+      type: 'order.placed',
+      version: '3',
+      'content-type': 'application/json',
+      time: '2026-11-21T10:05:01.123Z',
+      traceparent: '00-a-b-01',
+      tags: ['x', Buffer.from([0xff])],
     });
   });
 
   it('lets the standard headers win over the caller’s, and the caller’s over the transport’s', () => {
-    const headers = createEnvelope({ headers: { origin: 'shop', region: 'eu', id: 'no' } })(message({ id: 'mine', region: 'us' }));
+    const headers = createEnvelope({ headers: { origin: 'shop', region: 'eu', id: 'no' } })(
+      message({ id: 'mine', region: 'us' }),
+    );
     expect(headers).toMatchObject({ id: ID, origin: 'shop', region: 'us' });
   });
 
@@ -45,21 +68,38 @@ describe('envelope', () => {
   it('writes CloudEvents attributes in place of the standard headers', () => {
     const envelope = createEnvelope({ cloudEvents: { source: '/shop' }, headers: { region: 'eu' } });
     expect({ ...envelope(message({ traceparent: 't' })) }).toEqual({
-      ce_specversion: '1.0', ce_id: ID, ce_source: '/shop', ce_type: 'order.placed', ce_time: '2026-11-21T10:05:01.123Z',
-      ce_subject: 'k', ce_dataversion: '3', 'content-type': 'application/json', traceparent: 't', region: 'eu',
+      ce_specversion: '1.0',
+      ce_id: ID,
+      ce_source: '/shop',
+      ce_type: 'order.placed',
+      ce_time: '2026-11-21T10:05:01.123Z',
+      ce_subject: 'k',
+      ce_dataversion: '3',
+      'content-type': 'application/json',
+      traceparent: 't',
+      region: 'eu',
     });
     expect(envelope(message({ ce_subject: 'forged' }, null))).not.toHaveProperty('ce_subject');
   });
 
   it('uses the binding’s prefix and can leave the content type to the broker', () => {
-    const amqp = createEnvelope({ cloudEvents: { source: 'a' }, cloudEventsPrefix: 'cloudEvents:', omitContentType: true })(message());
+    const amqp = createEnvelope({
+      cloudEvents: { source: 'a' },
+      cloudEventsPrefix: 'cloudEvents:',
+      omitContentType: true,
+    })(message());
     expect(amqp).toMatchObject({ 'cloudEvents:id': ID, 'cloudEvents:specversion': '1.0' });
     expect(amqp).not.toHaveProperty('content-type');
   });
 
   it.each([
-    '2026-11-21 10:05:01', '2026-11-21 10:05:01+00', '2026-11-21 10:05:01.5+00', '2026-11-21 10:05:01.05',
-    '2026-11-21 10:05:01.123456', '2026-11-21 10:05:01.999999+00', '2026-11-21 10:05:01.000',
+    '2026-11-21 10:05:01',
+    '2026-11-21 10:05:01+00',
+    '2026-11-21 10:05:01.5+00',
+    '2026-11-21 10:05:01.05',
+    '2026-11-21 10:05:01.123456',
+    '2026-11-21 10:05:01.999999+00',
+    '2026-11-21 10:05:01.000',
   ])('prints %s as the date of the enqueue does', (text) => {
     expect(isoTime(text)).toBe(message({}, 'k', text).createdAt.toISOString());
   });

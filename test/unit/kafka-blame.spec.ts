@@ -1,5 +1,9 @@
 import {
-  KafkaJSConnectionError, KafkaJSNonRetriableError, KafkaJSNumberOfRetriesExceeded, KafkaJSProtocolError, KafkaJSRequestTimeoutError,
+  KafkaJSConnectionError,
+  KafkaJSNonRetriableError,
+  KafkaJSNumberOfRetriesExceeded,
+  KafkaJSProtocolError,
+  KafkaJSRequestTimeoutError,
 } from 'kafkajs';
 import { blameFor } from '../../lib/publish/transports/kafka-blame.js';
 
@@ -26,11 +30,28 @@ describe('Kafka blame', () => {
     ['TOPIC_AUTHORIZATION_FAILED', 'message', false, 'message', 'collateral'],
     ['UNSUPPORTED_FOR_MESSAGE_FORMAT', 'message', false, 'message', 'collateral'],
     ...[
-      'UNKNOWN', 'LEADER_NOT_AVAILABLE', 'NOT_LEADER_FOR_PARTITION', 'REQUEST_TIMED_OUT', 'NETWORK_EXCEPTION', 'NOT_ENOUGH_REPLICAS',
-      'NOT_ENOUGH_REPLICAS_AFTER_APPEND', 'KAFKA_STORAGE_ERROR', 'OUT_OF_ORDER_SEQUENCE_NUMBER', 'DUPLICATE_SEQUENCE_NUMBER',
-      'INVALID_PRODUCER_EPOCH', 'UNKNOWN_PRODUCER_ID', 'INVALID_PRODUCER_ID_MAPPING', 'INVALID_TXN_STATE', 'CONCURRENT_TRANSACTIONS',
-      'TRANSACTION_COORDINATOR_FENCED', 'CLUSTER_AUTHORIZATION_FAILED', 'TRANSACTIONAL_ID_AUTHORIZATION_FAILED',
-      'SASL_AUTHENTICATION_FAILED', 'UNSUPPORTED_COMPRESSION_TYPE', 'INVALID_REQUIRED_ACKS', 'SOMETHING_NEW',
+      'UNKNOWN',
+      'LEADER_NOT_AVAILABLE',
+      'NOT_LEADER_FOR_PARTITION',
+      'REQUEST_TIMED_OUT',
+      'NETWORK_EXCEPTION',
+      'NOT_ENOUGH_REPLICAS',
+      'NOT_ENOUGH_REPLICAS_AFTER_APPEND',
+      'KAFKA_STORAGE_ERROR',
+      'OUT_OF_ORDER_SEQUENCE_NUMBER',
+      'DUPLICATE_SEQUENCE_NUMBER',
+      'INVALID_PRODUCER_EPOCH',
+      'UNKNOWN_PRODUCER_ID',
+      'INVALID_PRODUCER_ID_MAPPING',
+      'INVALID_TXN_STATE',
+      'CONCURRENT_TRANSACTIONS',
+      'TRANSACTION_COORDINATOR_FENCED',
+      'CLUSTER_AUTHORIZATION_FAILED',
+      'TRANSACTIONAL_ID_AUTHORIZATION_FAILED',
+      'SASL_AUTHENTICATION_FAILED',
+      'UNSUPPORTED_COMPRESSION_TYPE',
+      'INVALID_REQUIRED_ACKS',
+      'SOMETHING_NEW',
     ].map((type) => [type, 'transport', false, 'transport', 'transport'] as const),
   ] as const)('%s', (type, alone, final, oneTopic, manyTopics) => {
     for (const error of [protocol(type), wrapped(protocol(type)), exceeded(protocol(type, true))]) {

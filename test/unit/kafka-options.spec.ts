@@ -15,7 +15,13 @@ describe('kafka()', () => {
   });
 
   it.each([
-    ['', 'is empty'], ['.', '"."'], ['..', '".."'], ['a/b', 'may hold'], ['ä', 'may hold'], ['a\n', 'may hold'], ['x'.repeat(250), 'longer'],
+    ['', 'is empty'],
+    ['.', '"."'],
+    ['..', '".."'],
+    ['a/b', 'may hold'],
+    ['ä', 'may hold'],
+    ['a\n', 'may hold'],
+    ['x'.repeat(250), 'longer'],
   ])('refuses the topic %p', (topic, why) => expect(topicProblem(topic)).toContain(why));
 
   it.each(['orders', 'Orders_1.v2-x', 'x'.repeat(249), '...'])('takes the topic %p', (topic) => {
@@ -59,7 +65,9 @@ describe('kafka()', () => {
   });
 
   it('refuses a compression whose codec is not there', async () => {
-    await expect(async () => kafka({ client, compression: 'snappy' }).create()).rejects.toMatchObject({ code: 'MISSING_PEER' });
+    await expect(async () => kafka({ client, compression: 'snappy' }).create()).rejects.toMatchObject({
+      code: 'MISSING_PEER',
+    });
   });
 
   it('promises runs only while a key keeps its partition', async () => {

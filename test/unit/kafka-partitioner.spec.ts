@@ -5,7 +5,11 @@ import type { KafkaRecord } from '../../lib/publish/transports/kafka-records.js'
 
 const partitions = (count: number, leaderless: number[] = []): PartitionMetadata[] =>
   Array.from({ length: count }, (_, partitionId) => ({
-    partitionErrorCode: 0, partitionId, leader: leaderless.includes(partitionId) ? -1 : 1, replicas: [1], isr: [1],
+    partitionErrorCode: 0,
+    partitionId,
+    leader: leaderless.includes(partitionId) ? -1 : 1,
+    replicas: [1],
+    isr: [1],
   }));
 const ask = (choose: ReturnType<typeof byKey>, message: Message, partitionMetadata = partitions(7)) =>
   choose({ topic: 't', partitionMetadata, message });
@@ -13,13 +17,16 @@ const ask = (choose: ReturnType<typeof byKey>, message: Message, partitionMetada
 describe('Kafka partitioner', () => {
   it('hashes like the Java client', () => {
     // Vectors of Apache Kafka's own test of its murmur2.
-    expect([murmur2('21'), murmur2('foobar'), murmur2('a-little-bit-long-string')]).toEqual([-973932308, -790332482, -985981536]);
+    expect([murmur2('21'), murmur2('foobar'), murmur2('a-little-bit-long-string')]).toEqual([
+      -973932308, -790332482, -985981536,
+    ]);
   });
 
   it('agrees with kafkajs for any key', () => {
     const [ours, theirs] = [byKey(), Partitioners.DefaultPartitioner()];
     for (let n = 0; n < 2000; n += 1) {
-      const key = n % 2 ? randomBytes(n % 23) : randomBytes(n % 23).toString('base64') + 'é👋'.slice(0, n % 4 === 0 ? 3 : 0);
+      const key =
+        n % 2 ? randomBytes(n % 23) : randomBytes(n % 23).toString('base64') + 'é👋'.slice(0, n % 4 === 0 ? 3 : 0);
       expect(ask(ours, { key, value: null })).toBe(ask(theirs, { key, value: null }));
     }
   });
@@ -40,7 +47,10 @@ describe('Kafka partitioner', () => {
 
   it('notes a fixed partition that does not exist', () => {
     const choose = pinning(byKey)();
-    const [known, unknown]: KafkaRecord[] = [{ value: null, partition: 6 }, { value: null, partition: 7 }];
+    const [known, unknown]: KafkaRecord[] = [
+      { value: null, partition: 6 },
+      { value: null, partition: 7 },
+    ];
     expect([ask(choose, known!), ask(choose, unknown!)]).toEqual([6, 7]);
     expect([known!.nowhere, unknown!.nowhere]).toEqual([false, true]);
   });

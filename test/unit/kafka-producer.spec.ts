@@ -7,10 +7,17 @@ import { contractMessage } from '../../lib/testing/contract-message.js';
 /** What a broker that keeps its promises never answers; so there is no real one to ask. */
 describe('Kafka answers', () => {
   const producer = () =>
-    new KafkaProducer(() => ({ producer: () => ({}) }) as unknown as Kafka, {}, { acks: -1, compression: 0, transactional: false });
+    new KafkaProducer(
+      () => ({ producer: () => ({}) }) as unknown as Kafka,
+      {},
+      { acks: -1, compression: 0, transactional: false },
+    );
   const chunk = (...partitions: (number | 'nowhere')[]) => {
     const settings = { envelope: createEnvelope(), topicPrefix: '', maxBytes: 1e6, fixedHeaderBytes: 0 };
-    const planned = new RecordPlan(partitions.map(() => contractMessage({ topic: 't' })), settings).next()!;
+    const planned = new RecordPlan(
+      partitions.map(() => contractMessage({ topic: 't' })),
+      settings,
+    ).next()!;
     partitions.forEach((partition, n) => {
       const record = planned.topics.get('t')!.records[n]!;
       record.partition = partition === 'nowhere' ? 99 : partition;
@@ -18,7 +25,12 @@ describe('Kafka answers', () => {
     });
     return planned;
   };
-  const answer = (partition: number, baseOffset: number, errorCode = 0): RecordMetadata => ({ topicName: 't', partition, errorCode, baseOffset: `${baseOffset}` });
+  const answer = (partition: number, baseOffset: number, errorCode = 0): RecordMetadata => ({
+    topicName: 't',
+    partition,
+    errorCode,
+    baseOffset: `${baseOffset}`,
+  });
 
   it('accepts an offset for every partition', () => {
     expect(producer().check(chunk(0, 1, 0), [answer(0, 0), answer(1, 7)])).toEqual([]);

@@ -4,8 +4,12 @@ import { contractMessage, type ContractMessageFields } from '../../lib/testing/c
 
 const settings = { envelope: createEnvelope(), topicPrefix: 'eu.', maxBytes: 10_000, fixedHeaderBytes: 0 };
 const plan = (...fields: Partial<ContractMessageFields>[]) =>
-  new RecordPlan(fields.map((f) => contractMessage({ topic: 't', key: 'k', ...f })), settings);
-const indexes = (chunk: Chunk | undefined) => chunk && Object.fromEntries([...chunk.topics].map(([topic, t]) => [topic, t.indexes]));
+  new RecordPlan(
+    fields.map((f) => contractMessage({ topic: 't', key: 'k', ...f })),
+    settings,
+  );
+const indexes = (chunk: Chunk | undefined) =>
+  chunk && Object.fromEntries([...chunk.topics].map(([topic, t]) => [topic, t.indexes]));
 
 describe('Kafka record plan', () => {
   it('groups by topic in the order of the batch, under the prefix', () => {
@@ -19,14 +23,22 @@ describe('Kafka record plan', () => {
     const [record] = plan({ key: null, payload: null, createdAt }).next()!.topics.get('eu.t')!.records;
     expect(record).toMatchObject({ key: null, value: null, timestamp: String(createdAt.getTime()) });
     expect(record).not.toHaveProperty('partition');
-    const [chosen] = plan({ options: { kafka: { partition: 0, timestamp: 5 } } }).next()!.topics.get('eu.t')!.records;
+    const [chosen] = plan({ options: { kafka: { partition: 0, timestamp: 5 } } })
+      .next()!
+      .topics.get('eu.t')!.records;
     expect(chosen).toMatchObject({ partition: 0, timestamp: '5' });
   });
 
   it('cuts where a record batch would grow too large, and leaves an oversized record alone', () => {
     const big = { payload: 'x'.repeat(4000) };
     const p = plan(big, big, big, { payload: 'x'.repeat(20_000) }, big);
-    expect([p.next(), p.next(), p.next(), p.next(), p.next()].map((c) => indexes(c)?.['eu.t'])).toEqual([[0, 1], [2], [3], [4], undefined]);
+    expect([p.next(), p.next(), p.next(), p.next(), p.next()].map((c) => indexes(c)?.['eu.t'])).toEqual([
+      [0, 1],
+      [2],
+      [3],
+      [4],
+      undefined,
+    ]);
   });
 
   it('counts bytes, not characters', () => {
@@ -46,7 +58,15 @@ describe('Kafka record plan', () => {
 
   it('does not split a run of one key over two partitions', () => {
     const to = (partition: number) => ({ options: { kafka: { partition } } });
-    const p = plan(to(0), to(0), to(1), to(0), { key: 'other', ...to(1) }, { key: null, ...to(1) }, { key: null, ...to(2) });
+    const p = plan(
+      to(0),
+      to(0),
+      to(1),
+      to(0),
+      { key: 'other', ...to(1) },
+      { key: null, ...to(1) },
+      { key: null, ...to(2) },
+    );
     expect(indexes(p.next())?.['eu.t']).toEqual([0, 1, 4, 5, 6]);
     expect(p.skipped).toEqual([2, 3]);
   });

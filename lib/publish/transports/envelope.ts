@@ -53,7 +53,9 @@ export function createEnvelope(options: EnvelopeOptions = {}): Envelope {
 /** Broker clients know Buffer only; a plain Uint8Array would go out as `0,255`. */
 function asBuffers(value: HeaderValue): HeaderValue {
   if (typeof value === 'string') return value;
-  return value instanceof Uint8Array ? Buffer.from(value) : value.map((one) => (typeof one === 'string' ? one : Buffer.from(one)));
+  return value instanceof Uint8Array
+    ? Buffer.from(value)
+    : value.map((one) => (typeof one === 'string' ? one : Buffer.from(one)));
 }
 
 function standard(headers: Headers, message: OutboxMessage): void {
@@ -64,9 +66,18 @@ function standard(headers: Headers, message: OutboxMessage): void {
 }
 
 /** Attribute names may hold lower-case letters and digits only, so the version is the extension `dataversion`. */
-function cloudEvent({ source }: CloudEventsOptions, prefix: string): (headers: Headers, message: OutboxMessage) => void {
+function cloudEvent(
+  { source }: CloudEventsOptions,
+  prefix: string,
+): (headers: Headers, message: OutboxMessage) => void {
   const [specversion, id, ceSource, type, time, subject, dataversion] = [
-    'specversion', 'id', 'source', 'type', 'time', 'subject', 'dataversion',
+    'specversion',
+    'id',
+    'source',
+    'type',
+    'time',
+    'subject',
+    'dataversion',
   ].map((attribute) => prefix + attribute) as [string, string, string, string, string, string, string];
   return (headers, message) => {
     headers[specversion] = '1.0';

@@ -46,7 +46,8 @@ export interface KafkaBlame {
 /** `messages` and `topics`: how many shared the rejected request. A culprit among many is found by sending singly. */
 export function blameFor(error: unknown, messages: number, topics: number): KafkaBlame {
   const name = nameOf(error);
-  const { fault, final = false } = VERDICTS[name] ?? (LOCAL_ERRORS.has(name) ? { fault: 'message' as const } : TRANSPORT);
+  const { fault, final = false } =
+    VERDICTS[name] ?? (LOCAL_ERRORS.has(name) ? { fault: 'message' as const } : TRANSPORT);
   if (fault === 'transport') return { blame: 'transport', final: false, name };
   const known = messages === 1 || (fault === 'topic' && topics === 1);
   return known ? { blame: 'message', final: final === true, name } : { blame: 'collateral', final: false, name };

@@ -7,8 +7,9 @@ type KafkaModule = typeof import('kafkajs');
 
 /** Loaded when a relay starts and never before: a process that only enqueues has no broker client in memory. */
 export async function loadKafkaJs(): Promise<KafkaModule> {
+  let loaded: KafkaModule & { default?: KafkaModule };
   try {
-    const loaded = (await import('kafkajs')) as KafkaModule & { default?: KafkaModule };
+    loaded = await import('kafkajs');
     return loaded.default ?? loaded;
   } catch (cause) {
     throw new OutboxConfigurationError('MISSING_PEER', 'The kafka() transport needs the package kafkajs.', {
@@ -97,7 +98,9 @@ interface Cluster {
   connect: () => Promise<void>;
   refreshMetadata: () => Promise<void>;
   addMultipleTargetTopics: (topics: string[]) => Promise<void>;
-  readonly connectionPoolBuilder: { build: (destination?: object) => Promise<{ pool: { socketFactory: ISocketFactory }[] }> };
+  readonly connectionPoolBuilder: {
+    build: (destination?: object) => Promise<{ pool: { socketFactory: ISocketFactory }[] }>;
+  };
 }
 
 /** A child of `kafka` that shows every cluster it creates; `undefined` when kafkajs is built another way. */

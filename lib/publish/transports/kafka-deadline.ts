@@ -1,8 +1,10 @@
+import { systemClock } from '../../dispatch/clock.js';
+
 /** The end of one publish: a timer of its own, or the relay's signal, whichever comes first. */
 export class Deadline {
   passed = false;
   /** @internal */ readonly end: number;
-  /** @internal */ readonly timer: NodeJS.Timeout | undefined;
+  /** @internal */ readonly cancel: (() => void) | undefined;
   /** @internal */ readonly listeners = new Set<() => void>();
   /** @internal */ readonly pass = (): void => {
     if (this.passed) return;
@@ -10,16 +12,19 @@ export class Deadline {
     for (const listener of this.listeners) listener();
   };
 
-  constructor(/** @internal */ readonly signal: AbortSignal, timeout = Infinity) {
-    this.end = performance.now() + timeout;
-    if (timeout !== Infinity) this.timer = setTimeout(this.pass, timeout);
+  constructor(
+    /** @internal */ readonly signal: AbortSignal,
+    timeout = Infinity,
+  ) {
+    this.end = systemClock.monotonic() + timeout;
+    if (timeout !== Infinity) this.cancel = systemClock.after(timeout, this.pass);
     if (signal.aborted) this.pass();
     else signal.addEventListener('abort', this.pass, { once: true });
   }
 
   /** Milliseconds, at least 1. */
   get left(): number {
-    return Math.max(1, Math.ceil(Math.min(this.end - performance.now(), 0x7fffffff)));
+    return Math.max(1, Math.ceil(Math.min(this.end - systemClock.monotonic(), 0x7fffffff)));
   }
 
   /** Calls `listener` when the deadline passes, now if it has; the result takes the listener away. */
@@ -30,7 +35,7 @@ export class Deadline {
   }
 
   dispose(): void {
-    clearTimeout(this.timer);
+    this.cancel?.();
     this.signal.removeEventListener('abort', this.pass);
     this.listeners.clear();
   }

@@ -1,4 +1,5 @@
 import type { Kafka, Producer, ProducerBatch, ProducerConfig, RecordMetadata } from 'kafkajs';
+import { systemClock } from '../../dispatch/clock.js';
 import { OutboxError } from '../../outbox.errors.js';
 import { SocketGuard, type GuardedKafka } from './kafka-client.js';
 import type { Chunk } from './kafka-records.js';
@@ -25,7 +26,11 @@ export class KafkaProducer {
   /** @internal last offset that the broker gave to this producer, by topic and partition */
   readonly lastOffsets = new Map<string, number>();
 
-  constructor(kafka: GuardedKafka, config: ProducerConfig, /** @internal */ readonly settings: SendSettings) {
+  constructor(
+    kafka: GuardedKafka,
+    config: ProducerConfig,
+    /** @internal */ readonly settings: SendSettings,
+  ) {
     const client: Kafka = kafka(this.guard);
     this.producer = client.producer(config);
   }
@@ -47,7 +52,9 @@ export class KafkaProducer {
    */
   send(chunk: Chunk, timeout: number): Promise<number[]> {
     const { transactional } = this.settings;
-    return this.orKilled(transactional ? this.sendInTransaction(chunk, timeout) : this.sendOn(this.producer, chunk, timeout));
+    return this.orKilled(
+      transactional ? this.sendInTransaction(chunk, timeout) : this.sendOn(this.producer, chunk, timeout),
+    );
   }
 
   /** For good and at once: nothing is sent after this returned. */
@@ -60,13 +67,13 @@ export class KafkaProducer {
 
   async close(): Promise<void> {
     if (this.guard.dead) return;
-    const timer = setTimeout(() => this.kill(new Error('The disconnect took too long.')), DISCONNECT_TIMEOUT);
+    const cancel = systemClock.after(DISCONNECT_TIMEOUT, () => this.kill(new Error('The disconnect took too long.')));
     try {
       await this.orKilled(this.producer.disconnect());
     } catch {
       // Cut below.
     } finally {
-      clearTimeout(timer);
+      cancel();
       this.kill(new Error('The transport was closed.'));
     }
   }
@@ -124,10 +131,12 @@ export class KafkaProducer {
 
   /** @internal */ orKilled<T>(work: Promise<T>): Promise<T> {
     return new Promise<T>((resolve, reject) => {
-      const settle = <V>(how: (value: V) => void) => (value: V): void => {
-        this.ends.delete(reject);
-        how(value);
-      };
+      const settle =
+        <V>(how: (value: V) => void) =>
+        (value: V): void => {
+          this.ends.delete(reject);
+          how(value);
+        };
       this.ends.add(reject);
       work.then(settle(resolve), settle(reject));
     });

@@ -47,7 +47,10 @@ export class RecordPlan {
   readonly runs = new Map<string, number | undefined>();
   /** @internal */ readonly mayFix: boolean;
 
-  constructor(/** @internal */ readonly batch: readonly OutboxMessage[], /** @internal */ readonly settings: RecordSettings) {
+  constructor(
+    /** @internal */ readonly batch: readonly OutboxMessage[],
+    /** @internal */ readonly settings: RecordSettings,
+  ) {
     this.mayFix = batch.some(({ optionsJson }) => optionsJson !== null);
   }
 
@@ -60,7 +63,14 @@ export class RecordPlan {
       const bytes = estimate(message, settings);
       if (chunk.size > 0 && chunk.bytes + bytes > settings.maxBytes) break;
       if (this.waits(message, options?.partition)) this.skipped.push(this.position);
-      else add(chunk, settings.topicPrefix + message.topic, toRecord(message, options, settings.envelope), this.position, bytes);
+      else
+        add(
+          chunk,
+          settings.topicPrefix + message.topic,
+          toRecord(message, options, settings.envelope),
+          this.position,
+          bytes,
+        );
     }
     return chunk.size > 0 ? chunk : undefined;
   }
@@ -107,7 +117,11 @@ function add(chunk: Chunk, topic: string, record: KafkaRecord, index: number, by
 function estimate(message: OutboxMessage, settings: RecordSettings): number {
   const { key, headersJson, type, contentType } = message;
   return (
-    RECORD_OVERHEAD + settings.fixedHeaderBytes + message.size + 3 * (type.length + contentType.length) +
-    (key === null ? 0 : 6 * key.length) + (headersJson === null ? 0 : Buffer.byteLength(headersJson))
+    RECORD_OVERHEAD +
+    settings.fixedHeaderBytes +
+    message.size +
+    3 * (type.length + contentType.length) +
+    (key === null ? 0 : 6 * key.length) +
+    (headersJson === null ? 0 : Buffer.byteLength(headersJson))
   );
 }

@@ -24,15 +24,18 @@ export class KafkaSlots {
   /** `undefined` when the deadline passed or the slots were closed first. */
   async take(deadline: Deadline): Promise<KafkaSlot | undefined> {
     if (deadline.passed || this.closed) return undefined;
-    return this.free.pop() ?? new Promise((resolve) => {
-      const wake: Wake = (slot) => {
-        this.waiting.delete(wake);
-        unlisten();
-        resolve(slot);
-      };
-      this.waiting.add(wake);
-      const unlisten = deadline.onPass(() => wake(undefined));
-    });
+    return (
+      this.free.pop() ??
+      new Promise((resolve) => {
+        const wake: Wake = (slot) => {
+          this.waiting.delete(wake);
+          unlisten();
+          resolve(slot);
+        };
+        this.waiting.add(wake);
+        const unlisten = deadline.onPass(() => wake(undefined));
+      })
+    );
   }
 
   give(slot: KafkaSlot): void {

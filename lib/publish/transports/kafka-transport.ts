@@ -1,7 +1,13 @@
 import type { OutboxMessage } from '../../message.js';
 import { OutboxError } from '../../outbox.errors.js';
 import {
-  OutboxTransport, PUBLISHED, type Blame, type PublishContext, type PublishFailure, type PublishResult, type TransportHealth,
+  OutboxTransport,
+  PUBLISHED,
+  type Blame,
+  type PublishContext,
+  type PublishFailure,
+  type PublishResult,
+  type TransportHealth,
   type TransportLimits,
 } from '../transport.js';
 import { blameFor } from './kafka-blame.js';
@@ -39,7 +45,9 @@ export class KafkaTransport extends OutboxTransport {
   override async connect(signal: AbortSignal): Promise<void> {
     this.slots.open();
     try {
-      const connected = await this.inSlot(signal, Infinity, (slot, deadline) => this.withProducer(slot, deadline, async () => undefined));
+      const connected = await this.inSlot(signal, Infinity, (slot, deadline) =>
+        this.withProducer(slot, deadline, async () => undefined),
+      );
       if (!connected) throw timedOut();
       this.lastFailure = undefined;
     } catch (error) {
@@ -51,7 +59,9 @@ export class KafkaTransport extends OutboxTransport {
   override async publish(batch: readonly OutboxMessage[], context: PublishContext): Promise<PublishResult[]> {
     const results: Results = Array.from({ length: batch.length });
     try {
-      await this.inSlot(context.signal, context.timeout, (slot, deadline) => this.publishOn(slot, batch, results, deadline));
+      await this.inSlot(context.signal, context.timeout, (slot, deadline) =>
+        this.publishOn(slot, batch, results, deadline),
+      );
     } catch (error) {
       fillRest(results, failure('transport', error));
     }
@@ -76,7 +86,11 @@ export class KafkaTransport extends OutboxTransport {
   }
 
   /** @internal false when the deadline passed before a slot was free */
-  async inSlot(signal: AbortSignal, timeout: number, work: (slot: KafkaSlot, deadline: Deadline) => Promise<void>): Promise<boolean> {
+  async inSlot(
+    signal: AbortSignal,
+    timeout: number,
+    work: (slot: KafkaSlot, deadline: Deadline) => Promise<void>,
+  ): Promise<boolean> {
     const deadline = new Deadline(signal, timeout);
     try {
       const slot = await this.slots.take(deadline);
@@ -93,12 +107,18 @@ export class KafkaTransport extends OutboxTransport {
   }
 
   /** @internal */
-  async publishOn(slot: KafkaSlot, batch: readonly OutboxMessage[], results: Results, deadline: Deadline): Promise<void> {
+  async publishOn(
+    slot: KafkaSlot,
+    batch: readonly OutboxMessage[],
+    results: Results,
+    deadline: Deadline,
+  ): Promise<void> {
     const plan = new RecordPlan(batch, this.settings.records);
     for (let chunk = plan.next(); chunk !== undefined; chunk = plan.next()) {
       const goOn = await this.sendChunk(slot, chunk, results, deadline);
       if (!goOn) break;
-      for (const { indexes } of chunk.topics.values()) for (const i of indexes) if (results[i]?.ok !== true) plan.block(i);
+      for (const { indexes } of chunk.topics.values())
+        for (const i of indexes) if (results[i]?.ok !== true) plan.block(i);
     }
     for (const i of plan.skipped) results[i] = SKIPPED;
   }
@@ -116,7 +136,9 @@ export class KafkaTransport extends OutboxTransport {
       return true;
     } catch (error) {
       const verdict = blameFor(error, chunk.size, chunk.topics.size);
-      const { blame, final, name } = deadline.passed ? { ...verdict, blame: 'transport' as const, final: false } : verdict;
+      const { blame, final, name } = deadline.passed
+        ? { ...verdict, blame: 'transport' as const, final: false }
+        : verdict;
       const result = failure(blame, deadline.passed ? timedOut() : describe(blame, name, error), final);
       for (const { indexes } of chunk.topics.values()) for (const i of indexes) results[i] = result;
       if (blame === 'transport') this.lastFailure = name;
@@ -128,7 +150,11 @@ export class KafkaTransport extends OutboxTransport {
    * @internal The slot's producer, connected, for one send. A producer whose work failed for whatever reason is ended
    * before the failure is told: part of the request may be stored, and its sequence numbers are not to be trusted.
    */
-  async withProducer(slot: KafkaSlot, deadline: Deadline, work: (producer: KafkaProducer) => Promise<void>): Promise<void> {
+  async withProducer(
+    slot: KafkaSlot,
+    deadline: Deadline,
+    work: (producer: KafkaProducer) => Promise<void>,
+  ): Promise<void> {
     const isNew = slot.producer === undefined || slot.producer.dead;
     const producer = isNew ? (slot.producer = this.settings.openProducer(slot.index)) : slot.producer!;
     const release = deadline.onPass(() => producer.kill(timedOut()));

@@ -1,0 +1,101 @@
+import type { ICustomPartitioner, Kafka, KafkaConfig, ProducerConfig } from 'kafkajs';
+import type { HeaderValue } from '../../message.js';
+import { OutboxConfigurationError } from '../../outbox.errors.js';
+import type { TransportDefinition } from '../../outbox.options.js';
+import type { CloudEventsOptions } from './envelope.js';
+import { topicProblem } from './kafka-limits.js';
+
+export type Token = NonNullable<TransportDefinition['inject']>[number];
+export type Client = Kafka | KafkaConfig;
+
+export interface KafkaOptions {
+  /**
+   * kafkajs' configuration, SASL and TLS included, or a `Kafka` object, or what gives one of them. Producers are made
+   * by the transport in any case; a `Kafka` object given here is never changed or closed.
+   */
+  client:
+    Client | Token | { inject?: readonly Token[]; useFactory: (...dependencies: never[]) => Client | Promise<Client> };
+  /** Settings of kafkajs' producers that are not named below. Retries are cut short by the publish timeout. */
+  producer?: Pick<ProducerConfig, 'retry' | 'metadataMaxAge' | 'transactionTimeout'>;
+  /** Producers at most, opened when batches overlap; each has its own connections. Default 4. */
+  producers?: number;
+  /**
+   * `default` agrees with the Java client's choice by key; `legacy` with kafkajs 1. With a function of your own the outbox
+   * publishes one message of a key at a time, because it cannot know that a key keeps its partition.
+   */
+  partitioner?: 'default' | 'legacy' | ICustomPartitioner;
+  /** All but `gzip` need their codec registered in kafkajs. Default `none`. */
+  compression?: 'none' | 'gzip' | 'snappy' | 'lz4' | 'zstd';
+  /** -1: all in-sync replicas have the message. 1 weakens the promise: a leader that dies loses what it confirmed. Default -1. */
+  acks?: -1 | 1;
+  /** Default true, except with `acks: 1`. */
+  idempotent?: boolean;
+  /**
+   * One transaction per produce request, so that `read_committed` consumers see it whole or not at all. Slow. Give a
+   * `transactionalId` that is unique per instance and stable over restarts: the next start then ends what a crash left open.
+   */
+  transactional?: boolean | { transactionalId: string };
+  /** Default false: a topic that does not exist is a failure of the message. */
+  allowAutoTopicCreation?: boolean;
+  /** Put before every topic. */
+  topicPrefix?: string;
+  /** Added to every message; a message's own header of the same name wins. */
+  headers?: Readonly<Record<string, HeaderValue>>;
+  /** CloudEvents 1.0, binary mode. `true` takes the `clientId` as the source. */
+  cloudEvents?: boolean | CloudEventsOptions;
+  /** The topics' `max.message.bytes`. Default 1,048,588, as Kafka's. */
+  maxMessageBytes?: number;
+}
+
+export const COMPRESSIONS = { none: 0, gzip: 1, snappy: 2, lz4: 3, zstd: 4 } as const;
+
+/** Throws over the first wrong option. */
+export function checkKafkaOptions(options: KafkaOptions): void {
+  const {
+    client,
+    acks = -1,
+    idempotent,
+    transactional,
+    producers = 4,
+    topicPrefix,
+    compression,
+    partitioner,
+    producer,
+  } = options;
+  if (client === undefined || client === null) throw invalid('client', 'is missing');
+  if (acks !== -1 && acks !== 1) throw invalid('acks', 'must be -1 (all in-sync replicas) or 1');
+  if (acks === 1 && (idempotent === true || transactional))
+    throw invalid('acks', 'must be -1 for an idempotent or transactional producer');
+  if (transactional && idempotent === false)
+    throw invalid('idempotent', 'cannot be false for a transactional producer');
+  if (typeof transactional === 'object' && !transactional.transactionalId)
+    throw invalid('transactional.transactionalId', 'is empty');
+  if (!Number.isInteger(producers) || producers < 1 || producers > 32)
+    throw invalid('producers', 'must be an integer from 1 to 32');
+  if (compression !== undefined && !Object.hasOwn(COMPRESSIONS, compression))
+    throw invalid('compression', `must be one of ${Object.keys(COMPRESSIONS).join(', ')}`);
+  if (typeof partitioner === 'string' && partitioner !== 'default' && partitioner !== 'legacy')
+    throw invalid('partitioner', 'must be default, legacy or a function');
+  if ((idempotent ?? acks === -1) && (producer?.retry?.retries ?? 1) < 1)
+    throw invalid('producer.retry.retries', 'must be at least 1 for an idempotent producer');
+  const problem = topicPrefix ? topicProblem(topicPrefix) : undefined;
+  if (problem !== undefined) throw invalid('topicPrefix', problem);
+}
+
+export function invalid(path: string, problem: string): OutboxConfigurationError {
+  return new OutboxConfigurationError('INVALID_OPTIONS', `kafka(): ${path} ${problem}.`);
+}
+
+export function isClient(client: unknown): client is Client {
+  return (
+    typeof client === 'object' &&
+    client !== null &&
+    ('brokers' in client || ('producer' in client && 'admin' in client))
+  );
+}
+
+export function isFactory(
+  client: unknown,
+): client is { inject?: readonly Token[]; useFactory: (...dependencies: never[]) => Client | Promise<Client> } {
+  return typeof client === 'object' && client !== null && 'useFactory' in client;
+}
