@@ -50,9 +50,10 @@ export class RabbitMqObserver {
     return name;
   }
 
-  /** Consumes from now on; every message is acknowledged. */
-  async consume(queue: string): Promise<void> {
+  /** Consumes from now on; every message is acknowledged. `prefetch` 1 makes a slow consumer, 0 is no limit. */
+  async consume(queue: string, prefetch = 0): Promise<void> {
     if (this.messages.has(queue)) return;
+    await this.channel.prefetch(prefetch);
     const found: QueueMessage[] = [];
     this.messages.set(queue, found);
     await this.channel.consume(queue, (message) => {
@@ -84,6 +85,13 @@ export class RabbitMqObserver {
       };
       this.arrivals.add(arrived);
     });
+    return found;
+  }
+
+  /** What arrived until this one did, in order. */
+  async receivedUpTo(queue: string, id: string): Promise<readonly QueueMessage[]> {
+    let found = await this.received(queue, 1);
+    while (!found.some((message) => message.id === id)) found = await this.received(queue, found.length + 1);
     return found;
   }
 
