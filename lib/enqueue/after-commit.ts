@@ -14,8 +14,10 @@ interface Entry {
   /** Transaction depth at which they were written; falls as savepoints are released. */
   depth: number;
 }
-const ENDINGS = ['commitTransaction', 'rollbackTransaction'] as const;
-type Ending = (typeof ENDINGS)[number];
+type Ending = 'commitTransaction' | 'rollbackTransaction';
+/** `startTransaction` makes a savepoint here: a write that began before must not end up half inside. */
+const BOUNDARIES = ['startTransaction', 'commitTransaction', 'rollbackTransaction'] as const;
+type Boundary = (typeof BOUNDARIES)[number];
 
 /** One per QueryRunner, shared by all outboxes that write through it. */
 const watches = new WeakMap<QueryRunner, TransactionWatch>();
@@ -28,33 +30,39 @@ export function watchTransaction(runner: QueryRunner): TransactionWatch {
 }
 
 /**
- * Wraps `commitTransaction` and `rollbackTransaction` of one QueryRunner from the first enqueue of a transaction until it
+ * Wraps the transaction methods of one QueryRunner from the first enqueue of a transaction until it
  * ends. Not a TypeORM subscriber: those are lost when a DataSource is initialized again, skipped when another one throws, and
  * can delay or fail a commit.
  *
- * - The end waits for writes that are still in flight: after a ROLLBACK that overtook one, its next statement would run
- *   outside of any transaction.
+ * - Every boundary waits for writes that are still in flight: after a ROLLBACK that overtook one, its next statement would
+ *   run outside of any transaction; after a SAVEPOINT that did, a rollback would take half of it.
  * - Whether it is the end is asked of the runner afterwards, not concluded from success: a failed COMMIT is followed by a
  *   ROLLBACK, a savepoint's release ends nothing, and a subscriber may throw after a COMMIT that succeeded.
  */
 export class TransactionWatch {
   /** @internal */ entries: Entry[] = [];
   /** @internal */ readonly inFlight = new Set<Promise<unknown>>();
+  /** @internal */ last: Promise<unknown> = Promise.resolve();
   /** @internal How to undo what is wrapped now. */
-  readonly wrapped = new Map<Ending, () => boolean>();
+  readonly wrapped = new Map<Boundary, () => boolean>();
 
   constructor(readonly runner: QueryRunner) {}
 
-  /** Runs a write; the transaction does not end before it. The ids that it returns are reported to the listener. */
+  /**
+   * Runs a write, after those before it; no boundary of the transaction passes it. The ids that it returns are reported to
+   * the listener.
+   */
   async write<T>(
     listener: TransactionListener,
     work: () => Promise<{ result: T; ids: readonly string[] }>,
   ): Promise<T> {
-    const entry = { listener, depth: depthOf(this.runner) ?? 1 };
-    const write = work().then(({ result, ids }) => {
-      if (ids.length > 0) this.entries.push({ ...entry, ids });
+    const depth = depthOf(this.runner) ?? 1;
+    const turn = this.inFlight.size === 0 ? work() : this.last.then(work, work);
+    const write = turn.then(({ result, ids }) => {
+      if (ids.length > 0) this.entries.push({ listener, depth, ids });
       return result;
     });
+    this.last = write;
     this.inFlight.add(write);
     try {
       return await write;
@@ -65,29 +73,29 @@ export class TransactionWatch {
 
   /** @internal Wraps what is not wrapped yet. */
   arm(): void {
-    for (const ending of ENDINGS) if (!this.wrapped.has(ending)) this.wrapped.set(ending, this.wrap(ending));
+    for (const name of BOUNDARIES) if (!this.wrapped.has(name)) this.wrapped.set(name, this.wrap(name));
   }
 
   /** @internal Returns how to undo it. */
-  wrap(ending: Ending): () => boolean {
+  wrap(name: Boundary): () => boolean {
     const { runner } = this;
-    const own = Object.getOwnPropertyDescriptor(runner, ending);
-    const original = runner[ending];
-    const wrapped = async (): Promise<void> => {
+    const own = Object.getOwnPropertyDescriptor(runner, name);
+    const original = runner[name] as (...args: unknown[]) => Promise<void>;
+    const wrapper = async (...args: unknown[]): Promise<void> => {
       if (this.inFlight.size > 0) await Promise.allSettled(this.inFlight);
       const wasActive = runner.isTransactionActive;
       try {
-        return await original.call(runner);
+        return await original.apply(runner, args);
       } finally {
-        this.ended(ending, wasActive);
+        if (name !== 'startTransaction') this.ended(name, wasActive);
       }
     };
-    runner[ending] = wrapped;
+    runner[name] = wrapper;
     return () => {
       // Somebody wrapped it after us: ours stays in their chain and serves the next transaction.
-      if (runner[ending] !== wrapped) return false;
-      if (own === undefined) delete (runner as Partial<QueryRunner>)[ending];
-      else Object.defineProperty(runner, ending, own);
+      if (runner[name] !== wrapper) return false;
+      if (own === undefined) delete (runner as Partial<QueryRunner>)[name];
+      else Object.defineProperty(runner, name, own);
       return true;
     };
   }

@@ -81,7 +81,8 @@ export class Enqueuer {
 
   /** @internal Returns new id → id of the message that holds its dedup key. */
   async insert(tx: SqlExecutor, rows: readonly NewMessage[]): Promise<Map<string, string>> {
-    // A repeated id refuses the whole call; a savepoint takes back the other messages of the array.
+    // A repeated id refuses the whole call: a savepoint takes back the other messages of the array, and whatever the
+    // application sent on this connection meanwhile, which drivers advise against. Only for arrays with ids of the caller.
     const guarded =
       rows.some(({ id }) => id !== rows[0]?.id) && rows.some(({ dedupKey }) => dedupKey?.startsWith(ID_PREFIX));
     if (guarded) await tx.run(SAVEPOINT);

@@ -62,7 +62,10 @@ describe.each(KINDS)('enqueue on %s', (kind) => {
     it('writes one row per transport, one insert for an array, and nothing for an empty one', async () => {
       await db.dataSource.transaction(async (manager) => {
         const id = await outbox.enqueue(plain('both'), { manager, transport: ['default', 'other'] });
-        await outbox.enqueue(Array.from({ length: 500 }, (_, i) => plain(`m${i}`)), { manager });
+        await outbox.enqueue(
+          Array.from({ length: 500 }, (_, i) => plain(`m${i}`)),
+          { manager },
+        );
         expect(await outbox.enqueue([], { manager })).toEqual([]);
         expect(id).toMatch(V7);
       });
@@ -91,7 +94,9 @@ describe.each(KINDS)('enqueue on %s', (kind) => {
         await outbox.enqueue(plain('at'), { manager, deliverAt: new Date(Date.now() + 60_000) });
       });
       expect(await db.types()).toEqual(['at', 'later']);
-      expect(await db.dataSource.query('select count(*) as n from outbox_ready')).toMatchObject([{ n: expect.anything() }]);
+      expect(await db.dataSource.query('select count(*) as n from outbox_ready')).toMatchObject([
+        { n: expect.anything() },
+      ]);
       expect(Number((await db.dataSource.query('select count(*) as n from outbox_parked'))[0].n)).toBe(2);
     });
 
@@ -106,7 +111,9 @@ describe.each(KINDS)('enqueue on %s', (kind) => {
         .catch(() => undefined);
       expect(await db.types()).toEqual(['o1', 'o2', 'outside']);
       const manager = db.dataSource.manager;
-      expect((await refusal(() => outbox.enqueueOutsideTransaction(plain('x'), { manager } as never))).code).toBe('INVALID_MESSAGE');
+      expect((await refusal(() => outbox.enqueueOutsideTransaction(plain('x'), { manager } as never))).code).toBe(
+        'INVALID_MESSAGE',
+      );
     });
 
     describe('fails closed', () => {
@@ -121,10 +128,16 @@ describe.each(KINDS)('enqueue on %s', (kind) => {
         await refused(() => outbox.enqueue(plain('x')), /There is no active transaction\. Pass \{ manager \}/);
       });
       it('with the manager of the DataSource', async () => {
-        await refused(() => outbox.enqueue(plain('x'), { manager: db.dataSource.manager }), /belongs to no transaction/);
+        await refused(
+          () => outbox.enqueue(plain('x'), { manager: db.dataSource.manager }),
+          /belongs to no transaction/,
+        );
       });
       it('with something else', async () => {
-        await refused(() => outbox.enqueue(plain('x'), { manager: db.dataSource as never }), /a DataSource is no EntityManager/);
+        await refused(
+          () => outbox.enqueue(plain('x'), { manager: db.dataSource as never }),
+          /a DataSource is no EntityManager/,
+        );
         await refused(() => outbox.enqueue(plain('x'), { manager: null as never }), /null is no EntityManager/);
         await refused(() => outbox.with(undefined as never).enqueue(plain('x')), /null is no EntityManager/);
       });
@@ -151,9 +164,13 @@ describe.each(KINDS)('enqueue on %s', (kind) => {
       it('with another DataSource’s transaction, or its manager', async () => {
         const other = await new DataSource(db.dataSource.options).initialize();
         try {
-          await other.transaction((manager) => refused(() => outbox.enqueue(plain('x'), { manager }), /another DataSource/));
+          await other.transaction((manager) =>
+            refused(() => outbox.enqueue(plain('x'), { manager }), /another DataSource/),
+          );
           await refused(() => outbox.enqueue(plain('x'), { manager: other.manager }), /another DataSource/);
-          await other.transaction((manager) => refused(async () => outbox.bind(manager, () => 1), /another DataSource/));
+          await other.transaction((manager) =>
+            refused(async () => outbox.bind(manager, () => 1), /another DataSource/),
+          );
         } finally {
           await other.destroy();
         }
@@ -195,7 +212,8 @@ describe.each(KINDS)('enqueue on %s', (kind) => {
       ];
       await db.dataSource.transaction(async (manager) => {
         await db.addThing(manager);
-        for (const [message, options] of bad) await refusal(() => outbox.enqueue(message as object, { ...options, manager }));
+        for (const [message, options] of bad)
+          await refusal(() => outbox.enqueue(message as object, { ...options, manager }));
         await outbox.enqueue(plain('good'), { manager });
       });
       expect([await db.types(), await db.things()]).toEqual([['good'], 1]);
@@ -235,7 +253,12 @@ describe.each(KINDS)('enqueue on %s', (kind) => {
           plain('w'),
         ])) as unknown as string[];
         expect([a, c]).toEqual([first, b]);
-        expect((await db.rows()).map(({ type, id: row }) => [type, row])).toEqual([['m', first], ['m', first], ['y', b], ['w', d]]);
+        expect((await db.rows()).map(({ type, id: row }) => [type, row])).toEqual([
+          ['m', first],
+          ['m', first],
+          ['y', b],
+          ['w', d],
+        ]);
       });
 
       it('a dedup key that looks like an id does not stand in the way of that id', async () => {

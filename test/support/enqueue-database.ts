@@ -36,7 +36,13 @@ const TRANSPORTS = new Map([
   ['other', definition()],
 ]);
 const SETTINGS = { buckets: 32, ordering: 'key', coordination: 'buckets' } as const;
-const DATABASE = { setup: 'create', schema: undefined, prefix: 'outbox_', poolSize: 2, preparedStatements: true } as const;
+const DATABASE = {
+  setup: 'create',
+  schema: undefined,
+  prefix: 'outbox_',
+  poolSize: 2,
+  preparedStatements: true,
+} as const;
 
 export async function createEnqueueDatabase(kind: 'postgres' | 'mariadb', poolSize = 4): Promise<EnqueueDatabase> {
   const database = await createTestDatabase(kind);
@@ -74,7 +80,8 @@ export async function createEnqueueDatabase(kind: 'postgres' | 'mariadb', poolSi
     things: async () => Number((await observer.query('select count(*) as n from thing'))[0].n),
     addThing: (runner) => runner.query('insert into thing (id) values (1)'),
     clear: async () => {
-      for (const table of ['outbox_ready', 'outbox_parked', 'outbox_dedup', 'thing']) await observer.query(`delete from ${table}`);
+      for (const table of ['outbox_ready', 'outbox_parked', 'outbox_dedup', 'thing'])
+        await observer.query(`delete from ${table}`);
     },
     outbox: ({ options, ...parts } = {}) =>
       new OutboxService(

@@ -63,9 +63,23 @@ describe('a payload', () => {
   it('a serializer that throws or returns something else is reported, its error being the cause', async () => {
     const cause = new Error('x');
     const broken = (serialize: () => never): Serializer => ({ contentType: 'x', serialize, deserialize: () => 0 });
-    const thrown = await refusal(() => encode({}, undefined, broken(() => { throw cause; })));
+    const thrown = await refusal(() =>
+      encode(
+        {},
+        undefined,
+        broken(() => {
+          throw cause;
+        }),
+      ),
+    );
     expect(thrown.error.cause).toBe(cause);
-    const wrong = await refusal(() => encode({}, undefined, broken(() => 'text' as never)));
+    const wrong = await refusal(() =>
+      encode(
+        {},
+        undefined,
+        broken(() => 'text' as never),
+      ),
+    );
     expect(wrong.message).toMatch(/the serializer returned a string, not a Uint8Array/);
   });
 });

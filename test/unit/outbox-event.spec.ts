@@ -15,7 +15,13 @@ class DecoratedChild extends Parent {}
 describe('@OutboxEvent', () => {
   it('leaves checked metadata under a symbol that every copy of the package shares', () => {
     const metadata = (Parent as unknown as Record<symbol, unknown>)[Symbol.for('nestjs-outbox:event')];
-    expect(metadata).toMatchObject({ type: 'parent', topic: 'parent', version: 1, key: undefined, transports: ['default'] });
+    expect(metadata).toMatchObject({
+      type: 'parent',
+      topic: 'parent',
+      version: 1,
+      key: undefined,
+      transports: ['default'],
+    });
     expect(Object.isFrozen(metadata)).toBe(true);
     expect(Object.keys(Parent)).toEqual([]);
     expect(eventMetadata(Parent)?.revive?.({ more: 1 })).toMatchObject({ id: '1', more: 1 });
@@ -25,7 +31,9 @@ describe('@OutboxEvent', () => {
     expect(eventMetadata(Child)).toBeUndefined();
     const { code, message } = await refusal(() => toMessage(new Child(), {}, messageRules()));
     expect(code).toBe('UNKNOWN_EVENT');
-    expect(message).toBe('Child extends Parent, but has no @OutboxEvent of its own. Decorate it too, with a type of its own.');
+    expect(message).toBe(
+      'Child extends Parent, but has no @OutboxEvent of its own. Decorate it too, with a type of its own.',
+    );
     expect(toMessage(new DecoratedChild(), {}, messageRules())[0]).toMatchObject({ type: 'decorated-child', key: '1' });
   });
 
