@@ -1,3 +1,4 @@
+import { spawnSync } from 'node:child_process';
 import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { Extractor, ExtractorConfig } from '@microsoft/api-extractor';
@@ -58,11 +59,21 @@ function extract(root, entry, name, reports, update) {
       },
     },
   });
-  const result = Extractor.invoke(config, { localBuild: update, showVerboseMessages: false });
+  const result = Extractor.invoke(config, {
+    localBuild: update,
+    messageCallback: (message) => {
+      message.handled = message.category === 'console';
+    },
+  });
   if (result.apiReportChanged && !update) {
-    console.error(`${name}: the public API differs from etc/${name}.api.md. If that is meant: npm run api:update`);
+    const file = `etc/${name}.api.md`;
+    spawnSync('git', ['--no-pager', 'diff', '--no-index', '-U1', file, `etc/tmp/${name}.api.md`], {
+      cwd: root,
+      stdio: 'inherit',
+    });
+    console.error(`${name}: the public API differs from ${file}. If that is meant: npm run api:update`);
   }
-  return result.succeeded;
+  return update || !result.apiReportChanged;
 }
 
 /** The extractor brings its own TypeScript; only resolution matters to it. */

@@ -5,6 +5,8 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 
 const run = promisify(execFile);
+/** Generous: on a busy machine a compiler takes ten times as long as on an idle one. */
+const SCRIPT_TIMEOUT = 100_000;
 const ROOT = join(__dirname, '..', '..');
 
 export interface ConsumerDescription {
@@ -61,7 +63,7 @@ export class Consumer {
 
   /** Runs a script inside the application; a script that hangs is killed and has a code other than 0. */
   async node(args: readonly string[], environment: NodeJS.ProcessEnv = {}): Promise<Outcome> {
-    const options = { cwd: this.folder, env: { ...plainEnvironment(), ...environment }, timeout: 60_000 };
+    const options = { cwd: this.folder, env: { ...plainEnvironment(), ...environment }, timeout: SCRIPT_TIMEOUT };
     return run(process.execPath, args, options).then(
       ({ stdout, stderr }) => ({ code: 0, stdout, stderr }),
       (error: Partial<Outcome>) => ({

@@ -2,7 +2,8 @@ import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { describeWith } from '../support/services.js';
 import { Consumer, type ConsumerDescription, type Outcome } from './consumer.js';
 
-const INSTALL_TIMEOUT = 240_000;
+const INSTALL_TIMEOUT = 300_000;
+const TEST_TIMEOUT = 120_000;
 
 /** What every kind of application must be able to do with the packed package. */
 export function describeConsumer(
@@ -11,6 +12,7 @@ export function describeConsumer(
   more: (consumer: () => Consumer) => void = () => {},
 ): void {
   describeWith('postgres', name, () => {
+    jest.setTimeout(TEST_TIMEOUT);
     let consumer: Consumer;
     let database: TestDatabase;
     let compiled: Outcome;
