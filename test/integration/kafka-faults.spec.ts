@@ -160,6 +160,17 @@ describeWith('kafka', 'kafka() behind a broken network', () => {
     expect(await topics.total(topic)).toBe(4);
   });
 
+  it.each(['fin', 'rst'] as const)('a connection that ends while idle (%s) fails nothing', async (how) => {
+    const topic = await topics.create();
+    const transport = await open({ producers: 1 });
+    expect(verdicts(await publish(transport, messages(topic, 2)))).toEqual(['ok']);
+    proxy.cut(how);
+    await eventually('the sockets are closed', () => proxy.open === 0);
+    expect(transport.health!()).toEqual({ up: true, state: 'connected' });
+    expect(verdicts(await publish(transport, messages(topic, 2)))).toEqual(['ok']);
+    expect(await topics.total(topic)).toBe(4);
+  });
+
   it('a batch that waits for a producer gives up at its own deadline and was never sent', async () => {
     const topic = await topics.create();
     const transport = await open({ producers: 1 });

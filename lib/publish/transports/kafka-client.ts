@@ -31,11 +31,6 @@ export class SocketGuard {
   /** @internal */ readonly sockets = new Set<Socket>();
   /** @internal */ onKill: (() => void) | undefined;
 
-  get connected(): boolean {
-    for (const socket of this.sockets) if (!socket.connecting && !socket.destroyed) return true;
-    return false;
-  }
-
   wrap(factory: ISocketFactory): ISocketFactory {
     return (args) => {
       if (this.dead) throw ended();

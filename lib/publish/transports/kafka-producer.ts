@@ -38,9 +38,6 @@ export class KafkaProducer {
   get dead(): boolean {
     return this.guard.dead;
   }
-  get connected(): boolean {
-    return this.guard.connected;
-  }
 
   connect(): Promise<void> {
     return this.orKilled(this.producer.connect());

@@ -33,6 +33,8 @@ export class KafkaTransport extends OutboxTransport {
   override readonly atomicRuns: boolean;
   override readonly limits: TransportLimits;
   /** @internal */ readonly slots: KafkaSlots;
+  /** @internal what the last attempt to reach the broker said; an idle connection that Kafka closes says nothing */
+  reachable = false;
   /** @internal */ lastFailure: string | undefined;
 
   constructor(/** @internal */ readonly settings: KafkaTransportSettings) {
@@ -49,9 +51,9 @@ export class KafkaTransport extends OutboxTransport {
         this.withProducer(slot, deadline, async () => undefined),
       );
       if (!connected) throw timedOut();
-      this.lastFailure = undefined;
+      this.noteReached();
     } catch (error) {
-      this.lastFailure = blameFor(error, 0, 0).name;
+      this.noteFailure(blameFor(error, 0, 0).name);
       throw unavailable(`Kafka is not reachable (${this.lastFailure}).`, error);
     }
   }
@@ -69,6 +71,7 @@ export class KafkaTransport extends OutboxTransport {
   }
 
   override reset(): void {
+    this.reachable = false;
     for (const { producer } of this.slots.all) producer?.kill(unavailable('The connection was reset.'));
   }
 
@@ -80,9 +83,18 @@ export class KafkaTransport extends OutboxTransport {
 
   override health(): TransportHealth {
     if (this.slots.closed) return { up: false, state: 'closed' };
-    if (this.slots.all.some(({ producer }) => producer?.connected)) return { up: true, state: 'connected' };
+    if (this.reachable) return { up: true, state: 'connected' };
     const detail = this.lastFailure === undefined ? {} : { detail: `Kafka: ${this.lastFailure}.` };
     return { up: false, state: 'connecting', ...detail };
+  }
+
+  /** @internal */ noteReached(): void {
+    this.reachable = true;
+    this.lastFailure = undefined;
+  }
+  /** @internal */ noteFailure(name: string): void {
+    this.reachable = false;
+    this.lastFailure = name;
   }
 
   /** @internal false when the deadline passed before a slot was free */
@@ -128,6 +140,7 @@ export class KafkaTransport extends OutboxTransport {
     try {
       await this.withProducer(slot, deadline, async (producer) => {
         const nowhere = await producer.send(chunk, deadline.left);
+        this.noteReached();
         for (const { indexes } of chunk.topics.values()) for (const i of indexes) results[i] = PUBLISHED;
         for (const index of nowhere) results[index] = NO_PARTITION;
         // The partition may have been added since: the next producer asks the broker anew.
@@ -141,7 +154,7 @@ export class KafkaTransport extends OutboxTransport {
         : verdict;
       const result = failure(blame, deadline.passed ? timedOut() : describe(blame, name, error), final);
       for (const { indexes } of chunk.topics.values()) for (const i of indexes) results[i] = result;
-      if (blame === 'transport') this.lastFailure = name;
+      if (blame === 'transport') this.noteFailure(deadline.passed ? 'no answer in time' : name);
       return blame !== 'transport';
     }
   }
