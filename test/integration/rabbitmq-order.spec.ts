@@ -37,7 +37,7 @@ describeWith('rabbitmq', 'order per key through rabbitmq()', () => {
     const topic = await observer.queue({ maxLength: 5, overflow: 'reject-publish' });
     const transport = await transportOf(true);
     await observer.consume(topic, 1);
-    const sent = Array.from({ length: 400 }, (_, n) => contractMessage({ topic, key: 'one', payload: String(n) }));
+    const sent = Array.from({ length: 100 }, (_, n) => contractMessage({ topic, key: 'one', payload: String(n) }));
     let rest: readonly OutboxMessage[] = sent;
     let nacked = 0;
     for (let round = 0; rest.length > 0 && round < 5_000; round++) {
