@@ -14,7 +14,7 @@ export function checkApi(root, manifest, update) {
   const names = entries.map(([path]) => reportName(manifest.name, path));
   try {
     const results = entries.map(([, target], index) =>
-      extract(root, join(root, target.import.types), names[index], reports, update),
+      extract(root, join(root, target.import.types), names[index], reports, update, manifest.name),
     );
     return results.every(Boolean) && !hasOrphans(reports, names, update);
   } finally {
@@ -26,7 +26,7 @@ function reportName(name, path) {
   return path === '.' ? name : `${name}-${path.slice(2).replaceAll('/', '-')}`;
 }
 
-function extract(root, entry, name, reports, update) {
+function extract(root, entry, name, reports, update, manifestName) {
   if (!existsSync(entry)) {
     console.error(`${name}: there is no ${entry.slice(root.length + 1)}`);
     return false;
@@ -44,7 +44,6 @@ function extract(root, entry, name, reports, update) {
         reportFileName: name,
         reportFolder: reports,
         reportTempFolder: join(reports, 'tmp'),
-        includeForgottenExports: true,
       },
       docModel: { enabled: false },
       dtsRollup: { enabled: false },
@@ -53,7 +52,8 @@ function extract(root, entry, name, reports, update) {
         compilerMessageReporting: { default: { logLevel: 'none' } },
         extractorMessageReporting: {
           default: { logLevel: 'none' },
-          'ae-forgotten-export': { logLevel: 'none', addToApiReportFile: true },
+          // What the root shows but does not export. A subpath shows types of the root: that is as it should be.
+          'ae-forgotten-export': { logLevel: 'none', addToApiReportFile: name === manifestName },
         },
         tsdocMessageReporting: { default: { logLevel: 'none' } },
       },
