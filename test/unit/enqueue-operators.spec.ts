@@ -1,0 +1,87 @@
+import { OutboxService } from '../../lib/enqueue/outbox.service.js';
+import type { MessageSelection } from '../../lib/enqueue/selection.js';
+import type { AdminStore, MessageFilter, OperatorReport } from '../../lib/store/outbox-store.js';
+import { definition, enqueueOptions, enqueueRuntime, refusal } from '../support/enqueue.js';
+
+const V7 = '01931d2f-0a5b-7c3d-8e4f-0123456789ab';
+const V4 = '01931D2F-0A5B-4C3D-8E4F-0123456789AB';
+
+function setup(report: Partial<OperatorReport> = {}) {
+  const filters: unknown[] = [];
+  let nudges = 0;
+  const operate = async (filter: MessageFilter): Promise<OperatorReport> => {
+    filters.push(filter);
+    return { done: [], tooLate: [], notFound: [], ...report };
+  };
+  const store: Partial<AdminStore> = {
+    requeue: operate,
+    discard: operate,
+    cancel: operate,
+    release: async (filter) => {
+      filters.push(filter);
+      return { released: 1 };
+    },
+  };
+  const transports = new Map([
+    ['main', definition()],
+    ['audit', definition()],
+  ]);
+  const parts = { options: enqueueOptions({ transports }), store: store as never, committed: () => void nudges++ };
+  return { outbox: new OutboxService(enqueueRuntime(undefined as never, parts)), filters, nudges: () => nudges };
+}
+
+describe('requeue, discard and cancel', () => {
+  it.each(['requeue', 'discard', 'cancel'] as const)('%s translates its filter', async (operation) => {
+    const { outbox, filters } = setup();
+    await outbox[operation]({ ids: [V7, V4], transport: 'audit', key: 'k', topic: 't', type: 'x' });
+    expect(filters).toEqual([
+      { ids: [V7, V4.toLowerCase()], transport: 1, key: 'k', topic: 't', type: 'x', limit: 1_000 },
+    ]);
+  });
+
+  it('tells the relay when something changed', async () => {
+    const changed = setup({ done: [V7] });
+    await changed.outbox.requeue({ type: 'x' });
+    expect(changed.nudges()).toBe(1);
+    const unchanged = setup();
+    await unchanged.outbox.requeue({ type: 'x' });
+    expect(unchanged.nudges()).toBe(0);
+  });
+
+  it('takes as many ids as there are, and a limit', async () => {
+    const { outbox, filters } = setup();
+    await outbox.cancel({ ids: Array.from({ length: 1_500 }, () => V7) });
+    await outbox.cancel({ type: 'x', limit: 5 });
+    expect(filters).toMatchObject([{ limit: 1_500 }, { type: 'x', limit: 5 }]);
+  });
+
+  it.each<[unknown, string, RegExp]>([
+    [{}, 'INVALID_MESSAGE', /requeue: the filter is empty. Give at least one of ids, transport, key, topic, type/],
+    [{ limit: 5 }, 'INVALID_MESSAGE', /the filter is empty/],
+    [{ type: undefined }, 'INVALID_MESSAGE', /the filter is empty/],
+    [undefined, 'INVALID_MESSAGE', /a filter must be an object, not undefined/],
+    [{ ids: [] }, 'INVALID_MESSAGE', /ids must be an array with at least one id/],
+    [{ ids: [V7, 'x'] }, 'INVALID_MESSAGE', /ids\[1\] is no UUID/],
+    [{ kind: 'x' }, 'INVALID_MESSAGE', /unknown field 'kind'/],
+    [{ topc: 'x' }, 'INVALID_MESSAGE', /Did you mean 'topic'\?/],
+    [{ key: '' }, 'INVALID_MESSAGE', /key must be a string that is not empty/],
+    [{ type: 'x', limit: 0 }, 'INVALID_MESSAGE', /limit must be a whole number from 1/],
+    [{ transport: 'adit' }, 'UNKNOWN_TRANSPORT', /no transport 'adit'. Did you mean 'audit'\?/],
+  ])('%# is refused before any SQL', async (selection, code, expected) => {
+    const { outbox, filters } = setup();
+    const refused = await refusal(() => outbox.requeue(selection as MessageSelection));
+    expect(refused.code).toBe(code);
+    expect(refused.message).toMatch(expected);
+    expect(filters).toEqual([]);
+  });
+});
+
+describe('release', () => {
+  it('names a key, and a transport', async () => {
+    const { outbox, filters, nudges } = setup();
+    await outbox.release('k');
+    expect(await outbox.release('k', { transport: 'audit' })).toEqual({ released: 1 });
+    expect([filters, nudges()]).toEqual([[{ key: 'k' }, { key: 'k', transport: 1 }], 2]);
+    expect((await refusal(() => outbox.release(''))).message).toMatch(/^release: key must be/);
+  });
+});
