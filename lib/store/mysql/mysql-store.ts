@@ -6,6 +6,7 @@ import type {
 } from '../outbox-store.js';
 import { tableNames, type StoreSettings } from '../schema/names.js';
 import { MysqlAdmin } from './admin.js';
+import { MysqlBlockingKeys } from './blocking-keys.js';
 import { MysqlClean } from './clean.js';
 import { MysqlInsert } from './insert.js';
 import { MysqlFence, MysqlLeases } from './leases.js';
@@ -90,7 +91,9 @@ function partsOf(database: SqlDatabase, settings: StoreSettings) {
     leases: new MysqlLeases(database, names),
     ready: new MysqlReady(database, server, names),
     settle: new MysqlSettle(database, names, fence, wake),
-    parked: new MysqlParked(database, names, fence, new MysqlTake(names, settings, fence, wake)),
+    parked: new MysqlParked(
+      database, names, fence, new MysqlTake(names, settings, fence, wake), new MysqlBlockingKeys(names, wake),
+    ),
     admin: new MysqlAdmin(database, names, settings, wake),
     stats: new MysqlStats(database, names, settings),
     clean: new MysqlClean(database, names, wake),

@@ -1,6 +1,6 @@
 import type { TableNames } from '../schema/names.js';
 import { statement } from '../sql.js';
-import { BLOCKED, DEAD, messageFrom, parkedFrom } from './columns.js';
+import { DEAD, messageFrom, parkedFrom } from './columns.js';
 import { jsonTable, PARKED_IDS } from './json-rows.js';
 import { marks, sized, times } from './statements.js';
 
@@ -17,8 +17,6 @@ export function parkedStatements({ parked, leases }: TableNames) {
   const dueBranch = `(select p.parked_id, p.bucket, p.\`key\`, p.state, p.due_at, p.seq
     from ${joined} force index (due) on ${onPlace}
     where l.transport = ? and l.bucket = ? and p.due_at <= ${NOW} and not ${SENDING} order by p.due_at, p.seq limit ?)`;
-  const keysBranch = `(select transport, bucket, \`key\` from ${parked} force index (by_key)
-    where transport = ? and bucket = ? and blocking = 1 and \`key\` is not null group by transport, bucket, \`key\` order by \`key\` limit ?)`;
   const repark = jsonTable({
     p: 'bigint unsigned', e: 'bigint unsigned', state: 'tinyint', blocking: 'tinyint', attempts: 'int',
     delay: 'bigint', error: 'text', progress: 'mediumtext', changed: 'tinyint',
@@ -34,12 +32,7 @@ export function parkedStatements({ parked, leases }: TableNames) {
         p.progress = if(k.changed = 1, k.progress, p.progress), p.sending_epoch = null,
         p.died_at = if(k.state = ${DEAD}, ${NOW}, null), p.announced = 0
       where p.sending_epoch = k.e`),
-    // The scalar subquery looks at one row per key; as a join it would read every row behind a failing key.
-    blockingKeys: sized((n) => `select g.bucket, g.\`key\`, (select ${ready('p')}
-        from ${parked} p force index (by_key) left join ${leases} l on l.transport = p.transport and l.bucket = p.bucket
-        where p.transport = g.transport and p.bucket = g.bucket and p.blocking = 1 and p.\`key\` = g.\`key\`
-        order by p.seq, p.parked_id limit 1)
-      from (${times(n, keysBranch, ' union all ')}) g limit ?`),
+    // A scalar subquery: as a join, or `exists`, it would read every row behind a failing key.
     blockedAmong: statement('blocked among', `select k.n, (select 1 from ${parked} p force index (by_key)
         where p.transport = ? and p.bucket = k.b and p.blocking = 1 and p.\`key\` = unhex(k.h) limit 1)
       from ${jsonTable({ n: 'int', b: 'smallint', h: 'varchar(510)' })}`),
@@ -50,7 +43,3 @@ export function parkedStatements({ parked, leases }: TableNames) {
       set p.announced = 1 where p.state = ${DEAD}`),
   };
 }
-
-/** Whether the first row of a key can go on without waiting: blocked, or left `sending` by an older epoch. */
-const ready = (p: string): string =>
-  `case when ${SENDING} then 0 when ${p}.state = ${BLOCKED} or ${p}.sending_epoch is not null then 1 else 0 end`;

@@ -3,6 +3,7 @@ import type {
   DeadLetter, DueRow, KeyInBucket, Lease, ParkedStore, ReparkEntry, TakeRequest, TakeResult, WriteReport,
 } from '../outbox-store.js';
 import type { TableNames } from '../schema/names.js';
+import type { MysqlBlockingKeys } from './blocking-keys.js';
 import { readKey, readParked, readTime, stateName, stateNumber } from './columns.js';
 import { jsonRows } from './json-rows.js';
 import type { MysqlFence } from './leases.js';
@@ -20,6 +21,7 @@ export class MysqlParked implements ParkedStore {
     names: TableNames,
     readonly fence: MysqlFence,
     readonly taker: MysqlTake,
+    readonly keys: MysqlBlockingKeys,
   ) {
     this.sql = parkedStatements(names);
   }
@@ -67,19 +69,12 @@ export class MysqlParked implements ParkedStore {
     return { fence: undefined, affected };
   }
 
-  async blockingKeys(
+  blockingKeys(
     transport: number,
     buckets: readonly number[],
     limit: number,
   ): Promise<(KeyInBucket & { ready: boolean })[]> {
-    if (buckets.length === 0 || limit <= 0) return [];
-    const branches = buckets.flatMap((bucket) => [transport, bucket, limit]);
-    const sql = this.sql.blockingKeys(buckets.length).bind(...branches, limit);
-    return (await this.database.connection('read').run(sql)).rows.map(([bucket, key, ready]) => ({
-      bucket: Number(bucket),
-      key: readKey(key) as string,
-      ready: Number(ready) === 1,
-    }));
+    return this.keys.list(this.database.connection('read'), transport, buckets, limit);
   }
 
   async blockedAmong(transport: number, keys: readonly KeyInBucket[]): Promise<KeyInBucket[]> {
