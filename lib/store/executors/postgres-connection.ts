@@ -1,4 +1,3 @@
-import { OutboxError } from '../../outbox.errors.js';
 import type { Sql } from '../sql.js';
 import type { SqlConnection, SqlExecutor, SqlResult } from './executor.js';
 
@@ -50,13 +49,13 @@ export class PostgresConnection implements SqlConnection {
   }
 
   /** @internal */ async inTransaction<T>(client: PgClient, work: (tx: SqlExecutor) => Promise<T>): Promise<T> {
-    await client.query('begin isolation level read committed read write');
+    await this.send(client, 'begin isolation level read committed read write');
     try {
       const result = await work({ run: (sql) => this.execute(client, sql) });
-      await client.query('commit');
+      await this.send(client, 'commit');
       return result;
     } catch (error) {
-      await client.query('rollback').catch(() => this.drop());
+      await client.query('rollback').catch(() => this.drop()); // without an effect when the session is gone already
       throw error;
     }
   }
@@ -66,19 +65,9 @@ export class PostgresConnection implements SqlConnection {
   }
 
   /** @internal */ enqueue<T>(work: (open: CheckedOut) => Promise<T>): Promise<T> {
-    const result = this.tail.then(() => this.withClient(work));
+    const result = this.tail.then(async () => work(await this.connect()));
     this.tail = result.catch(() => undefined);
     return result;
-  }
-
-  /** @internal */ async withClient<T>(work: (open: CheckedOut) => Promise<T>): Promise<T> {
-    const open = await this.connect();
-    try {
-      return await work(open);
-    } catch (error) {
-      if (endsSession(error)) await this.drop();
-      throw error;
-    }
   }
 
   /** @internal */ connect(): Promise<CheckedOut> {
@@ -109,22 +98,29 @@ export class PostgresConnection implements SqlConnection {
   }
 
   /** @internal */ async execute(client: PgClient, { statement, values }: Sql): Promise<SqlResult> {
-    const result = await client
-      .query({
-        name: this.prepared ? statement.name : undefined,
-        text: statement.positional,
-        values,
-        rowMode: 'array',
-        types: RAW,
-      })
-      .catch(withoutValues);
+    const result = await this.send(client, {
+      name: this.prepared ? statement.name : undefined,
+      text: statement.positional,
+      values,
+      rowMode: 'array',
+      types: RAW,
+    });
     return { rows: result.rows ?? [], affected: result.rowCount ?? 0 };
+  }
+
+  /** @internal A failure that leaves the session in doubt ends it: the next statement opens another. */
+  async send(client: PgClient, query: string | PgQuery): ReturnType<PgClient['query']> {
+    try {
+      return await client.query(query);
+    } catch (error) {
+      if (endsSession(error)) await this.drop();
+      return withoutValues(error);
+    }
   }
 }
 
 /** Anything but an answer of the server, or an answer that ends the session. */
 function endsSession(error: unknown): boolean {
-  if (error instanceof OutboxError) return false;
   const state = (error as { code?: unknown }).code;
   return typeof state !== 'string' || !SQLSTATE.test(state) || /^(08|57P)/.test(state);
 }

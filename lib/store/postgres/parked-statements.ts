@@ -13,7 +13,7 @@ export function parkedStatements(names: TableNames, inUtc: boolean, ordered: boo
     heads: heads(names),
     demote: statement(
       'outbox_demote',
-      `update ${names.parked} set state = ${BLOCKED}, due_at = null where parked_id = any(?::bigint[]) and state in (${WAITING}, ${BLOCKED})`,
+      `update ${names.parked} o set state = ${BLOCKED}, due_at = null where ${byIds(names.parked)} and o.state in (${WAITING}, ${BLOCKED})`,
     ),
     send: { text: send(names, 'text', inUtc), bytes: send(names, 'bytes', inUtc) },
     repark: repark(names),
@@ -26,10 +26,18 @@ export function parkedStatements(names: TableNames, inUtc: boolean, ordered: boo
     unannounced: { text: unannounced(names, 'text', inUtc), bytes: unannounced(names, 'bytes', inUtc) },
     markAnnounced: statement(
       'outbox_announced',
-      `update ${names.parked} set announced = true where parked_id = any(?::bigint[]) and state = ${DEAD}`,
+      `update ${names.parked} o set announced = true where ${byIds(names.parked)} and o.state = ${DEAD}`,
     ),
   };
 }
+
+/**
+ * Rows by their ids, looked up one by one. Conditions beside it are written so that no index fits them (`+ 0`): on a
+ * table that was empty when the statement was planned, the planner otherwise reads all due rows, or a whole index.
+ */
+const byIds = (parked: string): string =>
+  `o.ctid = any(array(select x.ctid from unnest(?::bigint[]) k(id)
+     cross join lateral (select p.ctid from ${parked} p where p.parked_id = k.id offset 0) x))`;
 
 /** First row: milliseconds until the next due time of these buckets. `now()`, because a volatile clock is no index condition. */
 function due({ parked, leases }: TableNames, ordered: boolean): Statement {
@@ -53,8 +61,9 @@ function due({ parked, leases }: TableNames, ordered: boolean): Statement {
 function joinOrder({ parked }: TableNames): Statement {
   return statement(
     'outbox_join_order',
-    `update ${parked} set state = ${WAITING}, blocking = true where parked_id = any(?::bigint[])
-       and transport = ? and bucket = any(?::smallint[]) and state = ${SCHEDULED} and key is not null and due_at <= now()`,
+    `update ${parked} o set state = ${WAITING}, blocking = true where ${byIds(parked)}
+       and o.transport + 0 = ? and o.bucket + 0 = any(?::int[]) and o.state = ${SCHEDULED} and o.key is not null
+       and o.due_at + interval '0' <= now()`,
   );
 }
 
@@ -76,8 +85,8 @@ function send({ parked, leases }: TableNames, as: PayloadAs, inUtc: boolean): St
   return statement(
     `outbox_send_${as}`,
     `update ${parked} o set sending_epoch = l.epoch, due_at = case when o.state = ${BLOCKED} then null else o.due_at end
-     from ${leases} l where o.parked_id = any(?::bigint[]) and o.transport = ? and o.bucket = any(?::smallint[])
-       and l.transport = o.transport and l.bucket = o.bucket and o.sending_epoch is distinct from l.epoch
+     from ${leases} l where ${byIds(parked)} and o.transport + 0 = ? and o.bucket + 0 = any(?::int[])
+       and l.transport = o.transport + 0 and l.bucket = o.bucket + 0 and o.sending_epoch is distinct from l.epoch
        and (o.state = ${BLOCKED} or (o.state in (${SCHEDULED}, ${WAITING}) and o.due_at <= now()))
      returning ${messageColumns(as, inUtc)}, ${PARKED_COLUMNS}`,
   );

@@ -1,0 +1,142 @@
+import { inspect } from 'node:util';
+import { DataSource, EntitySchema, QueryFailedError } from 'typeorm';
+import { openPostgresDatabase } from '../../lib/store/executors/typeorm-postgres.js';
+import { transactionExecutor } from '../../lib/store/executors/typeorm-transaction.js';
+import { statement } from '../../lib/store/sql.js';
+import { describeWith } from '../support/services.js';
+import { DATABASE, PostgresFixture, SETTINGS, until } from '../support/postgres-store.js';
+
+const one = (text: string) => statement(undefined, text).bind();
+
+describeWith('postgres', 'PostgreSQL executors', () => {
+  const fixture = new PostgresFixture();
+  beforeAll(() => fixture.start());
+  afterAll(() => fixture.stop());
+  const open = (fields: object = {}) =>
+    openPostgresDatabase(fixture.application, {
+      ...SETTINGS, ...DATABASE, onPublished: 'delete', statementTimeout: 5_000, connectTimeout: 5_000, ...fields,
+    });
+  const sessions = async (): Promise<number> =>
+    (await fixture.application.query(
+      `select count(*)::int as n from pg_stat_activity where datname = current_database() and application_name = 'nestjs-outbox'`,
+    ))[0].n as number;
+  const backendOf = async (connection: { run: (sql: ReturnType<typeof one>) => Promise<{ rows: readonly (readonly unknown[])[] }> }) =>
+    (await connection.run(one('select pg_backend_pid()'))).rows[0]?.[0] as string;
+  const terminate = (pid: string) => fixture.application.query('select pg_terminate_backend($1)', [pid]);
+
+  it('gives each role its session, and closes all of them', async () => {
+    const database = open();
+    const setting = async (role: 'read' | 'settle' | 'admin', name: string) =>
+      (await database.connection(role).run(one(`select current_setting('${name}')`))).rows[0]?.[0];
+    expect(await setting('settle', 'synchronous_commit')).toBe('off');
+    expect(await setting('admin', 'synchronous_commit')).toBe('on');
+    expect(await setting('read', 'enable_seqscan')).toBe('off');
+    expect(await setting('read', 'timezone')).toBe('UTC');
+    expect(await sessions()).toBe(3);
+    await database.close();
+    await until('no session left', async () => (await sessions()) === 0);
+    await expect(database.connection('read').run(one('select 1'))).rejects.toThrow('closed');
+  });
+
+  it('settles durably when what is published is kept, and when connections are shared', async () => {
+    for (const fields of [{ onPublished: 'archive' }, { poolSize: 2 }]) {
+      const database = open(fields);
+      const { rows } = await database.connection('settle').run(one(`select current_setting('synchronous_commit')`));
+      expect(rows).toEqual([['on']]);
+      await database.close();
+    }
+  });
+
+  it('reconnects after the server ended the session, and counts it', async () => {
+    const database = open();
+    const connection = database.connection('read');
+    const pid = await backendOf(connection);
+    expect(connection.generation).toBe(0);
+    await terminate(pid);
+    const next = await until('a new session', () => backendOf(connection).catch(() => undefined));
+    expect(next).not.toBe(pid);
+    expect(connection.generation).toBe(1);
+
+    const slow = connection.run(one('select pg_sleep(4)'));
+    slow.catch(() => undefined);
+    await until('the slow statement', async () =>
+      ((await fixture.application.query(`select 1 from pg_stat_activity where pid = $1 and query like '%pg_sleep%' and state = 'active'`, [next])) as []).length > 0);
+    await terminate(next);
+    await expect(slow).rejects.toThrow();
+    expect((await connection.run(one('select 1'))).rows).toEqual([['1']]);
+    expect(connection.generation).toBe(2);
+    await database.close();
+  });
+
+  it('rolls back and stays usable when a transaction fails; a slow statement is cancelled by the server', async () => {
+    const database = open({ statementTimeout: 100 });
+    const connection = database.connection('admin');
+    const pid = await backendOf(connection);
+    await expect(connection.transaction(async (tx) => {
+      await tx.run(one('create temporary table t (a int)'));
+      await tx.run(one('select pg_sleep(5)'));
+    })).rejects.toMatchObject({ code: '57014' });
+    await expect(connection.run(one('select * from t'))).rejects.toMatchObject({ code: '42P01' });
+    expect(await backendOf(connection)).toBe(pid);
+    await database.close();
+  });
+
+  it('fails within the connect timeout when nobody answers, and works when somebody does', async () => {
+    const elsewhere = Object.create(fixture.application, {
+      options: { value: { ...fixture.application.options, url: undefined, host: '127.0.0.1', port: 1 } },
+    }) as DataSource;
+    const database = openPostgresDatabase(elsewhere, {
+      ...SETTINGS, ...DATABASE, onPublished: 'delete', statementTimeout: 1_000, connectTimeout: 1_000,
+    });
+    await expect(database.connection('read').run(one('select 1'))).rejects.toThrow('ECONNREFUSED');
+    await expect(database.connection('read').run(one('select 1'))).rejects.toThrow('ECONNREFUSED');
+    await database.close();
+  });
+
+  it('hears notifications, and says when it no longer does', async () => {
+    const store = fixture.store();
+    let heard = 0;
+    let lost: unknown;
+    const listener = await store.listen(() => heard++, (error) => { lost = error; });
+    await fixture.store().notify();
+    await until('a notification', async () => heard > 0);
+    const [row] = await fixture.application.query(`select pid from pg_stat_activity where datname = current_database() and query like 'listen%'`);
+    await terminate(String(row.pid));
+    await until('the loss', async () => lost !== undefined);
+    await listener.close();
+    const again = await store.listen(() => heard++, () => undefined);
+    const before = heard;
+    await fixture.store().notify();
+    await until('another notification', async () => heard > before);
+    await again.close();
+  });
+
+  it('keeps what the application has, whatever its options would do to a second connection', async () => {
+    const Thing = new EntitySchema({ name: 'thing', columns: { id: { type: Number, primary: true } } });
+    class Never1795219200001 {
+      async up(): Promise<void> {
+        throw new Error('ran');
+      }
+      async down(): Promise<void> {}
+    }
+    const application = await new DataSource({ ...fixture.database.options, entities: [Thing], synchronize: true }).initialize();
+    await application.query('insert into thing values (1)');
+    Object.assign(application.options, { dropSchema: true, synchronize: true, migrationsRun: true, migrations: [Never1795219200001], cache: true });
+    const store = fixture.store({}, application);
+    await store.create(SETTINGS);
+    expect(await application.query('select * from thing')).toEqual([{ id: 1 }]);
+    await application.destroy();
+  });
+
+  it('shows neither parameters nor rows in the error of a caller’s statement', async () => {
+    await fixture.application.query('create table secrets (payload text unique)');
+    const failed = await fixture.application
+      .transaction((manager) =>
+        transactionExecutor(manager).run(statement(undefined, 'insert into secrets values (?), (?)').bind('secret', 'secret')),
+      )
+      .catch((error: unknown) => error as QueryFailedError & { code: string });
+    expect(failed).toBeInstanceOf(QueryFailedError);
+    expect((failed as { code: string }).code).toBe('23505');
+    expect(inspect(failed, { depth: 9 })).not.toMatch(/\bsecret\b/);
+  });
+});

@@ -1,0 +1,49 @@
+import { DataSource, type DataSourceOptions } from 'typeorm';
+import type { SqlExecutor } from '../../lib/store/executors/executor.js';
+import { transactionExecutor } from '../../lib/store/executors/typeorm-transaction.js';
+import { openStore, type OpenStoreSettings } from '../../lib/store/open-store.js';
+import type { PostgresStore } from '../../lib/store/postgres/postgres-store.js';
+import { createTestDatabase, type TestDatabase } from './databases.js';
+
+export const SETTINGS = { buckets: 32, ordering: 'key', coordination: 'buckets' } as const;
+export const DATABASE = { setup: 'create', schema: undefined, prefix: 'outbox_', poolSize: 4, preparedStatements: true } as const;
+
+/** A database of its own, an application's DataSource on it, and as many stores as wanted. */
+export class PostgresFixture {
+  database!: TestDatabase;
+  application!: DataSource;
+  /** @internal */ readonly stores: PostgresStore[] = [];
+
+  async start(options: Partial<DataSourceOptions> = {}): Promise<this> {
+    this.database = await createTestDatabase('postgres');
+    this.application = await new DataSource({ ...this.database.options, ...options } as DataSourceOptions).initialize();
+    return this;
+  }
+
+  store(settings: Partial<OpenStoreSettings> = {}, application = this.application): PostgresStore {
+    const store = openStore(application, { ...SETTINGS, onPublished: 'delete', options: DATABASE, ...settings });
+    this.stores.push(store as PostgresStore);
+    return store as PostgresStore;
+  }
+
+  committed<T>(work: (tx: SqlExecutor) => Promise<T>): Promise<T> {
+    return this.application.transaction((manager) => work(transactionExecutor(manager)));
+  }
+
+  async stop(): Promise<void> {
+    await Promise.all(this.stores.map((store) => store.close()));
+    if (this.application?.isInitialized) await this.application.destroy();
+    await this.database?.drop();
+  }
+}
+
+/** Polls; the store has nothing that tells when another session is through. */
+export async function until<T>(what: string, probe: () => Promise<T | undefined | false>, timeout = 10_000): Promise<T> {
+  const deadline = Date.now() + timeout;
+  for (;;) {
+    const value = await probe();
+    if (value !== undefined && value !== false) return value;
+    if (Date.now() > deadline) throw new Error(`Not within ${timeout} ms: ${what}`);
+    await new Promise((resolve) => setImmediate(resolve));
+  }
+}
