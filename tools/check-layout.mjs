@@ -21,7 +21,7 @@ const SEAMS = new Set([
 ]);
 /** Loaded only when a relay needs them, so that an application without them starts. */
 const OPTIONAL_PEERS = new Set(['kafkajs', 'amqplib', '@nestjs/microservices', '@nestjs/schedule']);
-const IMPORT = /^\s*(?:import|export)\s+(type\s)?[^'";]*?(?:from\s+)?'([^']+)'/gm;
+const IMPORT = /^\s*(?:import|export)\s+(type\s)?(?:[\w*{][^'";()]*?\sfrom\s+)?'([^']+)'/gm;
 const DYNAMIC_IMPORT = /\bimport\(\s*'([^']+)'/g;
 /** Hosts that packages are downloaded from, and paths of somebody's machine: neither belongs into the project. */
 const HOST = /https?:\/\/[\w.-]*(?:registry|repo1?\.|mirror|proxy|artifactory|nexus)[\w.-]*/i;
