@@ -1,3 +1,4 @@
+import { systemClock } from '../../dispatch/clock.js';
 import { OutboxError } from '../../outbox.errors.js';
 import type { Sql } from '../sql.js';
 import type { SqlConnection, SqlExecutor, SqlResult } from './executor.js';
@@ -6,13 +7,15 @@ import type { SqlConnection, SqlExecutor, SqlResult } from './executor.js';
 export interface MysqlClient {
   query(options: MysqlQuery, done: (error: MysqlError | null, result: unknown) => void): void;
   on(event: string, listener: (...args: never[]) => void): unknown;
+  /** Leaves the pool and says goodbye, which waits for a statement that still runs. */
   destroy(): void;
+  readonly stream?: { destroy(): void };
 }
 interface MysqlQuery {
   sql: string;
   values: readonly unknown[];
   rowsAsArray: true;
-  timeout: number;
+  timeout?: number;
 }
 export interface MysqlError extends Error {
   code?: string;
@@ -27,6 +30,8 @@ export class MysqlConnection implements SqlConnection {
   /** @internal */ open: Promise<MysqlClient> | undefined;
   /** @internal */ tail: Promise<unknown> = Promise.resolve();
   /** @internal */ wasOpen = false;
+  /** @internal fails the statement in flight: mysql2 forgets it when the connection is destroyed */
+  abort: ((reason: Error) => void) | undefined;
 
   /** @param timeout milliseconds after which the client gives up on an answer and drops the connection. */
   constructor(
@@ -40,14 +45,14 @@ export class MysqlConnection implements SqlConnection {
 
   transaction<T>(work: (tx: SqlExecutor) => Promise<T>): Promise<T> {
     return this.enqueue(async (client) => {
-      await query(client, 'start transaction', [], this.timeout);
+      await this.ask(client, 'start transaction');
       try {
         const result = await work({ run: (sql) => this.execute(client, sql) });
-        await query(client, 'commit', [], this.timeout);
+        await this.ask(client, 'commit');
         return result;
       } catch (error) {
         // Without a rollback the next caller would work inside this transaction.
-        await query(client, 'rollback', [], this.timeout).catch(() => this.drop());
+        await this.ask(client, 'rollback').catch(() => this.drop());
         throw error;
       }
     });
@@ -94,13 +99,30 @@ export class MysqlConnection implements SqlConnection {
   }
 
   /** @internal */ async drop(): Promise<void> {
-    const { open } = this;
+    const { open, abort } = this;
     this.open = undefined;
-    (await open?.catch(() => undefined))?.destroy();
+    this.abort = undefined;
+    abort?.(Object.assign(new Error('The connection to the database was lost.'), { code: 'PROTOCOL_CONNECTION_LOST' }));
+    const client = await open?.catch(() => undefined);
+    client?.destroy();
+    client?.stream?.destroy();
+  }
+
+  /** @internal A server that does not answer loses its connection after {@link timeout}. */
+  ask(client: MysqlClient, sql: string, values: readonly unknown[] = []): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      this.abort = reject;
+      const cancel = systemClock.after(this.timeout, () => void this.drop());
+      const ended = (): void => {
+        cancel();
+        if (this.abort === reject) this.abort = undefined;
+      };
+      query(client, sql, values).then(resolve, reject).finally(ended);
+    });
   }
 
   /** @internal */ async execute(client: MysqlClient, { statement, values }: Sql): Promise<SqlResult> {
-    const result = await query(client, statement.questionMarks, values.map(asLiteral), this.timeout);
+    const result = await this.ask(client, statement.questionMarks, values.map(asLiteral));
     return Array.isArray(result)
       ? { rows: result as (readonly unknown[])[], affected: 0 }
       : { rows: [], affected: (result as { affectedRows: number }).affectedRows };
@@ -108,9 +130,9 @@ export class MysqlConnection implements SqlConnection {
 }
 
 /** The text protocol: measured as fast as prepared statements for every hot statement, and it passes every proxy. */
-export function query(client: MysqlClient, sql: string, values: readonly unknown[], timeout: number): Promise<unknown> {
+export function query(client: MysqlClient, sql: string, values: readonly unknown[], timeout?: number): Promise<unknown> {
   return new Promise((resolve, reject) => {
-    client.query({ sql, values, rowsAsArray: true, timeout }, (error, result) => {
+    client.query({ sql, values, rowsAsArray: true, ...(timeout === undefined ? {} : { timeout }) }, (error, result) => {
       if (error === null || error === undefined) resolve(result);
       else reject(withoutStatement(error));
     });
