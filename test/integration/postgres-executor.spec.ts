@@ -2,6 +2,7 @@ import { inspect } from 'node:util';
 import { DataSource, EntitySchema, QueryFailedError } from 'typeorm';
 import { openPostgresDatabase } from '../../lib/store/executors/typeorm-postgres.js';
 import { transactionExecutor } from '../../lib/store/executors/typeorm-transaction.js';
+import { DURABLE } from '../../lib/store/postgres/ready-statements.js';
 import { statement } from '../../lib/store/sql.js';
 import { describeWith } from '../support/services.js';
 import { DATABASE, PostgresFixture, SETTINGS, until } from '../support/postgres-store.js';
@@ -45,6 +46,25 @@ describeWith('postgres', 'PostgreSQL executors', () => {
       expect(rows).toEqual([['on']]);
       await database.close();
     }
+  });
+
+  it('puts on disk what must last, on the connection whose other commits do not wait', async () => {
+    const database = open();
+    const connection = database.connection('settle');
+    const flushed = async (text: string): Promise<boolean> => {
+      const { rows } = await connection.run(one(text));
+      const check = await connection.run(statement(undefined, 'select pg_current_wal_flush_lsn() >= ?::pg_lsn').bind(rows[0]?.[0]));
+      return check.rows[0]?.[0] === 't';
+    };
+    const outcomes = { lasting: new Set<boolean>(), other: new Set<boolean>() };
+    const emit = `pg_logical_emit_message(true, 'outbox', '')`;
+    for (let round = 0; round < 30; round++) {
+      outcomes.other.add(await flushed(`select ${emit}`));
+      outcomes.lasting.add(await flushed(`select ${emit}, ${DURABLE}`));
+    }
+    expect(outcomes.lasting).toEqual(new Set([true]));
+    expect(outcomes.other).toContain(false);
+    await database.close();
   });
 
   it('reconnects after the server ended the session, and counts it', async () => {

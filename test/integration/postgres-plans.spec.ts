@@ -39,7 +39,7 @@ describeWith('postgres', 'PostgreSQL plans', () => {
     await everyStatement(); // prepared on empty tables
     const { joinOrder, heads, demote, send } = store.parked.sql; // not reached without rows
     for (const inner of [joinOrder, heads, demote, send.text]) {
-      await database.connection('admin').run(inner.bind(...inner.strings.slice(1).map(() => null)));
+      await database.connection('settle').run(inner.bind(...inner.strings.slice(1).map(() => null)));
     }
     await load();
     leases = await store.acquire({ owner, leaseMs: 600_000, transport: 0, limit: 100 });

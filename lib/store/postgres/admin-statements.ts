@@ -10,6 +10,7 @@ const CHANGES: Readonly<Record<Change, readonly number[]>> = {
   discard: [WAITING, BLOCKED, DEAD],
   cancel: [SCHEDULED, WAITING, BLOCKED, DEAD],
 };
+const SEARCH_TIMEOUT = 2_000;
 const RETURNED = 'o.id, o.transport, o.bucket, o.key, o.blocking';
 
 export type AdminStatements = ReturnType<typeof adminStatements>;
@@ -36,6 +37,8 @@ export function adminStatements(names: TableNames, settings: StoreSettings) {
       plainArray(rows.map((row) => row[2] as string)),
       textArray(rows.map((row) => row[3] as string)),
     ],
+    /** The ready table has no index on the id: looked through as a whole, but not for long. */
+    searchLimits: statement(undefined, `select set_config('enable_seqscan', 'on', true), set_config('statement_timeout', '${SEARCH_TIMEOUT}', true)`),
     whereabouts: statement(
       undefined,
       `select id from ${names.ready} where id = any(?::uuid[]) union select id from ${names.parked} where id = any(?::uuid[])`,

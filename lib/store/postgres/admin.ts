@@ -5,6 +5,9 @@ import { plainArray } from './arrays.js';
 import { adminStatements, type AdminStatements, type Change } from './admin-statements.js';
 import { readStats, statsStatement } from './stats.js';
 
+/** SQLSTATE of a statement that ran out of time. */
+const CANCELED = '57014';
+
 /** What operators and the application do to parked messages. Never to one that is being sent. */
 export class PostgresAdmin implements AdminStore {
   /** @internal */ readonly sql: AdminStatements;
@@ -85,13 +88,26 @@ export class PostgresAdmin implements AdminStore {
    */
   /** @internal */ async explain(ids: readonly string[]): Promise<{ tooLate: string[]; notFound: string[] }> {
     if (ids.length === 0) return { tooLate: [], notFound: [] };
-    const { rows } = await this.connection().run(this.sql.whereabouts.bind(plainArray(ids), plainArray(ids)));
-    let there = new Set(rows.map((row) => row[0] as string));
+    let there = await this.search(ids);
     const gone = ids.filter((id) => !there.has(id));
     if (gone.length > 0) {
       const again = await this.connection().run(this.sql.inParked.bind(plainArray(gone)));
       there = new Set([...there, ...again.rows.map((row) => row[0] as string)]);
     }
     return { tooLate: ids.filter((id) => there.has(id)), notFound: ids.filter((id) => !there.has(id)) };
+  }
+
+  /** @internal With a backlog too long to be searched in time, every id may be in it: nobody is told that it is gone. */
+  async search(ids: readonly string[]): Promise<Set<string>> {
+    try {
+      const { rows } = await this.connection().transaction(async (tx) => {
+        await tx.run(this.sql.searchLimits.bind());
+        return tx.run(this.sql.whereabouts.bind(plainArray(ids), plainArray(ids)));
+      });
+      return new Set(rows.map((row) => row[0] as string));
+    } catch (error) {
+      if ((error as { code?: string }).code !== CANCELED) throw error;
+      return new Set(ids);
+    }
   }
 }

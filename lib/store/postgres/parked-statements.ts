@@ -8,7 +8,7 @@ export type ParkedStatements = ReturnType<typeof parkedStatements>;
 export function parkedStatements(names: TableNames, inUtc: boolean, ordered: boolean) {
   return {
     due: due(names, ordered),
-    held: statement('outbox_held', heldLeases(names.leases, true)),
+    held: statement('outbox_held', `select h.*, ${DURABLE} from (${heldLeases(names.leases, true)}) h`),
     joinOrder: joinOrder(names),
     heads: heads(names),
     demote: statement(

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import type { SqlDatabase, SqlExecutor } from '../executors/executor.js';
+import type { SqlConnection, SqlDatabase, SqlExecutor } from '../executors/executor.js';
 import type * as Seam from '../outbox-store.js';
 import type { NewMessage, Place } from '../../message.js';
 import { tableNames, type StoreSettings, type TableNames } from '../schema/names.js';
@@ -33,17 +33,18 @@ export class PostgresStore implements Seam.OutboxStore {
     const connections = {
       read: () => database.connection('read'),
       settle: () => database.connection('settle'),
-      write: () => database.connection('admin'),
+      write: () => database.connection('settle'), // where each write that must last says so itself
     };
+    const admin = (): SqlConnection => database.connection('admin'); // slow work of operators holds up nobody else
     const inUtcSession = settings.preparedStatements;
     this.names = names;
     this.writer = new PostgresInsert(names);
     this.leases = new PostgresLeases(() => database.connection('lease'), names);
     this.ready = new PostgresReady(connections, names, inUtcSession, new PostgresParkedSettle(connections, names));
     this.parked = new PostgresParked(connections, names, inUtcSession, settings.ordering);
-    this.admin = new PostgresAdmin(connections.write, names, settings);
-    this.cleaner = new PostgresCleaner(connections.write, names, this.admin);
-    this.setup = new PostgresSetup(connections.write, names, settings);
+    this.admin = new PostgresAdmin(admin, names, settings);
+    this.cleaner = new PostgresCleaner(admin, names, this.admin);
+    this.setup = new PostgresSetup(admin, names, settings);
     // A channel is one name per database: schema and prefix go into it, whatever their length.
     this.channel = `outbox_${createHash('sha256').update(names.ready).digest('hex').slice(0, 24)}`;
   }

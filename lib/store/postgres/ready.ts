@@ -17,7 +17,7 @@ const SWEEP_PAGE = 10_000;
 export interface Connections {
   read(): SqlConnection;
   settle(): SqlConnection;
-  /** For writes that must be durable when they return. */
+  /** For writes that must be durable when they return; each sets `DURABLE` for itself. */
   write(): SqlConnection;
 }
 
@@ -90,7 +90,8 @@ export class PostgresReady implements ReadyStore {
     const report = await this.settleReady(transport, ready, onPublished);
     if (report.affected === messages.length) return report;
     // Published from parked; or moved there by the bucket's next owner while this publish was under way.
-    const parked = await this.parkedSettle.settle(transport, messages, onPublished);
+    const rest = report.affected === ready.length ? messages.filter((message) => message.parkedId !== null) : messages;
+    const parked = await this.parkedSettle.settle(transport, rest, onPublished);
     return { fence: report.fence ?? parked.fence, affected: report.affected + parked.affected };
   }
 
