@@ -45,21 +45,26 @@ export function toMessage(input: unknown, settings: MessageSettings, rules: Mess
     if (exceeded !== undefined) refuse(subject, exceeded.problem, exceeded.code);
   }
   const identity = identityOf(draft, settings, rules.idGenerator);
-  const shared: Omit<NewMessage, 'transport'> = {
+  const bucket = rules.ordering === 'global' ? 0 : bucketOf(key ?? identity.id, rules.buckets);
+  const options = encodeOptions(draft);
+  const { delay, deliverAt } = timingOf(draft, settings);
+  // A literal: spreading a shared object took a third of the whole function.
+  return destinations.map(({ id: transport }) => ({
     id: identity.id,
-    bucket: rules.ordering === 'global' ? 0 : bucketOf(key ?? identity.id, rules.buckets),
+    transport,
+    bucket,
     topic: draft.topic,
     key,
     type: draft.type,
     version: draft.version,
     contentType: payload.contentType,
     headers: headers.json,
-    options: encodeOptions(draft),
+    options,
     payload: payload.bytes,
-    ...timingOf(draft, settings),
+    delay,
+    deliverAt,
     dedupKey: identity.dedupKey,
-  };
-  return destinations.map(({ id }) => ({ ...shared, transport: id }));
+  }));
 }
 
 function destinationsOf({ transport, subject }: Draft, destinations: Destinations): readonly Destination[] {
