@@ -1,7 +1,7 @@
 import type { INestApplicationContext, LoggerService, ModuleMetadata } from '@nestjs/common';
 import { Test, type TestingModule, type TestingModuleBuilder } from '@nestjs/testing';
 import { TypeOrmModule } from '@nestjs/typeorm';
-import type { DataSource } from 'typeorm';
+import { DataSource, type DataSourceOptions } from 'typeorm';
 import {
   OutboxEvent,
   OutboxTransport,
@@ -63,8 +63,19 @@ export function quiet(options: Partial<OutboxOptions> = {}): OutboxOptions {
   };
 }
 
+/** Those of applications that failed to start are closed by nobody else. */
+const dataSources: DataSource[] = [];
+
 export const typeOrm = (database: TestDatabase, name?: string) =>
-  TypeOrmModule.forRoot({ ...database.options, ...(name === undefined ? {} : { name }), retryAttempts: 0 });
+  TypeOrmModule.forRootAsync({
+    ...(name === undefined ? {} : { name }),
+    useFactory: () => ({ ...database.options, retryAttempts: 0 }),
+    dataSourceFactory: async (options) => {
+      const dataSource = await new DataSource(options as DataSourceOptions).initialize();
+      dataSources.push(dataSource);
+      return dataSource;
+    },
+  });
 
 export const build = (
   imports: ModuleMetadata['imports'],
@@ -83,6 +94,7 @@ export class Applications {
   }
   async close(): Promise<void> {
     for (const application of this.open.splice(0)) await application.close();
+    for (const dataSource of dataSources.splice(0)) if (dataSource.isInitialized) await dataSource.destroy();
   }
 }
 

@@ -1,0 +1,294 @@
+import { Module } from '@nestjs/common';
+import { ScheduleModule, SchedulerRegistry } from '@nestjs/schedule';
+import { DataSource } from 'typeorm';
+import {
+  OutboxDispatcher,
+  OutboxModule,
+  OutboxService,
+  OutboxTransport,
+  type OutboxMessage,
+  type OutboxOptions,
+  type PublishResult,
+} from '../../lib/index.js';
+import { createTestDatabase, type TestDatabase } from '../support/databases.js';
+import { describeWith } from '../support/services.js';
+import {
+  Applications,
+  build,
+  CollectingTransport,
+  failure,
+  LineLogger,
+  OrderPlaced,
+  quiet,
+  typeOrm,
+  until,
+} from './support/app.js';
+
+describeWith('postgres', 'the relay in an application', () => {
+  let database: TestDatabase;
+  const applications = new Applications();
+  const start = (options: Partial<OutboxOptions>, ...more: any[]) =>
+    applications.start(build([typeOrm(database), ...more, OutboxModule.forRoot(quiet(options))]));
+
+  beforeAll(async () => {
+    database = await createTestDatabase('postgres');
+  });
+  afterEach(() => applications.close());
+  afterAll(() => database.drop());
+
+  describe('relay: false', () => {
+    it('creates no transport and starts nothing, and the other process publishes', async () => {
+      let created = 0;
+      const inert = { kind: 'kafka', receipt: 'broker' as const, create: () => (created++, new CollectingTransport()) };
+      const api = await start({ relay: false, transports: { default: inert } });
+      const transport = new CollectingTransport();
+      await start({ transports: { default: transport } });
+      const id = await api.get(OutboxService).enqueueOutsideTransaction(new OrderPlaced('1'));
+      await until(() => transport.ids.includes(id));
+      expect(created).toBe(0);
+      expect(api.get(OutboxDispatcher).status()).toMatchObject({ running: false, lanes: [] });
+      expect(await api.get(OutboxService).health()).toMatchObject({
+        status: 'up',
+        relay: { mode: false, running: false },
+        transports: { default: { kind: 'kafka', circuit: 'idle' } },
+      });
+    });
+
+    it('wakes the relay of the other process', async () => {
+      const transport = new CollectingTransport();
+      const worker = await start({ transports: { default: transport }, pollInterval: '1m' });
+      const api = await start({ relay: false });
+      await until(() =>
+        worker
+          .get(OutboxDispatcher)
+          .status()
+          .lanes.some((lane) => lane.buckets.length === 32),
+      );
+      const id = await api.get(OutboxService).enqueueOutsideTransaction(new OrderPlaced('1'));
+      await until(() => transport.ids.includes(id), 5_000);
+    });
+  });
+
+  it("relay: 'manual' publishes when it is told", async () => {
+    const transport = new CollectingTransport();
+    const app = await start({ relay: 'manual', transports: { default: transport } });
+    const id = await app.get(OutboxService).enqueueOutsideTransaction(new OrderPlaced('1'));
+    expect(app.get(OutboxDispatcher).status().running).toBe(false);
+    await app.get(OutboxDispatcher).drain();
+    expect(transport.ids).toContain(id);
+  });
+
+  it('says in one line what it is, and when it stopped', async () => {
+    const logger = new LineLogger();
+    await start({
+      logger,
+      logLevel: 'log',
+      transports: { default: new CollectingTransport(), other: new CollectingTransport() },
+    });
+    await applications.close();
+    expect(logger.lines.filter((line) => line.startsWith('log '))).toEqual([
+      'log started role=relay transports=default,other buckets=32',
+      expect.stringMatching(/^log stopped took=\d+ms released=true$/),
+    ]);
+  });
+
+  it('logs nothing per message at the default level, and none of the payload at any', async () => {
+    const logger = new LineLogger();
+    const transport = new CollectingTransport();
+    const app = await start({ logger, logLevel: 'debug', transports: { default: transport } });
+    const id = await app.get(OutboxService).enqueueOutsideTransaction({
+      type: 'secret',
+      topic: 't',
+      key: null,
+      headers: { h: 'header-secret' },
+      payload: { card: 'payload-secret' },
+    });
+    await until(() => transport.ids.includes(id));
+    await applications.close();
+    expect(logger.lines.some((line) => line.startsWith('debug published'))).toBe(true);
+    expect(JSON.stringify(logger.entries)).not.toMatch(/payload-secret|header-secret/);
+  });
+
+  it('tells listeners, and outlives those that throw or hang', async () => {
+    const transport = new CollectingTransport();
+    const app = await start({ transports: { default: transport } });
+    const outbox = app.get(OutboxService);
+    outbox.events.on('published', () => {
+      throw new Error('listener');
+    });
+    outbox.events.on('published', () => new Promise(() => {}));
+    outbox.events.on('enqueued', () => Promise.reject(new Error('listener')));
+    const enqueued = outbox.events.once('enqueued');
+    const published = outbox.events.once('published');
+    const id = await outbox.enqueueOutsideTransaction(new OrderPlaced('1'));
+    expect(await enqueued).toEqual({ ids: [id] });
+    expect(await published).toEqual({ transport: 'default', ids: [id] });
+    const second = await outbox.enqueueOutsideTransaction(new OrderPlaced('1'));
+    await until(() => transport.ids.includes(second));
+  });
+
+  describe('transports', () => {
+    class Injected extends CollectingTransport {}
+    const CLIENT = Symbol('client');
+    @Module({ providers: [Injected, { provide: CLIENT, useValue: 'client' }], exports: [Injected, CLIENT] })
+    class Clients {}
+
+    it('are taken as class, token, factory and object; a class nobody provides is made', async () => {
+      class Made extends CollectingTransport {}
+      const given: unknown[] = [];
+      const app = await start(
+        {
+          relay: 'manual',
+          transports: {
+            default: Injected,
+            made: Made,
+            factory: {
+              inject: [CLIENT],
+              useFactory: (client: string) => (given.push(client), new CollectingTransport()),
+            },
+          },
+        },
+        Clients,
+      );
+      await app.get(OutboxService).enqueueOutsideTransaction(new OrderPlaced('1'));
+      await app.get(OutboxDispatcher).drain();
+      expect(app.get(Injected, { strict: false }).ids.length).toBeGreaterThan(0);
+      expect(given).toEqual(['client']);
+    });
+
+    it('that cannot be had are an error at start, and those that were made are closed', async () => {
+      const first = new CollectingTransport();
+      const wrong = (other: OutboxOptions['transports'][string]) =>
+        failure(build([typeOrm(database), OutboxModule.forRoot(quiet({ transports: { default: first, other } }))]));
+      expect((await wrong('NOBODY')).message).toContain("transports.other: this application has no provider 'NOBODY'");
+      expect((await wrong({ useFactory: () => ({}) as never })).message).toContain('which has no publish()');
+      class Unconfirmed extends CollectingTransport {
+        override readonly receipt = 'none';
+      }
+      expect(await wrong(Unconfirmed)).toMatchObject({ code: 'UNCONFIRMED_TRANSPORT' });
+      expect(first.closed).toBe(3);
+    });
+  });
+
+  describe('ScheduleModule', () => {
+    it('shows the loops while the application runs', async () => {
+      const app = await start({}, ScheduleModule.forRoot());
+      const registry = app.get(SchedulerRegistry);
+      expect(registry.getIntervals()).toEqual([
+        'outbox:default:dispatch',
+        'outbox:default:unlock',
+        'outbox:default:clean',
+      ]);
+      expect(registry.getInterval('outbox:default:dispatch')).toBe(app.get(OutboxDispatcher));
+      await applications.close();
+      expect(registry.getIntervals()).toEqual([]);
+    });
+
+    it('shows a cleaner with a cron expression as a cron job, which runs it', async () => {
+      const logger = new LineLogger();
+      const app = await start(
+        { logger, logLevel: 'log', onPublished: 'archive', retention: { every: { cron: '0 3 * * *' } } },
+        ScheduleModule.forRoot(),
+      );
+      const registry = app.get(SchedulerRegistry);
+      expect([...registry.getCronJobs().keys()]).toEqual(['outbox:default:clean']);
+      expect(registry.getCronJob('outbox:default:clean').cronTime.source).toBe('0 3 * * *');
+      await applications.close();
+      expect(registry.getCronJobs().size).toBe(0);
+    });
+
+    it('is not needed, neither for cron', async () => {
+      await start({ retention: { every: { cron: '0 3 * * *' } } });
+      const error = await failure(
+        build([typeOrm(database), OutboxModule.forRoot(quiet({ retention: { every: { cron: 'a b c d e' } } }))]),
+      );
+      expect(error.message).toContain("'a b c d e' is no cron expression");
+    });
+  });
+
+  describe('shutdown', () => {
+    /** Publishes when the test says so. */
+    class Gated extends OutboxTransport {
+      readonly receipt = 'broker';
+      readonly handed: string[] = [];
+      open: () => void = () => {};
+      readonly opened = new Promise<void>((resolve) => (this.open = resolve));
+      override async publish(batch: readonly OutboxMessage[]): Promise<PublishResult[]> {
+        this.handed.push(...batch.map(({ id }) => id));
+        await this.opened;
+        return batch.map(() => ({ ok: true }));
+      }
+    }
+
+    it('finishes what is in flight, and settles it', async () => {
+      const transport = new Gated();
+      const app = await start({ transports: { default: transport }, onPublished: 'delete' });
+      const id = await app.get(OutboxService).enqueueOutsideTransaction(new OrderPlaced('1'));
+      await until(() => transport.handed.includes(id));
+      const closed = applications.close();
+      transport.open();
+      await closed;
+      const dataSource = await new DataSource(database.options).initialize();
+      const [{ count }] = await dataSource.query(`select count(*)::int from outbox_ready where id = $1`, [id]);
+      await dataSource.destroy();
+      expect(count).toBe(0);
+    });
+
+    it('is bounded when a broker hangs, and leaves the message to the next', async () => {
+      const hung = new Gated();
+      const app = await start({ transports: { default: hung }, shutdownTimeout: 200 });
+      const id = await app.get(OutboxService).enqueueOutsideTransaction(new OrderPlaced('1'));
+      await until(() => hung.handed.includes(id));
+      const began = performance.now();
+      await applications.close();
+      expect(performance.now() - began).toBeLessThan(5_000);
+      const transport = new CollectingTransport();
+      await start({ transports: { default: transport } });
+      await until(() => transport.ids.includes(id));
+    });
+
+    it('leaves nothing behind, twenty times', async () => {
+      const handles = (): number => process.getActiveResourcesInfo().filter((kind) => kind !== 'Immediate').length;
+      await start({});
+      await applications.close();
+      const before = handles();
+      for (let i = 0; i < 20; i++) {
+        await start({}, ScheduleModule.forRoot());
+        await applications.close();
+      }
+      await until(() => handles() <= before);
+      expect((globalThis as any)[Symbol.for('nestjs-outbox:instances')].instances.size).toBe(0);
+    });
+
+    it('also when nothing was started', async () => {
+      const compiled = await build([typeOrm(database), OutboxModule.forRoot(quiet())]).compile();
+      await compiled.close();
+    });
+  });
+});
+
+describeWith('mariadb', 'the relay in an application on MariaDB', () => {
+  let database: TestDatabase;
+  const applications = new Applications();
+  beforeAll(async () => {
+    database = await createTestDatabase('mariadb');
+  });
+  afterEach(() => applications.close());
+  afterAll(() => database.drop());
+
+  it('publishes what was committed', async () => {
+    const transport = new CollectingTransport();
+    const app = await applications.start(
+      build([typeOrm(database), OutboxModule.forRoot(quiet({ transports: { default: transport } }))]),
+    );
+    const outbox = app.get(OutboxService);
+    const id = await outbox.transaction(() => outbox.enqueue(new OrderPlaced('1')));
+    await until(() => transport.ids.includes(id));
+    expect(await outbox.health()).toMatchObject({ status: 'up' });
+  });
+
+  it('cannot notify', async () => {
+    const error = await failure(build([typeOrm(database), OutboxModule.forRoot(quiet({ wakeUp: 'notify' }))]));
+    expect(error.message).toContain("wakeUp: 'notify' needs PostgreSQL");
+  });
+});

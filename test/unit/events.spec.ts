@@ -1,0 +1,354 @@
+import { errorText, MAX_ERROR_TEXT, redact } from '../../lib/observe/error-text.js';
+import type { OutboxEventMap, OutboxEventName } from '../../lib/observe/events.js';
+import { healthOf, type HealthSources } from '../../lib/observe/health.js';
+import { logEvents, type LogLevel } from '../../lib/observe/log-events.js';
+import { OutboxEvents } from '../../lib/observe/outbox-events.js';
+import { FakeClock } from '../../lib/testing/fake-clock.js';
+import { LineLogger } from '../nest/support/app.js';
+
+const published = (id: string): OutboxEventMap['published'] => ({ transport: 't', ids: [id] });
+
+describe('the event stream', () => {
+  it('delivers later, in order, until the listener leaves', async () => {
+    const clock = new FakeClock();
+    const events = new OutboxEvents(clock);
+    const seen: string[] = [];
+    const off = events.on('published', ({ ids }) => seen.push(...ids));
+    events.emit('published', published('1'));
+    events.emit('published', published('2'));
+    expect(seen).toEqual([]);
+    await clock.advance(0);
+    expect(seen).toEqual(['1', '2']);
+    off();
+    events.emit('published', published('3'));
+    await clock.advance(1);
+    expect(seen).toEqual(['1', '2']);
+    expect(events.has('published')).toBe(false);
+  });
+
+  it('lets one function listen twice and leave once', async () => {
+    const clock = new FakeClock();
+    const events = new OutboxEvents(clock);
+    let calls = 0;
+    const listener = (): unknown => calls++;
+    events.on('cleaned', listener)();
+    events.on('cleaned', listener);
+    events.emit('cleaned', { published: 1, dead: 0, dedup: 0 });
+    await clock.advance(0);
+    expect(calls).toBe(1);
+  });
+
+  it('gives the next event once', async () => {
+    const clock = new FakeClock();
+    const events = new OutboxEvents(clock);
+    const next = events.once('published');
+    events.emit('published', published('1'));
+    events.emit('published', published('2'));
+    await clock.advance(0);
+    expect(await next).toEqual(published('1'));
+    expect(events.has('published')).toBe(false);
+  });
+
+  it('survives listeners that throw, reject, hang, or cannot be reported', async () => {
+    const clock = new FakeClock();
+    const complaints: string[] = [];
+    const events = new OutboxEvents(clock, (name, error) => {
+      complaints.push(`${name}: ${(error as Error).message}`);
+      throw new Error('the reporter is broken too');
+    });
+    const seen: string[] = [];
+    events.on('published', () => {
+      throw new Error('thrown');
+    });
+    events.on('published', async () => {
+      throw new Error('rejected');
+    });
+    events.on('published', () => new Promise(() => {}));
+    events.on('published', ({ ids }) => seen.push(...ids));
+    events.emit('published', published('1'));
+    events.emit('published', published('2'));
+    await clock.advance(1);
+    expect(seen).toEqual(['1', '2']);
+    expect(complaints.sort()).toEqual([
+      'published: rejected',
+      'published: rejected',
+      'published: thrown',
+      'published: thrown',
+    ]);
+  });
+
+  it('drops and counts what is too much, and never holds up the emitter', async () => {
+    const clock = new FakeClock();
+    const events = new OutboxEvents(clock);
+    let seen = 0;
+    events.on('published', () => seen++);
+    for (let i = 0; i < 10_500; i++) events.emit('published', published('1'));
+    expect(events.dropped).toBe(500);
+    await clock.advance(1);
+    expect(seen).toBe(10_000);
+    events.emit('published', published('1'));
+    await clock.advance(1);
+    expect(seen).toBe(10_001);
+  });
+
+  it('gives the event loop back between batches', async () => {
+    const clock = new FakeClock();
+    const events = new OutboxEvents(clock);
+    let seen = 0;
+    events.on('published', () => seen++);
+    for (let i = 0; i < 600; i++) events.emit('published', published('1'));
+    const [first] = clock.timers;
+    clock.timers.clear();
+    first?.action();
+    expect(seen).toBe(256);
+    expect(clock.pending).toBe(1);
+  });
+
+  it('delivers the rest when it is closed, then nothing', () => {
+    const clock = new FakeClock();
+    const events = new OutboxEvents(clock);
+    const seen: string[] = [];
+    events.on('published', ({ ids }) => {
+      seen.push(...ids);
+      events.emit('published', published('from a listener'));
+    });
+    events.emit('published', published('1'));
+    events.close();
+    events.emit('published', published('2'));
+    expect(seen).toEqual(['1']);
+    expect(clock.pending).toBe(0);
+  });
+
+  it('does nothing without listeners', () => {
+    const clock = new FakeClock();
+    new OutboxEvents(clock).emit('published', published('1'));
+    expect(clock.pending).toBe(0);
+  });
+});
+
+describe('the log', () => {
+  const all: { [K in OutboxEventName]: OutboxEventMap[K] } = {
+    enqueued: { ids: ['1'] },
+    published: { transport: 'kafka', ids: ['1', '2'] },
+    retried: { transport: 'kafka', id: '1', type: 'a', topic: 'b', attempts: 2, delay: 1500, error: 'no' },
+    dead: { transport: 'kafka', id: '1', type: 'a', topic: 'b', attempts: 20, error: 'no' },
+    failed: { transport: 'kafka', count: 3, blame: 'transport', error: 'gone away' },
+    circuitOpened: { transport: 'kafka', error: 'gone', retryIn: 1000 },
+    circuitClosed: { transport: 'kafka', openFor: 61_000 },
+    leasesAcquired: { transport: 'kafka', buckets: [1, 2] },
+    leasesLost: { transport: 'kafka', buckets: [1] },
+    leasesExpired: { owner: 'o', buckets: 2 },
+    cleaned: { published: 3, dead: 0, dedup: 1 },
+    started: { role: 'relay', transports: ['kafka', 'local'], buckets: 32 },
+    stopped: { released: true, took: 12.4 },
+    error: { operation: 'fetch', error: new Error('boom'), retryIn: 500 },
+    warning: { text: 'be careful' },
+  };
+
+  async function log(level: LogLevel, clock = new FakeClock()): Promise<{ logger: LineLogger; events: OutboxEvents }> {
+    const events = new OutboxEvents(clock);
+    const logger = new LineLogger();
+    logEvents(events, logger, level, clock);
+    for (const name of Object.keys(all) as OutboxEventName[]) events.emit(name, all[name]);
+    await clock.advance(0);
+    return { logger, events };
+  }
+
+  it('has one stable line per event', async () => {
+    expect((await log('debug')).logger.lines).toEqual([
+      'debug enqueued count=1',
+      'debug published transport=kafka count=2',
+      'debug message will be tried again transport=kafka id=1 type=a topic=b attempts=2 error=no delay=1500ms',
+      'error message is dead transport=kafka id=1 type=a topic=b attempts=20 error=no',
+      'warn publish failed transport=kafka blame=transport count=3 error="gone away"',
+      'error transport is down, publishing pauses transport=kafka retryIn=1s error=gone',
+      'log transport is back transport=kafka after=61s',
+      'debug buckets taken transport=kafka buckets=2',
+      'warn buckets lost transport=kafka buckets=1',
+      'warn freed the buckets of a dead instance owner=o buckets=2',
+      'log cleaned published=3 dead=0 dedup=1',
+      'log started role=relay transports=kafka,local buckets=32',
+      'log stopped took=12ms released=true',
+      'error fetch failed operation=fetch error=boom retryIn=500ms',
+      'warn be careful',
+    ]);
+  });
+
+  it('has structured fields for JSON loggers', async () => {
+    const { logger } = await log('log');
+    const { line } = logger.entries.find(({ level }) => level === 'log') as { line: object };
+    expect(JSON.parse(JSON.stringify(line))).toEqual({
+      event: 'circuitClosed',
+      message: 'transport is back',
+      transport: 'kafka',
+      after: '61s',
+    });
+  });
+
+  it.each([
+    ['log', 11],
+    ['warn', 7],
+    ['error', 3],
+    ['silent', 0],
+  ] as const)('at %s has %d of them', async (level, count) => {
+    expect((await log(level)).logger.lines).toHaveLength(count);
+  });
+
+  it('does not make the hot path build events for lines that are off', async () => {
+    const { events } = await log('log');
+    expect([events.has('published'), events.has('enqueued'), events.has('retried'), events.has('dead')]).toEqual([
+      false,
+      false,
+      false,
+      true,
+    ]);
+    expect((await log('debug')).events.has('published')).toBe(true);
+  });
+
+  it('counts repetitions instead of printing them', async () => {
+    const clock = new FakeClock();
+    const { logger, events } = await log('error', clock);
+    const before = logger.lines.length;
+    for (let i = 0; i < 100; i++) events.emit('error', all.error);
+    await clock.advance(0);
+    expect(logger.lines).toHaveLength(before);
+    await clock.advance(30_000);
+    events.emit('error', all.error);
+    await clock.advance(0);
+    expect(logger.lines.at(-1)).toBe('error fetch failed operation=fetch error=boom retryIn=500ms repeated=100');
+    for (let i = 0; i < 1000; i++) {
+      events.emit('error', { ...all.error, error: new Error(`another ${i}`) });
+      if (i % 200 === 0) await clock.advance(0);
+    }
+    await clock.advance(0);
+    expect(logger.lines).toHaveLength(before + 1001);
+  });
+
+  it('outlives a logger that throws', async () => {
+    const clock = new FakeClock();
+    const events = new OutboxEvents(clock);
+    const fail = (): never => {
+      throw new Error('disk full');
+    };
+    logEvents(events, { log: fail, warn: fail, error: fail }, 'debug', clock);
+    const seen: string[] = [];
+    events.on('warning', ({ text }) => seen.push(text));
+    events.emit('warning', { text: 'x' });
+    events.emit('enqueued', { ids: [] });
+    await clock.advance(0);
+    expect(seen).toEqual(['x']);
+  });
+});
+
+describe('error texts', () => {
+  it('names the error, its code and its causes', () => {
+    const cause = Object.assign(new Error('connect refused'), { code: 'ECONNREFUSED' });
+    expect(errorText(new TypeError('bad', { cause }))).toBe('TypeError: bad ← connect refused (ECONNREFUSED)');
+    expect(errorText(new AggregateError([new Error('a'), new Error('b')], 'both'))).toBe('AggregateError: both [a; b]');
+    expect(errorText('text')).toBe('text');
+    expect(errorText(undefined)).toBe('undefined');
+  });
+
+  it('never holds credentials, payloads or queries', () => {
+    const error = Object.assign(
+      new Error('cannot reach amqp://user:p%40ss@host/v and postgres://u:p@h/d password=hunter2'),
+      {
+        query: 'insert secret-query',
+        parameters: ['secret-parameter'],
+        config: { data: 'secret-config' },
+      },
+    );
+    const text = errorText(error);
+    expect(text).toBe('cannot reach amqp://***@host/v and postgres://***@h/d password=***');
+    expect(redact('{"password": "x y", "a": 1}')).toBe('{"password": ***, "a": 1}');
+  });
+
+  it('is bounded in code points and clean', () => {
+    expect(Array.from(errorText(new Error('😀'.repeat(5000))))).toHaveLength(MAX_ERROR_TEXT);
+    expect(errorText(new Error('a\u0000b\nc\ud800d'))).toBe('a b c\ufffdd');
+  });
+
+  it('survives errors that bite', () => {
+    const hostile = new Proxy(new Error('x'), {
+      get() {
+        throw new Error('no');
+      },
+    });
+    expect(errorText(hostile)).toBe('an error that cannot be read');
+    const loop: { cause?: unknown } = new Error('loop');
+    loop.cause = loop;
+    expect(errorText(loop)).toBe('loop');
+  });
+});
+
+describe('health', () => {
+  const lane = { transport: 'kafka', receipt: 'broker', circuit: 'closed', lastError: null } as const;
+  const counts = {
+    configured: true,
+    ready: 0,
+    readyIsExact: true,
+    scheduled: 0,
+    waiting: 0,
+    blocked: 0,
+    dead: 0,
+    blockedKeys: 0,
+    oldestReadyAge: null,
+    leasedBuckets: 32,
+    instances: 1,
+  };
+  const sources = (change: Partial<HealthSources> = {}): HealthSources => ({
+    mode: true,
+    relay: { running: true, storeDownFor: null, lanes: [lane] },
+    transports: new Map([['kafka', { kind: 'kafka', receipt: 'broker' }]]),
+    stats: { transports: { kafka: counts }, total: counts },
+    ...change,
+  });
+
+  it('is up when everything works', () => {
+    expect(healthOf(sources())).toMatchObject({
+      status: 'up',
+      reasons: [],
+      relay: { mode: true, running: true },
+      transports: { kafka: { kind: 'kafka', receipt: 'broker', circuit: 'closed', lastError: null } },
+    });
+  });
+  it('is down without database, without relay, or with every transport down', () => {
+    expect(healthOf(sources({ stats: { error: new Error('postgres://u:secret@h') } }))).toMatchObject({
+      status: 'down',
+      reasons: ['The database does not answer: postgres://***@h.'],
+    });
+    expect(healthOf(sources({ relay: { running: false, storeDownFor: null, lanes: [] } }))).toMatchObject({
+      status: 'down',
+      reasons: ['The relay is not running.'],
+    });
+    expect(healthOf(sources({ relay: { running: true, storeDownFor: 61_000, lanes: [lane] } })).status).toBe('down');
+    const open = { ...lane, circuit: 'open', lastError: 'gone' } as const;
+    expect(healthOf(sources({ relay: { running: true, storeDownFor: null, lanes: [open] } }))).toMatchObject({
+      status: 'down',
+      reasons: ["Transport 'kafka' is down: gone."],
+    });
+  });
+  it('is degraded when one of several transports is down, when messages are dead, or nobody publishes them', () => {
+    const blocked = { ...lane, transport: 'rabbit', circuit: 'blocked' } as const;
+    expect(healthOf(sources({ relay: { running: true, storeDownFor: null, lanes: [lane, blocked] } }))).toMatchObject({
+      status: 'degraded',
+      reasons: ["Transport 'rabbit' asks to wait."],
+    });
+    const orphaned = { ...counts, ready: 3, waiting: 2, instances: 0, configured: false };
+    const stats = { transports: { kafka: { ...counts, dead: 4 }, '#7': orphaned }, total: counts };
+    expect(healthOf(sources({ stats }))).toMatchObject({
+      status: 'degraded',
+      reasons: [
+        "4 dead messages for 'kafka' wait for requeue or discard.",
+        "5 messages for '#7', which no live relay publishes.",
+      ],
+    });
+  });
+  it('does not ask a process that only enqueues for a relay', () => {
+    const relay = { running: false, storeDownFor: null, lanes: [] };
+    expect(healthOf(sources({ mode: false, relay }))).toMatchObject({
+      status: 'up',
+      transports: { kafka: { circuit: 'idle' } },
+    });
+  });
+});
