@@ -136,8 +136,8 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
   }
 
   /** @internal */ async askGlobalHold(buckets: readonly number[]): Promise<void> {
-    if (this.settler.transitions.size > 0 || this.handOver.inFlight.size > 0) return;
-    this.globalHold = (await this.deps.store.blockingKeys(this.deps.id, buckets, 1)).length > 0;
+    if (this.settler.transitions.size > 0 || this.settler.successes.size > 0 || this.handOver.inFlight.size > 0) return;
+    this.globalHold = await this.deps.store.hasBlocking(this.deps.id, buckets);
     if (!this.globalHold) this.wanted('read');
   }
 

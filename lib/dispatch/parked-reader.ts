@@ -75,9 +75,7 @@ export class ParkedReader {
     if (buckets.length === 0) return { taken: 0, nextIn: null };
     await this.reload(buckets);
     const { rows, nextIn } = await this.lane.store.due(this.lane.id, buckets, limit);
-    // Where keys decide nothing, every row is taken as it is.
-    const byKey = this.lane.options.ordering === 'key';
-    const due = (byKey ? rows : rows.map((row) => ({ ...row, key: null }))).filter((row) => this.mayTake(row));
+    const due = rows.filter((row) => this.mayTake(row));
     const keys = this.keysToAsk(limit);
     if (due.length === 0 && keys.length === 0) return { taken: 0, nextIn };
     const taken = await this.take(due, keys, leases);
@@ -86,13 +84,11 @@ export class ParkedReader {
 
   /** While a key has a message on its way, its parked rows wait; the key is marked, so that they come next. @internal */
   mayTake({ bucket, key }: DueRow): boolean {
-    if (key === null) return true;
+    const { ordering } = this.lane.options;
+    if (ordering === 'global') return !this.queues.has('');
+    if (ordering === 'none' || key === null) return true;
     this.keys.add(bucket, key);
-    return !this.busy(key);
-  }
-
-  /** @internal */ busy(key: string): boolean {
-    return this.queues.has(this.lane.options.ordering === 'global' ? '' : key);
+    return !this.queues.has(key);
   }
 
   /** Keys that can go on, and some more in turn. @internal */
@@ -100,9 +96,9 @@ export class ParkedReader {
     const asked = new Map<string, KeyInBucket>();
     for (const [key, at] of this.toContinue) {
       if (asked.size >= limit) break;
-      if (!this.busy(key)) asked.set(key, at);
+      if (!this.queues.has(key)) asked.set(key, at);
     }
-    for (const at of this.keys.next(RECHECK)) if (!this.busy(at.key)) asked.set(at.key, at);
+    for (const at of this.keys.next(RECHECK)) if (!this.queues.has(at.key)) asked.set(at.key, at);
     return [...asked.values()];
   }
 

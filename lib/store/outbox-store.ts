@@ -218,6 +218,8 @@ export interface ParkedStore {
     buckets: readonly number[],
     limit: number,
   ): Promise<(KeyInBucket & { ready: boolean })[]>;
+  /** Whether any row blocks, with a key or without: in a global order it holds everything. */
+  hasBlocking(transport: number, buckets: readonly number[]): Promise<boolean>;
   /** Of these keys, those that have a blocking row. */
   blockedAmong(transport: number, keys: readonly KeyInBucket[]): Promise<KeyInBucket[]>;
   /** Dead rows whose hook was not called yet. */

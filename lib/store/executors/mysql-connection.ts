@@ -130,7 +130,12 @@ export class MysqlConnection implements SqlConnection {
 }
 
 /** The text protocol: measured as fast as prepared statements for every hot statement, and it passes every proxy. */
-export function query(client: MysqlClient, sql: string, values: readonly unknown[], timeout?: number): Promise<unknown> {
+export function query(
+  client: MysqlClient,
+  sql: string,
+  values: readonly unknown[],
+  timeout?: number,
+): Promise<unknown> {
   return new Promise((resolve, reject) => {
     client.query({ sql, values, rowsAsArray: true, ...(timeout === undefined ? {} : { timeout }) }, (error, result) => {
       if (error === null || error === undefined) resolve(result);

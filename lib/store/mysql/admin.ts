@@ -75,7 +75,8 @@ export class MysqlAdmin {
       const moved = open.size === 0 ? [] : await this.find.parkedAmong(admin, [...open], filter.transport);
       if (moved.length === 0) return tooLate;
       await this.applyOnce(action, { ...filter, ids: moved }, outcome);
-      for (const id of moved) if (outcome.done.has(id) || outcome.untouched.has(id) || outcome.rows >= filter.limit) open.delete(id);
+      for (const id of moved)
+        if (outcome.done.has(id) || outcome.untouched.has(id) || outcome.rows >= filter.limit) open.delete(id);
     }
     return tooLate;
   }
@@ -87,7 +88,10 @@ export class MysqlAdmin {
       const places = rows.filter(([of]) => transport === undefined || Number(of) === transport);
       let released = 0;
       for (const [of, bucket] of places) released += (await tx.run(this.sql.unblock.bind(of, bucket, bytes))).affected;
-      await this.wake.wake(tx, places.map(([of, bucket]) => ({ transport: Number(of), bucket: Number(bucket), key })));
+      await this.wake.wake(
+        tx,
+        places.map(([of, bucket]) => ({ transport: Number(of), bucket: Number(bucket), key })),
+      );
       return { released };
     });
   }
@@ -110,14 +114,19 @@ export class MysqlAdmin {
    * @internal The lease rows first, then the rows: while they are locked nobody takes the buckets over, so that the
    * epoch that we compare with is the only one in which a row can be sent; a `take` of the owner waits for the row.
    */
-  async change(tx: SqlExecutor, action: Action, parkedIds: readonly string[]): Promise<{ changed: Candidate[]; untouched: Candidate[] }> {
+  async change(
+    tx: SqlExecutor,
+    action: Action,
+    parkedIds: readonly string[],
+  ): Promise<{ changed: Candidate[]; untouched: Candidate[] }> {
     const ids = idRows(parkedIds);
     const epochs = new Map<string, string>();
     for (const [transport, bucket, epoch, lasts] of (await tx.run(this.sql.lockLeases.bind(ids))).rows) {
       if (Number(lasts) === 1) epochs.set(`${String(transport)} ${String(bucket)}`, String(epoch));
     }
     const rows = (await tx.run(this.sql.lockRows.bind(ids))).rows.map(readCandidate);
-    const isSent = (row: Candidate): boolean => row.epoch !== null && epochs.get(`${row.transport} ${row.bucket}`) === row.epoch;
+    const isSent = (row: Candidate): boolean =>
+      row.epoch !== null && epochs.get(`${row.transport} ${row.bucket}`) === row.epoch;
     const mayChange = (row: Candidate): boolean => !isSent(row) && STATES[action].includes(row.state);
     const changed = rows.filter(mayChange);
     if (changed.length > 0) {
@@ -132,18 +141,33 @@ export class MysqlAdmin {
 function adminStatements({ parked, leases, transports }: TableNames, find: MysqlFind, ordered: 0 | 1) {
   const byId = `${PARKED_IDS} straight_join ${parked} p on p.parked_id = k.p`;
   return {
-    lockLeases: statement('lock leases', `select l.transport, l.bucket, l.epoch, l.expires_at > utc_timestamp(6)
+    lockLeases: statement(
+      'lock leases',
+      `select l.transport, l.bucket, l.epoch, l.expires_at > utc_timestamp(6)
       from ${leases} l where (l.transport, l.bucket) in (select p.transport, p.bucket from ${byId})
-      order by l.transport, l.bucket lock in share mode`),
-    lockRows: statement('lock rows', `select p.parked_id, p.id, p.transport, p.bucket, p.\`key\`, p.state, p.blocking, p.sending_epoch
-      from ${byId} for update`),
-    requeue: statement('requeue', `update ${byId} set p.state = ${WAITING}, p.attempts = 0, p.due_at = utc_timestamp(6),
-      p.blocking = if(p.\`key\` is null, 0, ${ordered}), p.sending_epoch = null, p.died_at = null, p.announced = 0`),
+      order by l.transport, l.bucket lock in share mode`,
+    ),
+    lockRows: statement(
+      'lock rows',
+      `select p.parked_id, p.id, p.transport, p.bucket, p.\`key\`, p.state, p.blocking, p.sending_epoch
+      from ${byId} for update`,
+    ),
+    requeue: statement(
+      'requeue',
+      `update ${byId} set p.state = ${WAITING}, p.attempts = 0, p.due_at = utc_timestamp(6),
+      p.blocking = if(p.\`key\` is null, 0, ${ordered}), p.sending_epoch = null, p.died_at = null, p.announced = 0`,
+    ),
     remove: statement('remove parked', `delete p from ${byId}`),
-    placesOf: statement('places of a key', `select distinct transport, bucket from ${parked} force index (by_key)
-      where transport in (select id from ${transports}) and ${find.ofKey('blocking = 1')}`),
-    unblock: statement('unblock', `update ${parked} set blocking = 0
-      where transport = ? and bucket = ? and blocking = 1 and \`key\` = ? and state = ${DEAD}`),
+    placesOf: statement(
+      'places of a key',
+      `select distinct transport, bucket from ${parked} force index (by_key)
+      where transport in (select id from ${transports}) and ${find.ofKey('blocking = 1')}`,
+    ),
+    unblock: statement(
+      'unblock',
+      `update ${parked} set blocking = 0
+      where transport = ? and bucket = ? and blocking = 1 and \`key\` = ? and state = ${DEAD}`,
+    ),
   };
 }
 

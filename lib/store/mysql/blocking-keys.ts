@@ -71,8 +71,10 @@ function keyStatements({ parked, leases }: TableNames) {
     where transport = ? and bucket = ? and blocking = 1 and \`key\` >= ? order by \`key\` limit ?)`;
   return {
     page: sized((n) => times(n, page, ' union all ')),
-    epochs: sized((n) => `select bucket, epoch from ${leases}
-      where transport = ? and bucket in (${marks(n)}) and expires_at > utc_timestamp(6)`),
+    epochs: sized(
+      (n) => `select bucket, epoch from ${leases}
+      where transport = ? and bucket in (${marks(n)}) and expires_at > utc_timestamp(6)`,
+    ),
   };
 }
 

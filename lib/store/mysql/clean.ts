@@ -51,7 +51,13 @@ export class MysqlClean implements CleanStore {
       if (rows.length === 0) return 0;
       await tx.run(this.sql.removeDead.bind(jsonRows(rows.map(([parkedId]) => [BigInt(parkedId as string)]))));
       const held = rows.filter(([, , key, blocking]) => Number(blocking) === 1 && key !== null);
-      const keys = held.map(([, bucket, key]) => [`${String(bucket)} ${readKey(key)}`, { transport, bucket: Number(bucket), key: readKey(key) as string }] as const);
+      const keys = held.map(
+        ([, bucket, key]) =>
+          [
+            `${String(bucket)} ${readKey(key)}`,
+            { transport, bucket: Number(bucket), key: readKey(key) as string },
+          ] as const,
+      );
       await this.wake.wake(tx, [...new Map(keys).values()]);
       return rows.length;
     });
@@ -62,9 +68,18 @@ export class MysqlClean implements CleanStore {
     let removed = 0;
     let after: Pick<DedupRow, 'key' | 'createdAt'> = { key: Buffer.alloc(0), createdAt: '1000-01-01 00:00:00' };
     for (let page = 0; page < DEDUP_PAGES && removed < limit; page++) {
-      const sql = this.sql.oldDedup.bind(microseconds(age), after.createdAt, after.createdAt, after.key, limit - removed);
+      const sql = this.sql.oldDedup.bind(
+        microseconds(age),
+        after.createdAt,
+        after.createdAt,
+        after.key,
+        limit - removed,
+      );
       const rows = (await admin.run(sql)).rows.map(([key, id, bucket, createdAt]) => ({
-        key: key as Buffer, id: String(id), bucket: Number(bucket), createdAt: String(createdAt),
+        key: key as Buffer,
+        id: String(id),
+        bucket: Number(bucket),
+        createdAt: String(createdAt),
       }));
       const last = rows.at(-1);
       if (last === undefined) break;
@@ -104,7 +119,9 @@ export class MysqlClean implements CleanStore {
   /** @internal */ async transports(): Promise<number[]> {
     return (await this.database.connection('admin').run(this.sql.transports.bind())).rows.map(([id]) => Number(id));
   }
-  /** @internal */ async remove(sql: () => Parameters<ReturnType<SqlDatabase['connection']>['run']>[0]): Promise<number> {
+  /** @internal */ async remove(
+    sql: () => Parameters<ReturnType<SqlDatabase['connection']>['run']>[0],
+  ): Promise<number> {
     return (await retried(() => this.database.connection('admin').run(sql()))).affected;
   }
 }
@@ -113,18 +130,35 @@ function cleanStatements({ archive, parked, dedup, ready, transports }: TableNam
   const tooOld = 'utc_timestamp(6) - interval ? microsecond';
   return {
     transports: statement('transports', `select id from ${transports}`),
-    archive: statement('clean archive', `delete from ${archive} where published_at < ${tooOld} order by published_at limit ?`),
-    dead: statement('old dead', `select parked_id, bucket, \`key\`, blocking from ${parked} force index (by_state)
-      where transport = ? and state = ${DEAD} and announced in (0, 1) and died_at < ${tooOld} limit ? for update`),
+    archive: statement(
+      'clean archive',
+      `delete from ${archive} where published_at < ${tooOld} order by published_at limit ?`,
+    ),
+    dead: statement(
+      'old dead',
+      `select parked_id, bucket, \`key\`, blocking from ${parked} force index (by_state)
+      where transport = ? and state = ${DEAD} and announced in (0, 1) and died_at < ${tooOld} limit ? for update`,
+    ),
     removeDead: statement('clean dead', `delete p from ${PARKED_IDS} straight_join ${parked} p on p.parked_id = k.p`),
-    oldDedup: statement('old dedup', `select dedup_key, id, bucket, created_at from ${dedup} force index (by_time)
+    oldDedup: statement(
+      'old dedup',
+      `select dedup_key, id, bucket, created_at from ${dedup} force index (by_time)
       where created_at < ${tooOld} and created_at >= ? and (created_at > ? or dedup_key > ?)
-      order by created_at, dedup_key limit ?`),
-    holdsOld: statement('holds old', `select created_at < cast(? as datetime(6)) + interval ${CLOCK_MARGIN}
-      from ${ready} force index (primary) where transport = ? and bucket = ? order by seq limit 1`),
-    inReady: sized((n) => `select id from ${ready} force index (primary) where transport = ? and bucket = ? and id in (${marks(n)})`),
+      order by created_at, dedup_key limit ?`,
+    ),
+    holdsOld: statement(
+      'holds old',
+      `select created_at < cast(? as datetime(6)) + interval ${CLOCK_MARGIN}
+      from ${ready} force index (primary) where transport = ? and bucket = ? order by seq limit 1`,
+    ),
+    inReady: sized(
+      (n) => `select id from ${ready} force index (primary) where transport = ? and bucket = ? and id in (${marks(n)})`,
+    ),
     inParked: sized((n) => `select id from ${parked} where id in (${marks(n)})`),
-    removeDedup: statement('clean dedup', `delete d from ${jsonTable({ h: 'varchar(510)' })} straight_join ${dedup} d on d.dedup_key = unhex(k.h)`),
+    removeDedup: statement(
+      'clean dedup',
+      `delete d from ${jsonTable({ h: 'varchar(510)' })} straight_join ${dedup} d on d.dedup_key = unhex(k.h)`,
+    ),
   };
 }
 

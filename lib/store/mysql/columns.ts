@@ -1,6 +1,17 @@
 import { OutboxMessage, type ParkedState } from '../../message.js';
 
-const CONTENT = ['id', 'topic', '`key`', 'type', 'version', 'content_type', 'headers', 'options', 'payload', 'created_at'];
+const CONTENT = [
+  'id',
+  'topic',
+  '`key`',
+  'type',
+  'version',
+  'content_type',
+  'headers',
+  'options',
+  'payload',
+  'created_at',
+];
 const MOVED_COLUMNS = ['transport', 'bucket', 'seq', ...CONTENT];
 const MESSAGE_COLUMNS = ['bucket', 'seq', ...CONTENT];
 
@@ -11,7 +22,8 @@ export const movedFrom = (alias: string): string => MOVED_COLUMNS.map((column) =
 /** Select list of a message; {@link readMessage} knows the order. */
 export const messageFrom = (alias: string): string => MESSAGE_COLUMNS.map((column) => `${alias}.${column}`).join(', ');
 /** Continues {@link messageFrom} for rows of the parked table. */
-export const parkedFrom = (alias: string): string => `${alias}.parked_id, ${alias}.state, ${alias}.attempts, ${alias}.progress`;
+export const parkedFrom = (alias: string): string =>
+  `${alias}.parked_id, ${alias}.state, ${alias}.attempts, ${alias}.progress`;
 const PARKED_OFFSET = MESSAGE_COLUMNS.length;
 
 /** As `tinyint` in the parked table. */

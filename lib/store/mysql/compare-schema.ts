@@ -4,17 +4,28 @@ import { TABLE_NAMES, type SchemaDefinition } from '../schema/names.js';
 import { statement } from '../sql.js';
 
 const SCHEMA = 'coalesce(?, database())';
-const TABLES = statement('tables', `select table_name, engine, table_collation from information_schema.tables
-  where table_schema = ${SCHEMA} and table_type = 'BASE TABLE'`);
-const COLUMNS = statement('columns', `select table_name, column_name, column_type, is_nullable, column_default is not null, extra
-  from information_schema.columns where table_schema = ${SCHEMA}`);
-const KEYS = statement('keys', `select table_name, index_name, non_unique, column_name
-  from information_schema.statistics where table_schema = ${SCHEMA} order by table_name, index_name, seq_in_index`);
+const TABLES = statement(
+  'tables',
+  `select table_name, engine, table_collation from information_schema.tables
+  where table_schema = ${SCHEMA} and table_type = 'BASE TABLE'`,
+);
+const COLUMNS = statement(
+  'columns',
+  `select table_name, column_name, column_type, is_nullable, column_default is not null, extra
+  from information_schema.columns where table_schema = ${SCHEMA}`,
+);
+const KEYS = statement(
+  'keys',
+  `select table_name, index_name, non_unique, column_name
+  from information_schema.statistics where table_schema = ${SCHEMA} order by table_name, index_name, seq_in_index`,
+);
 
 /** What of the tables differs from what this version would create; empty when nothing does. */
 export async function compareSchema(connection: SqlConnection, definition: SchemaDefinition): Promise<string[]> {
   const schema = definition.schema ?? null;
-  const [tables, columns, keys] = await Promise.all([TABLES, COLUMNS, KEYS].map(async (s) => (await connection.run(s.bind(schema))).rows));
+  const [tables, columns, keys] = await Promise.all(
+    [TABLES, COLUMNS, KEYS].map(async (s) => (await connection.run(s.bind(schema))).rows),
+  );
   const wanted = mysqlTables(definition);
   return TABLE_NAMES.flatMap((name) => {
     const table = definition.prefix + name;
@@ -42,7 +53,8 @@ function compareColumns(table: string, wanted: MysqlTable, found: readonly (read
     const [foundType, nullable, hasDefault, extra] = there.get(name) ?? [];
     if (foundType === undefined) return [`${table}.${name} is missing`];
     if (plainType(foundType) !== type) return [`${table}.${name} is ${String(foundType)}, not ${type}`];
-    if ((nullable === 'NO') !== definition.includes('not null')) return [`${table}.${name} ${nullable === 'NO' ? 'refuses' : 'takes'} null`];
+    if ((nullable === 'NO') !== definition.includes('not null'))
+      return [`${table}.${name} ${nullable === 'NO' ? 'refuses' : 'takes'} null`];
     const defaults = Number(hasDefault) === 1 || /auto_increment|default_generated/i.test(String(extra));
     if (/default|auto_increment/.test(definition) && !defaults) return [`${table}.${name} has no default`];
     return [];
@@ -69,4 +81,7 @@ function compareKeys(table: string, wanted: MysqlTable, found: readonly (readonl
 }
 
 /** MariaDB prints the display width of integers, MySQL 8 does not. */
-const plainType = (type: unknown): string => String(type).toLowerCase().replace(/\b(smallint|tinyint|bigint|int)\(\d+\)/, '$1');
+const plainType = (type: unknown): string =>
+  String(type)
+    .toLowerCase()
+    .replace(/\b(smallint|tinyint|bigint|int)\(\d+\)/, '$1');

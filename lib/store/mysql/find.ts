@@ -18,10 +18,15 @@ export class MysqlFind {
     readonly settings: StoreSettings,
   ) {
     const { ready, parked } = names;
-    this.pageEnd = statement('page end', `select max(seq) from (
-      select seq from ${ready} force index (by_seq) where seq > ? order by seq limit ?) page`);
-    this.inPage = sized((ids) => `select id, transport from ${ready} force index (by_seq)
-      where seq > ? and seq <= ? and id in (${marks(ids)})`);
+    this.pageEnd = statement(
+      'page end',
+      `select max(seq) from (
+      select seq from ${ready} force index (by_seq) where seq > ? order by seq limit ?) page`,
+    );
+    this.inPage = sized(
+      (ids) => `select id, transport from ${ready} force index (by_seq)
+      where seq > ? and seq <= ? and id in (${marks(ids)})`,
+    );
     this.among = sized((ids) => `select id, transport from ${parked} where id in (${marks(ids)})`);
   }
 
@@ -33,14 +38,21 @@ export class MysqlFind {
     return statement(undefined, text).bind(...values, limit);
   }
 
-  /** @internal */ conditions({ ids, transport, key, topic, type }: MessageFilter): { conditions: string[]; values: unknown[] } {
+  /** @internal */ conditions({ ids, transport, key, topic, type }: MessageFilter): {
+    conditions: string[];
+    values: unknown[];
+  } {
     const conditions: string[] = [];
     const values: unknown[] = [];
     const add = (condition: string, ...more: unknown[]): void => {
       conditions.push(condition);
       values.push(...more);
     };
-    add(transport === undefined ? `transport in (select id from ${this.names.transports})` : `transport = ${Number(transport)}`);
+    add(
+      transport === undefined
+        ? `transport in (select id from ${this.names.transports})`
+        : `transport = ${Number(transport)}`,
+    );
     if (ids !== undefined) add(ids.length === 0 ? '1 = 0' : `id in (${marks(ids.length)})`, ...ids);
     if (key !== undefined) add(`${this.ofKey('blocking in (0, 1)')}`, Buffer.from(key, 'utf8'));
     // As bytes: text would ignore trailing spaces.
@@ -56,14 +68,22 @@ export class MysqlFind {
   }
 
   /** Of these ids, those in the parked table. */
-  async parkedAmong(connection: SqlConnection, ids: readonly string[], transport: number | undefined): Promise<string[]> {
+  async parkedAmong(
+    connection: SqlConnection,
+    ids: readonly string[],
+    transport: number | undefined,
+  ): Promise<string[]> {
     return idsOf((await connection.run(this.among(ids.length).bind(...ids))).rows, transport);
   }
 
   /** Of these ids, those in the hot table. It has no key on the id: this reads all of it, page by page. */
-  async readyAmong(connection: SqlConnection, ids: readonly string[], transport: number | undefined): Promise<string[]> {
+  async readyAmong(
+    connection: SqlConnection,
+    ids: readonly string[],
+    transport: number | undefined,
+  ): Promise<string[]> {
     const found: string[] = [];
-    for (let after = '0'; ; ) {
+    for (let after = '0'; ;) {
       const end = (await connection.run(this.pageEnd.bind(BigInt(after), PAGE))).rows[0]?.[0];
       if (end === null || end === undefined) return found;
       const page = this.inPage(ids.length).bind(BigInt(after), BigInt(end as string), ...ids);

@@ -43,7 +43,10 @@ export class MysqlInsert {
    * the transaction goes on. The random `claim` tells this call's rows from older ones, also when the ids are equal.
    * Rows of one call that share key and id are one message on its way to several transports.
    */
-  /** @internal */ async findDuplicates(tx: SqlExecutor, messages: readonly NewMessage[]): Promise<Map<number, string>> {
+  /** @internal */ async findDuplicates(
+    tx: SqlExecutor,
+    messages: readonly NewMessage[],
+  ): Promise<Map<number, string>> {
     const duplicates = new Map<number, string>();
     const first = new Map<string, NewMessage>();
     for (const message of messages) {
@@ -54,7 +57,8 @@ export class MysqlInsert {
     const holders = new Map<string, { id: string; ours: boolean }>();
     const keys = [...first.keys()].sort();
     for (let from = 0; from < keys.length; from += ROWS) {
-      for (const [key, holder] of await this.claim(tx, claim, first, keys.slice(from, from + ROWS))) holders.set(key, holder);
+      for (const [key, holder] of await this.claim(tx, claim, first, keys.slice(from, from + ROWS)))
+        holders.set(key, holder);
     }
     messages.forEach(({ dedupKey, id }, index) => {
       const holder = dedupKey === null ? undefined : holders.get(dedupKey);
@@ -93,10 +97,14 @@ function insertStatements({ ready, parked, dedup }: TableNames) {
     ready: sized((n) => `insert into ${ready} (${COLUMNS}) values ${times(n, row, ', ')}`),
     parked: sized((n) => `insert into ${parked} (${COLUMNS}, state, due_at) values ${times(n, parkedRow, ', ')}`),
     // Not `insert ignore`, which would also swallow values that do not fit.
-    claim: sized((n) => `insert into ${dedup} (dedup_key, id, bucket, claim) values ${times(n, '(?, ?, ?, ?)', ', ')}
-      on duplicate key update claim = claim`),
+    claim: sized(
+      (n) => `insert into ${dedup} (dedup_key, id, bucket, claim) values ${times(n, '(?, ?, ?, ?)', ', ')}
+      on duplicate key update claim = claim`,
+    ),
     // A locking read sees what is there now, also under REPEATABLE READ; the insert above holds these locks already.
-    holders: sized((n) => `select hex(dedup_key), id, hex(claim) from ${dedup} where dedup_key in (${marks(n)}) for update`),
+    holders: sized(
+      (n) => `select hex(dedup_key), id, hex(claim) from ${dedup} where dedup_key in (${marks(n)}) for update`,
+    ),
   };
 }
 
@@ -157,7 +165,13 @@ async function chunks(tx: SqlExecutor, rows: readonly NewMessage[]): Promise<New
 
 /** Bytes as hexadecimal digits take twice their size. */
 function estimate({ topic, key, type, contentType, headers, options, payload }: NewMessage): number {
-  const texts = topic.length + type.length + contentType.length + (key?.length ?? 0) + (headers?.length ?? 0) + (options?.length ?? 0);
+  const texts =
+    topic.length +
+    type.length +
+    contentType.length +
+    (key?.length ?? 0) +
+    (headers?.length ?? 0) +
+    (options?.length ?? 0);
   return 200 + 6 * texts + 2 * (payload?.byteLength ?? 0);
 }
 
@@ -167,6 +181,8 @@ async function refuseTooLarge(tx: SqlExecutor, { id, payload }: NewMessage, byte
   throw new OutboxMessageError(
     'PAYLOAD_TOO_LARGE',
     `Message ${id} has ${payload?.byteLength ?? 0} bytes of payload; the server takes statements of ${packet} bytes.`,
-    { hint: 'Raise max_allowed_packet (a payload needs twice its size), or store large content elsewhere and send its address.' },
+    {
+      hint: 'Raise max_allowed_packet (a payload needs twice its size), or store large content elsewhere and send its address.',
+    },
   );
 }

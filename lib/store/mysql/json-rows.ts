@@ -10,7 +10,13 @@ export function jsonRows(rows: readonly (readonly JsonCell[])[]): string {
 
 /** Sequences are passed as bigint: digits in JSON, exact beyond 2^53. */
 function jsonCell(cell: JsonCell): string {
-  return typeof cell === 'bigint' ? String(cell) : typeof cell === 'boolean' ? (cell ? '1' : '0') : JSON.stringify(cell);
+  return typeof cell === 'bigint'
+    ? String(cell)
+    : typeof cell === 'boolean'
+      ? cell
+        ? '1'
+        : '0'
+      : JSON.stringify(cell);
 }
 
 const ID = `char(36) character set ascii collate ascii_bin`;

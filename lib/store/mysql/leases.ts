@@ -25,7 +25,9 @@ export class MysqlLeases implements LeaseStore {
     if (limit <= 0 || only?.length === 0) return [];
     return inTransaction(this.database.connection('lease'), async (tx) => {
       const free = this.sql.free(only?.length ?? 0).bind(transport, ...(only ?? []), limit);
-      const rows = (await tx.run(free)).rows.map(([bucket, epoch]) => [transport, Number(bucket), BigInt(epoch as string)] as const);
+      const rows = (await tx.run(free)).rows.map(
+        ([bucket, epoch]) => [transport, Number(bucket), BigInt(epoch as string)] as const,
+      );
       if (rows.length === 0) return [];
       await tx.run(this.sql.take.bind(jsonRows(rows), owner, Math.round(leaseMs * 1000)));
       return rows.map(([, bucket, epoch]) => ({ transport, bucket, epoch: String(epoch + 1n) }));
@@ -89,23 +91,44 @@ function leaseStatements(names: TableNames) {
       (only) => `select bucket, epoch from ${leases} where transport = ? and expires_at <= ${NOW}
         ${only > 0 ? `and bucket in (${marks(only)})` : ''} order by bucket limit ? for update skip locked`,
     ),
-    take: statement('take leases', `update ${LEASES} straight_join ${leases} l on l.transport = k.t and l.bucket = k.b
-      set l.owner = ?, l.epoch = l.epoch + 1, l.expires_at = ${expiry}`),
+    take: statement(
+      'take leases',
+      `update ${LEASES} straight_join ${leases} l on l.transport = k.t and l.bucket = k.b
+      set l.owner = ?, l.epoch = l.epoch + 1, l.expires_at = ${expiry}`,
+    ),
     renew: statement('renew', `update ${leases} set expires_at = ${expiry} where owner = ? and expires_at > ${NOW}`),
     held: statement('held', `select transport, bucket, epoch from ${leases} where owner = ? and expires_at > ${NOW}`),
-    giveBack: statement('give back', `update ${LEASES} straight_join ${leases} l on l.transport = k.t and l.bucket = k.b
-      set l.owner = null, l.expires_at = ${LONG_AGO} where l.owner = ? and l.epoch = k.e`),
-    beat: statement('beat', `insert into ${instances} (owner, transports, info, expires_at) values (?, ?, ?, ${expiry})
-      on duplicate key update transports = ?, info = ?, expires_at = ${expiry}`),
-    alive: statement('alive', `select owner, transports, info from ${instances} where expires_at > ${NOW} order by owner`),
+    giveBack: statement(
+      'give back',
+      `update ${LEASES} straight_join ${leases} l on l.transport = k.t and l.bucket = k.b
+      set l.owner = null, l.expires_at = ${LONG_AGO} where l.owner = ? and l.epoch = k.e`,
+    ),
+    beat: statement(
+      'beat',
+      `insert into ${instances} (owner, transports, info, expires_at) values (?, ?, ?, ${expiry})
+      on duplicate key update transports = ?, info = ?, expires_at = ${expiry}`,
+    ),
+    alive: statement(
+      'alive',
+      `select owner, transports, info from ${instances} where expires_at > ${NOW} order by owner`,
+    ),
     leave: statement('leave', `delete from ${instances} where owner = ?`),
-    expired: statement('expired', `select transport, bucket, epoch, owner from ${leases}
-      where owner is not null and expires_at <= ${NOW} order by transport, bucket for update skip locked`),
-    clear: statement('clear', `update ${LEASES} straight_join ${leases} l on l.transport = k.t and l.bucket = k.b
-      set l.owner = null where l.epoch = k.e`),
+    expired: statement(
+      'expired',
+      `select transport, bucket, epoch, owner from ${leases}
+      where owner is not null and expires_at <= ${NOW} order by transport, bucket for update skip locked`,
+    ),
+    clear: statement(
+      'clear',
+      `update ${LEASES} straight_join ${leases} l on l.transport = k.t and l.bucket = k.b
+      set l.owner = null where l.epoch = k.e`,
+    ),
     dropInstances: statement('drop instances', `delete from ${instances} where expires_at <= ${NOW}`),
-    dropFlushRows: statement('drop flush rows', `delete from ${meta}
-      where name like 'flush:%' and value < cast(${NOW} - interval 1 day as char)`),
+    dropFlushRows: statement(
+      'drop flush rows',
+      `delete from ${meta}
+      where name like 'flush:%' and value < cast(${NOW} - interval 1 day as char)`,
+    ),
   } satisfies Record<string, Statement | ((count: number) => Statement)>;
 }
 
@@ -128,9 +151,12 @@ export class MysqlFence {
   /** @internal */ readonly lock: Statement;
 
   constructor(names: TableNames) {
-    this.lock = statement('fence', `select l.transport, l.bucket, l.epoch
+    this.lock = statement(
+      'fence',
+      `select l.transport, l.bucket, l.epoch
       from ${LEASES} straight_join ${names.leases} l on l.transport = k.t and l.bucket = k.b
-      where l.owner = ? and l.epoch = k.e and l.expires_at > ${NOW} lock in share mode`);
+      where l.owner = ? and l.epoch = k.e and l.expires_at > ${NOW} lock in share mode`,
+    );
   }
 
   /** Bucket → its lease, of those that still are the owner's. One transport per call. */

@@ -1,8 +1,17 @@
 import type { SqlDatabase, SqlExecutor } from '../executors/executor.js';
 import type { NewMessage, Place } from '../../message.js';
 import type {
-  Instance, KeyInBucket, Lease, MessageFilter, OutboxStore, ParkEntry, ReadRange, ReparkEntry, SchemaSettings,
-  SettledMessage, TakeRequest,
+  Instance,
+  KeyInBucket,
+  Lease,
+  MessageFilter,
+  OutboxStore,
+  ParkEntry,
+  ReadRange,
+  ReparkEntry,
+  SchemaSettings,
+  SettledMessage,
+  TakeRequest,
 } from '../outbox-store.js';
 import { tableNames, type StoreSettings } from '../schema/names.js';
 import { MysqlAdmin } from './admin.js';
@@ -49,14 +58,17 @@ export class MysqlStore implements OutboxStore {
   park = (owner: string, leases: readonly Lease[], entries: readonly ParkEntry[]) =>
     this.parts.settle.park(owner, leases, entries);
 
-  due = (transport: number, buckets: readonly number[], limit: number) => this.parts.parked.due(transport, buckets, limit);
+  due = (transport: number, buckets: readonly number[], limit: number) =>
+    this.parts.parked.due(transport, buckets, limit);
   take = (request: TakeRequest) => this.parts.parked.take(request);
   repark = (owner: string, leases: readonly Lease[], entries: readonly ReparkEntry[]) =>
     this.parts.parked.repark(owner, leases, entries);
   blockingKeys = (transport: number, buckets: readonly number[], limit: number) =>
     this.parts.parked.blockingKeys(transport, buckets, limit);
+  hasBlocking = (transport: number, buckets: readonly number[]) => this.parts.parked.hasBlocking(transport, buckets);
   blockedAmong = (transport: number, keys: readonly KeyInBucket[]) => this.parts.parked.blockedAmong(transport, keys);
-  unannouncedDead = (transports: readonly number[], limit: number) => this.parts.parked.unannouncedDead(transports, limit);
+  unannouncedDead = (transports: readonly number[], limit: number) =>
+    this.parts.parked.unannouncedDead(transports, limit);
   markAnnounced = (parkedIds: readonly string[]) => this.parts.parked.markAnnounced(parkedIds);
 
   requeue = (filter: MessageFilter) => this.parts.admin.apply('requeue', filter);
@@ -71,7 +83,8 @@ export class MysqlStore implements OutboxStore {
 
   create = (settings: SchemaSettings) => this.parts.setup.create(settings);
   check = (settings: SchemaSettings) => this.parts.setup.check(settings);
-  registerTransports = (names: readonly string[], defaultName: string) => this.parts.setup.registerTransports(names, defaultName);
+  registerTransports = (names: readonly string[], defaultName: string) =>
+    this.parts.setup.registerTransports(names, defaultName);
   warnings = () => this.parts.server.warnings();
 
   async close(): Promise<void> {
@@ -92,7 +105,11 @@ function partsOf(database: SqlDatabase, settings: StoreSettings) {
     ready: new MysqlReady(database, server, names),
     settle: new MysqlSettle(database, names, fence, wake),
     parked: new MysqlParked(
-      database, names, fence, new MysqlTake(names, settings, fence, wake), new MysqlBlockingKeys(names, wake),
+      database,
+      names,
+      fence,
+      new MysqlTake(names, settings, fence, wake),
+      new MysqlBlockingKeys(names, wake),
     ),
     admin: new MysqlAdmin(database, names, settings, wake),
     stats: new MysqlStats(database, names, settings),

@@ -18,28 +18,52 @@ export function parkedStatements({ parked, leases }: TableNames) {
     from ${joined} force index (due) on ${onPlace}
     where l.transport = ? and l.bucket = ? and p.due_at <= ${NOW} and not ${SENDING} order by p.due_at, p.seq limit ?)`;
   const repark = jsonTable({
-    p: 'bigint unsigned', e: 'bigint unsigned', state: 'tinyint', blocking: 'tinyint', attempts: 'int',
-    delay: 'bigint', error: 'text', progress: 'mediumtext', changed: 'tinyint',
+    p: 'bigint unsigned',
+    e: 'bigint unsigned',
+    state: 'tinyint',
+    blocking: 'tinyint',
+    attempts: 'int',
+    delay: 'bigint',
+    error: 'text',
+    progress: 'mediumtext',
+    changed: 'tinyint',
   });
   return {
     earliest: sized((n) => `select ${NOW}, ${times(n, minimum(''), ', ')}`),
     later: sized((n) => `select ${times(n, minimum(` and due_at > ${NOW}`), ', ')}`),
-    due: sized((n) => `select d.parked_id, d.bucket, d.\`key\`, d.state from (${times(n, dueBranch, ' union all ')}) d
-      order by d.due_at, d.seq, d.parked_id limit ?`),
-    repark: statement('repark', `update ${repark} straight_join ${parked} p on p.parked_id = k.p
+    due: sized(
+      (n) => `select d.parked_id, d.bucket, d.\`key\`, d.state from (${times(n, dueBranch, ' union all ')}) d
+      order by d.due_at, d.seq, d.parked_id limit ?`,
+    ),
+    repark: statement(
+      'repark',
+      `update ${repark} straight_join ${parked} p on p.parked_id = k.p
       set p.state = k.state, p.blocking = k.blocking, p.attempts = k.attempts,
         p.due_at = ${NOW} + interval k.delay microsecond, p.last_error = k.error,
         p.progress = if(k.changed = 1, k.progress, p.progress), p.sending_epoch = null,
         p.died_at = if(k.state = ${DEAD}, ${NOW}, null), p.announced = 0
-      where p.sending_epoch = k.e`),
+      where p.sending_epoch = k.e`,
+    ),
     // A scalar subquery: as a join, or `exists`, it would read every row behind a failing key.
-    blockedAmong: statement('blocked among', `select k.n, (select 1 from ${parked} p force index (by_key)
+    blockedAmong: statement(
+      'blocked among',
+      `select k.n, (select 1 from ${parked} p force index (by_key)
         where p.transport = ? and p.bucket = k.b and p.blocking = 1 and p.\`key\` = unhex(k.h) limit 1)
-      from ${jsonTable({ n: 'int', b: 'smallint', h: 'varchar(510)' })}`),
-    unannounced: sized((n) => `select ${messageFrom('p')}, ${parkedFrom('p')}, p.transport, p.last_error, p.died_at
+      from ${jsonTable({ n: 'int', b: 'smallint', h: 'varchar(510)' })}`,
+    ),
+    hasBlocking: sized(
+      (n) => `select 1 from ${parked} p force index (by_key)
+      where p.transport = ? and p.bucket in (${marks(n)}) and p.blocking = 1 limit 1`,
+    ),
+    unannounced: sized(
+      (n) => `select ${messageFrom('p')}, ${parkedFrom('p')}, p.transport, p.last_error, p.died_at
       from ${parked} p force index (by_state)
-      where p.transport in (${marks(n)}) and p.state = ${DEAD} and p.announced = 0 limit ?`),
-    announced: statement('announced', `update ${PARKED_IDS} straight_join ${parked} p on p.parked_id = k.p
-      set p.announced = 1 where p.state = ${DEAD}`),
+      where p.transport in (${marks(n)}) and p.state = ${DEAD} and p.announced = 0 limit ?`,
+    ),
+    announced: statement(
+      'announced',
+      `update ${PARKED_IDS} straight_join ${parked} p on p.parked_id = k.p
+      set p.announced = 1 where p.state = ${DEAD}`,
+    ),
   };
 }

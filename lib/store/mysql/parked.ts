@@ -1,6 +1,14 @@
 import type { SqlDatabase } from '../executors/executor.js';
 import type {
-  DeadLetter, DueRow, KeyInBucket, Lease, ParkedStore, ReparkEntry, TakeRequest, TakeResult, WriteReport,
+  DeadLetter,
+  DueRow,
+  KeyInBucket,
+  Lease,
+  ParkedStore,
+  ReparkEntry,
+  TakeRequest,
+  TakeResult,
+  WriteReport,
 } from '../outbox-store.js';
 import type { TableNames } from '../schema/names.js';
 import type { MysqlBlockingKeys } from './blocking-keys.js';
@@ -26,7 +34,11 @@ export class MysqlParked implements ParkedStore {
     this.sql = parkedStatements(names);
   }
 
-  async due(transport: number, buckets: readonly number[], limit: number): Promise<{ rows: DueRow[]; nextIn: number | null }> {
+  async due(
+    transport: number,
+    buckets: readonly number[],
+    limit: number,
+  ): Promise<{ rows: DueRow[]; nextIn: number | null }> {
     if (buckets.length === 0) return { rows: [], nextIn: null };
     const read = this.database.connection('read');
     const places = buckets.flatMap((bucket) => [transport, bucket]);
@@ -59,11 +71,19 @@ export class MysqlParked implements ParkedStore {
       const held = await this.fence.hold(tx, owner, leases);
       const ours = entries.filter(({ bucket }) => held.has(bucket));
       if (ours.length === 0) return 0;
-      const list = jsonRows(ours.map((entry) => [
-        BigInt(entry.parkedId), BigInt((held.get(entry.bucket) as Lease).epoch),
-        stateNumber(entry.state), entry.blocks, entry.attempts, microseconds(entry.delay),
-        storableError(entry.error), storable(entry.progress), entry.progress !== undefined,
-      ]));
+      const list = jsonRows(
+        ours.map((entry) => [
+          BigInt(entry.parkedId),
+          BigInt((held.get(entry.bucket) as Lease).epoch),
+          stateNumber(entry.state),
+          entry.blocks,
+          entry.attempts,
+          microseconds(entry.delay),
+          storableError(entry.error),
+          storable(entry.progress),
+          entry.progress !== undefined,
+        ]),
+      );
       return (await tx.run(this.sql.repark.bind(list))).affected;
     });
     return { fence: undefined, affected };
@@ -75,6 +95,12 @@ export class MysqlParked implements ParkedStore {
     limit: number,
   ): Promise<(KeyInBucket & { ready: boolean })[]> {
     return this.keys.list(this.database.connection('read'), transport, buckets, limit);
+  }
+
+  async hasBlocking(transport: number, buckets: readonly number[]): Promise<boolean> {
+    if (buckets.length === 0) return false;
+    const sql = this.sql.hasBlocking(buckets.length).bind(transport, ...buckets);
+    return (await this.database.connection('read').run(sql)).rows.length > 0;
   }
 
   async blockedAmong(transport: number, keys: readonly KeyInBucket[]): Promise<KeyInBucket[]> {

@@ -101,7 +101,9 @@ export class MysqlReady {
     if (this.flushed) await this.database.connection('lease').run(this.sql.dropFlushRow.bind(this.flushRow));
   }
 
-  /** @internal */ async read(sql: Parameters<ReturnType<SqlDatabase['connection']>['run']>[0]): Promise<readonly Row[]> {
+  /** @internal */ async read(
+    sql: Parameters<ReturnType<SqlDatabase['connection']>['run']>[0],
+  ): Promise<readonly Row[]> {
     return (await this.database.connection('read').run(sql)).rows;
   }
   /** @internal `messages` stays sortable: it is nobody else's yet */
@@ -123,13 +125,21 @@ function readyStatements({ ready, meta }: TableNames) {
     fetchFew: sized((n) => `select ${messageFrom('h')} ${from} where ${times(n, place, ' or ')} ${inOrder} limit ?`),
     fetchMany: sized((n) => `${times(n, branch, ' union all ')} limit ?`),
     sweep: sized((n) => `select h.bucket, h.seq ${from} where ${times(n, range, ' or ')} ${inOrder} limit ?`),
-    sums: sized((n) => `select h.bucket, concat_ws(' ', count(*), sum(h.seq), bit_xor(h.seq))
-      ${from} where ${times(n, range, ' or ')} group by h.transport, h.bucket`),
+    sums: sized(
+      (n) => `select h.bucket, concat_ws(' ', count(*), sum(h.seq), bit_xor(h.seq))
+      ${from} where ${times(n, range, ' or ')} group by h.transport, h.bucket`,
+    ),
     dirty: statement('dirty read', 'set transaction isolation level read uncommitted'),
-    readPlaces: statement('read places', `select ${messageFrom('h')}
-      from ${PLACES} straight_join ${ready} h on h.transport = ? and h.bucket = k.b and h.seq = k.s`),
-    flush: statement('flush', `insert into ${meta} (name, value) values (?, utc_timestamp(6))
-      on duplicate key update value = utc_timestamp(6)`),
+    readPlaces: statement(
+      'read places',
+      `select ${messageFrom('h')}
+      from ${PLACES} straight_join ${ready} h on h.transport = ? and h.bucket = k.b and h.seq = k.s`,
+    ),
+    flush: statement(
+      'flush',
+      `insert into ${meta} (name, value) values (?, utc_timestamp(6))
+      on duplicate key update value = utc_timestamp(6)`,
+    ),
     dropFlushRow: statement('drop flush row', `delete from ${meta} where name = ?`),
   };
 }

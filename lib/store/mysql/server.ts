@@ -58,13 +58,19 @@ export class MysqlServer {
       );
     }
     if (state.binaryLog && state.binaryLogFormat === 'STATEMENT') {
-      found.push('binlog_format is STATEMENT: it refuses READ COMMITTED writes, which the relay needs. Set it to ROW or MIXED.');
+      found.push(
+        'binlog_format is STATEMENT: it refuses READ COMMITTED writes, which the relay needs. Set it to ROW or MIXED.',
+      );
     }
     if (state.binaryLog && state.syncBinlog !== 1) {
-      found.push(`sync_binlog is ${state.syncBinlog}: after a crash of the server the binary log, and its replicas, can lack committed messages.`);
+      found.push(
+        `sync_binlog is ${state.syncBinlog}: after a crash of the server the binary log, and its replicas, can lack committed messages.`,
+      );
     }
     if (!/STRICT_(TRANS|ALL)_TABLES/.test(state.sqlMode)) {
-      found.push('sql_mode is not strict: the server cuts values that are too long instead of refusing them. Add STRICT_TRANS_TABLES.');
+      found.push(
+        'sql_mode is not strict: the server cuts values that are too long instead of refusing them. Add STRICT_TRANS_TABLES.',
+      );
     }
     return found;
   }

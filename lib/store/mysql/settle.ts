@@ -42,7 +42,11 @@ export class MysqlSettle {
     return { fence: undefined, affected };
   }
 
-  /** @internal */ async settleHot(transport: number, hot: readonly SettledMessage[], onPublished: string): Promise<number> {
+  /** @internal */ async settleHot(
+    transport: number,
+    hot: readonly SettledMessage[],
+    onPublished: string,
+  ): Promise<number> {
     const connection = this.database.connection('settle');
     if (onPublished === 'delete') {
       return (await retried(() => connection.run(this.sql.remove.bind(placeRows(hot), transport)))).affected;
@@ -65,15 +69,22 @@ export class MysqlSettle {
     messages: readonly SettledMessage[],
     onPublished: string,
   ): Promise<number> {
-    const list = jsonRows(messages.map(({ seq, id, parkedId }) => [id, BigInt(seq), parkedId === null ? null : BigInt(parkedId)]));
+    const list = jsonRows(
+      messages.map(({ seq, id, parkedId }) => [id, BigInt(seq), parkedId === null ? null : BigInt(parkedId)]),
+    );
     return inTransaction(this.database.connection('settle'), async (tx) => {
       const { rows } = await tx.run(this.sql.lockParked.bind(list, transport));
       if (rows.length === 0) return 0;
       const ids = jsonRows(rows.map(([parkedId]) => [BigInt(parkedId as string)]));
       if (onPublished === 'archive') await tx.run(this.sql.archiveParked.bind(ids));
       await tx.run(this.sql.removeParked.bind(ids));
-      const surprising = rows.filter(([, , key, blocking, epoch]) => Number(blocking) === 1 && key !== null && epoch === null);
-      await this.wake.wake(tx, surprising.map(([, bucket, key]) => ({ transport, bucket: Number(bucket), key: readKey(key) as string })));
+      const surprising = rows.filter(
+        ([, , key, blocking, epoch]) => Number(blocking) === 1 && key !== null && epoch === null,
+      );
+      await this.wake.wake(
+        tx,
+        surprising.map(([, bucket, key]) => ({ transport, bucket: Number(bucket), key: readKey(key) as string })),
+      );
       return rows.length;
     });
   }
@@ -143,26 +154,46 @@ function settleStatements({ ready, parked, archive }: TableNames) {
   const there = (list: string): string =>
     `${list} straight_join ${ready} h on h.transport = ? and h.bucket = k.b and h.seq = k.s where h.id = k.i`;
   const byId = jsonTable({ p: 'bigint unsigned' });
-  const published = jsonTable({ i: 'char(36) character set ascii collate ascii_bin', s: 'bigint unsigned', p: 'bigint unsigned' });
+  const published = jsonTable({
+    i: 'char(36) character set ascii collate ascii_bin',
+    s: 'bigint unsigned',
+    p: 'bigint unsigned',
+  });
   const entries = jsonTable({
-    b: 'smallint', s: 'bigint unsigned', i: 'char(36) character set ascii collate ascii_bin',
-    state: 'tinyint', blocking: 'tinyint', attempts: 'int', delay: 'bigint', error: 'text', progress: 'mediumtext',
+    b: 'smallint',
+    s: 'bigint unsigned',
+    i: 'char(36) character set ascii collate ascii_bin',
+    state: 'tinyint',
+    blocking: 'tinyint',
+    attempts: 'int',
+    delay: 'bigint',
+    error: 'text',
+    progress: 'mediumtext',
   });
   return {
     remove: statement('settle', `delete h from ${there(PLACES)}`),
     lockReady: statement('lock ready', `select h.bucket, h.seq, h.id from ${there(PLACES)} for update`),
     archive: statement('archive', `insert into ${archive} (${MOVED}) select ${movedFrom('h')} from ${there(PLACES)}`),
     // By id and, for what was hot when it was published, by its seq: an id that came twice settles only itself.
-    lockParked: statement('lock parked', `select p.parked_id, p.bucket, p.\`key\`, p.blocking, p.sending_epoch
+    lockParked: statement(
+      'lock parked',
+      `select p.parked_id, p.bucket, p.\`key\`, p.blocking, p.sending_epoch
       from ${published} straight_join ${parked} p on p.id = k.i and p.transport = ?
-      where p.parked_id = k.p or (k.p is null and p.seq = k.s) for update`),
-    archiveParked: statement('archive parked', `insert into ${archive} (${MOVED}, attempts)
-      select ${movedFrom('p')}, p.attempts from ${byId} straight_join ${parked} p on p.parked_id = k.p`),
+      where p.parked_id = k.p or (k.p is null and p.seq = k.s) for update`,
+    ),
+    archiveParked: statement(
+      'archive parked',
+      `insert into ${archive} (${MOVED}, attempts)
+      select ${movedFrom('p')}, p.attempts from ${byId} straight_join ${parked} p on p.parked_id = k.p`,
+    ),
     removeParked: statement('settle parked', `delete p from ${byId} straight_join ${parked} p on p.parked_id = k.p`),
-    park: statement('park', `insert into ${parked}
+    park: statement(
+      'park',
+      `insert into ${parked}
       (${MOVED}, state, blocking, attempts, due_at, last_error, progress, died_at)
       select ${movedFrom('h')}, k.state, k.blocking, k.attempts, utc_timestamp(6) + interval k.delay microsecond,
-        k.error, k.progress, if(k.state = ${DEAD}, utc_timestamp(6), null) from ${there(entries)}`),
+        k.error, k.progress, if(k.state = ${DEAD}, utc_timestamp(6), null) from ${there(entries)}`,
+    ),
   };
 }
 
@@ -172,7 +203,15 @@ const placeRows = (places: readonly (Place & { id: string })[]): string =>
 function parkRow(entry: ParkEntry): JsonCell[] {
   const { bucket, seq, id, state, blocks, attempts, delay, error, progress } = entry;
   return [
-    bucket, BigInt(seq), id, stateNumber(state), blocks, attempts, microseconds(delay), storableError(error), storable(progress),
+    bucket,
+    BigInt(seq),
+    id,
+    stateNumber(state),
+    blocks,
+    attempts,
+    microseconds(delay),
+    storableError(error),
+    storable(progress),
   ];
 }
 

@@ -31,7 +31,8 @@ export class MysqlSetup {
     capabilitiesOf((await this.server.state()).version);
     const admin = this.database.connection('admin');
     const { schema, prefix } = this.settings;
-    for (const text of mysqlSchemaUp({ schema, prefix, ...settings })) await admin.run(statement(undefined, text).bind());
+    for (const text of mysqlSchemaUp({ schema, prefix, ...settings }))
+      await admin.run(statement(undefined, text).bind());
   }
 
   async check(settings: SchemaSettings): Promise<void> {
@@ -40,16 +41,27 @@ export class MysqlSetup {
     for (const [name, wanted] of metaRows(settings)) {
       const found = stored.get(name);
       if (found === wanted) continue;
-      throw new OutboxConfigurationError('SCHEMA_MISMATCH', `The outbox tables were made with ${name} ${found ?? '(none)'}; this process has ${wanted}.`, {
-        hint: name === 'version' ? MIGRATE : `Set ${name} to what the tables were made with, or drain the outbox and make them anew.`,
-      });
+      throw new OutboxConfigurationError(
+        'SCHEMA_MISMATCH',
+        `The outbox tables were made with ${name} ${found ?? '(none)'}; this process has ${wanted}.`,
+        {
+          hint:
+            name === 'version'
+              ? MIGRATE
+              : `Set ${name} to what the tables were made with, or drain the outbox and make them anew.`,
+        },
+      );
     }
     const { schema, prefix } = this.settings;
     const wrong = await compareSchema(this.database.connection('admin'), { schema, prefix, ...settings });
     if (wrong.length === 0) return;
-    throw new OutboxConfigurationError('SCHEMA_MISMATCH', `The outbox tables are not as they should be: ${wrong.join('; ')}.`, {
-      hint: MIGRATE,
-    });
+    throw new OutboxConfigurationError(
+      'SCHEMA_MISMATCH',
+      `The outbox tables are not as they should be: ${wrong.join('; ')}.`,
+      {
+        hint: MIGRATE,
+      },
+    );
   }
 
   /** The meta row is the lock that lets one instance at a time give out numbers. */
@@ -70,7 +82,10 @@ export class MysqlSetup {
     });
   }
 
-  /** @internal */ async addLeases(tx: Parameters<Parameters<typeof inTransaction>[1]>[0], transport: number): Promise<void> {
+  /** @internal */ async addLeases(
+    tx: Parameters<Parameters<typeof inTransaction>[1]>[0],
+    transport: number,
+  ): Promise<void> {
     const count = Number((await tx.run(this.sql.countLeases.bind(transport))).rows[0]?.[0]);
     if (count >= this.settings.buckets) return;
     const rows = Array.from({ length: this.settings.buckets }, (_, bucket) => [transport, bucket]).flat();
@@ -84,7 +99,10 @@ export class MysqlSetup {
     } catch (error) {
       const { errno } = error as { errno?: number };
       if (errno !== NO_SUCH_TABLE && errno !== NO_SUCH_DATABASE) throw error;
-      throw new OutboxConfigurationError('SCHEMA_MISSING', `There is no table ${this.names.meta}.`, { hint: MIGRATE, cause: error });
+      throw new OutboxConfigurationError('SCHEMA_MISSING', `There is no table ${this.names.meta}.`, {
+        hint: MIGRATE,
+        cause: error,
+      });
     }
   }
 }
@@ -96,7 +114,9 @@ function setupStatements({ meta, transports, leases }: TableNames) {
     transports: statement('transports', `select id, name from ${transports}`),
     add: statement('add transport', `insert into ${transports} (id, name) values (?, ?)`),
     countLeases: statement('count leases', `select count(*) from ${leases} where transport = ?`),
-    addLeases: sized((n) => `insert into ${leases} (transport, bucket) values ${times(n, '(?, ?)', ', ')}
-      on duplicate key update transport = transport`),
+    addLeases: sized(
+      (n) => `insert into ${leases} (transport, bucket) values ${times(n, '(?, ?)', ', ')}
+      on duplicate key update transport = transport`,
+    ),
   };
 }

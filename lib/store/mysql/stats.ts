@@ -23,10 +23,13 @@ export class MysqlStats {
     const parked = (await admin.run(this.sql.parked.bind())).rows;
     const blocked = perTransport((await admin.run(this.sql.blockedKeys.bind())).rows);
     const leased = perTransport((await admin.run(this.sql.leased.bind())).rows);
-    const alive = (await admin.run(this.sql.instances.bind())).rows.flatMap(([list]) => JSON.parse(list as string) as number[]);
+    const alive = (await admin.run(this.sql.instances.bind())).rows.flatMap(
+      ([list]) => JSON.parse(list as string) as number[],
+    );
     const all: TransportStats[] = [];
     for (const transport of transports) {
-      const of = (state: number): number => Number(parked.find(([t, s]) => Number(t) === transport && Number(s) === state)?.[2] ?? 0);
+      const of = (state: number): number =>
+        Number(parked.find(([t, s]) => Number(t) === transport && Number(s) === state)?.[2] ?? 0);
       all.push({
         transport,
         ...(await this.ready(transport)),
@@ -42,7 +45,9 @@ export class MysqlStats {
     return all;
   }
 
-  /** @internal */ async ready(transport: number): Promise<Pick<TransportStats, 'ready' | 'readyIsExact' | 'oldestReadyAge'>> {
+  /** @internal */ async ready(
+    transport: number,
+  ): Promise<Pick<TransportStats, 'ready' | 'readyIsExact' | 'oldestReadyAge'>> {
     const admin = this.database.connection('admin');
     const count = Number((await admin.run(this.sql.ready.bind(transport, STATS_COUNT_LIMIT + 1))).rows[0]?.[0]);
     const places = Array.from({ length: this.settings.buckets }, (_, bucket) => [transport, bucket]).flat();
@@ -62,13 +67,23 @@ function statsStatements({ ready, parked, leases, instances, transports }: Table
     transports: statement('transports', `select id from ${transports} order by id`),
     ready: statement('count ready', `select count(*) from (select 1 from ${ready} where transport = ? limit ?) r`),
     oldest: sized((n) => `select utc_timestamp(6), ${times(n, oldest, ', ')}`),
-    parked: statement('count parked', `select transport, state, count(*) from ${parked} force index (by_state) group by transport, state`),
-    blockedKeys: statement('count blocked keys', `select transport, count(*) from (select distinct transport, bucket, \`key\`
-      from ${parked} force index (by_key) where blocking = 1) k group by transport`),
-    leased: statement('count leased', `select transport, count(*) from ${leases}
-      where owner is not null and expires_at > utc_timestamp(6) group by transport`),
+    parked: statement(
+      'count parked',
+      `select transport, state, count(*) from ${parked} force index (by_state) group by transport, state`,
+    ),
+    blockedKeys: statement(
+      'count blocked keys',
+      `select transport, count(*) from (select distinct transport, bucket, \`key\`
+      from ${parked} force index (by_key) where blocking = 1) k group by transport`,
+    ),
+    leased: statement(
+      'count leased',
+      `select transport, count(*) from ${leases}
+      where owner is not null and expires_at > utc_timestamp(6) group by transport`,
+    ),
     instances: statement('instances', `select transports from ${instances} where expires_at > utc_timestamp(6)`),
   };
 }
 
-const perTransport = (rows: readonly Row[]): Map<number, number> => new Map(rows.map(([id, count]) => [Number(id), Number(count)]));
+const perTransport = (rows: readonly Row[]): Map<number, number> =>
+  new Map(rows.map(([id, count]) => [Number(id), Number(count)]));

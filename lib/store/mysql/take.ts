@@ -39,13 +39,27 @@ export class MysqlTake {
 
   async take(tx: SqlExecutor, request: TakeRequest): Promise<TakeResult> {
     const { owner, transport, due, keys, perKey } = request;
-    const held = await this.fence.hold(tx, owner, request.leases.filter((lease) => lease.transport === transport));
+    const held = await this.fence.hold(
+      tx,
+      owner,
+      request.leases.filter((lease) => lease.transport === transport),
+    );
     if (held.size === 0) return EMPTY;
-    const locked = (await this.lock(tx, held, transport, due.map(({ parkedId }) => parkedId))).filter((row) => row.due);
+    const locked = (
+      await this.lock(
+        tx,
+        held,
+        transport,
+        due.map(({ parkedId }) => parkedId),
+      )
+    ).filter((row) => row.due);
     const ordered = locked.filter((row) => this.isOrdered(row));
     await this.join(tx, ordered);
     const keysOfDue = due.flatMap(({ bucket, key }) => (key === null ? [] : [{ bucket, key }]));
-    const wanted = uniqueKeys(transport, [...keysOfDue, ...keys].filter(({ bucket }) => held.has(bucket)));
+    const wanted = uniqueKeys(
+      transport,
+      [...keysOfDue, ...keys].filter(({ bucket }) => held.has(bucket)),
+    );
     const first = await this.wake.first(tx, wanted, perKey + LOOK_BEYOND);
     const chosen: string[] = locked.filter((row) => !this.isOrdered(row)).map(({ parkedId }) => parkedId);
     const rowsOf = groupByKey(first);
@@ -75,14 +89,16 @@ export class MysqlTake {
     return rows.flatMap(([parkedId, bucket, key, state, blocking, due, epoch]) => {
       const lease = held.get(Number(bucket));
       if (lease === undefined || lease.epoch === epoch) return [];
-      return [{
-        parkedId: String(parkedId),
-        bucket: Number(bucket),
-        key: readKey(key),
-        state: Number(state),
-        blocking: Number(blocking) === 1,
-        due: Number(due) === 1,
-      }];
+      return [
+        {
+          parkedId: String(parkedId),
+          bucket: Number(bucket),
+          key: readKey(key),
+          state: Number(state),
+          blocking: Number(blocking) === 1,
+          due: Number(due) === 1,
+        },
+      ];
     });
   }
 
@@ -114,7 +130,9 @@ export class MysqlTake {
   ): Promise<string[]> {
     const locked = await this.lock(tx, held, transport, runs.flat());
     const usable = new Set(
-      locked.filter(({ state, blocking }) => blocking && (state === WAITING || state === BLOCKED)).map(({ parkedId }) => parkedId),
+      locked
+        .filter(({ state, blocking }) => blocking && (state === WAITING || state === BLOCKED))
+        .map(({ parkedId }) => parkedId),
     );
     return runs.flatMap((run) => {
       const end = run.findIndex((id) => !usable.has(id));
@@ -122,7 +140,11 @@ export class MysqlTake {
     });
   }
 
-  /** @internal */ async mark(tx: SqlExecutor, held: ReadonlyMap<number, Lease>, chosen: readonly string[]): Promise<OutboxMessage[]> {
+  /** @internal */ async mark(
+    tx: SqlExecutor,
+    held: ReadonlyMap<number, Lease>,
+    chosen: readonly string[],
+  ): Promise<OutboxMessage[]> {
     if (chosen.length === 0) return [];
     const ids = idRows(chosen);
     const messages = (await tx.run(this.sql.read.bind(ids))).rows.map(readParked);
@@ -132,7 +154,8 @@ export class MysqlTake {
     ]);
     await tx.run(this.sql.mark.bind(jsonRows(epochs)));
     return messages.sort(
-      (a, b) => a.bucket - b.bucket || compareSeq(a.seq, b.seq) || compareSeq(a.parkedId as string, b.parkedId as string),
+      (a, b) =>
+        a.bucket - b.bucket || compareSeq(a.seq, b.seq) || compareSeq(a.parkedId as string, b.parkedId as string),
     );
   }
 }
@@ -156,9 +179,15 @@ function takeStatements({ parked }: TableNames) {
   const byId = `${PARKED_IDS} straight_join ${parked} p on p.parked_id = k.p`;
   const marked = `${jsonTable({ p: 'bigint unsigned', e: 'bigint unsigned' })} straight_join ${parked} p on p.parked_id = k.p`;
   return {
-    lock: statement('lock parked', `select p.parked_id, p.bucket, p.\`key\`, p.state, p.blocking,
-      p.due_at <= utc_timestamp(6), p.sending_epoch from ${byId} where p.transport = ? for update`),
-    join: statement('join order', `update ${byId} set p.state = ${WAITING}, p.blocking = 1 where p.state = ${SCHEDULED}`),
+    lock: statement(
+      'lock parked',
+      `select p.parked_id, p.bucket, p.\`key\`, p.state, p.blocking,
+      p.due_at <= utc_timestamp(6), p.sending_epoch from ${byId} where p.transport = ? for update`,
+    ),
+    join: statement(
+      'join order',
+      `update ${byId} set p.state = ${WAITING}, p.blocking = 1 where p.state = ${SCHEDULED}`,
+    ),
     demote: statement('demote', `update ${byId} set p.state = ${BLOCKED}, p.due_at = null, p.sending_epoch = null`),
     read: statement('read parked', `select ${messageFrom('p')}, ${parkedFrom('p')} from ${byId}`),
     mark: statement('mark sending', `update ${marked} set p.sending_epoch = k.e`),

@@ -34,8 +34,15 @@ export class MysqlWake {
     const all: BlockingRow[] = [];
     for (let from = 0; from < keys.length; from += KEYS_PER_STATEMENT) {
       const some = keys.slice(from, from + KEYS_PER_STATEMENT);
-      const values = some.flatMap(({ transport, bucket, key }, i) => [from + i, transport, bucket, Buffer.from(key, 'utf8'), perKey]);
-      for (const [key, parkedId, seq, state, due, epoch] of (await tx.run(this.sql.first(some.length).bind(...values))).rows) {
+      const values = some.flatMap(({ transport, bucket, key }, i) => [
+        from + i,
+        transport,
+        bucket,
+        Buffer.from(key, 'utf8'),
+        perKey,
+      ]);
+      for (const [key, parkedId, seq, state, due, epoch] of (await tx.run(this.sql.first(some.length).bind(...values)))
+        .rows) {
         all.push({
           key: Number(key),
           parkedId: String(parkedId),
@@ -64,7 +71,10 @@ function wakeStatements({ parked }: TableNames) {
     order by seq, parked_id limit ?)`;
   return {
     first: sized((n) => times(n, branch, ' union all ')),
-    wake: statement('wake', `update ${PARKED_IDS} straight_join ${parked} p on p.parked_id = k.p
-      set p.due_at = utc_timestamp(6) where p.state in (${WAITING}, ${BLOCKED})`),
+    wake: statement(
+      'wake',
+      `update ${PARKED_IDS} straight_join ${parked} p on p.parked_id = k.p
+      set p.due_at = utc_timestamp(6) where p.state in (${WAITING}, ${BLOCKED})`,
+    ),
   };
 }

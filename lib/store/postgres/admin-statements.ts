@@ -30,7 +30,7 @@ export function adminStatements(names: TableNames, settings: StoreSettings) {
       `select l.transport from ${names.leases} l where (l.transport, l.bucket) in
          (select * from unnest(?::smallint[], ?::smallint[])) order by l.transport, l.bucket for share`,
     ),
-    change: each((change) => changeRows(names, change)),
+    change: each((change) => changeRows(names, change, settings.ordering !== 'none')),
     wakeNext: wakeNext(names),
     keyArrays: (rows: readonly (readonly unknown[])[]): [string, string, string] => [
       plainArray(rows.map((row) => row[1] as string)),
@@ -59,12 +59,12 @@ function find({ parked }: TableNames, change: Change, byId: boolean): Statement 
   );
 }
 
-function changeRows({ parked, leases }: TableNames, change: Change): Statement {
+function changeRows({ parked, leases }: TableNames, change: Change, ordered: boolean): Statement {
   const where = `where o.parked_id = any(?::bigint[]) and o.state in (${CHANGES[change].join(', ')}) and not ${beingSent(leases)}`;
   return statement(
     undefined,
     change === 'requeue'
-      ? `update ${parked} o set state = ${WAITING}, due_at = now(), attempts = 0, blocking = (o.key is not null),
+      ? `update ${parked} o set state = ${WAITING}, due_at = now(), attempts = 0, blocking = ${ordered ? '(o.key is not null)' : 'false'},
            sending_epoch = null, died_at = null, announced = false ${where} returning ${RETURNED}`
       : `delete from ${parked} o ${where} returning ${RETURNED}`,
   );

@@ -23,6 +23,11 @@ export function parkedStatements(names: TableNames, inUtc: boolean, ordered: boo
       `select k.b, k.key from unnest(?::smallint[], ?::text[]) k(b, key) cross join lateral (select 1 from ${names.parked} o
          where o.transport = ? and o.bucket = k.b and o.key = k.key and o.blocking limit 1) x`,
     ),
+    hasBlocking: statement(
+      'outbox_has_blocking',
+      `select 1 from unnest(?::smallint[]) k(b) cross join lateral (select 1 from ${names.parked} o
+         where o.transport = ? and o.bucket = k.b and o.blocking limit 1) x limit 1`,
+    ),
     unannounced: { text: unannounced(names, 'text', inUtc), bytes: unannounced(names, 'bytes', inUtc) },
     markAnnounced: statement(
       'outbox_announced',

@@ -81,6 +81,11 @@ export class PostgresParked implements ParkedStore {
     return rows.map(([bucket, key]) => ({ bucket: Number(bucket), key: key as string }));
   }
 
+  async hasBlocking(transport: number, buckets: readonly number[]): Promise<boolean> {
+    const { rows } = await this.connections.read().run(this.sql.hasBlocking.bind(plainArray(buckets), transport));
+    return rows.length > 0;
+  }
+
   async unannouncedDead(transports: readonly number[], limit: number): Promise<(DeadLetter & { parkedId: string })[]> {
     return this.readable(async (as) => {
       const values = [plainArray(transports), limit, limit];

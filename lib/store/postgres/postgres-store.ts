@@ -111,6 +111,10 @@ export class PostgresStore implements Seam.OutboxStore {
   ): ReturnType<Seam.ParkedStore['blockingKeys']> {
     return this.parked.blockingKeys(transport, buckets, limit);
   }
+  hasBlocking(transport: number, buckets: readonly number[]): Promise<boolean> {
+    return this.parked.hasBlocking(transport, buckets);
+  }
+
   blockedAmong(transport: number, keys: readonly Seam.KeyInBucket[]): Promise<Seam.KeyInBucket[]> {
     return this.parked.blockedAmong(transport, keys);
   }

@@ -28,7 +28,9 @@ export function mysqlSchemaDown(definition: SchemaDefinition): string[] {
 function createTable(name: string, table: MysqlTable): string {
   const lines = [
     ...table.columns.map(([column, type, rest]) => `${quoteWith('`', column)} ${type} ${rest}`.trim()),
-    ...Object.entries(table.keys).map(([key, columns]) => `${keyKind(key)} (${columns.map((c) => quoteWith('`', c)).join(', ')})`),
+    ...Object.entries(table.keys).map(
+      ([key, columns]) => `${keyKind(key)} (${columns.map((c) => quoteWith('`', c)).join(', ')})`,
+    ),
   ];
   return `create table if not exists ${name} (\n  ${lines.join(',\n  ')}\n) ${TABLE_OPTIONS}`;
 }
@@ -40,7 +42,8 @@ function keyKind(key: string): string {
 
 /** The one outbox that people expect to select from. Foreign writers insert into the ready table itself. */
 function messagesView(names: TableNames): string {
-  const columns = 'transport, bucket, seq, id, topic, cast(`key` as char character set utf8mb4) as `key`, type, version, content_type, headers, options, payload, created_at';
+  const columns =
+    'transport, bucket, seq, id, topic, cast(`key` as char character set utf8mb4) as `key`, type, version, content_type, headers, options, payload, created_at';
   const none = 'cast(null as datetime(6))';
   return `create or replace sql security invoker view ${names.messages} as
 select 'ready' as state, ${columns}, 0 as attempts, ${none} as due_at, cast(null as char character set utf8mb4) as last_error, ${none} as published_at

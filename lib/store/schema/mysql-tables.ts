@@ -59,7 +59,8 @@ export function mysqlTables(definition: SchemaDefinition): Readonly<Record<Table
       ],
       keys: { primary: ['archive_id'], by_time: ['published_at'] },
     },
-    ...smallTables(),
+    dedup: DEDUP,
+    ...coordinationTables(),
   };
 }
 
@@ -89,18 +90,19 @@ function parkedTable(definition: SchemaDefinition): MysqlTable {
   };
 }
 
-function smallTables() {
+const DEDUP: MysqlTable = {
+  columns: [
+    ['dedup_key', 'varbinary(255)', 'not null'],
+    ['id', 'char(36)', `${ASCII} not null`],
+    ['bucket', 'smallint', 'not null'], // where to look whether it is settled; the same for each transport
+    ['claim', 'binary(16)', 'not null'], // of the call that wrote the row: tells "I was first" from "it was there"
+    ['created_at', 'datetime(6)', `not null default ${NOW}`],
+  ],
+  keys: { primary: ['dedup_key'], by_time: ['created_at'] },
+};
+
+function coordinationTables() {
   return {
-    dedup: {
-      columns: [
-        ['dedup_key', 'varbinary(255)', 'not null'],
-        ['id', 'char(36)', `${ASCII} not null`],
-        ['bucket', 'smallint', 'not null'], // where to look whether it is settled; the same for each transport
-        ['claim', 'binary(16)', 'not null'], // of the call that wrote the row: tells "I was first" from "it was there"
-        ['created_at', 'datetime(6)', `not null default ${NOW}`],
-      ],
-      keys: { primary: ['dedup_key'], by_time: ['created_at'] },
-    },
     leases: {
       columns: [
         ['transport', 'smallint', 'not null'],
