@@ -30,7 +30,10 @@ export async function probePublish(
   const signal = options.signal === undefined ? deadline.signal : AbortSignal.any([deadline.signal, options.signal]);
   const results: (PublishResult | undefined)[] = batch.map(() => undefined);
   const report = (index: number, result: PublishResult): void => {
-    assert.ok(Number.isInteger(index) && index >= 0 && index < batch.length, `report(${index}) of ${batch.length} messages`);
+    assert.ok(
+      Number.isInteger(index) && index >= 0 && index < batch.length,
+      `report(${index}) of ${batch.length} messages`,
+    );
     checkResult(result);
     if (results[index] === undefined) {
       results[index] = result;
@@ -49,7 +52,11 @@ export async function probePublish(
   } finally {
     clearTimeout(timer);
   }
-  return { results: results.map((result) => result ?? missing(rejection)), rejection, took: performance.now() - started };
+  return {
+    results: results.map((result) => result ?? missing(rejection)),
+    rejection,
+    took: performance.now() - started,
+  };
 }
 
 /** Far beyond the deadline a publish that did not settle never will. */

@@ -49,7 +49,8 @@ export function describeContent(run: ContractRun, { it }: ContractRunner): void 
     const found = await roundTrip({ key: 'Größe/1', headers: HEADERS });
     if (found.key !== undefined) assert.equal(found.key, 'Größe/1');
     if (found.headers === undefined) return;
-    for (const [name, value] of Object.entries(HEADERS)) assert.deepEqual(bytesOf(found.headers[name]), bytesOf(value), name);
+    for (const [name, value] of Object.entries(HEADERS))
+      assert.deepEqual(bytesOf(found.headers[name]), bytesOf(value), name);
   });
 }
 

@@ -30,7 +30,9 @@ function describeCut(run: ContractRun, faults: Faults, { it }: ContractRunner): 
 function describeLostRequests(run: ContractRun, faults: Faults, { it }: ContractRunner): void {
   it('is dead once it is rejected: nothing of a timed-out batch is sent later', async () => {
     const [transport, topic] = [await run.connected(), await run.topic()];
-    const [before, marker, after] = ['before', 'marker', 'after'].map((key) => contractMessage({ topic, key })) as Three;
+    const [before, marker, after] = ['before', 'marker', 'after'].map((key) =>
+      contractMessage({ topic, key }),
+    ) as Three;
     await run.publishAll(transport, [before]);
     await faults.loseRequests!();
     assertNobodysFault(await run.publish(transport, batchOf(topic), run.faultTimeout), run);
@@ -70,7 +72,10 @@ function describeLostReplies(run: ContractRun, faults: Faults, { it }: ContractR
     await faults.loseReplies!();
     if (fresh.connect !== undefined) {
       const started = performance.now();
-      await assert.rejects(async () => fresh.connect!(AbortSignal.timeout(300)), 'connect must fail when it is aborted');
+      await assert.rejects(
+        async () => fresh.connect!(AbortSignal.timeout(300)),
+        'connect must fail when it is aborted',
+      );
       assert.ok(performance.now() - started < 300 + GRACE, 'connect went on after its abort');
     }
     const started = performance.now();
@@ -80,7 +85,11 @@ function describeLostReplies(run: ContractRun, faults: Faults, { it }: ContractR
   });
 }
 
-type Three = [ReturnType<typeof contractMessage>, ReturnType<typeof contractMessage>, ReturnType<typeof contractMessage>];
+type Three = [
+  ReturnType<typeof contractMessage>,
+  ReturnType<typeof contractMessage>,
+  ReturnType<typeof contractMessage>,
+];
 
 function batchOf(topic: string) {
   return Array.from({ length: 5 }, (_, n) => contractMessage({ topic, key: `lost-${n}` }));

@@ -30,7 +30,11 @@ export class ContractRun {
     return (await this.harness.createTopic?.()) ?? `contract-${randomBytes(6).toString('hex')}`;
   }
 
-  publish(transport: OutboxTransport, batch: readonly OutboxMessage[], timeout = this.timeout): Promise<PublishOutcome> {
+  publish(
+    transport: OutboxTransport,
+    batch: readonly OutboxMessage[],
+    timeout = this.timeout,
+  ): Promise<PublishOutcome> {
     return probePublish(transport, batch, { timeout });
   }
 
@@ -41,13 +45,17 @@ export class ContractRun {
   /** Asserts what arrived, in the order of the array; nothing to say without a consumer. */
   async assertArrived(topic: string, ids: readonly string[]): Promise<void> {
     const received = await this.harness.received?.(topic, ids.length);
-    if (received !== undefined) assert.deepEqual(received.map(({ id }) => id), ids);
+    if (received !== undefined)
+      assert.deepEqual(
+        received.map(({ id }) => id),
+        ids,
+      );
   }
 
   /** The ids of everything that arrived until this one did; without a consumer it is believed to have. */
   async arrivedUpTo(topic: string, id: string): Promise<readonly string[]> {
     if (this.harness.received === undefined) return [id];
-    for (let count = 1; ; ) {
+    for (let count = 1; ;) {
       const ids = (await this.harness.received(topic, count)).map((message) => message.id);
       if (ids.includes(id)) return ids;
       count = ids.length + 1;
@@ -87,7 +95,9 @@ export function describeTransportContract(
 function describeResults(run: ContractRun, { it }: ContractRunner): void {
   it('gives every message of a batch one result, and `ok` means that it arrived', async () => {
     const [transport, topic] = [await run.connected(), await run.topic()];
-    const batch = Array.from({ length: 50 }, (_, n) => contractMessage({ topic, key: `key-${n}`, payload: `{"n":${n}}` }));
+    const batch = Array.from({ length: 50 }, (_, n) =>
+      contractMessage({ topic, key: `key-${n}`, payload: `{"n":${n}}` }),
+    );
     await run.publishAll(transport, batch);
     const received = await run.harness.received?.(topic, batch.length);
     if (received !== undefined) assert.deepEqual(received.map(({ id }) => id).sort(), batch.map(({ id }) => id).sort());
@@ -102,7 +112,10 @@ function describeResults(run: ContractRun, { it }: ContractRunner): void {
     const batch = Array.from({ length: 20 }, (_, n) => contractMessage({ topic, key: 'one', payload: `{"n":${n}}` }));
     if (transport.atomicRuns) await run.publishAll(transport, batch);
     else for (const message of batch) await run.publishAll(transport, [message]);
-    await run.assertArrived(topic, batch.map(({ id }) => id));
+    await run.assertArrived(
+      topic,
+      batch.map(({ id }) => id),
+    );
   });
 
   it('takes several batches at once', async () => {
@@ -110,9 +123,17 @@ function describeResults(run: ContractRun, { it }: ContractRunner): void {
     const batches = Array.from({ length: 4 }, (_, b) =>
       Array.from({ length: 25 }, (_, n) => contractMessage({ topic, key: `key-${b}-${n}` })),
     );
-    for (const outcome of await Promise.all(batches.map((batch) => run.publish(transport, batch)))) assertAllOk(outcome);
+    for (const outcome of await Promise.all(batches.map((batch) => run.publish(transport, batch))))
+      assertAllOk(outcome);
     const received = await run.harness.received?.(topic, 100);
-    if (received !== undefined) assert.deepEqual(received.map(({ id }) => id).sort(), batches.flat().map(({ id }) => id).sort());
+    if (received !== undefined)
+      assert.deepEqual(
+        received.map(({ id }) => id).sort(),
+        batches
+          .flat()
+          .map(({ id }) => id)
+          .sort(),
+      );
   });
 
   if (run.harness.poison !== undefined) {
@@ -159,7 +180,10 @@ function describeLifecycle(run: ContractRun, { it }: ContractRunner): void {
     const outcome = await run.publish(transport, [contractMessage({ topic })], run.faultTimeout);
     if (transport.close === undefined) return;
     const [result] = outcome.results;
-    assert.ok(result !== undefined && !result.ok && result.blame !== 'message', 'a closed transport takes nothing and blames nobody');
+    assert.ok(
+      result !== undefined && !result.ok && result.blame !== 'message',
+      'a closed transport takes nothing and blames nobody',
+    );
   });
 
   it('does not send what was aborted before', async () => {
@@ -176,7 +200,10 @@ function describeLifecycle(run: ContractRun, { it }: ContractRunner): void {
 
 export function assertAllOk({ results, rejection }: PublishOutcome): void {
   const failed = results.find((result) => !result.ok);
-  assert.ok(failed === undefined, `not published: ${textOf(failed)}${rejection === undefined ? '' : `; ${String(rejection)}`}`);
+  assert.ok(
+    failed === undefined,
+    `not published: ${textOf(failed)}${rejection === undefined ? '' : `; ${String(rejection)}`}`,
+  );
 }
 
 function textOf(result: PublishOutcome['results'][number] | undefined): string {

@@ -36,7 +36,8 @@ describeWith('rabbitmq', 'rabbitmq() over a bad network', () => {
     await transport.connect?.(AbortSignal.timeout(10_000));
     return transport;
   }
-  const blames = (results: readonly PublishResult[]) => new Set(results.map((result) => (result.ok ? 'ok' : result.blame)));
+  const blames = (results: readonly PublishResult[]) =>
+    new Set(results.map((result) => (result.ok ? 'ok' : result.blame)));
   const many = (topic: string, count: number, bytes = 10): OutboxMessage[] =>
     Array.from({ length: count }, (_, n) => contractMessage({ topic, key: `k${n}`, payload: 'x'.repeat(bytes) }));
 
@@ -101,7 +102,9 @@ describeWith('rabbitmq', 'rabbitmq() over a bad network', () => {
 
   it('sends a batch larger than all buffers', async () => {
     const [topic, transport] = [await observer.queue(), await transportOf({ maxUnconfirmed: 100_000 })];
-    expect(blames((await probePublish(transport, many(topic, 10_000, 3_000), { timeout: 20_000 })).results)).toEqual(new Set(['ok']));
+    expect(blames((await probePublish(transport, many(topic, 10_000, 3_000), { timeout: 20_000 })).results)).toEqual(
+      new Set(['ok']),
+    );
     expect(await observer.depth(topic)).toBe(10_000);
   });
 

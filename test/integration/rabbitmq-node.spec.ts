@@ -27,8 +27,10 @@ describeNode('rabbitmq() and a broker in trouble', () => {
     await node.remove();
   }, 30_000);
 
-  const publish = async (batch: readonly OutboxMessage[], timeout = 20_000) => (await probePublish(transport, batch, { timeout })).results;
-  const blames = (results: readonly PublishResult[]) => new Set(results.map((result) => (result.ok ? 'ok' : result.blame)));
+  const publish = async (batch: readonly OutboxMessage[], timeout = 20_000) =>
+    (await probePublish(transport, batch, { timeout })).results;
+  const blames = (results: readonly PublishResult[]) =>
+    new Set(results.map((result) => (result.ok ? 'ok' : result.blame)));
   /** The next time that the transport says so. */
   const saying = (state: string) => {
     const from = states.length;
@@ -47,7 +49,8 @@ describeNode('rabbitmq() and a broker in trouble', () => {
     await observer.connection.close();
     return queue;
   }
-  const batchOf = (topic: string, count: number) => Array.from({ length: count }, (_, n) => contractMessage({ topic, key: `k${n}` }));
+  const batchOf = (topic: string, count: number) =>
+    Array.from({ length: count }, (_, n) => contractMessage({ topic, key: `k${n}` }));
 
   it('waits while the broker is out of memory, charges nobody, and goes on', async () => {
     const topic = await durableQueue();
@@ -95,7 +98,7 @@ describeNode('rabbitmq() and a broker in trouble', () => {
     await killed;
     expect(blames(await publish(batchOf(topic, 2), 2_000))).toEqual(new Set(['transport']));
     await node.start();
-    transport.reset?.();
+    await transport.reset?.();
     await transport.connect?.(AbortSignal.timeout(10_000));
     const last = contractMessage({ topic });
     expect(blames(await publish([last]))).toEqual(new Set(['ok']));

@@ -26,7 +26,9 @@ describeWith('rabbitmq', 'order per key through rabbitmq()', () => {
   it('keeps it for 10,000 messages over 1,000 keys, one unresolved message per key', async () => {
     const [topic, transport] = [await observer.queue(), await transportOf(false)];
     await observer.consume(topic);
-    const messages = Array.from({ length: 10_000 }, (_, n) => contractMessage({ topic, key: `k${(n * 7) % 1_000}`, payload: String(n) }));
+    const messages = Array.from({ length: 10_000 }, (_, n) =>
+      contractMessage({ topic, key: `k${(n * 7) % 1_000}`, payload: String(n) }),
+    );
     await relay(transport, messages);
     const found = await observer.received(topic, messages.length, 20_000);
     expect(found).toHaveLength(messages.length);
@@ -73,7 +75,10 @@ async function relay(transport: OutboxTransport, messages: readonly OutboxMessag
       while (inFlight < 4 && ready.length > 0) {
         const batch = ready.splice(0, 500).map((key) => waiting.get(key)!.shift()!);
         inFlight += 1;
-        probePublish(transport, batch, { timeout: 10_000, onReport: (index, result) => report(batch[index]!, result.ok) })
+        probePublish(transport, batch, {
+          timeout: 10_000,
+          onReport: (index, result) => report(batch[index]!, result.ok),
+        })
           .then(() => (inFlight -= 1))
           .then(turn, reject);
       }

@@ -18,7 +18,10 @@ describeWith('rabbitmq', 'rabbitmq() on a real broker', () => {
     await observer.close();
   });
 
-  async function transportOf(options: Partial<RabbitMqOptions> = {}, ...dependencies: unknown[]): Promise<OutboxTransport> {
+  async function transportOf(
+    options: Partial<RabbitMqOptions> = {},
+    ...dependencies: unknown[]
+  ): Promise<OutboxTransport> {
     const source = options.connection === undefined ? { url: requiredUrl('rabbitmq') } : {};
     const transport = await rabbitmq({ ...source, ...options }).create(...dependencies);
     opened.push(transport);
@@ -28,7 +31,8 @@ describeWith('rabbitmq', 'rabbitmq() on a real broker', () => {
   const publish = async (transport: OutboxTransport, ...batch: OutboxMessage[]) =>
     (await probePublish(transport, batch, { timeout: 10_000 })).results;
   const blames = (results: readonly PublishResult[]) => results.map((result) => (result.ok ? 'ok' : result.blame));
-  const reason = (result: PublishResult | undefined) => ((result as PublishFailure).error as RabbitMqPublishError).reason;
+  const reason = (result: PublishResult | undefined) =>
+    ((result as PublishFailure).error as RabbitMqPublishError).reason;
 
   it('delivers properties, headers and bytes as a consumer expects them', async () => {
     const [exchange, queue] = [await observer.exchange(), await observer.queue({ maxPriority: 10 })];
@@ -125,7 +129,13 @@ describeWith('rabbitmq', 'rabbitmq() on a real broker', () => {
   ])('gives up for good on %s, without a mix-up of the confirms behind it', async (_, fields) => {
     const [topic, transport] = [await observer.queue(), await transportOf()];
     const nowhere = contractMessage({ topic: `${topic}-nowhere` });
-    const results = await publish(transport, contractMessage({ topic }), contractMessage({ topic, ...fields }), nowhere, contractMessage({ topic }));
+    const results = await publish(
+      transport,
+      contractMessage({ topic }),
+      contractMessage({ topic, ...fields }),
+      nowhere,
+      contractMessage({ topic }),
+    );
     expect(blames(results)).toEqual(['ok', 'message', 'message', 'ok']);
     expect(results[1]).toMatchObject({ final: true });
     expect(reason(results[2])).toBe('unroutable');
@@ -147,7 +157,12 @@ describeWith('rabbitmq', 'rabbitmq() on a real broker', () => {
       });
     });
     expect(order.at(-1)).toBe('a2');
-    expect((await observer.received(topic, 3)).filter(({ key }) => key === 'a').map(({ id }) => id).at(-1)).toBe(second.id);
+    expect(
+      (await observer.received(topic, 3))
+        .filter(({ key }) => key === 'a')
+        .map(({ id }) => id)
+        .at(-1),
+    ).toBe(second.id);
   });
 
   it('asserts a topology when asked, as data or by a function', async () => {
@@ -157,27 +172,41 @@ describeWith('rabbitmq', 'rabbitmq() on a real broker', () => {
       assertQueue: [{ name: queue }],
       bind: [{ queue, exchange, routingKey: 'a' }],
     };
-    expect(blames(await publish(await transportOf({ exchange, topology }), contractMessage({ topic: 'a' })))).toEqual(['ok']);
-    const byFunction = await transportOf({ exchange, topology: async (channel) => void (await channel.bindQueue(queue, exchange, 'b')) });
+    expect(blames(await publish(await transportOf({ exchange, topology }), contractMessage({ topic: 'a' })))).toEqual([
+      'ok',
+    ]);
+    const byFunction = await transportOf({
+      exchange,
+      topology: async (channel) => void (await channel.bindQueue(queue, exchange, 'b')),
+    });
     expect(blames(await publish(byFunction, contractMessage({ topic: 'b' })))).toEqual(['ok']);
-    await expect(transportOf({ topology: { assertExchange: [{ name: exchange, type: 'fanout' }] } })).rejects.toThrow('406');
+    await expect(transportOf({ topology: { assertExchange: [{ name: exchange, type: 'fanout' }] } })).rejects.toThrow(
+      '406',
+    );
   });
 
-  it.each(['object', 'token', 'factory'] as const)('publishes over a connection of the application and leaves it open: %s', async (how) => {
-    const connection = await amqp.connect(requiredUrl('rabbitmq'));
-    const token = Symbol('connection');
-    const option = { object: connection, token, factory: { inject: [token], useFactory: (given: typeof connection) => given } }[how];
-    expect(rabbitmq({ connection: option }).inject).toEqual(how === 'object' ? [] : [token]);
-    const [topic, transport] = [await observer.queue(), await transportOf({ connection: option }, connection)];
-    expect(blames(await publish(transport, contractMessage({ topic })))).toEqual(['ok']);
-    await transport.reset?.();
-    await transport.connect?.(AbortSignal.timeout(5_000));
-    expect(blames(await publish(transport, contractMessage({ topic })))).toEqual(['ok']);
-    await transport.close?.();
-    const own = await connection.createChannel();
-    expect(await own.checkQueue(topic)).toMatchObject({ messageCount: 2 });
-    await connection.close();
-  });
+  it.each(['object', 'token', 'factory'] as const)(
+    'publishes over a connection of the application and leaves it open: %s',
+    async (how) => {
+      const connection = await amqp.connect(requiredUrl('rabbitmq'));
+      const token = Symbol('connection');
+      const option = {
+        object: connection,
+        token,
+        factory: { inject: [token], useFactory: (given: typeof connection) => given },
+      }[how];
+      expect(rabbitmq({ connection: option }).inject).toEqual(how === 'object' ? [] : [token]);
+      const [topic, transport] = [await observer.queue(), await transportOf({ connection: option }, connection)];
+      expect(blames(await publish(transport, contractMessage({ topic })))).toEqual(['ok']);
+      await transport.reset?.();
+      await transport.connect?.(AbortSignal.timeout(5_000));
+      expect(blames(await publish(transport, contractMessage({ topic })))).toEqual(['ok']);
+      await transport.close?.();
+      const own = await connection.createChannel();
+      expect(await own.checkQueue(topic)).toMatchObject({ messageCount: 2 });
+      await connection.close();
+    },
+  );
 
   it('tries the next server when one does not answer', async () => {
     const transport = await rabbitmq({ urls: ['amqp://127.0.0.1:1', requiredUrl('rabbitmq')] }).create();

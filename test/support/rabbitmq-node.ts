@@ -55,7 +55,7 @@ export class RabbitMqNode {
     // A process group of its own, so that the virtual machine dies with the script that starts it.
     const child = spawn(join(BIN, 'rabbitmq-server'), { env: this.environment, detached: true, stdio: 'ignore' });
     this.process = child;
-    for (const deadline = Date.now() + START_TIMEOUT; !(await answers(this.port)); ) {
+    for (const deadline = Date.now() + START_TIMEOUT; !(await answers(this.port));) {
       if (child.exitCode !== null || Date.now() > deadline) throw new Error('RabbitMQ did not start');
     }
   }
@@ -71,7 +71,9 @@ export class RabbitMqNode {
   }
 
   async ctl(...args: string[]): Promise<void> {
-    await promisify(execFile)(join(BIN, 'rabbitmqctl'), ['-n', this.environment['RABBITMQ_NODENAME']!, ...args], { env: this.environment });
+    await promisify(execFile)(join(BIN, 'rabbitmqctl'), ['-n', this.environment['RABBITMQ_NODENAME']!, ...args], {
+      env: this.environment,
+    });
   }
 
   async remove(): Promise<void> {

@@ -4,7 +4,9 @@ import { rabbitmq } from '../../lib/rabbitmq.js';
 import { contractMessage, type ContractMessageFields } from '../../lib/testing/contract-message.js';
 
 const encode = (fields: Partial<ContractMessageFields> = {}, options: RabbitMqOptions = {}) =>
-  createEncoder(resolveRabbitMqOptions({ url: 'amqp://h', ...options }))(contractMessage({ topic: 'orders.created', ...fields })) as {
+  createEncoder(resolveRabbitMqOptions({ url: 'amqp://h', ...options }))(
+    contractMessage({ topic: 'orders.created', ...fields }),
+  ) as {
     exchange: string;
     routingKey: string;
     content: Buffer;
@@ -14,7 +16,10 @@ const encode = (fields: Partial<ContractMessageFields> = {}, options: RabbitMqOp
 describe('a message for RabbitMQ', () => {
   it('has its identity in properties and headers', () => {
     const createdAt = new Date('2026-11-21T10:05:01.500Z');
-    const { exchange, routingKey, properties } = encode({ key: 'k', type: 'order.created', version: 3, createdAt }, { exchange: 'x', appId: 'shop' });
+    const { exchange, routingKey, properties } = encode(
+      { key: 'k', type: 'order.created', version: 3, createdAt },
+      { exchange: 'x', appId: 'shop' },
+    );
     expect([exchange, routingKey]).toEqual(['x', 'orders.created']);
     expect(properties).toMatchObject({
       mandatory: true,
@@ -25,19 +30,40 @@ describe('a message for RabbitMQ', () => {
       appId: 'shop',
     });
     const { messageId } = properties;
-    expect({ ...properties.headers }).toEqual({ id: messageId, type: 'order.created', version: '3', time: '2026-11-21T10:05:01.500Z', key: 'k' });
+    expect({ ...properties.headers }).toEqual({
+      id: messageId,
+      type: 'order.created',
+      version: '3',
+      time: '2026-11-21T10:05:01.500Z',
+      key: 'k',
+    });
   });
 
   it('takes the options of the message over those of the transport', () => {
-    const rabbit = { exchange: 'other', routingKey: 'rk', priority: 7, expiration: 1000, type: 't', correlationId: 'c', replyTo: 'r' };
-    const { exchange, routingKey, properties } = encode({ options: { rabbitmq: rabbit } }, { exchange: 'x', routingKey: () => 'no' });
+    const rabbit = {
+      exchange: 'other',
+      routingKey: 'rk',
+      priority: 7,
+      expiration: 1000,
+      type: 't',
+      correlationId: 'c',
+      replyTo: 'r',
+    };
+    const { exchange, routingKey, properties } = encode(
+      { options: { rabbitmq: rabbit } },
+      { exchange: 'x', routingKey: () => 'no' },
+    );
     expect([exchange, routingKey]).toEqual(['other', 'rk']);
     expect(properties).toMatchObject({ priority: 7, expiration: 1000, type: 't', correlationId: 'c', replyTo: 'r' });
   });
 
   it('is a CloudEvent when asked', () => {
     const { properties } = encode({ key: 'k' }, { cloudEvents: { source: '/shop' } });
-    expect(properties.headers).toMatchObject({ 'cloudEvents:source': '/shop', 'cloudEvents:subject': 'k', 'cloudEvents:id': properties['messageId'] });
+    expect(properties.headers).toMatchObject({
+      'cloudEvents:source': '/shop',
+      'cloudEvents:subject': 'k',
+      'cloudEvents:id': properties['messageId'],
+    });
     expect(properties.headers).not.toHaveProperty('key');
   });
 
@@ -52,7 +78,9 @@ describe('a message for RabbitMQ', () => {
   });
 
   it('never has inherited properties among its headers', () => {
-    const { headers } = encode({ headers: JSON.parse('{"__proto__":"a","constructor":"b"}') as Record<string, string> }).properties;
+    const { headers } = encode({
+      headers: JSON.parse('{"__proto__":"a","constructor":"b"}') as Record<string, string>,
+    }).properties;
     expect(Object.getPrototypeOf(headers)).toBeNull();
     expect(headers['__proto__']).toBe('a');
     expect(headers['constructor']).toBe('b');
@@ -74,11 +102,17 @@ describe('rabbitmq() options', () => {
   });
 
   it('never show a password', () => {
-    expect(() => rabbitmq({ url: 'amqps//user:secret@host' })).toThrow(expect.not.objectContaining({ message: expect.stringContaining('secret') }));
+    expect(() => rabbitmq({ url: 'amqps//user:secret@host' })).toThrow(
+      expect.not.objectContaining({ message: expect.stringContaining('secret') }),
+    );
   });
 
   it('leave the definition inert, with its limits known', () => {
-    expect(rabbitmq({ url: 'amqp://h' })).toMatchObject({ kind: 'rabbitmq', receipt: 'broker', limits: { topicBytes: 255, payloadBytes: 2 ** 24 } });
+    expect(rabbitmq({ url: 'amqp://h' })).toMatchObject({
+      kind: 'rabbitmq',
+      receipt: 'broker',
+      limits: { topicBytes: 255, payloadBytes: 2 ** 24 },
+    });
     expect(rabbitmq({ url: 'amqp://h', routingKey: () => 'x' }).limits).not.toHaveProperty('topicBytes');
   });
 });

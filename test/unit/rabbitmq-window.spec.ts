@@ -6,7 +6,9 @@ const CALL = { name: 'call' } as unknown as PublishCall;
 
 describe('ConfirmWindow', () => {
   it('settles the message that a tag means, whatever the order of the confirms', () => {
-    const confirms = fc.array(fc.record({ pick: fc.nat(), multiple: fc.boolean(), writes: fc.nat(5) }), { maxLength: 400 });
+    const confirms = fc.array(fc.record({ pick: fc.nat(), multiple: fc.boolean(), writes: fc.nat(5) }), {
+      maxLength: 400,
+    });
     fc.assert(
       fc.property(confirms, (steps) => {
         const window = new ConfirmWindow();

@@ -19,7 +19,8 @@ class MemoryTransport extends OutboxTransport {
     super();
   }
   override async connect(signal: AbortSignal): Promise<void> {
-    if (this.memory.lost) await new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
+    if (this.memory.lost)
+      await new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
     this.open = true;
   }
   override async close(): Promise<void> {
@@ -56,7 +57,10 @@ function harnessOf(transport: (memory: Memory) => OutboxTransport): TransportHar
   };
 }
 
-describeTransportContract('a transport that keeps it', harnessOf((memory) => new MemoryTransport(memory)));
+describeTransportContract(
+  'a transport that keeps it',
+  harnessOf((memory) => new MemoryTransport(memory)),
+);
 
 class Liar extends MemoryTransport {
   override one() {
@@ -106,12 +110,16 @@ describe('the transport contract suite finds', () => {
     ['a late send', Zombie, 'is dead once it is rejected'],
   ] as const)('%s', async (_, Broken, test) => {
     const tests = new Map<string, () => Promise<void>>();
-    describeTransportContract('broken', { ...harnessOf((memory) => new Broken(memory)), timeout: 200 }, {
-      describe: (_name, body) => body(),
-      it: (name, body) => tests.set(name, body),
-      beforeAll: () => undefined,
-      afterAll: () => undefined,
-    });
+    describeTransportContract(
+      'broken',
+      { ...harnessOf((memory) => new Broken(memory)), timeout: 200 },
+      {
+        describe: (_name, body) => body(),
+        it: (name, body) => tests.set(name, body),
+        beforeAll: () => undefined,
+        afterAll: () => undefined,
+      },
+    );
     const [, body] = [...tests].find(([name]) => name.startsWith(test))!;
     await expect(body()).rejects.toThrow();
   });

@@ -26,7 +26,8 @@ export class RabbitMqPublishError extends OutboxError {
   constructor(code: OutboxErrorCode, message: string, trouble: RabbitMqTrouble) {
     super(code, message, 'error' in trouble ? { cause: trouble.error } : {});
     this.reason = trouble.kind;
-    this.replyCode = 'replyCode' in trouble ? trouble.replyCode : codeOf('error' in trouble ? trouble.error : undefined);
+    this.replyCode =
+      'replyCode' in trouble ? trouble.replyCode : codeOf('error' in trouble ? trouble.error : undefined);
   }
 }
 
@@ -43,13 +44,19 @@ export class RabbitMqPublishError extends OutboxError {
 export function blameFor(trouble: RabbitMqTrouble): PublishFailure {
   const [blame, code, text] = verdict(trouble);
   const error = new RabbitMqPublishError(code, text, trouble);
-  return trouble.kind === 'not-encodable' && !isForeign(trouble.error) ? { ok: false, blame, error, final: true } : { ok: false, blame, error };
+  return trouble.kind === 'not-encodable' && !isForeign(trouble.error)
+    ? { ok: false, blame, error, final: true }
+    : { ok: false, blame, error };
 }
 
 function verdict(trouble: RabbitMqTrouble): readonly [Blame, OutboxErrorCode, string] {
   switch (trouble.kind) {
     case 'unroutable':
-      return ['message', 'PUBLISH_REJECTED', `No queue takes exchange "${trouble.exchange}", routing key "${trouble.routingKey}".`];
+      return [
+        'message',
+        'PUBLISH_REJECTED',
+        `No queue takes exchange "${trouble.exchange}", routing key "${trouble.routingKey}".`,
+      ];
     case 'nacked':
       return ['message', 'PUBLISH_REJECTED', 'RabbitMQ refused the message (nack): is its queue full?'];
     case 'not-encodable':
@@ -57,10 +64,19 @@ function verdict(trouble: RabbitMqTrouble): readonly [Blame, OutboxErrorCode, st
     case 'overtaking':
       return ['collateral', 'PUBLISH_REJECTED', 'An earlier message of the key failed.'];
     case 'channel-closed':
-      return [trouble.alone ? 'message' : 'collateral', 'PUBLISH_REJECTED', `RabbitMQ closed the channel${because(trouble.error)}.`];
+      return [
+        trouble.alone ? 'message' : 'collateral',
+        'PUBLISH_REJECTED',
+        `RabbitMQ closed the channel${because(trouble.error)}.`,
+      ];
     case 'connection-closed':
-      if (!isProtocolError(codeOf(trouble.error))) return ['transport', 'TRANSPORT_UNAVAILABLE', 'The connection to RabbitMQ was lost.'];
-      return [trouble.alone ? 'message' : 'collateral', 'PUBLISH_REJECTED', `RabbitMQ closed the connection${because(trouble.error)}.`];
+      if (!isProtocolError(codeOf(trouble.error)))
+        return ['transport', 'TRANSPORT_UNAVAILABLE', 'The connection to RabbitMQ was lost.'];
+      return [
+        trouble.alone ? 'message' : 'collateral',
+        'PUBLISH_REJECTED',
+        `RabbitMQ closed the connection${because(trouble.error)}.`,
+      ];
     case 'not-confirmed':
       return ['transport', 'PUBLISH_TIMEOUT', 'RabbitMQ did not confirm in time; the connection was destroyed.'];
     case 'blocked':

@@ -1,3 +1,4 @@
+import { systemClock } from '../../dispatch/clock.js';
 import type { OutboxMessage } from '../../message.js';
 import type { PublishContext, PublishFailure, PublishResult } from '../transport.js';
 import { blameFor } from './rabbitmq-blame.js';
@@ -34,11 +35,11 @@ export class PublishCall {
   /** Calls `expire` once, at the deadline or when the caller aborts, unless everything is known by then. */
   arm(timeout: number, expire: (reason: unknown) => void): void {
     const { signal } = this.context;
-    const timer = setTimeout(() => expire(undefined), timeout);
+    const cancel = systemClock.after(timeout, () => expire(undefined));
     const onAbort = (): void => expire(signal.reason);
     signal.addEventListener('abort', onAbort, { once: true });
     this.release = () => {
-      clearTimeout(timer);
+      cancel();
       signal.removeEventListener('abort', onAbort);
     };
   }

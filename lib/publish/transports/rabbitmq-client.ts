@@ -5,7 +5,10 @@ import { OutboxConfigurationError } from '../../outbox.errors.js';
  * 1 and 2 are not those of @types/amqplib.
  */
 export interface AmqpEmitter {
+  // As amqplib declares them; nothing narrower is assignable in both directions.
+  // oxlint-disable-next-line typescript/no-explicit-any
   on(event: string, listener: (...args: any[]) => void): unknown;
+  // oxlint-disable-next-line typescript/no-explicit-any
   removeListener(event: string, listener: (...args: any[]) => void): unknown;
 }
 
@@ -37,7 +40,9 @@ export async function loadAmqplib(): Promise<Amqplib> {
     return loaded.default ?? loaded;
   } catch (cause) {
     if (!isMissing(cause)) throw cause;
-    throw new OutboxConfigurationError('MISSING_PEER', 'rabbitmq() needs the package amqplib: npm install amqplib.', { cause });
+    throw new OutboxConfigurationError('MISSING_PEER', 'rabbitmq() needs the package amqplib: npm install amqplib.', {
+      cause,
+    });
   }
 }
 

@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net';
+import { systemClock } from '../../dispatch/clock.js';
 import type { AmqpChannel, AmqpConnection, Amqplib } from './rabbitmq-client.js';
 import type { RabbitMqSettings, RabbitMqUrl } from './rabbitmq-options.js';
 
@@ -13,7 +14,7 @@ export interface ConnectionEvents {
 export class RabbitMqConnection {
   blocked: string | undefined;
   /** @internal */ ended = false;
-  /** @internal */ readonly listeners: Readonly<Record<string, (...args: any[]) => void>>;
+  /** @internal */ readonly listeners: Readonly<Record<string, (detail?: unknown) => void>>;
 
   /** @param own false: the application's, which a clean close leaves open */
   constructor(
@@ -81,7 +82,7 @@ export class RabbitMqConnection {
     const socket = socketOf(this.model);
     if (socket !== undefined) cut(socket);
     // amqplib says `close` next, except when it waits for the broker's goodbye, which cannot come any more.
-    setImmediate(() => {
+    queueMicrotask(() => {
       if (!this.ended) this.destroySocket();
     });
   }
@@ -118,11 +119,23 @@ export async function openConnection(
   throw failure;
 }
 
-async function openOne(amqplib: Amqplib, settings: RabbitMqSettings, server: RabbitMqUrl, signal: AbortSignal): Promise<AmqpConnection> {
+async function openOne(
+  amqplib: Amqplib,
+  settings: RabbitMqSettings,
+  server: RabbitMqUrl,
+  signal: AbortSignal,
+): Promise<AmqpConnection> {
   const { recovery: _, ...socket } = { ...(settings.socket as { recovery?: unknown }) };
   // amqplib's own recovery would reconnect behind the relay's circuit.
   // The signal is the socket's, and ends it also in the middle of amqplib's handshake.
-  const options = { noDelay: true, keepAlive: true, timeout: settings.connectTimeout, ...socket, ...named(socket), signal };
+  const options = {
+    noDelay: true,
+    keepAlive: true,
+    timeout: settings.connectTimeout,
+    ...socket,
+    ...named(socket),
+    signal,
+  };
   const opening = amqplib.connect(withHeartbeat(server, settings.heartbeat), options);
   const late = (model: AmqpConnection): void => new RabbitMqConnection(model, true).destroy();
   return abortable(opening, signal, late);
@@ -163,12 +176,12 @@ export async function abortable<T>(promise: Promise<T>, signal: AbortSignal, und
 
 /** How it ends is of no interest, only when. */
 async function within(promise: Promise<unknown>, timeout: number): Promise<void> {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<void>((resolve) => (timer = setTimeout(resolve, timeout)));
+  let cancel: (() => void) | undefined;
+  const late = new Promise<void>((resolve) => (cancel = systemClock.after(timeout, resolve)));
   try {
     await Promise.race([promise.then(ignore, ignore), late]);
   } finally {
-    clearTimeout(timer);
+    cancel?.();
   }
 }
 

@@ -50,15 +50,35 @@ export class RabbitMqLane {
     this.channel = channel;
     this.full = false;
     this.closeReason = undefined;
-    const current = <A extends unknown[]>(handle: (...args: A) => void) => (...args: A): void => {
-      if (this.channel === channel) handle(...args);
-    };
-    channel.on('ack', current(({ deliveryTag, multiple }: Confirm) => this.window.confirm(deliveryTag, multiple, this.onAck)));
-    channel.on('nack', current(({ deliveryTag, multiple }: Confirm) => this.window.confirm(deliveryTag, multiple, this.onNack)));
-    channel.on('return', current((message: Returned) => this.onReturn(message)));
-    channel.on('drain', current(() => this.resume()));
-    channel.on('error', current((error: unknown) => (this.closeReason = error)));
-    channel.on('close', current(() => this.onClose()));
+    const current =
+      <A extends unknown[]>(handle: (...args: A) => void) =>
+      (...args: A): void => {
+        if (this.channel === channel) handle(...args);
+      };
+    channel.on(
+      'ack',
+      current(({ deliveryTag, multiple }: Confirm) => this.window.confirm(deliveryTag, multiple, this.onAck)),
+    );
+    channel.on(
+      'nack',
+      current(({ deliveryTag, multiple }: Confirm) => this.window.confirm(deliveryTag, multiple, this.onNack)),
+    );
+    channel.on(
+      'return',
+      current((message: Returned) => this.onReturn(message)),
+    );
+    channel.on(
+      'drain',
+      current(() => this.resume()),
+    );
+    channel.on(
+      'error',
+      current((error: unknown) => (this.closeReason = error)),
+    );
+    channel.on(
+      'close',
+      current(() => this.onClose()),
+    );
     this.pump();
   }
 
@@ -84,9 +104,15 @@ export class RabbitMqLane {
     if (this.pumping) return;
     this.pumping = true;
     try {
-      for (let call; (call = this.queue[0]) !== undefined; ) {
+      for (let call; (call = this.queue[0]) !== undefined;) {
         if (call.settled || call.cursor === call.batch.length) this.queue.shift();
-        else if (this.channel === undefined || this.full || this.window.size >= this.maxUnconfirmed || this.owner.isBlocked()) return;
+        else if (
+          this.channel === undefined ||
+          this.full ||
+          this.window.size >= this.maxUnconfirmed ||
+          this.owner.isBlocked()
+        )
+          return;
         else this.send(this.channel, call, call.cursor);
       }
     } finally {
@@ -107,7 +133,8 @@ export class RabbitMqLane {
       // amqplib encodes everything before it writes anything: a throw means that nothing was sent and no tag was used.
       this.full = !channel.publish(encoded.exchange, encoded.routingKey, encoded.content, encoded.properties);
     } catch (error) {
-      if ((error as Error).name !== 'IllegalOperationError') return this.refuse(call, index, { kind: 'not-encodable', error });
+      if ((error as Error).name !== 'IllegalOperationError')
+        return this.refuse(call, index, { kind: 'not-encodable', error });
       this.channel = undefined;
       return this.owner.onBroken(error);
     }

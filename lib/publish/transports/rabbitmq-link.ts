@@ -97,7 +97,8 @@ export class RabbitMqLink {
         onLost: (error) => this.onLost(connection, error),
       });
       opened = connection;
-      if (this.settings.topology !== undefined) await this.bounded(assertTopology(opened, this.settings.topology), signal);
+      if (this.settings.topology !== undefined)
+        await this.bounded(assertTopology(opened, this.settings.topology), signal);
       const channel = await this.bounded(opened.openConfirmChannel(), signal);
       signal.throwIfAborted();
       if (opened.ended) throw new Error('The connection was lost at once.');
@@ -119,6 +120,10 @@ export class RabbitMqLink {
 
   /** @internal */
   bounded<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
-    return abortable(promise, AbortSignal.any([signal, AbortSignal.timeout(this.settings.connectTimeout)]), () => undefined);
+    return abortable(
+      promise,
+      AbortSignal.any([signal, AbortSignal.timeout(this.settings.connectTimeout)]),
+      () => undefined,
+    );
   }
 }

@@ -83,7 +83,8 @@ function secondsOf(message: OutboxMessage): number {
 /** What the broker would close the channel for, at the cost of the neighbours. */
 function checkOptions({ priority, expiration }: RabbitMqMessageOptions): void {
   if (priority !== undefined && !isIntegerUpTo(priority, 255)) refuse('priority must be an integer from 0 to 255');
-  if (expiration !== undefined && !isIntegerUpTo(expiration, 2 ** 32 - 1)) refuse('expiration must be whole milliseconds below 2^32');
+  if (expiration !== undefined && !isIntegerUpTo(expiration, 2 ** 32 - 1))
+    refuse('expiration must be whole milliseconds below 2^32');
 }
 
 /** Makes bytes Buffers, which is all that amqplib knows, and refuses what its buffer cannot hold. */

@@ -28,7 +28,10 @@ export interface RabbitMqTopology {
 export type RabbitMqConnectionOption =
   | AmqpConnection
   | InjectionToken
-  | { inject?: readonly InjectionToken[]; useFactory: (...dependencies: never[]) => AmqpConnection | Promise<AmqpConnection> };
+  | {
+      inject?: readonly InjectionToken[];
+      useFactory: (...dependencies: never[]) => AmqpConnection | Promise<AmqpConnection>;
+    };
 
 export interface RabbitMqOptions {
   /** One of `url`, `urls` and `connection`. */
@@ -83,8 +86,24 @@ export interface RabbitMqSettings extends Omit<RabbitMqOptions, 'url' | 'urls' |
 }
 
 const NAMES: readonly (keyof RabbitMqOptions)[] = [
-  'url', 'urls', 'connection', 'socket', 'exchange', 'routingKey', 'mandatory', 'persistent', 'topology', 'confirmTimeout',
-  'connectTimeout', 'heartbeat', 'maxUnconfirmed', 'pipelineKeys', 'appId', 'headers', 'cloudEvents', 'maxPayloadBytes',
+  'url',
+  'urls',
+  'connection',
+  'socket',
+  'exchange',
+  'routingKey',
+  'mandatory',
+  'persistent',
+  'topology',
+  'confirmTimeout',
+  'connectTimeout',
+  'heartbeat',
+  'maxUnconfirmed',
+  'pipelineKeys',
+  'appId',
+  'headers',
+  'cloudEvents',
+  'maxPayloadBytes',
 ];
 
 export function resolveRabbitMqOptions(options: RabbitMqOptions): RabbitMqSettings {
@@ -98,7 +117,8 @@ export function resolveRabbitMqOptions(options: RabbitMqOptions): RabbitMqSettin
   if (servers.length === 0 && connection === undefined) invalid('urls', 'must not be empty');
   servers.forEach(checkServer);
   if (Buffer.byteLength(options.exchange ?? '') > 255) invalid('exchange', 'must not be longer than 255 bytes');
-  if (rest.routingKey !== undefined && typeof rest.routingKey !== 'function') invalid('routingKey', 'must be a function');
+  if (rest.routingKey !== undefined && typeof rest.routingKey !== 'function')
+    invalid('routingKey', 'must be a function');
   return {
     ...rest,
     servers,

@@ -15,8 +15,12 @@ export async function assertTopology(
   await channel.close();
 }
 
-async function assertAll(channel: AmqpChannel, { assertExchange = [], assertQueue = [], bind = [] }: RabbitMqTopology): Promise<void> {
+async function assertAll(
+  channel: AmqpChannel,
+  { assertExchange = [], assertQueue = [], bind = [] }: RabbitMqTopology,
+): Promise<void> {
   for (const { name, type, options } of assertExchange) await channel.assertExchange(name, type, options);
   for (const { name, options } of assertQueue) await channel.assertQueue(name, options);
-  for (const { queue, exchange, routingKey, arguments: args } of bind) await channel.bindQueue(queue, exchange, routingKey, args);
+  for (const { queue, exchange, routingKey, arguments: args } of bind)
+    await channel.bindQueue(queue, exchange, routingKey, args);
 }

@@ -63,7 +63,8 @@ export class RabbitMqTransport extends OutboxTransport implements LaneOwner {
     call.arm(Math.min(context.timeout, this.settings.confirmTimeout), (reason) => this.expire(call, reason));
     if (this.suspects.includesAny(batch)) this.addToProbe(call);
     else this.main.add(call);
-    if (this.link.connection === undefined) this.link.ensureConnected().catch((error: unknown) => this.failQueued(unavailable(error)));
+    if (this.link.connection === undefined)
+      this.link.ensureConnected().catch((error: unknown) => this.failQueued(unavailable(error)));
     return call.done;
   }
 
@@ -87,7 +88,9 @@ export class RabbitMqTransport extends OutboxTransport implements LaneOwner {
     }
     if (connection !== undefined) return { up: true, state: 'connected' };
     const state = isConnecting ? 'connecting' : 'closed';
-    return lastError === undefined ? { up: false, state } : { up: false, state, detail: 'The connection to RabbitMQ was lost or refused.' };
+    return lastError === undefined
+      ? { up: false, state }
+      : { up: false, state, detail: 'The connection to RabbitMQ was lost or refused.' };
   }
 
   isBlocked(): boolean {
@@ -142,7 +145,8 @@ export class RabbitMqTransport extends OutboxTransport implements LaneOwner {
     } finally {
       lane.opening = false;
       // Another connection may have come meanwhile and found this attempt in its way.
-      if (this.link.connection !== connection && lane.channel === undefined && lane.queue.length > 0) void this.reopen(lane);
+      if (this.link.connection !== connection && lane.channel === undefined && lane.queue.length > 0)
+        void this.reopen(lane);
     }
   }
 
@@ -161,12 +165,19 @@ export class RabbitMqTransport extends OutboxTransport implements LaneOwner {
 
   /** @internal the connection is destroyed before anybody hears that the publish failed */
   expire(call: PublishCall, reason: unknown): void {
-    const blocked = this.link.connection?.blocked;
     this.main.remove(call);
     this.probe.remove(call);
-    const failure = blameFor(blocked === undefined ? { kind: 'not-confirmed', error: reason } : { kind: 'blocked', reason: blocked });
+    const failure = this.lateness(call, reason);
     if (call.inFlight > 0) this.drop(failure);
     call.fail(failure);
+  }
+
+  /** @internal */
+  lateness(call: PublishCall, reason: unknown): PublishFailure {
+    const blocked = this.link.connection?.blocked;
+    if (blocked !== undefined) return blameFor({ kind: 'blocked', reason: blocked });
+    if (call.inFlight > 0) return blameFor({ kind: 'not-confirmed', error: reason });
+    return unavailable(reason ?? new Error('Not sent before the publish timeout.'));
   }
 
   /** @internal Destroys the connection, then gives everything that waited for it a result. */

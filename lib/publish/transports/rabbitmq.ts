@@ -5,7 +5,12 @@ import type { OutboxTransport, TransportLimits } from '../transport.js';
 import { loadAmqplib, type Amqplib, type AmqpConnection } from './rabbitmq-client.js';
 import { openConnection } from './rabbitmq-connection.js';
 import type { ConnectionSource } from './rabbitmq-link.js';
-import { resolveRabbitMqOptions, type RabbitMqConnectionOption, type RabbitMqOptions, type RabbitMqSettings } from './rabbitmq-options.js';
+import {
+  resolveRabbitMqOptions,
+  type RabbitMqConnectionOption,
+  type RabbitMqOptions,
+  type RabbitMqSettings,
+} from './rabbitmq-options.js';
 import { RabbitMqTransport } from './rabbitmq-transport.js';
 
 /** Publishes to RabbitMQ through amqplib, which is loaded when a relay starts. */
@@ -19,7 +24,11 @@ export function rabbitmq(options: RabbitMqOptions): TransportDefinition {
     limits,
     ...(given === undefined ? {} : { inject: given.inject }),
     create: async (...dependencies: unknown[]): Promise<OutboxTransport> =>
-      new RabbitMqTransport(settings, limits, given?.source(dependencies) ?? ownConnections(await loadAmqplib(), settings)),
+      new RabbitMqTransport(
+        settings,
+        limits,
+        given?.source(dependencies) ?? ownConnections(await loadAmqplib(), settings),
+      ),
   };
 }
 
@@ -55,16 +64,27 @@ function givenConnection(option: RabbitMqConnectionOption): GivenConnection {
     const { inject = [], useFactory } = option;
     return { inject, source: (dependencies) => async () => foreign(await useFactory(...(dependencies as never[]))) };
   }
-  return { inject: [option as InjectionToken], source: ([connection]) => async () => foreign(connection) };
+  return {
+    inject: [option as InjectionToken],
+    source:
+      ([connection]) =>
+      async () =>
+        foreign(connection),
+  };
 }
 
 function foreign(model: unknown): { model: AmqpConnection; own: false } {
   if (isConnection(model)) return { model, own: false };
-  throw new OutboxConfigurationError('INVALID_OPTIONS', 'rabbitmq: connection is not a connection of amqplib (promise API).');
+  throw new OutboxConfigurationError(
+    'INVALID_OPTIONS',
+    'rabbitmq: connection is not a connection of amqplib (promise API).',
+  );
 }
 function isConnection(value: unknown): value is AmqpConnection {
   return typeof (value as Partial<AmqpConnection> | null)?.createConfirmChannel === 'function';
 }
-function isFactory(value: unknown): value is { inject?: readonly InjectionToken[]; useFactory: (...d: never[]) => AmqpConnection } {
+function isFactory(
+  value: unknown,
+): value is { inject?: readonly InjectionToken[]; useFactory: (...d: never[]) => AmqpConnection } {
   return typeof (value as { useFactory?: unknown } | null)?.useFactory === 'function';
 }
