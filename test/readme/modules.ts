@@ -1,0 +1,44 @@
+import { posix } from 'node:path';
+import { transformSync } from '@swc/core';
+import { blocksIn } from './documents.js';
+
+/** Runs blocks that are whole files, as they stand in the documents; they import each other by their names. */
+export class DocumentedModules {
+  /** @internal */ readonly loaded = new Map<string, Record<string, unknown>>();
+
+  /** @param external Jest's own `require`, which maps the package's name to lib/ */
+  constructor(/** @internal */ readonly external: (name: string) => unknown) {}
+
+  load<T = Record<string, never>>(file: string): T {
+    const exports = this.loaded.get(file) ?? this.run(file);
+    return exports as T;
+  }
+
+  /** @internal */
+  run(file: string): Record<string, unknown> {
+    const block = blocksIn('ts').find((one) => one.file === file);
+    if (block === undefined) throw new Error(`No document has a block ${file}`);
+    const exports: Record<string, unknown> = {};
+    this.loaded.set(file, exports);
+    const load = (name: string): unknown =>
+      name.startsWith('.') ? this.load(posix.join(posix.dirname(file), name.replace(/\.js$/, '.ts'))) : this.external(name);
+    // eslint-disable-next-line no-new-func -- the code is the documents' own
+    new Function('exports', 'require', 'module', compile(block.text, block.place))(exports, load, { exports });
+    return exports;
+  }
+}
+
+function compile(text: string, place: string): string {
+  return transformSync(text, {
+    filename: `${place.replace(/\W+/g, '-')}.ts`,
+    swcrc: false,
+    sourceMaps: 'inline',
+    jsc: {
+      target: 'es2022',
+      parser: { syntax: 'typescript', decorators: true },
+      transform: { legacyDecorator: true, decoratorMetadata: true },
+      keepClassNames: true,
+    },
+    module: { type: 'commonjs' },
+  }).code;
+}

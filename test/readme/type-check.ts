@@ -1,0 +1,73 @@
+import { join } from 'node:path';
+import ts from 'typescript';
+import { ROOT, type Block } from './documents.js';
+import { PRELUDE } from './prelude.js';
+
+/** Beside the repository's own files, so that packages resolve; nothing is written there. */
+const FOLDER = join(ROOT, 'test', 'readme', 'virtual');
+
+/** As a Nest application compiles: decorator metadata needs imports that `verbatimModuleSyntax` would refuse. */
+const OPTIONS: ts.CompilerOptions = {
+  target: ts.ScriptTarget.ES2023,
+  lib: ['lib.es2023.d.ts'],
+  module: ts.ModuleKind.NodeNext,
+  moduleResolution: ts.ModuleResolutionKind.NodeNext,
+  moduleDetection: ts.ModuleDetectionKind.Force,
+  strict: true,
+  noUncheckedIndexedAccess: true,
+  exactOptionalPropertyTypes: true,
+  experimentalDecorators: true,
+  emitDecoratorMetadata: true,
+  skipLibCheck: true,
+  noEmit: true,
+  types: ['node', 'jest'],
+  paths: { 'nestjs-outbox': [join(ROOT, 'lib/index.ts')], 'nestjs-outbox/*': [join(ROOT, 'lib/*.ts')] },
+};
+
+/** @returns one line per error, with the place in the document */
+export function typeErrors(blocks: readonly Block[]): string[] {
+  const sources = new Map([[join(FOLDER, 'prelude.d.ts'), PRELUDE]]);
+  const byFile = new Map<string, Block>();
+  for (const block of blocks) {
+    const file = join(FOLDER, block.file ?? `src/${block.place.replace(/\W+/g, '-')}.ts`);
+    if (sources.has(file)) return [`${block.place}: ${block.file} is the name of another block`];
+    sources.set(file, block.text);
+    byFile.set(file, block);
+  }
+  const program = ts.createProgram([...sources.keys()], OPTIONS, hostOf(sources));
+  const errors = program.getOptionsDiagnostics().map((found) => textOf(found));
+  for (const file of sources.keys()) {
+    const source = program.getSourceFile(file) as ts.SourceFile;
+    for (const found of [...program.getSyntacticDiagnostics(source), ...program.getSemanticDiagnostics(source)]) {
+      errors.push(`${placeOf(byFile.get(file), source, found)}: ${textOf(found)}`);
+    }
+  }
+  return errors;
+}
+
+function hostOf(sources: ReadonlyMap<string, string>): ts.CompilerHost {
+  const host = ts.createCompilerHost(OPTIONS);
+  const { fileExists, readFile, directoryExists, getSourceFile } = host;
+  host.getCurrentDirectory = () => ROOT;
+  host.fileExists = (file) => sources.has(file) || fileExists(file);
+  host.readFile = (file) => sources.get(file) ?? readFile(file);
+  host.directoryExists = (folder) => folder.startsWith(FOLDER) || directoryExists?.(folder) === true;
+  host.getSourceFile = (file, languageVersion, ...rest) => {
+    const text = sources.get(file);
+    return text === undefined
+      ? getSourceFile(file, languageVersion, ...rest)
+      : ts.createSourceFile(file, text, languageVersion, true);
+  };
+  return host;
+}
+
+function placeOf(block: Block | undefined, source: ts.SourceFile, { start = 0 }: ts.Diagnostic): string {
+  const line = source.getLineAndCharacterOfPosition(start).line + 1;
+  if (block === undefined) return `prelude:${line}`;
+  const [, document, fence] = /^(.*):(\d+)$/.exec(block.place) as unknown as [string, string, string];
+  return `${document}:${Number(fence) + line}`;
+}
+
+function textOf({ messageText }: ts.Diagnostic): string {
+  return ts.flattenDiagnosticMessageText(messageText, ' ');
+}

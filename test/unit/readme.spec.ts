@@ -1,0 +1,123 @@
+import { existsSync, readFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { OPTIONS_TABLE } from '../../lib/options-table.js';
+import { blocksIn, documents, ROOT } from '../readme/documents.js';
+import { optionsTable } from '../readme/options-table.js';
+import { typeErrors } from '../readme/type-check.js';
+
+const packageJson = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {
+  scripts: Record<string, string>;
+  peerDependencies: Record<string, string>;
+  devDependencies: Record<string, string>;
+};
+const readme = (): string => documents().find(({ path }) => path === 'README.md')?.text ?? '';
+
+describe('the documents', () => {
+  it('hold TypeScript that compiles against the library', () => {
+    const blocks = blocksIn('ts');
+    expect(blocks.length).toBeGreaterThan(30);
+    expect(typeErrors(blocks)).toEqual([]);
+  }, 120_000);
+
+  it('would not get a wrong block past that check', () => {
+    const wrong = { place: 'x.md:7', language: 'ts', info: '', file: undefined, text: 'const n: number = 1;\nawait outbox.enqueu(n);\n' };
+    expect(typeErrors([wrong, ...blocksIn('ts').filter(({ file }) => file !== undefined)])).toEqual([
+      expect.stringMatching(/^x\.md:9: Property 'enqueu' does not exist/),
+    ]);
+  }, 120_000);
+
+  it('name commands that exist', () => {
+    const commands = blocksIn('bash').flatMap(({ text, place }) =>
+      text
+        .split('\n')
+        .flatMap((line) => line.replace(/\s#.*$/, '').split('&&'))
+        .map((command) => ({ command: command.trim(), place }))
+        .filter(({ command }) => command !== ''),
+    );
+    expect(commands.length).toBeGreaterThan(5);
+    expect(commands.map(({ command, place }) => problemOf(command) && `${place}: ${problemOf(command)}`).filter(Boolean)).toEqual([]);
+  });
+
+  it('fence nothing that is neither checked nor plain', () => {
+    const known = ['ts', 'bash', 'sql', 'json', 'text'];
+    const others = documents().flatMap(({ blocks }) => blocks.filter(({ language }) => !known.includes(language)));
+    expect(others.map(({ place, language }) => `${place} ${language}`)).toEqual([]);
+    for (const { info, place } of blocksIn('sql')) expect([place, info]).toEqual([place, expect.stringMatching(/^(postgres|mariadb)$/)]);
+    for (const { text } of blocksIn('json')) expect(JSON.parse(text)).toBeDefined();
+  });
+
+  it('link to what is there', () => {
+    const dead = documents().flatMap(({ path, text }) =>
+      [...outsideOfBlocks(text).matchAll(/\]\(([^)\s]+)\)/g)]
+        .map(([, target]) => target as string)
+        .filter((target) => !/^[a-z]+:/.test(target) && !isThere(path, target))
+        .map((target) => `${path}: ${target}`),
+    );
+    expect(dead).toEqual([]);
+  });
+
+  it('name tests that exist', () => {
+    const named = documents().flatMap(({ path, text }) =>
+      [...text.matchAll(/`((?:test|lib|bench|sample)\/[\w./-]+\.(?:spec|contract)?\.?ts)`/g)].map(([, file]) => ({ path, file: file as string })),
+    );
+    expect(named.length).toBeGreaterThan(20);
+    expect(named.filter(({ file }) => !existsSync(join(ROOT, file))).map(({ path, file }) => `${path}: ${file}`)).toEqual([]);
+  });
+});
+
+describe('the README', () => {
+  it('has the table of options that the code has', () => {
+    const documented = readme().split('\n').filter((line) => /^\| `[a-z][\w.]*` \|/i.test(line));
+    expect(documented.filter((line) => OPTIONS_TABLE.some(({ name }) => line.startsWith(`| \`${name}\` |`)))).toEqual(optionsTable());
+  });
+
+  it.each(['npm ci && npm start', 'npm ci && npm test'])('has the command %j as a block of its own', (command) => {
+    expect(blocksIn('bash').filter(({ place, text }) => place.startsWith('README.md:') && text === `${command}\n`)).toHaveLength(1);
+  });
+
+  it('names every option, error code and event somewhere in the documents', () => {
+    const all = documents().map(({ text }) => text).join('\n');
+    const source = (file: string): string => readFileSync(join(ROOT, file), 'utf8');
+    const codes = [...source('lib/outbox.errors.ts').matchAll(/^ {2}\| '([A-Z_]+)'/gm)].map(([, code]) => code as string);
+    const events = [...source('lib/observe/events.ts').matchAll(/^ {2}(\w+): \{/gm)].map(([, name]) => name as string);
+    expect([codes.length, events.length].every((count) => count > 10)).toBe(true);
+    expect([...codes, ...events].filter((name) => !all.includes(`\`${name}\``))).toEqual([]);
+  });
+});
+
+/** @returns what is wrong with a command, or undefined */
+function problemOf(command: string): string | undefined {
+  const [program, verb, ...rest] = command.split(/\s+/) as [string, string | undefined, ...string[]];
+  if (program === 'npm' && verb === 'ci') return existsSync(join(ROOT, 'package-lock.json')) ? undefined : 'there is no package-lock.json';
+  if (program === 'npm' && (verb === 'start' || verb === 'test')) return script(verb);
+  if (program === 'npm' && verb === 'run') return script(rest[0] as string);
+  if (program === 'npm' && verb === 'install') {
+    const known = { ...packageJson.peerDependencies, ...packageJson.devDependencies };
+    return rest.find((name) => name !== 'nestjs-outbox' && !Object.hasOwn(known, name));
+  }
+  return `unknown command: ${command}`;
+}
+function script(name: string): string | undefined {
+  return Object.hasOwn(packageJson.scripts, name) ? undefined : `package.json has no script ${name}`;
+}
+
+function outsideOfBlocks(text: string): string {
+  return text.replace(/^```[\s\S]*?^```$/gm, '');
+}
+
+function isThere(from: string, target: string): boolean {
+  const [path, anchor] = target.split('#') as [string, string?];
+  const file = path === '' ? from : join(dirname(from), path);
+  if (!existsSync(join(ROOT, file))) return false;
+  if (anchor === undefined) return true;
+  const headings = outsideOfBlocks(readFileSync(join(ROOT, file), 'utf8')).match(/^#+ .*$/gm) ?? [];
+  return headings.some((heading) => slugOf(heading) === anchor);
+}
+function slugOf(heading: string): string {
+  return heading
+    .replace(/^#+ /, '')
+    .toLowerCase()
+    .replace(/[^\p{L}\p{N}\s_-]/gu, '')
+    .trim()
+    .replace(/\s/g, '-');
+}
