@@ -5,6 +5,7 @@ import { transactionExecutor } from '../../lib/store/executors/typeorm-transacti
 import { DURABLE } from '../../lib/store/postgres/ready-statements.js';
 import { statement } from '../../lib/store/sql.js';
 import { describeWith } from '../support/services.js';
+import { TcpProxy } from '../support/tcp-proxy.js';
 import { DATABASE, PostgresFixture, SETTINGS, until } from '../support/postgres-store.js';
 
 const one = (text: string) => statement(undefined, text).bind();
@@ -111,6 +112,31 @@ describeWith('postgres', 'PostgreSQL executors', () => {
     await expect(database.connection('read').run(one('select 1'))).rejects.toThrow('ECONNREFUSED');
     await expect(database.connection('read').run(one('select 1'))).rejects.toThrow('ECONNREFUSED');
     await database.close();
+  });
+
+  it('gives up on a server that does not answer, and opens another connection', async () => {
+    const proxy = await TcpProxy.start(fixture.database.url);
+    const url = new URL(fixture.database.url);
+    url.port = String(proxy.port);
+    const application = await new DataSource({ type: 'postgres', url: url.href }).initialize();
+    const database = openPostgresDatabase(application, {
+      ...SETTINGS, ...DATABASE, onPublished: 'delete', statementTimeout: 200, connectTimeout: 1_000,
+    });
+    const connection = database.connection('read');
+    try {
+      await connection.run(one('select 1'));
+      proxy.set({ down: 'drop' });
+      const answers = Promise.allSettled([1, 2].map((n) => connection.run(one(`select ${n}`))));
+      expect((await answers).map(({ status }) => status)).toEqual(['rejected', 'rejected']);
+      proxy.heal();
+      await until('an answer', () => connection.run(one('select 3')).catch(() => undefined));
+      expect(connection.generation).toBeGreaterThan(0);
+    } finally {
+      proxy.heal();
+      await database.close();
+      await application.destroy();
+      await proxy.close();
+    }
   });
 
   it('hears notifications, and says when it no longer does', async () => {

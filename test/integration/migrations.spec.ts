@@ -1,0 +1,64 @@
+import { DataSource, type DataSourceOptions } from 'typeorm';
+import { openStore } from '../../lib/store/open-store.js';
+import { outboxEntities, outboxMigrations, outboxSql, type OutboxMessageRow } from '../../lib/typeorm.js';
+import { createTestDatabase, type TestDatabase } from '../support/databases.js';
+import { describeWith } from '../support/services.js';
+
+const SETTINGS = { buckets: 9, ordering: 'key', coordination: 'buckets' } as const;
+const INSERT = {
+  postgres: `insert into a_messages (topic, payload) values ('t', '{}')`,
+  mariadb: `insert into a_ready (id, bucket, topic, type, payload) values (uuid(), 1, 't', 't', '{}')`,
+};
+
+describe.each(['postgres', 'mariadb'] as const)('migrations', (kind) => {
+  describeWith(kind, kind, () => {
+    let database: TestDatabase;
+    let db: DataSource;
+    const [entity] = outboxEntities({ prefix: 'a_' });
+    beforeAll(async () => {
+      database = await createTestDatabase(kind);
+      const migrations = [...outboxMigrations({ prefix: 'a_', buckets: 9 }), ...outboxMigrations({ prefix: 'b_', buckets: 9 })];
+      db = await new DataSource({ ...database.options, migrations, entities: [entity] } as DataSourceOptions).initialize();
+    });
+    afterAll(async () => {
+      await db.destroy();
+      await database.drop();
+    });
+    const check = async (prefix: string): Promise<void> => {
+      const options = { setup: 'check', schema: undefined, prefix, poolSize: 2, preparedStatements: true } as const;
+      const store = openStore(db, { ...SETTINGS, onPublished: 'delete', options });
+      await store.check(SETTINGS).finally(() => store.close());
+    };
+
+    it('makes the tables of every outbox, knows when they are there, and takes them away with their rows', async () => {
+      await expect(check('a_')).rejects.toMatchObject({ code: 'SCHEMA_MISSING' });
+      expect((await db.runMigrations()).map(({ name }) => name)).toEqual(['OutboxTables__a_1795219200000', 'OutboxTables__b_1795219200000']);
+      await check('a_');
+      await check('b_');
+      await db.query(INSERT[kind]);
+      const rows = await db.getRepository<OutboxMessageRow>(entity as never).find();
+      expect(rows).toMatchObject([{ topic: 't', state: 'ready', attempts: 0, lastError: null }]);
+      expect(await db.runMigrations()).toEqual([]);
+      const [Again] = outboxMigrations({ prefix: 'a_', buckets: 9 });
+      const runner = db.createQueryRunner();
+      if (Again !== undefined) await new Again().up(runner); // a second time changes nothing
+      await runner.release();
+      expect(await db.getRepository<OutboxMessageRow>(entity as never).count()).toBe(1);
+      await check('a_');
+      await db.undoLastMigration();
+      await check('a_');
+      await db.undoLastMigration();
+      await expect(check('a_')).rejects.toMatchObject({ code: 'SCHEMA_MISSING' });
+    });
+
+    it('has the same as text', async () => {
+      const { up, down } = outboxSql(kind === 'postgres' ? 'postgres' : 'mysql', { prefix: 'c_', buckets: 9 });
+      // MariaDB takes one statement at a time unless told otherwise; none of ours has an empty line in it.
+      for (const text of up.split(/;\n\n?(?=\S|$)/).filter((part) => part.trim() !== '')) if (kind === 'mariadb') await db.query(text);
+      if (kind === 'postgres') await db.query(up);
+      await check('c_');
+      for (const text of down.split(';\n').filter((part) => part.trim() !== '')) await db.query(text);
+      await expect(check('c_')).rejects.toMatchObject({ code: 'SCHEMA_MISSING' });
+    });
+  });
+});
