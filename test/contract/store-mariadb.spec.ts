@@ -4,7 +4,13 @@ import { describeWith } from '../support/services.js';
 
 /** Everything that might go wrong with the caller's session: far from UTC, a narrow charset, other quotes, no escapes. */
 const SESSION = `set session time_zone = '+05:45', sql_mode = 'ANSI_QUOTES,NO_BACKSLASH_ESCAPES,STRICT_TRANS_TABLES'`;
-const NARROW = { charset: 'LATIN1_SWEDISH_CI', timezone: '+05:45', supportBigNumbers: false, bigNumberStrings: false, dateStrings: false };
+const NARROW = {
+  charset: 'LATIN1_SWEDISH_CI',
+  timezone: '+05:45',
+  supportBigNumbers: false,
+  bigNumberStrings: false,
+  dateStrings: false,
+};
 
 describeWith('mariadb', 'MariaDB store', () => {
   describeStoreContract('four connections', new MariaDbStores({ prefix: 'order' }));

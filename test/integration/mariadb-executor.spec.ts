@@ -7,7 +7,8 @@ import { MariaDbStores } from '../support/mariadb-store.js';
 import { describeWith } from '../support/services.js';
 
 const sql = (text: string, ...values: unknown[]) => statement(undefined, text).bind(...values);
-const one = async (connection: SqlConnection, text: string, ...values: unknown[]) => (await connection.run(sql(text, ...values))).rows[0]?.[0];
+const one = async (connection: SqlConnection, text: string, ...values: unknown[]) =>
+  (await connection.run(sql(text, ...values))).rows[0]?.[0];
 
 describeWith('mariadb', 'connections to MariaDB', () => {
   const stores = new MariaDbStores({ statementTimeout: 1_000 });
@@ -23,17 +24,32 @@ describeWith('mariadb', 'connections to MariaDB', () => {
   const kill = async (connection: SqlConnection) =>
     stores.application.query(`kill ${String(await one(connection, 'select connection_id()'))}`);
   const openSessions = async () =>
-    Number((await stores.application.query('select count(*) n from information_schema.processlist where db = database()'))[0].n);
+    Number(
+      (await stores.application.query('select count(*) n from information_schema.processlist where db = database()'))[0]
+        .n,
+    );
 
   it('has its own session: committed reads, UTC, strict, with timeouts', async () => {
-    const { rows } = await database.connection('read').run(
-      sql('select @@tx_isolation, @@time_zone, @@sql_mode, @@max_statement_time, @@innodb_lock_wait_timeout, @@character_set_client, @@autocommit'),
-    );
+    const { rows } = await database
+      .connection('read')
+      .run(
+        sql(
+          'select @@tx_isolation, @@time_zone, @@sql_mode, @@max_statement_time, @@innodb_lock_wait_timeout, @@character_set_client, @@autocommit',
+        ),
+      );
     expect(rows[0]?.map(String)).toEqual([
-      'READ-COMMITTED', '+00:00', 'STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION', '1', '1', 'utf8mb4', '1',
+      'READ-COMMITTED',
+      '+00:00',
+      'STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION',
+      '1',
+      '1',
+      'utf8mb4',
+      '1',
     ]);
     expect(await one(database.connection('read'), 'select ?', 2n ** 64n - 1n)).toBe('18446744073709551615');
-    expect(await one(database.connection('read'), 'select ?', Buffer.from([0, 39, 92, 255]))).toEqual(Buffer.from([0, 39, 92, 255]));
+    expect(await one(database.connection('read'), 'select ?', Buffer.from([0, 39, 92, 255]))).toEqual(
+      Buffer.from([0, 39, 92, 255]),
+    );
   });
 
   it('opens a new connection after a kill, and says so', async () => {
@@ -46,15 +62,27 @@ describeWith('mariadb', 'connections to MariaDB', () => {
       expect(await eventually('reconnect', () => one(connection, 'select 1').catch(() => undefined))).toBe(1);
       expect(connection.generation).toBe(round);
     }
-    await eventually('only the living one is left', async () => ((await openSessions()) <= before + 2 ? true : undefined));
+    await eventually('only the living one is left', async () =>
+      (await openSessions()) <= before + 2 ? true : undefined,
+    );
   });
 
   it('fails a statement whose connection is killed under it, at once', async () => {
     const connection = database.connection('settle');
     const id = await one(connection, 'select connection_id()');
-    const asleep = connection.run(sql('select sleep(0.9)')).then(() => 'slept', (error: Error) => error);
-    await eventually('asleep', async () =>
-      (await stores.application.query(`select 1 from information_schema.processlist where id = ${String(id)} and state = 'User sleep'`)).length > 0 || undefined);
+    const asleep = connection.run(sql('select sleep(0.9)')).then(
+      () => 'slept',
+      (error: Error) => error,
+    );
+    await eventually(
+      'asleep',
+      async () =>
+        (
+          await stores.application.query(
+            `select 1 from information_schema.processlist where id = ${String(id)} and state = 'User sleep'`,
+          )
+        ).length > 0 || undefined,
+    );
     await stores.application.query(`kill ${String(id)}`);
     expect(await asleep).toBeInstanceOf(Error);
     expect(await eventually('reconnect', () => one(connection, 'select 2').catch(() => undefined))).toBe(2);
@@ -63,12 +91,20 @@ describeWith('mariadb', 'connections to MariaDB', () => {
   it('lets the server cancel what takes too long, and keeps the connection', async () => {
     const connection = database.connection('admin');
     const id = await one(connection, 'select connection_id()');
-    await expect(connection.run(sql('select count(*) from seq_1_to_1000000000 where seq % 7 = sqrt(seq)'))).rejects.toMatchObject({ errno: 1969 });
+    await expect(
+      connection.run(sql('select count(*) from seq_1_to_1000000000 where seq % 7 = sqrt(seq)')),
+    ).rejects.toMatchObject({ errno: 1969 });
     expect(await one(connection, 'select connection_id()')).toBe(id);
   });
 
   it('settles what is in flight when it closes', async () => {
-    const asleep = database.connection('read').run(sql('select sleep(0.9)')).then(() => 'slept', () => 'failed');
+    const asleep = database
+      .connection('read')
+      .run(sql('select sleep(0.9)'))
+      .then(
+        () => 'slept',
+        () => 'failed',
+      );
     await one(database.connection('lease'), 'select 1');
     await database.close();
     expect(await asleep).toBe('failed');
@@ -89,18 +125,31 @@ describeWith('mariadb', 'connections to MariaDB', () => {
   });
 
   it('never shows the values of a statement in its error', async () => {
-    const failure: unknown = await database.connection('read').run(sql('select ? from nowhere', 'secret')).catch((error: unknown) => error);
+    const failure: unknown = await database
+      .connection('read')
+      .run(sql('select ? from nowhere', 'secret'))
+      .catch((error: unknown) => error);
     expect(JSON.stringify(failure, Object.getOwnPropertyNames(failure))).not.toContain('secret');
   });
 
   it('leaves the tables of an application that drops and synchronizes its own schema alone', async () => {
     await stores.application.query('create table mine (a int)');
     const application = new DataSource({
-      ...stores.database.options, entities: [], dropSchema: true, synchronize: true, migrationsRun: true, extra: { connectionLimit: 2, multipleStatements: true },
+      ...stores.database.options,
+      entities: [],
+      dropSchema: true,
+      synchronize: true,
+      migrationsRun: true,
+      extra: { connectionLimit: 2, multipleStatements: true },
     } as never);
     const own = openMysqlDatabase(application, stores.storeSettings); // the application itself is not connected here
     try {
-      expect(await one(own.connection('read'), `select count(*) from information_schema.tables where table_name = 'mine' and table_schema = database()`)).toBe('1');
+      expect(
+        await one(
+          own.connection('read'),
+          `select count(*) from information_schema.tables where table_name = 'mine' and table_schema = database()`,
+        ),
+      ).toBe('1');
       await expect(own.connection('read').run(sql('select 1; select 2'))).rejects.toMatchObject({ errno: 1064 });
     } finally {
       await own.close();

@@ -11,9 +11,15 @@ const ROWS = 500_000;
 const BUCKETS = 32;
 const TRANSPORT = 0;
 const ALL = Array.from({ length: BUCKETS }, (_, bucket) => bucket);
-const READS = statement(undefined, `select sum(variable_value) from information_schema.session_status where variable_name in
-  ('Handler_read_first', 'Handler_read_key', 'Handler_read_last', 'Handler_read_next', 'Handler_read_prev', 'Handler_read_rnd', 'Handler_read_rnd_next')`);
-const SORTED = statement(undefined, `select variable_value from information_schema.session_status where variable_name = 'Sort_rows'`);
+const READS = statement(
+  undefined,
+  `select sum(variable_value) from information_schema.session_status where variable_name in
+  ('Handler_read_first', 'Handler_read_key', 'Handler_read_last', 'Handler_read_next', 'Handler_read_prev', 'Handler_read_rnd', 'Handler_read_rnd_next')`,
+);
+const SORTED = statement(
+  undefined,
+  `select variable_value from information_schema.session_status where variable_name = 'Sort_rows'`,
+);
 const TABLES = ['ready', 'parked', 'archive', 'dedup', 'leases', 'meta', 'instances', 'transports'];
 
 /**
@@ -57,7 +63,10 @@ describeWith('mariadb', 'plans on MariaDB', () => {
   const status = async (of: SqlConnection, what: typeof READS) => Number((await of.run(what.bind())).rows[0]?.[0]);
 
   /** Rows that the server touched on this connection while `work` ran, and rows that it sorted. */
-  async function touched(role: ConnectionRole, work: () => Promise<unknown>): Promise<{ read: number; sorted: number }> {
+  async function touched(
+    role: ConnectionRole,
+    work: () => Promise<unknown>,
+  ): Promise<{ read: number; sorted: number }> {
     const connection = database.connection(role);
     const sortedBefore = await status(connection, SORTED);
     const [first, before] = [await status(connection, READS), await status(connection, READS)];
@@ -95,7 +104,12 @@ describeWith('mariadb', 'plans on MariaDB', () => {
 
   it.each(['delete', 'archive'] as const)('settles by primary key (%s), 500 and 1,000 at once', async (onPublished) => {
     for (const count of [500, 1_000]) {
-      const { messages } = await store.fetch({ transport: 0, positions: [{ bucket: 5, after: '0' }], perBucket: count, limit: count });
+      const { messages } = await store.fetch({
+        transport: 0,
+        positions: [{ bucket: 5, after: '0' }],
+        perBucket: count,
+        limit: count,
+      });
       const list = messages.map(({ bucket, seq, id }) => ({ bucket, seq, id, attempts: 0, parkedId: null }));
       const { read } = await touched('settle', () => store.settle(0, list, onPublished));
       expect(read).toBeLessThan(12 * count);
@@ -103,9 +117,21 @@ describeWith('mariadb', 'plans on MariaDB', () => {
   });
 
   it('parks and settles what was parked by key', async () => {
-    const { messages } = await store.fetch({ transport: 0, positions: [{ bucket: 6, after: '0' }], perBucket: 500, limit: 500 });
+    const { messages } = await store.fetch({
+      transport: 0,
+      positions: [{ bucket: 6, after: '0' }],
+      perBucket: 500,
+      limit: 500,
+    });
     const entries = messages.map(({ bucket, seq, id }) => ({
-      bucket, seq, id, state: 'waiting' as const, blocks: false, attempts: 1, delay: 0, error: 'no',
+      bucket,
+      seq,
+      id,
+      state: 'waiting' as const,
+      blocks: false,
+      attempts: 1,
+      delay: 0,
+      error: 'no',
     }));
     expect((await touched('settle', () => store.park(owner, leases, entries))).read).toBeLessThan(12 * entries.length);
     const list = messages.map(({ bucket, seq, id }) => ({ bucket, seq, id, attempts: 0, parkedId: null }));
@@ -122,13 +148,28 @@ describeWith('mariadb', 'plans on MariaDB', () => {
     await expectCheap('settle', 2_500, async () => {
       const request = { owner, transport: 0, leases, due: [], keys: [{ bucket: 3, key: 'failing' }], perKey: 100 };
       const { messages } = await store.take(request);
-      await store.repark(owner, leases, messages.map(({ parkedId, bucket }) => ({
-        parkedId: parkedId as string, bucket, state: 'blocked' as const, blocks: true, attempts: 0, delay: null, error: null,
-      })));
+      await store.repark(
+        owner,
+        leases,
+        messages.map(({ parkedId, bucket }) => ({
+          parkedId: parkedId as string,
+          bucket,
+          state: 'blocked' as const,
+          blocks: true,
+          attempts: 0,
+          delay: null,
+          error: null,
+        })),
+      );
     });
     await expectCheap('read', 8_000, () => store.blockingKeys(TRANSPORT, ALL, 1_000));
     await expectCheap('read', 8_000, () => store.blockingKeys(TRANSPORT, ALL, 1));
-    await expectCheap('read', 50, () => store.blockedAmong(0, [{ bucket: 3, key: 'failing' }, { bucket: 3, key: 'none' }]));
+    await expectCheap('read', 50, () =>
+      store.blockedAmong(0, [
+        { bucket: 3, key: 'failing' },
+        { bucket: 3, key: 'none' },
+      ]),
+    );
   });
 
   it('works with leases, dead letters and old rows by key', async () => {

@@ -7,6 +7,7 @@ import { inTransaction, retried } from './retry.js';
 import { marks, sized } from './statements.js';
 
 const NOW = 'utc_timestamp(6)';
+const EXPIRY = `${NOW} + interval ? microsecond`;
 const LONG_AGO = `'1970-01-01 00:00:00'`;
 
 /** All times are the server's. Epochs grow at every acquisition, also by the same owner. */
@@ -84,9 +85,9 @@ export class MysqlLeases implements LeaseStore {
 }
 
 function leaseStatements(names: TableNames) {
-  const { leases, instances, meta } = names;
-  const expiry = `${NOW} + interval ? microsecond`;
+  const { leases, meta } = names;
   return {
+    ...instanceStatements(names),
     free: sized(
       (only) => `select bucket, epoch from ${leases} where transport = ? and expires_at <= ${NOW}
         ${only > 0 ? `and bucket in (${marks(only)})` : ''} order by bucket limit ? for update skip locked`,
@@ -94,25 +95,15 @@ function leaseStatements(names: TableNames) {
     take: statement(
       'take leases',
       `update ${LEASES} straight_join ${leases} l on l.transport = k.t and l.bucket = k.b
-      set l.owner = ?, l.epoch = l.epoch + 1, l.expires_at = ${expiry}`,
+      set l.owner = ?, l.epoch = l.epoch + 1, l.expires_at = ${EXPIRY}`,
     ),
-    renew: statement('renew', `update ${leases} set expires_at = ${expiry} where owner = ? and expires_at > ${NOW}`),
+    renew: statement('renew', `update ${leases} set expires_at = ${EXPIRY} where owner = ? and expires_at > ${NOW}`),
     held: statement('held', `select transport, bucket, epoch from ${leases} where owner = ? and expires_at > ${NOW}`),
     giveBack: statement(
       'give back',
       `update ${LEASES} straight_join ${leases} l on l.transport = k.t and l.bucket = k.b
       set l.owner = null, l.expires_at = ${LONG_AGO} where l.owner = ? and l.epoch = k.e`,
     ),
-    beat: statement(
-      'beat',
-      `insert into ${instances} (owner, transports, info, expires_at) values (?, ?, ?, ${expiry})
-      on duplicate key update transports = ?, info = ?, expires_at = ${expiry}`,
-    ),
-    alive: statement(
-      'alive',
-      `select owner, transports, info from ${instances} where expires_at > ${NOW} order by owner`,
-    ),
-    leave: statement('leave', `delete from ${instances} where owner = ?`),
     expired: statement(
       'expired',
       `select transport, bucket, epoch, owner from ${leases}
@@ -123,13 +114,28 @@ function leaseStatements(names: TableNames) {
       `update ${LEASES} straight_join ${leases} l on l.transport = k.t and l.bucket = k.b
       set l.owner = null where l.epoch = k.e`,
     ),
-    dropInstances: statement('drop instances', `delete from ${instances} where expires_at <= ${NOW}`),
     dropFlushRows: statement(
       'drop flush rows',
       `delete from ${meta}
       where name like 'flush:%' and value < cast(${NOW} - interval 1 day as char)`,
     ),
   } satisfies Record<string, Statement | ((count: number) => Statement)>;
+}
+
+function instanceStatements({ instances }: TableNames) {
+  return {
+    beat: statement(
+      'beat',
+      `insert into ${instances} (owner, transports, info, expires_at) values (?, ?, ?, ${EXPIRY})
+      on duplicate key update transports = ?, info = ?, expires_at = ${EXPIRY}`,
+    ),
+    alive: statement(
+      'alive',
+      `select owner, transports, info from ${instances} where expires_at > ${NOW} order by owner`,
+    ),
+    leave: statement('leave', `delete from ${instances} where owner = ?`),
+    dropInstances: statement('drop instances', `delete from ${instances} where expires_at <= ${NOW}`),
+  };
 }
 
 const leaseRows = (leases: readonly Lease[]): string =>

@@ -1,5 +1,5 @@
 import type { TableNames } from '../schema/names.js';
-import { statement } from '../sql.js';
+import { statement, type Statement } from '../sql.js';
 import { DEAD, messageFrom, parkedFrom } from './columns.js';
 import { jsonTable, PARKED_IDS } from './json-rows.js';
 import { marks, sized, times } from './statements.js';
@@ -17,17 +17,6 @@ export function parkedStatements({ parked, leases }: TableNames) {
   const dueBranch = `(select p.parked_id, p.bucket, p.\`key\`, p.state, p.due_at, p.seq
     from ${joined} force index (due) on ${onPlace}
     where l.transport = ? and l.bucket = ? and p.due_at <= ${NOW} and not ${SENDING} order by p.due_at, p.seq limit ?)`;
-  const repark = jsonTable({
-    p: 'bigint unsigned',
-    e: 'bigint unsigned',
-    state: 'tinyint',
-    blocking: 'tinyint',
-    attempts: 'int',
-    delay: 'bigint',
-    error: 'text',
-    progress: 'mediumtext',
-    changed: 'tinyint',
-  });
   return {
     earliest: sized((n) => `select ${NOW}, ${times(n, minimum(''), ', ')}`),
     later: sized((n) => `select ${times(n, minimum(` and due_at > ${NOW}`), ', ')}`),
@@ -35,15 +24,7 @@ export function parkedStatements({ parked, leases }: TableNames) {
       (n) => `select d.parked_id, d.bucket, d.\`key\`, d.state from (${times(n, dueBranch, ' union all ')}) d
       order by d.due_at, d.seq, d.parked_id limit ?`,
     ),
-    repark: statement(
-      'repark',
-      `update ${repark} straight_join ${parked} p on p.parked_id = k.p
-      set p.state = k.state, p.blocking = k.blocking, p.attempts = k.attempts,
-        p.due_at = ${NOW} + interval k.delay microsecond, p.last_error = k.error,
-        p.progress = if(k.changed = 1, k.progress, p.progress), p.sending_epoch = null,
-        p.died_at = if(k.state = ${DEAD}, ${NOW}, null), p.announced = 0
-      where p.sending_epoch = k.e`,
-    ),
+    repark: reparkStatement(parked),
     // A scalar subquery: as a join, or `exists`, it would read every row behind a failing key.
     blockedAmong: statement(
       'blocked among',
@@ -66,4 +47,27 @@ export function parkedStatements({ parked, leases }: TableNames) {
       set p.announced = 1 where p.state = ${DEAD}`,
     ),
   };
+}
+
+function reparkStatement(parked: string): Statement {
+  const list = jsonTable({
+    p: 'bigint unsigned',
+    e: 'bigint unsigned',
+    state: 'tinyint',
+    blocking: 'tinyint',
+    attempts: 'int',
+    delay: 'bigint',
+    error: 'text',
+    progress: 'mediumtext',
+    changed: 'tinyint',
+  });
+  return statement(
+    'repark',
+    `update ${list} straight_join ${parked} p on p.parked_id = k.p
+      set p.state = k.state, p.blocking = k.blocking, p.attempts = k.attempts,
+        p.due_at = ${NOW} + interval k.delay microsecond, p.last_error = k.error,
+        p.progress = if(k.changed = 1, k.progress, p.progress), p.sending_epoch = null,
+        p.died_at = if(k.state = ${DEAD}, ${NOW}, null), p.announced = 0
+      where p.sending_epoch = k.e`,
+  );
 }

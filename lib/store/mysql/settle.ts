@@ -2,7 +2,7 @@ import { compareSeq, type Place } from '../../message.js';
 import type { SqlConnection, SqlDatabase, SqlExecutor } from '../executors/executor.js';
 import type { Lease, ParkEntry, SettledMessage, WriteReport } from '../outbox-store.js';
 import type { TableNames } from '../schema/names.js';
-import { statement } from '../sql.js';
+import { statement, type Statement } from '../sql.js';
 import { DEAD, MOVED, movedFrom, readKey, stateNumber } from './columns.js';
 import { jsonRows, jsonTable, PLACES, type JsonCell } from './json-rows.js';
 import type { MysqlFence } from './leases.js';
@@ -159,17 +159,6 @@ function settleStatements({ ready, parked, archive }: TableNames) {
     s: 'bigint unsigned',
     p: 'bigint unsigned',
   });
-  const entries = jsonTable({
-    b: 'smallint',
-    s: 'bigint unsigned',
-    i: 'char(36) character set ascii collate ascii_bin',
-    state: 'tinyint',
-    blocking: 'tinyint',
-    attempts: 'int',
-    delay: 'bigint',
-    error: 'text',
-    progress: 'mediumtext',
-  });
   return {
     remove: statement('settle', `delete h from ${there(PLACES)}`),
     lockReady: statement('lock ready', `select h.bucket, h.seq, h.id from ${there(PLACES)} for update`),
@@ -187,14 +176,29 @@ function settleStatements({ ready, parked, archive }: TableNames) {
       select ${movedFrom('p')}, p.attempts from ${byId} straight_join ${parked} p on p.parked_id = k.p`,
     ),
     removeParked: statement('settle parked', `delete p from ${byId} straight_join ${parked} p on p.parked_id = k.p`),
-    park: statement(
-      'park',
-      `insert into ${parked}
+    park: parkStatement(parked, there),
+  };
+}
+
+function parkStatement(parked: string, there: (list: string) => string): Statement {
+  const entries = jsonTable({
+    b: 'smallint',
+    s: 'bigint unsigned',
+    i: 'char(36) character set ascii collate ascii_bin',
+    state: 'tinyint',
+    blocking: 'tinyint',
+    attempts: 'int',
+    delay: 'bigint',
+    error: 'text',
+    progress: 'mediumtext',
+  });
+  return statement(
+    'park',
+    `insert into ${parked}
       (${MOVED}, state, blocking, attempts, due_at, last_error, progress, died_at)
       select ${movedFrom('h')}, k.state, k.blocking, k.attempts, utc_timestamp(6) + interval k.delay microsecond,
         k.error, k.progress, if(k.state = ${DEAD}, utc_timestamp(6), null) from ${there(entries)}`,
-    ),
-  };
+  );
 }
 
 const placeRows = (places: readonly (Place & { id: string })[]): string =>
