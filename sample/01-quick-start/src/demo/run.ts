@@ -1,0 +1,158 @@
+import { randomBytes } from 'node:crypto';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { NewOrder } from '../shop/orders.service.js';
+import type { Arguments } from './arguments.js';
+import { printVerdict, say } from './console.js';
+import { type Answer, sendOrders } from './customers.js';
+import { ShopDatabase } from './database.js';
+import { startKafkaReader } from './kafka-reader.js';
+import { LedgerReader } from './ledger-reader.js';
+import { generatedOrders, ordersOfFile, STOCK_PER_ORDER } from './orders.js';
+import { ShopProcess } from './process.js';
+import { startRabbitMqReader } from './rabbitmq-reader.js';
+import type { Reader } from './received.js';
+import { isGood, judge } from './verdict.js';
+
+/** The whole run, from the first process to the verdict. */
+const DEADLINE = 55_000;
+/** The sending is stretched over this time, so that there is a middle to kill the relay in. */
+const SENDING = 4_000;
+/** How long there is no relay at all. */
+const ABSENCE = 1_000;
+
+/** @returns whether everything that was committed arrived, once at least, as it was and in order. */
+export async function runDemo(args: Arguments): Promise<boolean> {
+  const folder = await mkdtemp(join(tmpdir(), 'quick-start-'));
+  const run = new Run(args, randomBytes(4).toString('hex'), folder, AbortSignal.timeout(DEADLINE));
+  try {
+    return await Promise.race([run.go(), interrupted()]);
+  } finally {
+    await run.cleanUp();
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+function interrupted(): Promise<never> {
+  return new Promise((_, reject) => {
+    for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => reject(new Error(`ended by ${signal}`)));
+  });
+}
+
+class Run {
+  private readonly answers: Answer[] = [];
+  private readonly env: NodeJS.ProcessEnv;
+  private orders: NewOrder[] = [];
+  private database!: ShopDatabase;
+  private reader!: Reader;
+  private api!: ShopProcess;
+  private relay!: ShopProcess;
+  private stoppedReading: Promise<void> | undefined;
+  private readonly undo: (() => Promise<void>)[] = [];
+
+  constructor(
+    private readonly args: Arguments,
+    private readonly id: string,
+    folder: string,
+    private readonly deadline: AbortSignal,
+  ) {
+    this.env = {
+      PORT: '0',
+      SHOP_SCHEMA: `quick_start_${id}`,
+      SHOP_PREFIX: `quick-start-${id}.`,
+      SHOP_LEDGER: join(folder, 'warehouse.jsonl'),
+      ...(args.kafka !== undefined && { SHOP_KAFKA: args.kafka }),
+      ...(args.rabbitmq !== undefined && { SHOP_RABBITMQ: args.rabbitmq }),
+    };
+  }
+
+  async go(): Promise<boolean> {
+    const { orders: count } = this.args;
+    const file = new URL('../../orders.jsonl', import.meta.url);
+    this.orders = count === undefined ? await ordersOfFile(file) : generatedOrders(count);
+    await this.start();
+    const sending = sendOrders(this.api.ready, this.orders, SENDING / this.orders.length, (a) => this.answers.push(a));
+    const progress = setInterval(() => this.progress(), 1_000);
+    try {
+      await this.waitFor('the middle', () => this.answers.length >= this.orders.length * 0.4);
+      await Promise.all([sending, this.crash()]);
+      await this.waitForEverything();
+    } finally {
+      clearInterval(progress);
+    }
+    return this.verdict();
+  }
+
+  private async start(): Promise<void> {
+    const { DATABASE_URL: url = '' } = process.env;
+    this.database = await ShopDatabase.open(url, this.env['SHOP_SCHEMA']!);
+    this.undo.unshift(() => this.database.close());
+    this.reader = await this.startReader();
+    this.undo.unshift(() => this.readAll());
+    this.api = await ShopProcess.start('api', this.env);
+    this.undo.unshift(() => this.api.stop());
+    await this.database.fillShelves(STOCK_PER_ORDER * this.orders.length);
+    this.relay = await ShopProcess.start('relay', this.env);
+    this.undo.unshift(() => this.relay.stop());
+    say(`PostgreSQL ${await this.database.version()}, ${this.args.kafka ? 'Kafka' : this.args.rabbitmq ? 'RabbitMQ' : 'no broker'}`);
+    say(`API ${this.api.ready} (pid ${this.api.pid}) only enqueues; relay (pid ${this.relay.pid}) publishes`);
+  }
+
+  private startReader(): Promise<Reader> {
+    const { kafka, rabbitmq } = this.args;
+    const prefix = this.env['SHOP_PREFIX']!;
+    if (kafka !== undefined) return startKafkaReader(kafka, prefix);
+    if (rabbitmq !== undefined) return startRabbitMqReader(rabbitmq, prefix);
+    return LedgerReader.start(this.env['SHOP_LEDGER']!);
+  }
+
+  private async crash(): Promise<void> {
+    const { pid } = this.relay;
+    await this.relay.kill();
+    say(`SIGKILL for the relay (pid ${pid}); the API goes on taking orders`);
+    await new Promise((resolve) => setTimeout(resolve, ABSENCE));
+    this.relay = await ShopProcess.start('relay', this.env);
+    say(`a new relay (pid ${this.relay.pid}) is there, and waits for the dead one's leases to end`);
+  }
+
+  private async waitForEverything(): Promise<void> {
+    const committed = (await this.database.orders()).length;
+    const seen = (): number => new Set(this.reader.received.map(({ payload }) => payload.orderId)).size;
+    await this.waitFor('the messages', () => seen() >= committed);
+    await this.waitFor('the outbox to be empty', async () => (await this.database.waiting()) === 0);
+  }
+
+  /** At the deadline it goes on: the verdict says what is missing. */
+  private async waitFor(what: string, condition: () => boolean | Promise<boolean>): Promise<void> {
+    while (!(await condition())) {
+      if (this.deadline.aborted) return say(`gave up waiting for ${what}`);
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+  }
+
+  private progress(): void {
+    const accepted = this.answers.filter(({ status }) => status === 202).length;
+    const sent = `${this.answers.length}/${this.orders.length}`;
+    say(`orders ${sent}  committed ${accepted}  rolled back ${this.answers.length - accepted}  arrived ${this.reader.received.length}`);
+  }
+
+  private async verdict(): Promise<boolean> {
+    this.progress();
+    const committed = await this.database.orders();
+    await this.relay.stop();
+    await this.readAll();
+    const verdict = judge(committed, this.reader.received, this.answers);
+    printVerdict(verdict, this.answers);
+    return isGood(verdict);
+  }
+
+  private readAll(): Promise<void> {
+    this.stoppedReading ??= this.reader.stop();
+    return this.stoppedReading;
+  }
+
+  async cleanUp(): Promise<void> {
+    for (const undo of this.undo) await undo().catch((error: Error) => say(error.message));
+  }
+}

@@ -1,0 +1,10 @@
+import { readArguments } from './demo/arguments.js';
+import { runDemo } from './demo/run.js';
+import { serve } from './demo/serve.js';
+
+export async function main(argv: readonly string[]): Promise<number> {
+  const args = readArguments(argv);
+  if (!args.serve) return (await runDemo(args)) ? 0 : 1;
+  await serve(args);
+  return 0;
+}

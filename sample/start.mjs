@@ -1,0 +1,104 @@
+// npm start [-- <sample>] [-- arguments]: builds what is needed, finds or starts the servers, runs one sample.
+//   npm start                            01-quick-start
+//   npm start -- 02-kafka                another one
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { transformSync } from '@swc/core';
+
+const here = dirname(fileURLToPath(import.meta.url));
+const root = dirname(here);
+
+/** What each sample needs, and the variable in which it looks for it. */
+const NEEDS = {
+  '01-quick-start': { DATABASE_URL: 'postgres' },
+  '02-kafka': { DATABASE_URL: 'postgres', KAFKA_BROKERS: 'kafka' },
+  '03-rabbitmq': { DATABASE_URL: 'postgres', RABBITMQ_URL: 'rabbitmq' },
+  '04-worker-and-api': { DATABASE_URL: 'mariadb', RABBITMQ_URL: 'rabbitmq' },
+};
+
+process.chdir(root);
+const started = [];
+let code = 1;
+try {
+  code = await start(process.argv.slice(2));
+} catch (error) {
+  console.error(error instanceof Error ? error.message : error);
+} finally {
+  for (const server of started.reverse()) await server.stop();
+}
+process.exit(code);
+
+async function start(argv) {
+  const named = Object.hasOwn(NEEDS, argv[0] ?? '');
+  const [name, args] = named ? [argv[0], argv.slice(1)] : ['01-quick-start', argv];
+  for (const sample of new Set(['01-quick-start', name])) transpile(sample);
+  await Promise.all([build(), ...Object.entries(NEEDS[name]).map(provideFor)]);
+  const { main } = await import(pathToFileURL(join(here, name, 'dist', 'main.js')).href);
+  return main(args);
+}
+
+async function provideFor([variable, kind]) {
+  process.env[variable] ||= await server(kind);
+}
+
+async function build() {
+  if (!existsSync(join(root, 'dist', 'esm', 'package.json'))) console.log('building, once …');
+  const builder = spawn(process.execPath, [join(root, 'tools', 'build.mjs'), '--if-stale'], { stdio: 'inherit' });
+  const [exit] = await once(builder, 'exit');
+  if (exit !== 0) throw new Error('the build failed');
+}
+
+/** src/*.ts → dist/*.js. Types are checked elsewhere; Node 20 cannot run TypeScript by itself. */
+function transpile(sample) {
+  const source = join(here, sample, 'src');
+  for (const entry of readdirSync(source, { recursive: true })) {
+    if (!entry.endsWith('.ts')) continue;
+    const target = join(here, sample, 'dist', entry.replace(/ts$/, 'js'));
+    const code = compile(join(source, entry));
+    // A process that runs meanwhile never reads half a file.
+    if (existsSync(target) && readFileSync(target, 'utf8') === code) continue;
+    mkdirSync(dirname(target), { recursive: true });
+    writeFileSync(`${target}.${process.pid}`, code);
+    renameSync(`${target}.${process.pid}`, target);
+  }
+}
+
+function compile(file) {
+  return transformSync(readFileSync(file, 'utf8'), {
+    filename: file,
+    swcrc: false,
+    sourceMaps: 'inline',
+    jsc: {
+      target: 'es2022',
+      parser: { syntax: 'typescript', decorators: true },
+      transform: { legacyDecorator: true, decoratorMetadata: true },
+    },
+    module: { type: 'es6' },
+  }).code;
+}
+
+/** The URL of a server: for PostgreSQL the embedded one, so that nothing at all has to be there; else what the tests use. */
+async function server(kind) {
+  if (kind === 'postgres') {
+    const file = join(here, '01-quick-start', 'dist', 'embedded-postgres.js');
+    const { startEmbeddedPostgres } = await import(pathToFileURL(file).href);
+    return keep(await startEmbeddedPostgres());
+  }
+  const { provide } = await import('../tools/services/provide.mjs');
+  const { [kind]: service } = await import(`../tools/services/${kind}.mjs`);
+  const found = await provide(service);
+  if (found.url === undefined) {
+    const variables = Object.entries(NEEDS).flatMap(([, needs]) => Object.entries(needs));
+    const [variable] = variables.find(([, needed]) => needed === kind);
+    throw new Error(`This sample needs ${kind}: set ${variable}. (${found.missing.join('; ')})`);
+  }
+  return keep(found);
+}
+
+function keep(found) {
+  started.push(found);
+  return found.url;
+}
