@@ -87,13 +87,12 @@ export class InProcessTransport extends OutboxTransport {
       open.map(async (handler) => {
         try {
           await deadline.race(this.call(handler, message));
-          done.add(handler.id);
         } catch (error) {
           failures.push({ id: handler.id, error });
         }
       }),
     );
-    if (failures.length > 0) return this.failed(message, done, failures);
+    if (failures.length > 0) return failed(this.doneOf(message), failures);
     this.succeeded.delete(message.id);
     return PUBLISHED;
   }
@@ -111,26 +110,30 @@ export class InProcessTransport extends OutboxTransport {
     const call = (async () => handler.call(message))();
     this.running.set(place, call);
     const forget = (): unknown => this.running.delete(place);
-    call.then(forget, forget);
+    call.then(() => {
+      forget();
+      this.remember(message.id, handler.id);
+    }, forget);
     return call;
   }
 
-  /** @internal */
-  failed(
-    message: OutboxMessage,
-    done: Set<string>,
-    failures: readonly { id: string; error: unknown }[],
-  ): PublishFailure {
-    this.succeeded.delete(message.id);
-    if (done.size > 0) {
-      if (this.succeeded.size >= MAX_REMEMBERED) this.succeeded.delete(this.succeeded.keys().next().value as string);
-      this.succeeded.set(message.id, done);
+  /** Also what ended too late to be reported. @internal */
+  remember(messageId: string, handlerId: string): void {
+    const ids = this.succeeded.get(messageId);
+    if (ids !== undefined) {
+      ids.add(handlerId);
+      return;
     }
-    const ids = failures.map(({ id }) => id).join(', ');
-    const cause = failures.length === 1 ? failures[0]?.error : new AggregateError(failures.map(({ error }) => error));
-    const error = new OutboxError('HANDLER_FAILED', `Failed: ${ids}.`, { cause });
-    return { ok: false, blame: 'message', error, ...(done.size === 0 ? {} : { progress: writeProgress(done) }) };
+    if (this.succeeded.size >= MAX_REMEMBERED) this.succeeded.delete(this.succeeded.keys().next().value as string);
+    this.succeeded.set(messageId, new Set([handlerId]));
   }
+}
+
+function failed(done: ReadonlySet<string>, failures: readonly { id: string; error: unknown }[]): PublishFailure {
+  const ids = failures.map(({ id }) => id).join(', ');
+  const cause = failures.length === 1 ? failures[0]?.error : new AggregateError(failures.map(({ error }) => error));
+  const error = new OutboxError('HANDLER_FAILED', `Failed: ${ids}.`, { cause });
+  return { ok: false, blame: 'message', error, ...(done.size === 0 ? {} : { progress: writeProgress(done) }) };
 }
 
 /** Ends the wait for handlers a little before the publish ends, so that what hangs can be named. */
