@@ -1,5 +1,3 @@
-import { transpiled } from '../transpiled.mjs';
-
 /** Fixed rather than `latest`: what the tests were written against. */
 const IMAGE = 'postgres:17-alpine';
 
@@ -36,7 +34,8 @@ export const postgres = {
   },
 
   async embedded() {
-    const { startEmbeddedPostgres } = await transpiled('sample/01-quick-start/src/embedded-postgres.ts');
+    await import('../typescript.mjs');
+    const { startEmbeddedPostgres } = await import('../../sample/01-quick-start/src/embedded-postgres.ts');
     return startEmbeddedPostgres();
   },
 };
