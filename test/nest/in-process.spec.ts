@@ -1,4 +1,4 @@
-import { Controller, Injectable, Module, Scope } from '@nestjs/common';
+import { Controller, Injectable } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 import {
   inProcess,
@@ -12,16 +12,7 @@ import {
 } from '../../lib/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { describeWith } from '../support/services.js';
-import {
-  Applications,
-  build,
-  CollectingTransport,
-  failure,
-  OrderPlaced,
-  quiet,
-  typeOrm,
-  until,
-} from './support/app.js';
+import { Applications, build, CollectingTransport, OrderPlaced, quiet, typeOrm, until } from './support/app.js';
 
 @OutboxEvent({
   type: 'parcel.sent',
@@ -32,8 +23,6 @@ import {
 class ParcelSent {
   constructor(readonly id: string) {}
 }
-@OutboxEvent({ type: 'elsewhere', transport: 'broker' })
-class Elsewhere {}
 
 describeWith('postgres', '@OnOutboxEvent', () => {
   let database: TestDatabase;
@@ -163,93 +152,6 @@ describeWith('postgres', '@OnOutboxEvent', () => {
     release();
     await until(async () => (await outbox.stats()).total.waiting === 0 && (await outbox.stats()).total.ready === 0);
     expect(running.filter((id) => id === 'hangs')).toHaveLength(1);
-  });
-
-  describe('at start', () => {
-    const refused = (providers: any[], options: OutboxOptions, ...modules: any[]) =>
-      failure(build([typeOrm(database), OutboxModule.forRoot(options), ...modules], providers));
-    const twice = (): OutboxOptions =>
-      local({ transports: { broker: new CollectingTransport(), local: inProcess() }, defaultTransport: 'local' });
-
-    it('refuses handlers that no event reaches, with the line to add', async () => {
-      @Injectable()
-      class Lost {
-        @OnOutboxEvent(Elsewhere)
-        handle(): void {}
-      }
-      const error = await refused([Lost], twice());
-      expect(error).toMatchObject({ code: 'HANDLER_NOT_ROUTED' });
-      expect(error.message).toBe(
-        "Lost.handle handles 'elsewhere', which goes to 'broker' and to no inProcess() transport. " +
-          "Add `transport: ['broker', 'local']` to @OutboxEvent of Elsewhere.",
-      );
-      @Injectable()
-      class Plain {
-        @OnOutboxEvent({ type: 'plain' })
-        handle(): void {}
-      }
-      expect((await refused([Plain], quiet({ relay: 'manual' }))).message).toBe(
-        "Plain.handle handles 'plain', but no transport is inProcess(). Add `local: inProcess()` to the transports of OutboxModule.",
-      );
-      expect(
-        (await refused([Lost], quiet({ relay: 'manual', transports: { broker: new CollectingTransport() } }))).message,
-      ).toContain(
-        "Add `local: inProcess()` to the transports of OutboxModule, and add `transport: ['broker', 'local']`",
-      );
-    });
-
-    it.each([Scope.REQUEST, Scope.TRANSIENT])('refuses providers of scope %p', async (scope) => {
-      @Injectable({ scope })
-      class Scoped {
-        @OnOutboxEvent(OrderPlaced)
-        handle(): void {}
-      }
-      expect((await refused([Scoped], local())).message).toContain(
-        'Scoped.handle handles outbox events, but its provider is not a singleton',
-      );
-    });
-
-    it('refuses a class without @OutboxEvent, and one that is provided twice', async () => {
-      class Undecorated {}
-      @Injectable()
-      class Wrong {
-        @OnOutboxEvent(Undecorated)
-        handle(): void {}
-      }
-      expect(await refused([Wrong], local())).toMatchObject({ code: 'UNKNOWN_EVENT' });
-      @Injectable()
-      class Twice {
-        @OnOutboxEvent(OrderPlaced)
-        handle(): void {}
-      }
-      @Module({ providers: [Twice] })
-      class Other {}
-      expect((await refused([Twice], local(), Other)).message).toContain(
-        "Two handlers of 'order.placed' have the id 'Twice.handle'",
-      );
-    });
-
-    it('counts an alias, an inherited method and a factory once', async () => {
-      const calls: string[] = [];
-      class Base {
-        @OnOutboxEvent(OrderPlaced)
-        handle(): void {
-          calls.push(this.constructor.name);
-        }
-      }
-      @Injectable()
-      class Derived extends Base {}
-      class Made extends Base {}
-      const providers = [
-        Derived,
-        { provide: 'alias', useExisting: Derived },
-        { provide: 'made', useFactory: () => new Made() },
-      ];
-      const app = await start(providers);
-      await app.get(OutboxService).enqueueOutsideTransaction(new OrderPlaced('1'));
-      await app.get(OutboxDispatcher).drain();
-      expect(calls.sort()).toEqual(['Derived', 'Made']);
-    });
   });
 
   it('serves several outboxes of one application, each with its own routing', async () => {

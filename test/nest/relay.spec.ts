@@ -185,14 +185,20 @@ describeWith('postgres', 'the relay in an application', () => {
     });
 
     it('shows a cleaner with a cron expression as a cron job, which runs it', async () => {
-      const logger = new LineLogger();
-      const app = await start(
-        { logger, logLevel: 'log', onPublished: 'archive', retention: { every: { cron: '0 3 * * *' } } },
-        ScheduleModule.forRoot(),
-      );
+      const options = { onPublished: 'archive', retention: { published: '1s', every: { cron: '0 3 1 1 *' } } } as const;
+      const app = await start({ ...options, database: { setup: 'create', prefix: 'cron_' } }, ScheduleModule.forRoot());
       const registry = app.get(SchedulerRegistry);
       expect([...registry.getCronJobs().keys()]).toEqual(['outbox:default:clean']);
-      expect(registry.getCronJob('outbox:default:clean').cronTime.source).toBe('0 3 * * *');
+      const outbox = app.get(OutboxService);
+      const published = outbox.events.once('published');
+      await outbox.enqueueOutsideTransaction(new OrderPlaced('1'));
+      await published;
+      let cleaned = 0;
+      outbox.events.on('cleaned', (event) => (cleaned += event.published));
+      await until(() => {
+        void registry.getCronJob('outbox:default:clean').fireOnTick();
+        return cleaned === 1;
+      });
       await applications.close();
       expect(registry.getCronJobs().size).toBe(0);
     });

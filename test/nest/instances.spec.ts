@@ -1,0 +1,104 @@
+import { Module, type DynamicModule } from '@nestjs/common';
+import { DataSource } from 'typeorm';
+import { OutboxModule, OutboxService } from '../../lib/index.js';
+import { createTestDatabase, type TestDatabase } from '../support/databases.js';
+import { describeWith } from '../support/services.js';
+import { Applications, build, failure, OrderPlaced, quiet, typeOrm } from './support/app.js';
+
+describeWith('postgres', 'DataSources and instances', () => {
+  let database: TestDatabase;
+  let other: TestDatabase;
+  const applications = new Applications();
+
+  beforeAll(async () => {
+    database = await createTestDatabase('postgres');
+    other = await createTestDatabase('postgres');
+  });
+  afterEach(() => applications.close());
+  afterAll(async () => {
+    await database.drop();
+    await other.drop();
+  });
+
+  it('takes a DataSource as an object, as a token, and as a token of an imported module', async () => {
+    const dataSource = await new DataSource(other.options).initialize();
+    const TOKEN = Symbol('dataSource');
+    @Module({ providers: [{ provide: TOKEN, useValue: dataSource }], exports: [TOKEN] })
+    class Owner {}
+    try {
+      const modules = [
+        OutboxModule.forRoot({ ...quiet({ relay: false }), dataSource }),
+        OutboxModule.forRootAsync({ imports: [Owner], dataSource: TOKEN, useFactory: () => quiet({ relay: false }) }),
+      ];
+      for (const module of modules) {
+        const app = await applications.start(build([module]));
+        await app.get(OutboxService).enqueueOutsideTransaction(new OrderPlaced('x'));
+        await applications.close();
+      }
+    } finally {
+      await dataSource.destroy();
+    }
+  });
+
+  describe('a DataSource that is not there', () => {
+    it('is named, with what there is and what to write', async () => {
+      const error = await failure(
+        build([typeOrm(database), typeOrm(other, 'audit'), OutboxModule.forRoot({ ...quiet(), dataSource: 'audti' })]),
+      );
+      expect(error).toMatchObject({ code: 'DATA_SOURCE_NOT_FOUND' });
+      expect(error.message).toContain("DataSource 'audti' is not there");
+      expect(error.message).toContain("provides: 'DataSource'".replace("'DataSource'", 'the default one'));
+      expect(error.message).toContain("'auditDataSource'");
+      expect(error.message).toContain("TypeOrmModule.forRoot({ name: 'audti', … })");
+    });
+    it('is told apart from none at all, from one that is none, and from one that is not initialized', async () => {
+      expect((await failure(build([OutboxModule.forRoot(quiet())]))).message).toContain(
+        'This application provides none.',
+      );
+      @Module({ providers: [{ provide: 'X', useValue: {} }], exports: ['X'] })
+      class Wrong {}
+      const wrong = OutboxModule.forRootAsync({ imports: [Wrong], dataSource: 'X', useFactory: () => quiet() });
+      expect((await failure(build([wrong]))).message).toContain("'X' is an object (Object), not a DataSource");
+      const closed = OutboxModule.forRoot({ ...quiet(), dataSource: new DataSource(database.options) });
+      expect(await failure(build([closed]))).toMatchObject({ code: 'NOT_STARTED' });
+    });
+  });
+
+  describe('a second instance', () => {
+    it('of one name is refused, with both places', async () => {
+      const error = await failure(
+        build([typeOrm(database), OutboxModule.forRoot(quiet()), OutboxModule.forRoot(quiet())]),
+      );
+      expect(error).toMatchObject({ code: 'DUPLICATE_INSTANCE' });
+      expect(error.message.match(/instances\.spec\.ts:\d+/g)).toHaveLength(2);
+    });
+    it('on the same tables is refused, on others not', async () => {
+      const named = (prefix: string) =>
+        OutboxModule.forRoot({ ...quiet({ relay: false, database: { prefix } }), name: 'second' });
+      const first = OutboxModule.forRoot(quiet({ relay: false }));
+      const error = await failure(build([typeOrm(database), first, named('outbox_')]));
+      expect(error).toMatchObject({ code: 'DUPLICATE_INSTANCE' });
+      await applications.start(build([typeOrm(database), first, named('second_')]));
+    });
+    it('may start in another application, and again after the first is gone', async () => {
+      for (let i = 0; i < 2; i++) {
+        await applications.start(build([typeOrm(database), OutboxModule.forRoot(quiet({ relay: false }))]));
+      }
+      await applications.close();
+      await applications.start(build([typeOrm(database), OutboxModule.forRoot(quiet({ relay: false }))]));
+    });
+    it('on one DataSource object in another application is refused while the first runs', async () => {
+      const dataSource = await new DataSource(database.options).initialize();
+      const module = (): DynamicModule => OutboxModule.forRoot({ ...quiet({ relay: false }), dataSource });
+      try {
+        await applications.start(build([module()]));
+        expect(await failure(build([module()]))).toMatchObject({ code: 'DUPLICATE_INSTANCE' });
+        await applications.close();
+        await applications.start(build([module()]));
+        await applications.close();
+      } finally {
+        await dataSource.destroy();
+      }
+    });
+  });
+});

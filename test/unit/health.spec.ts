@@ -1,0 +1,115 @@
+import { errorText, MAX_ERROR_TEXT, redact } from '../../lib/observe/error-text.js';
+import { healthOf, type HealthSources } from '../../lib/observe/health.js';
+
+describe('error texts', () => {
+  it('names the error, its code and its causes', () => {
+    const cause = Object.assign(new Error('connect refused'), { code: 'ECONNREFUSED' });
+    expect(errorText(new TypeError('bad', { cause }))).toBe('TypeError: bad ← connect refused (ECONNREFUSED)');
+    expect(errorText(new AggregateError([new Error('a'), new Error('b')], 'both'))).toBe('AggregateError: both [a; b]');
+    expect(errorText('text')).toBe('text');
+    expect(errorText(undefined)).toBe('undefined');
+  });
+
+  it('never holds credentials, payloads or queries', () => {
+    const error = Object.assign(
+      new Error('cannot reach amqp://user:p%40ss@host/v and postgres://u:p@h/d password=hunter2'),
+      {
+        query: 'insert secret-query',
+        parameters: ['secret-parameter'],
+        config: { data: 'secret-config' },
+      },
+    );
+    const text = errorText(error);
+    expect(text).toBe('cannot reach amqp://***@host/v and postgres://***@h/d password=***');
+    expect(redact('{"password": "x y", "a": 1}')).toBe('{"password": ***, "a": 1}');
+  });
+
+  it('is bounded in code points and clean', () => {
+    expect(Array.from(errorText(new Error('😀'.repeat(5000))))).toHaveLength(MAX_ERROR_TEXT);
+    expect(errorText(new Error('a\u0000b\nc\ud800d'))).toBe('a b c\ufffdd');
+  });
+
+  it('survives errors that bite', () => {
+    const hostile = new Proxy(new Error('x'), {
+      get() {
+        throw new Error('no');
+      },
+    });
+    expect(errorText(hostile)).toBe('an error that cannot be read');
+    const loop: { cause?: unknown } = new Error('loop');
+    loop.cause = loop;
+    expect(errorText(loop)).toBe('loop');
+  });
+});
+
+describe('health', () => {
+  const lane = { transport: 'kafka', receipt: 'broker', circuit: 'closed', lastError: null } as const;
+  const counts = {
+    configured: true,
+    ready: 0,
+    readyIsExact: true,
+    scheduled: 0,
+    waiting: 0,
+    blocked: 0,
+    dead: 0,
+    blockedKeys: 0,
+    oldestReadyAge: null,
+    leasedBuckets: 32,
+    instances: 1,
+  };
+  const sources = (change: Partial<HealthSources> = {}): HealthSources => ({
+    mode: true,
+    relay: { running: true, storeDownFor: null, lanes: [lane] },
+    transports: new Map([['kafka', { kind: 'kafka', receipt: 'broker' }]]),
+    stats: { transports: { kafka: counts }, total: counts },
+    ...change,
+  });
+
+  it('is up when everything works', () => {
+    expect(healthOf(sources())).toMatchObject({
+      status: 'up',
+      reasons: [],
+      relay: { mode: true, running: true },
+      transports: { kafka: { kind: 'kafka', receipt: 'broker', circuit: 'closed', lastError: null } },
+    });
+  });
+  it('is down without database, without relay, or with every transport down', () => {
+    expect(healthOf(sources({ stats: { error: new Error('postgres://u:secret@h') } }))).toMatchObject({
+      status: 'down',
+      reasons: ['The database does not answer: postgres://***@h.'],
+    });
+    expect(healthOf(sources({ relay: { running: false, storeDownFor: null, lanes: [] } }))).toMatchObject({
+      status: 'down',
+      reasons: ['The relay is not running.'],
+    });
+    expect(healthOf(sources({ relay: { running: true, storeDownFor: 61_000, lanes: [lane] } })).status).toBe('down');
+    const open = { ...lane, circuit: 'open', lastError: 'gone' } as const;
+    expect(healthOf(sources({ relay: { running: true, storeDownFor: null, lanes: [open] } }))).toMatchObject({
+      status: 'down',
+      reasons: ["Transport 'kafka' is down: gone."],
+    });
+  });
+  it('is degraded when one of several transports is down, when messages are dead, or nobody publishes them', () => {
+    const blocked = { ...lane, transport: 'rabbit', circuit: 'blocked' } as const;
+    expect(healthOf(sources({ relay: { running: true, storeDownFor: null, lanes: [lane, blocked] } }))).toMatchObject({
+      status: 'degraded',
+      reasons: ["Transport 'rabbit' asks to wait."],
+    });
+    const orphaned = { ...counts, ready: 3, waiting: 2, instances: 0, configured: false };
+    const stats = { transports: { kafka: { ...counts, dead: 4 }, '#7': orphaned }, total: counts };
+    expect(healthOf(sources({ stats }))).toMatchObject({
+      status: 'degraded',
+      reasons: [
+        "4 dead messages for 'kafka' wait for requeue or discard.",
+        "5 messages for '#7', which no live relay publishes.",
+      ],
+    });
+  });
+  it('does not ask a process that only enqueues for a relay', () => {
+    const relay = { running: false, storeDownFor: null, lanes: [] };
+    expect(healthOf(sources({ mode: false, relay }))).toMatchObject({
+      status: 'up',
+      transports: { kafka: { circuit: 'idle' } },
+    });
+  });
+});
