@@ -139,7 +139,7 @@ export interface ReadyStore {
   /** The rows at these places that are still there, ascending per bucket. */
   readPlaces(transport: number, places: readonly Place[]): Promise<FetchResult>;
   /**
-   * Where snapshots tell nothing: for each range, whether no uncommitted insert is in it (a locking NOWAIT read).
+   * Where snapshots tell nothing: for each range, whether no uncommitted insert is in it (a dirty read against a committed one).
    * `undefined` where `fetch` returns snapshots.
    */
   probe?(transport: number, ranges: readonly ReadRange[]): Promise<boolean[]>;

@@ -155,4 +155,22 @@ describeWith('mariadb', 'connections to MariaDB', () => {
       await own.close();
     }
   });
+
+  it('uses the primary of a replicated application, and no replica', async () => {
+    const application = new DataSource({
+      type: 'mariadb',
+      replication: {
+        master: { url: stores.database.url },
+        slaves: [{ host: '127.0.0.1', port: 1, username: 'nobody' }],
+      },
+    });
+    const own = openMysqlDatabase(application, stores.storeSettings);
+    try {
+      for (const role of ['read', 'settle', 'lease', 'admin'] as const) {
+        expect(await one(own.connection(role), 'select database()')).toBe(stores.storeSettings.schema);
+      }
+    } finally {
+      await own.close();
+    }
+  });
 });

@@ -164,6 +164,7 @@ describeWith('mariadb', 'plans on MariaDB', () => {
     });
     await expectCheap('read', 8_000, () => store.blockingKeys(TRANSPORT, ALL, 1_000));
     await expectCheap('read', 8_000, () => store.blockingKeys(TRANSPORT, ALL, 1));
+    await expectCheap('read', 50, () => store.hasBlocking(TRANSPORT, ALL));
     await expectCheap('read', 50, () =>
       store.blockedAmong(0, [
         { bucket: 3, key: 'failing' },

@@ -18,6 +18,7 @@ export function parkedStatements({ parked, leases }: TableNames) {
     from ${joined} force index (due) on ${onPlace}
     where l.transport = ? and l.bucket = ? and p.due_at <= ${NOW} and not ${SENDING} order by p.due_at, p.seq limit ?)`;
   return {
+    any: statement('any parked', `select 1 from ${parked} force index (due) where transport = ? limit 1`),
     earliest: sized((n) => `select ${NOW}, ${times(n, minimum(''), ', ')}`),
     later: sized((n) => `select ${times(n, minimum(` and due_at > ${NOW}`), ', ')}`),
     due: sized(

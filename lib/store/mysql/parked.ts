@@ -41,6 +41,7 @@ export class MysqlParked implements ParkedStore {
   ): Promise<{ rows: DueRow[]; nextIn: number | null }> {
     if (buckets.length === 0) return { rows: [], nextIn: null };
     const read = this.database.connection('read');
+    if ((await read.run(this.sql.any.bind(transport))).rows.length === 0) return { rows: [], nextIn: null };
     const places = buckets.flatMap((bucket) => [transport, bucket]);
     const [first = []] = (await read.run(this.sql.earliest(buckets.length).bind(...places))).rows;
     const now = readTime(first[0]);
