@@ -12,7 +12,7 @@ import {
 } from '../../lib/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { describeWith } from '../support/services.js';
-import { Applications, build, CollectingTransport, OrderPlaced, quiet, typeOrm, until } from './support/app.js';
+import { Applications, build, OrderPlaced, quiet, typeOrm, until } from './support/app.js';
 
 @OutboxEvent({
   type: 'parcel.sent',

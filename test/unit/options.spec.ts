@@ -25,7 +25,10 @@ function problems(options: object, extras: OutboxExtras = {}): string[] {
   } catch (error) {
     expect(error).toBeInstanceOf(OutboxConfigurationError);
     expect(error).toHaveProperty('code', 'INVALID_OPTIONS');
-    return (error as Error).message.split('\n').slice(1).map((line) => line.replace(/^ {2}- /, ''));
+    return (error as Error).message
+      .split('\n')
+      .slice(1)
+      .map((line) => line.replace(/^ {2}- /, ''));
   }
   return [];
 }
@@ -34,12 +37,27 @@ describe('options', () => {
   it('has a default for everything', () => {
     const options = resolve({});
     expect(options).toMatchObject({
-      name: 'default', defaultTransport: 'default', relay: true, wakeUp: undefined, ordering: 'key', coordination: 'buckets', buckets: 32,
+      name: 'default',
+      defaultTransport: 'default',
+      relay: true,
+      wakeUp: undefined,
+      ordering: 'key',
+      coordination: 'buckets',
+      buckets: 32,
       database: { setup: 'check', schema: undefined, prefix: 'outbox_', poolSize: 4, preparedStatements: true },
       retry: { initial: 1_000, max: 300_000, maxAttempts: 20, maxAge: null, classify: undefined, onDead: 'block' },
       retention: { published: 604_800_000, dead: null, dedup: 604_800_000, every: 3_600_000 },
-      onPublished: 'delete', lease: 30_000, batchSize: 500, batchBytes: 4_194_304, batchesInFlight: 4, pollInterval: 1_000,
-      publishTimeout: 10_000, shutdownTimeout: 10_000, durability: 'auto', maxPayloadBytes: 1_048_576, logLevel: 'log',
+      onPublished: 'delete',
+      lease: 30_000,
+      batchSize: 500,
+      batchBytes: 4_194_304,
+      batchesInFlight: 4,
+      pollInterval: 1_000,
+      publishTimeout: 10_000,
+      shutdownTimeout: 10_000,
+      durability: 'auto',
+      maxPayloadBytes: 1_048_576,
+      logLevel: 'log',
     });
     expect(options.serializer.contentType).toBe('application/json');
     expect(options.idGenerator()).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-7/);
@@ -56,7 +74,11 @@ describe('options', () => {
     for (const row of OPTIONS_TABLE) {
       if (row.default !== undefined) expect(problems(at(row.name, row.default))).toEqual([]);
       for (const bad of [NaN, -1, 0, '', Symbol('x'), []]) {
-        expect([row.name, bad, problems(at(row.name, bad)).some((text) => text.startsWith(`${row.name}: `))]).toEqual([row.name, bad, true]);
+        expect([row.name, bad, problems(at(row.name, bad)).some((text) => text.startsWith(`${row.name}: `))]).toEqual([
+          row.name,
+          bad,
+          true,
+        ]);
       }
       expect(row.reason.length).toBeGreaterThan(10);
     }
@@ -64,7 +86,14 @@ describe('options', () => {
 
   it('reports all problems together, with path, value, what is allowed and what was meant', () => {
     expect(
-      problems({ polInterval: 5, pollInterval: 0, ordering: 'keys', retry: { maxAttemps: 3, initial: '1w' }, maxAttempts: 3, lease: NaN }),
+      problems({
+        polInterval: 5,
+        pollInterval: 0,
+        ordering: 'keys',
+        retry: { maxAttemps: 3, initial: '1w' },
+        maxAttempts: 3,
+        lease: NaN,
+      }),
     ).toEqual([
       "polInterval: unknown option; did you mean 'pollInterval'?",
       "retry.maxAttemps: unknown option; did you mean 'retry.maxAttempts'?",
@@ -86,9 +115,13 @@ describe('options', () => {
       'publishTimeout: is 23s; must be less than lease − 7s (5s to settle, 2s margin), which is 23s with a lease of 30s',
     ]);
     expect(problems({ publishTimeout: '22s' })).toEqual([]);
-    expect(problems({ coordination: 'rowLock' })).toEqual(["coordination: 'rowLock' keeps no order; it must go with ordering: 'none'"]);
+    expect(problems({ coordination: 'rowLock' })).toEqual([
+      "coordination: 'rowLock' keeps no order; it must go with ordering: 'none'",
+    ]);
     expect(problems({ coordination: 'rowLock', ordering: 'none' })).toEqual([]);
-    expect(problems({ retry: { initial: '1m', max: '1s' } })).toEqual(['retry.initial: must not be longer than retry.max']);
+    expect(problems({ retry: { initial: '1m', max: '1s' } })).toEqual([
+      'retry.initial: must not be longer than retry.max',
+    ]);
   });
 
   it('knows the default transport', () => {
@@ -103,16 +136,28 @@ describe('options', () => {
   });
 
   it('accepts numbers, texts, cron and null where they make sense', () => {
-    const options = resolve({ retention: { every: { cron: '0 3 * * *' }, dead: '30d' }, retry: { maxAttempts: null, maxAge: '1d' }, lease: 60_000 });
-    expect(options.retention).toEqual({ published: 604_800_000, dead: 2_592_000_000, dedup: 604_800_000, every: { cron: '0 3 * * *' } });
+    const options = resolve({
+      retention: { every: { cron: '0 3 * * *' }, dead: '30d' },
+      retry: { maxAttempts: null, maxAge: '1d' },
+      lease: 60_000,
+    });
+    expect(options.retention).toEqual({
+      published: 604_800_000,
+      dead: 2_592_000_000,
+      dedup: 604_800_000,
+      every: { cron: '0 3 * * *' },
+    });
     expect(options.retry).toMatchObject({ maxAttempts: null, maxAge: 86_400_000 });
     expect(problems({ retention: { every: { cron: 'x' } } })).toHaveLength(1);
     expect(problems({ retention: { every: null } })).toHaveLength(1);
   });
 
-  it.each(['a"b', '1a', 'a b', "x'; drop table y; --", 'Ä', 'a.b', 'A', 'x'.repeat(64)])('refuses %p as a prefix or schema', (name) => {
-    expect(problems({ database: { prefix: name, schema: name } })).toHaveLength(2);
-  });
+  it.each(['a"b', '1a', 'a b', "x'; drop table y; --", 'Ä', 'a.b', 'A', 'x'.repeat(64)])(
+    'refuses %p as a prefix or schema',
+    (name) => {
+      expect(problems({ database: { prefix: name, schema: name } })).toHaveLength(2);
+    },
+  );
 
   it('refuses a senseless name of the outbox', () => {
     expect(problems({}, { name: 'a b' })).toEqual(["name: is 'a b'; must be 1 to 64 letters, digits, _, . or -"]);
@@ -123,7 +168,10 @@ describe('options', () => {
   });
 
   it('never prints the inside of an object or the password of a URL', () => {
-    const [text] = problems({ wakeUp: { password: 'hunter2' }, transports: { default: { url: 'amqp://u:hunter2@h' } } });
+    const [text] = problems({
+      wakeUp: { password: 'hunter2' },
+      transports: { default: { url: 'amqp://u:hunter2@h' } },
+    });
     expect(text).toContain('an object (Object)');
     expect(problems({ ordering: 'amqp://u:hunter2@h' })[0]).toContain("'amqp://***@h'");
   });
@@ -150,7 +198,12 @@ describe('transports', () => {
   });
 
   it('takes a factory', async () => {
-    const definition = one({ inject: ['A'], useFactory: (a: string) => ({ a }) as never, receipt: 'none', limits: { topicBytes: 3 } });
+    const definition = one({
+      inject: ['A'],
+      useFactory: (a: string) => ({ a }) as never,
+      receipt: 'none',
+      limits: { topicBytes: 3 },
+    });
     expect(definition).toMatchObject({ receipt: 'none', inject: ['A'], limits: { topicBytes: 3 } });
     expect(await definition?.create('x')).toEqual({ a: 'x' });
   });
