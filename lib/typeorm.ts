@@ -1,3 +1,8 @@
 /** `nestjs-outbox/typeorm`: the tables of the outbox for TypeORM's migrator, as text, and for reading. */
-export { outboxMigrations, outboxSql, type OutboxDialect, type OutboxSchemaOptions } from './store/schema/migrations.js';
+export {
+  outboxMigrations,
+  outboxSql,
+  type OutboxDialect,
+  type OutboxSchemaOptions,
+} from './store/schema/migrations.js';
 export { outboxEntities, type OutboxMessageRow } from './store/schema/entities.js';

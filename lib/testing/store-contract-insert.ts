@@ -18,7 +18,9 @@ export function describeInsert(run: StoreRun): void {
 
     it('takes more messages than one statement has parameters for', async () => {
       const lane = await run.lane();
-      const messages = Array.from({ length: 7_000 }, (_, i) => lane.message({ bucket: i % 2, payload: Buffer.from(String(i)) }));
+      const messages = Array.from({ length: 7_000 }, (_, i) =>
+        lane.message({ bucket: i % 2, payload: Buffer.from(String(i)) }),
+      );
       await run.committed((tx) => run.store.insert(tx, messages));
       const ready = await lane.ready();
       assert.equal(ready.length, 7_000);
@@ -30,13 +32,28 @@ export function describeInsert(run: StoreRun): void {
       await run.harness.setNextSeq('9007199254740990');
       const ids = await lane.insert({}, {}, {}, {}, {});
       const ready = await lane.ready();
-      assert.deepEqual(ready.map(({ id }) => id), ids);
+      assert.deepEqual(
+        ready.map(({ id }) => id),
+        ids,
+      );
       const seqs = ready.map(({ seq }) => seq);
-      assert.deepEqual(seqs, ['9007199254740990', '9007199254740991', '9007199254740992', '9007199254740993', '9007199254740994']);
+      assert.deepEqual(seqs, [
+        '9007199254740990',
+        '9007199254740991',
+        '9007199254740992',
+        '9007199254740993',
+        '9007199254740994',
+      ]);
       const page = await run.store.fetch({
-        transport: lane.transport, positions: [{ bucket: 1, after: '9007199254740992' }], perBucket: 10, limit: 10,
+        transport: lane.transport,
+        positions: [{ bucket: 1, after: '9007199254740992' }],
+        perBucket: 10,
+        limit: 10,
       });
-      assert.deepEqual(page.messages.map(({ id }) => id), ids.slice(3));
+      assert.deepEqual(
+        page.messages.map(({ id }) => id),
+        ids.slice(3),
+      );
       assert.equal((await lane.settle(ready.slice(3, 4))).affected, 1);
       assert.deepEqual(await lane.readyIds(), [ids[0], ids[1], ids[2], ids[4]]);
     });
@@ -47,7 +64,19 @@ export function describeInsert(run: StoreRun): void {
 function describeFields(run: StoreRun): void {
   const { it } = run.runner;
   const contents: [string, Partial<NewMessage>][] = [
-    ['every field', { key: 'ключ 💥 ', topic: 'тема', type: 'a.b', version: 7, contentType: 'text/plain', headers: '{"a":"\\u0000"}', options: '{"kafka":{}}', payload: Buffer.from('ü "\\ {1,2}') }],
+    [
+      'every field',
+      {
+        key: 'ключ 💥 ',
+        topic: 'тема',
+        type: 'a.b',
+        version: 7,
+        contentType: 'text/plain',
+        headers: '{"a":"\\u0000"}',
+        options: '{"kafka":{}}',
+        payload: Buffer.from('ü "\\ {1,2}'),
+      },
+    ],
     ['no key, no headers', { key: null }],
     ['a tombstone', { payload: null }],
     ['an empty payload', { payload: Buffer.alloc(0) }],
@@ -63,7 +92,13 @@ function describeFields(run: StoreRun): void {
       assert.ok(found);
       const { topic, key, type, version, contentType } = message;
       assert.deepEqual(
-        { topic: found.topic, key: found.key, type: found.type, version: found.version, contentType: found.contentType },
+        {
+          topic: found.topic,
+          key: found.key,
+          type: found.type,
+          version: found.version,
+          contentType: found.contentType,
+        },
         { topic, key, type, version, contentType },
       );
       assert.deepEqual([found.headersJson, found.optionsJson], [message.headers, message.options]);
@@ -95,7 +130,12 @@ function describeDedup(run: StoreRun): void {
     it('is exact: case, accents and trailing spaces count', async () => {
       const lane = await run.lane();
       const key = randomUUID();
-      const ids = await lane.insert({ dedupKey: `${key}a` }, { dedupKey: `${key}A` }, { dedupKey: `${key}a ` }, { dedupKey: `${key}á` });
+      const ids = await lane.insert(
+        { dedupKey: `${key}a` },
+        { dedupKey: `${key}A` },
+        { dedupKey: `${key}a ` },
+        { dedupKey: `${key}á` },
+      );
       assert.equal((await lane.readyIds()).length, ids.length);
     });
 
@@ -108,7 +148,13 @@ function describeDedup(run: StoreRun): void {
       assert.deepEqual([...report.duplicates], [[2, message.id]]);
       assert.equal((await lane.due()).nextIn !== null && (await second.due()).nextIn !== null, true);
       const repeated = await run.committed((tx) => run.store.insert(tx, [message, twin]));
-      assert.deepEqual([...repeated.duplicates], [[0, message.id], [1, message.id]]);
+      assert.deepEqual(
+        [...repeated.duplicates],
+        [
+          [0, message.id],
+          [1, message.id],
+        ],
+      );
     });
 
     it('waits for a transaction that holds the key, and takes it over when that one rolls back', async () => {

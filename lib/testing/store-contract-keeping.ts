@@ -26,7 +26,10 @@ export function describeCleaning(run: StoreRun): void {
       await lane.park(ready.slice(2, 3), { state: 'waiting', delay: AGES });
       assert.equal(await run.store.cleanDead(AGES, 100), 0);
       while ((await run.store.cleanDead(0, 100)) > 0);
-      assert.deepEqual((await lane.take()).messages.map(({ id }) => id), [ready[1]?.id]);
+      assert.deepEqual(
+        (await lane.take()).messages.map(({ id }) => id),
+        [ready[1]?.id],
+      );
       const stats = (await run.store.stats()).find(({ transport }) => transport === lane.transport);
       assert.deepEqual([stats?.ready, stats?.scheduled, stats?.waiting, stats?.blocked, stats?.dead], [1, 1, 1, 1, 0]);
     });
@@ -79,7 +82,10 @@ export function describeSetup(run: StoreRun): void {
       assert.deepEqual(all[0], all[1]);
       const first = all[0]?.get(names[0] as string) as number;
       assert.equal(new Set(all[0]?.values()).size, 4);
-      assert.equal((await run.other.registerTransports([names[0] as string, 'another'], 'default')).get(names[0] as string), first);
+      assert.equal(
+        (await run.other.registerTransports([names[0] as string, 'another'], 'default')).get(names[0] as string),
+        first,
+      );
       const leases = await run.store.acquire({ owner: randomUUID(), leaseMs: 1, transport: first, limit: 10_000 });
       assert.equal(leases.length, settings.buckets);
     });

@@ -43,7 +43,10 @@ export function describeLeases(run: StoreRun): void {
         const leases = await acquire(lane, next, { only: old.map(bucketOf) });
         return leases.length === 2 ? leases : undefined;
       });
-      assert.deepEqual(taken.map(({ epoch }) => BigInt(epoch)), old.map(({ epoch }) => BigInt(epoch) + 1n));
+      assert.deepEqual(
+        taken.map(({ epoch }) => BigInt(epoch)),
+        old.map(({ epoch }) => BigInt(epoch) + 1n),
+      );
       assert.deepEqual(await run.store.renew(late, MINUTE), []);
       await run.store.giveBack(late, old);
       assert.deepEqual(await run.store.renew(next, MINUTE), taken);
@@ -60,7 +63,10 @@ export function describeLeases(run: StoreRun): void {
       });
       assert.deepEqual(cleared, [{ ...expired, owner: dead }]);
       assert.deepEqual(await run.store.renew(alive, MINUTE), held);
-      assert.deepEqual((await run.store.expire()).filter(({ transport }) => transport === lane.transport), []);
+      assert.deepEqual(
+        (await run.store.expire()).filter(({ transport }) => transport === lane.transport),
+        [],
+      );
     });
   });
 
@@ -69,8 +75,14 @@ export function describeLeases(run: StoreRun): void {
       const [a, b] = [randomUUID(), randomUUID()];
       await run.store.beat({ owner: a, transports: [1, 2], info: 'a' }, MINUTE);
       const both = await run.other.beat({ owner: b, transports: [], info: 'b \u{1F4A5}' }, MINUTE);
-      assert.deepEqual(both.find(({ owner }) => owner === a), { owner: a, transports: [1, 2], info: 'a' });
-      assert.deepEqual(both.find(({ owner }) => owner === b), { owner: b, transports: [], info: 'b \u{1F4A5}' });
+      assert.deepEqual(
+        both.find(({ owner }) => owner === a),
+        { owner: a, transports: [1, 2], info: 'a' },
+      );
+      assert.deepEqual(
+        both.find(({ owner }) => owner === b),
+        { owner: b, transports: [], info: 'b \u{1F4A5}' },
+      );
       await run.store.leave(a);
       await run.other.beat({ owner: a, transports: [3], info: 'a' }, 1);
       await eventually('death of a', async () => {

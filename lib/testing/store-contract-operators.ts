@@ -39,7 +39,11 @@ export function describeOperators(run: StoreRun): void {
 
     it('touches as many rows as allowed, of those that the filter names', async () => {
       const lane = await run.lane();
-      await lane.insert({ delay: LATER, topic: 'a' }, { delay: LATER, topic: 'a', type: 'x' }, { delay: LATER, key: 'other' });
+      await lane.insert(
+        { delay: LATER, topic: 'a' },
+        { delay: LATER, topic: 'a', type: 'x' },
+        { delay: LATER, key: 'other' },
+      );
       const { transport } = lane;
       assert.equal((await run.store.cancel({ transport, topic: 'a', type: 'y', limit: 10 })).done.length, 0);
       assert.equal((await run.store.cancel({ transport, topic: 'a', type: 'x', limit: 10 })).done.length, 1);
@@ -54,11 +58,20 @@ export function describeOperators(run: StoreRun): void {
     it('puts a dead message back into its old place', async () => {
       const lane = await run.lane();
       const ids = await blockedKey(lane);
-      assert.deepEqual((await run.other.requeue({ transport: lane.transport, key: 'k', type: 'order.placed', limit: 1 })).done, ids.slice(0, 1));
+      assert.deepEqual(
+        (await run.other.requeue({ transport: lane.transport, key: 'k', type: 'order.placed', limit: 1 })).done,
+        ids.slice(0, 1),
+      );
       const first = await lane.take();
-      assert.deepEqual(first.messages.map(({ id, attempts }) => [id, attempts]), [[ids[0], 0]]);
+      assert.deepEqual(
+        first.messages.map(({ id, attempts }) => [id, attempts]),
+        [[ids[0], 0]],
+      );
       await lane.settle(first.messages);
-      assert.deepEqual((await lane.take(['k'])).messages.map(({ id }) => id), ids.slice(1));
+      assert.deepEqual(
+        (await lane.take(['k'])).messages.map(({ id }) => id),
+        ids.slice(1),
+      );
     });
 
     it('does not let a later message pass an earlier one', async () => {
@@ -72,7 +85,11 @@ export function describeOperators(run: StoreRun): void {
     it('says that ready messages are too late, and scheduled ones are not requeued', async () => {
       const lane = await run.lane();
       const [ready, scheduled] = (await lane.insert({}, { delay: LATER })) as [string, string];
-      assert.deepEqual(await run.store.requeue({ ids: [ready, scheduled], limit: 10 }), { done: [], tooLate: [ready, scheduled], notFound: [] });
+      assert.deepEqual(await run.store.requeue({ ids: [ready, scheduled], limit: 10 }), {
+        done: [],
+        tooLate: [ready, scheduled],
+        notFound: [],
+      });
     });
   });
 
@@ -81,21 +98,30 @@ export function describeOperators(run: StoreRun): void {
       const lane = await run.lane();
       const ids = await blockedKey(lane);
       assert.deepEqual((await run.other.discard({ ids: [ids[0] as string], limit: 1 })).done, [ids[0]]);
-      assert.deepEqual((await lane.take()).messages.map(({ id }) => id), ids.slice(1));
+      assert.deepEqual(
+        (await lane.take()).messages.map(({ id }) => id),
+        ids.slice(1),
+      );
     });
 
     it('lets a key go on past its dead message, which stays', async () => {
       const lane = await run.lane();
       const key = randomUUID();
       const bucket = await bucketByStore(run, key);
-      const rows = [{ key, bucket }, { key, bucket }];
+      const rows = [
+        { key, bucket },
+        { key, bucket },
+      ];
       const ids = await lane.insert(...rows);
       const messages = await lane.ready();
       await lane.park(messages.slice(0, 1), { state: 'dead', delay: null });
       await lane.park(messages.slice(1), { state: 'blocked', delay: null });
       assert.deepEqual(await run.other.release({ key, transport: lane.transport }), { released: 1 });
       const taken = await lane.take();
-      assert.deepEqual(taken.messages.map(({ id }) => id), ids.slice(1));
+      assert.deepEqual(
+        taken.messages.map(({ id }) => id),
+        ids.slice(1),
+      );
       await lane.settle(taken.messages);
       assert.deepEqual(await run.store.blockingKeys(lane.transport, lane.allBuckets, 10), []);
       assert.deepEqual((await run.store.requeue({ ids: [ids[0] as string], limit: 1 })).done, [ids[0]]);
@@ -125,10 +151,22 @@ function describeStats(run: StoreRun): void {
       const stats = (await run.store.stats()).find(({ transport }) => transport === lane.transport);
       await run.store.leave(owner);
       assert.ok(stats?.oldestReadyAge !== null && (stats?.oldestReadyAge as number) >= 0);
-      assert.deepEqual({ ...stats, oldestReadyAge: null }, {
-        transport: lane.transport, ready: 2, readyIsExact: true, scheduled: 1, waiting: 1, blocked: 2, dead: 1, blockedKeys: 1,
-        oldestReadyAge: null, leasedBuckets: lane.allBuckets.length, instances: 1,
-      });
+      assert.deepEqual(
+        { ...stats, oldestReadyAge: null },
+        {
+          transport: lane.transport,
+          ready: 2,
+          readyIsExact: true,
+          scheduled: 1,
+          waiting: 1,
+          blocked: 2,
+          dead: 1,
+          blockedKeys: 1,
+          oldestReadyAge: null,
+          leasedBuckets: lane.allBuckets.length,
+          instances: 1,
+        },
+      );
     });
   });
 }

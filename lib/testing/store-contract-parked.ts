@@ -9,7 +9,16 @@ const idsOf = (messages: readonly OutboxMessage[]): string[] => messages.map(({ 
 
 export function repark(message: OutboxMessage, fields: Partial<ReparkEntry> = {}): ReparkEntry {
   const { bucket, key } = message;
-  return { parkedId: message.parkedId as string, bucket, state: 'waiting', blocks: key !== null, attempts: 1, delay: 0, error: null, ...fields };
+  return {
+    parkedId: message.parkedId as string,
+    bucket,
+    state: 'waiting',
+    blocks: key !== null,
+    attempts: 1,
+    delay: 0,
+    error: null,
+    ...fields,
+  };
 }
 
 /** One key: the first row in this state, the rest blocked behind it. Returns ids in order. */
@@ -27,12 +36,18 @@ export function describeParked(run: StoreRun): void {
     it('shows what is due, oldest first, and when the next one will be', async () => {
       const lane = await run.lane();
       assert.deepEqual(await lane.due(), { rows: [], nextIn: null });
-      await lane.insert({ delay: LATER, key: null }, { deliverAt: new Date(Date.now() + 2 * LATER), key: null, bucket: 2 });
+      await lane.insert(
+        { delay: LATER, key: null },
+        { deliverAt: new Date(Date.now() + 2 * LATER), key: null, bucket: 2 },
+      );
       const { rows, nextIn } = await lane.due();
       assert.deepEqual(rows, []);
       assert.ok(nextIn !== null && nextIn > LATER - 60_000 && nextIn <= LATER, String(nextIn));
       assert.equal((await run.store.due(lane.transport, [5], 10)).nextIn, null);
-      const [second] = await lane.insert({ deliverAt: new Date(0), key: 'x' }, { deliverAt: new Date(1000), key: null });
+      const [second] = await lane.insert(
+        { deliverAt: new Date(0), key: 'x' },
+        { deliverAt: new Date(1000), key: null },
+      );
       const due = await lane.due(1);
       assert.equal(due.rows.length, 1);
       assert.deepEqual([due.rows[0]?.key, due.rows[0]?.state, due.rows[0]?.bucket], ['x', 'scheduled', 1]);
@@ -55,7 +70,13 @@ export function describeParked(run: StoreRun): void {
     it('takes nothing without the lease', async () => {
       const lane = await run.lane({ leaseMs: 60_000 });
       await lane.parked({ key: null });
-      const request = { transport: lane.transport, leases: lane.leases, due: (await lane.due()).rows, keys: [], perKey: 10 };
+      const request = {
+        transport: lane.transport,
+        leases: lane.leases,
+        due: (await lane.due()).rows,
+        keys: [],
+        perKey: 10,
+      };
       assert.deepEqual((await run.store.take({ ...request, owner: randomUUID() })).messages, []);
       await run.store.giveBack(run.owner, lane.leases);
       assert.deepEqual((await run.store.take({ ...request, owner: run.owner })).messages, []);
@@ -94,16 +115,24 @@ export function describeParked(run: StoreRun): void {
       const third = await lane.take(['k']);
       assert.deepEqual(idsOf(third.messages), ids.slice(3));
       await lane.settle(third.messages);
-      assert.deepEqual((await lane.take(['k', 'never'])).clear, [{ bucket: 1, key: 'k' }, { bucket: 1, key: 'never' }]);
+      assert.deepEqual((await lane.take(['k', 'never'])).clear, [
+        { bucket: 1, key: 'k' },
+        { bucket: 1, key: 'never' },
+      ]);
     });
 
     it('holds a key behind a row that waits or is dead', async () => {
-      for (const [state, delay] of [['waiting', LATER], ['dead', null]] as const) {
+      for (const [state, delay] of [
+        ['waiting', LATER],
+        ['dead', null],
+      ] as const) {
         const lane = await run.lane();
         await key(lane, state, delay);
         const taken = await lane.take(['k']);
         assert.deepEqual([taken.messages, taken.clear], [[], []]);
-        assert.deepEqual(await run.store.blockingKeys(lane.transport, [1], 10), [{ bucket: 1, key: 'k', ready: false }]);
+        assert.deepEqual(await run.store.blockingKeys(lane.transport, [1], 10), [
+          { bucket: 1, key: 'k', ready: false },
+        ]);
       }
     });
 
@@ -148,7 +177,10 @@ function describeRepark(run: StoreRun): void {
       assert.equal((await run.store.repark(run.owner, lane.leases, [entry])).affected, 1);
       assert.equal((await run.store.repark(run.owner, lane.leases, [entry])).affected, 0, 'not being sent any more');
       const again = await lane.take();
-      assert.deepEqual(again.messages.map((m) => [m.id, m.attempts]), [[id, 5]]);
+      assert.deepEqual(
+        again.messages.map((m) => [m.id, m.attempts]),
+        [[id, 5]],
+      );
     });
 
     it('gives blocked rows back to their place, and waits again', async () => {
@@ -161,7 +193,11 @@ function describeRepark(run: StoreRun): void {
       await lane.settle([first]);
       const sent = (await lane.take()).messages; // the settle of a row that was not being sent woke the key
       assert.equal(sent.length, 3);
-      await run.store.repark(run.owner, lane.leases, sent.map((message) => repark(message, { state: 'blocked', delay: null })));
+      await run.store.repark(
+        run.owner,
+        lane.leases,
+        sent.map((message) => repark(message, { state: 'blocked', delay: null })),
+      );
       assert.deepEqual(idsOf((await lane.take(['k'])).messages), ids.slice(1));
     });
   });
@@ -172,11 +208,17 @@ function describeDead(run: StoreRun): void {
   describe('dead', () => {
     it('is announced until marked, once per death', async () => {
       const lane = await run.lane();
-      const id = await lane.parked({ payload: Buffer.from([0, 255]) }, { state: 'dead', delay: null, attempts: 9, error: 'no' });
+      const id = await lane.parked(
+        { payload: Buffer.from([0, 255]) },
+        { state: 'dead', delay: null, attempts: 9, error: 'no' },
+      );
       const before = Date.now();
       const [letter] = await run.store.unannouncedDead([lane.transport], 10);
       assert.ok(letter);
-      assert.deepEqual([letter.message.id, letter.transport, letter.error, letter.message.attempts], [id, lane.transport, 'no', 9]);
+      assert.deepEqual(
+        [letter.message.id, letter.transport, letter.error, letter.message.attempts],
+        [id, lane.transport, 'no', 9],
+      );
       assert.deepEqual(letter.message.payload, Buffer.from([0, 255]));
       assert.ok(Math.abs(letter.diedAt.getTime() - before) < 600_000);
       assert.deepEqual(await run.store.unannouncedDead([lane.transport + 1000], 10), []);
@@ -185,7 +227,11 @@ function describeDead(run: StoreRun): void {
       assert.deepEqual((await run.store.requeue({ ids: [id], limit: 10 })).done, [id]);
       const { messages } = await lane.take();
       assert.equal(messages[0]?.attempts, 0);
-      await run.store.repark(run.owner, lane.leases, messages.map((m) => repark(m, { state: 'dead', delay: null })));
+      await run.store.repark(
+        run.owner,
+        lane.leases,
+        messages.map((m) => repark(m, { state: 'dead', delay: null })),
+      );
       assert.equal((await run.store.unannouncedDead([lane.transport], 10)).length, 1);
     });
 
@@ -206,7 +252,11 @@ function describeDead(run: StoreRun): void {
       const keys = await run.store.blockingKeys(lane.transport, lane.allBuckets, 2);
       assert.equal(keys.length, 2);
       const all = await eventually('all keys', () => run.store.blockingKeys(lane.transport, lane.allBuckets, 10));
-      assert.deepEqual(all.map(({ key: name, ready }) => [name, ready]).sort(), [['a', true], ['b', true], ['c', true]]);
+      assert.deepEqual(all.map(({ key: name, ready }) => [name, ready]).sort(), [
+        ['a', true],
+        ['b', true],
+        ['c', true],
+      ]);
     });
   });
 }

@@ -14,8 +14,15 @@ export function describeRaces(run: StoreRun): void {
         const lane = await run.lane({ leased: false });
         const owners = [randomUUID(), randomUUID()];
         const acquire = (i: number) =>
-          [run.store, run.other][i]?.acquire({ owner: owners[i] as string, transport: lane.transport, leaseMs: 60_000, limit: 1000 });
-        const taken = (await Promise.all([acquire(0), acquire(1)])).flatMap((leases) => leases?.map(({ bucket }) => bucket) ?? []);
+          [run.store, run.other][i]?.acquire({
+            owner: owners[i] as string,
+            transport: lane.transport,
+            leaseMs: 60_000,
+            limit: 1000,
+          });
+        const taken = (await Promise.all([acquire(0), acquire(1)])).flatMap(
+          (leases) => leases?.map(({ bucket }) => bucket) ?? [],
+        );
         assert.equal(new Set(taken).size, taken.length);
       }
     });
@@ -25,9 +32,19 @@ export function describeRaces(run: StoreRun): void {
         const lane = await run.lane({ leaseMs: 1 });
         await lane.insert({}, {});
         const messages = await lane.ready();
-        const zombie = run.store.park(run.owner, lane.leases, messages.map((message) => parkEntry(message)));
+        const zombie = run.store.park(
+          run.owner,
+          lane.leases,
+          messages.map((message) => parkEntry(message)),
+        );
         const takeover = async () => {
-          const leases = await run.other.acquire({ owner: randomUUID(), transport: lane.transport, leaseMs: 60_000, limit: 1000, only: [1] });
+          const leases = await run.other.acquire({
+            owner: randomUUID(),
+            transport: lane.transport,
+            leaseMs: 60_000,
+            limit: 1000,
+            only: [1],
+          });
           return leases.length > 0 ? lane.readyIds(run.other) : undefined;
         };
         const seen = await takeover();
@@ -45,7 +62,11 @@ export function describeRaces(run: StoreRun): void {
         const { messages } = await lane.take();
         const old = lane.leases;
         await run.store.giveBack(run.owner, old);
-        const zombie = run.store.repark(run.owner, old, messages.map((m) => repark(m, { state: 'dead', delay: null })));
+        const zombie = run.store.repark(
+          run.owner,
+          old,
+          messages.map((m) => repark(m, { state: 'dead', delay: null })),
+        );
         await run.other.acquire({ owner: randomUUID(), transport: lane.transport, leaseMs: 60_000, limit: 1000 });
         assert.equal((await zombie).affected, 0);
       }
@@ -59,7 +80,10 @@ export function describeRaces(run: StoreRun): void {
         const [taken, cancelled] = await Promise.all([lane.take(), run.other.cancel({ ids: [id], limit: 1 })]);
         const sent = taken.messages.length === 1;
         outcomes.add(sent ? 'sent' : 'cancelled');
-        assert.deepEqual(cancelled, sent ? { done: [], tooLate: [id], notFound: [] } : { done: [id], tooLate: [], notFound: [] });
+        assert.deepEqual(
+          cancelled,
+          sent ? { done: [], tooLate: [id], notFound: [] } : { done: [id], tooLate: [], notFound: [] },
+        );
       }
       assert.ok(outcomes.size > 0);
     });
@@ -71,7 +95,11 @@ export function describeRaces(run: StoreRun): void {
         const messages = await lane.ready();
         const [parked, settled] = await Promise.all([
           lane.park(messages, { state: 'blocked', delay: null }),
-          run.other.settle(lane.transport, messages.map(({ id, bucket, seq }) => ({ id, bucket, seq, attempts: 0, parkedId: null })), round % 2 ? 'archive' : 'delete'),
+          run.other.settle(
+            lane.transport,
+            messages.map(({ id, bucket, seq }) => ({ id, bucket, seq, attempts: 0, parkedId: null })),
+            round % 2 ? 'archive' : 'delete',
+          ),
         ]);
         assert.equal(settled.affected, 2, `parked ${parked.affected}`);
         assert.deepEqual(await lane.ready(), []);
@@ -83,9 +111,20 @@ export function describeRaces(run: StoreRun): void {
       for (let round = 0; round < ROUNDS / 2; round++) {
         const lane = await run.lane();
         await lane.insert({}, {}, {});
-        const messages = (await lane.ready()).map(({ id, bucket, seq }) => ({ id, bucket, seq, attempts: 0, parkedId: null }));
-        const reports = await Promise.all([run.store, run.other].map((store) => store.settle(lane.transport, messages, 'archive')));
-        assert.equal(reports.reduce((sum, { affected }) => sum + affected, 0), 3);
+        const messages = (await lane.ready()).map(({ id, bucket, seq }) => ({
+          id,
+          bucket,
+          seq,
+          attempts: 0,
+          parkedId: null,
+        }));
+        const reports = await Promise.all(
+          [run.store, run.other].map((store) => store.settle(lane.transport, messages, 'archive')),
+        );
+        assert.equal(
+          reports.reduce((sum, { affected }) => sum + affected, 0),
+          3,
+        );
       }
     });
   });

@@ -13,25 +13,44 @@ export function describeReady(run: StoreRun): void {
       const page = await run.store.fetch({ transport: lane.transport, positions, perBucket: 2, limit: 100 });
       for (const bucket of [0, 1]) {
         const expected = ids.filter((_, i) => i % 2 === bucket).slice(0, 2);
-        assert.deepEqual(page.messages.filter((m) => m.bucket === bucket).map(({ id }) => id), expected);
+        assert.deepEqual(
+          page.messages.filter((m) => m.bucket === bucket).map(({ id }) => id),
+          expected,
+        );
       }
       const limited = await run.store.fetch({ transport: lane.transport, positions, perBucket: 100, limit: 7 });
       assert.equal(limited.messages.length, 7);
       const all = await lane.ready();
       const after = all.filter((m) => m.bucket === 1)[2]?.seq as string;
-      const rest = await run.store.fetch({ transport: lane.transport, positions: [{ bucket: 1, after }], perBucket: 100, limit: 100 });
-      assert.deepEqual(rest.messages.map(({ id }) => id), ids.filter((_, i) => i % 2 === 1).slice(3));
+      const rest = await run.store.fetch({
+        transport: lane.transport,
+        positions: [{ bucket: 1, after }],
+        perBucket: 100,
+        limit: 100,
+      });
+      assert.deepEqual(
+        rest.messages.map(({ id }) => id),
+        ids.filter((_, i) => i % 2 === 1).slice(3),
+      );
     });
 
     it('reads all places of a range, and rows by their places', async () => {
       const lane = await run.lane();
       const ids = await lane.insert({}, {}, {}, { bucket: 2 }, {});
-      const [first, second, third] = (await lane.ready()).filter(({ bucket }) => bucket === 1).map(({ bucket, seq }) => ({ bucket, seq }));
+      const [first, second, third] = (await lane.ready())
+        .filter(({ bucket }) => bucket === 1)
+        .map(({ bucket, seq }) => ({ bucket, seq }));
       assert.ok(first && second && third);
-      const { places } = await run.store.sweep(lane.transport, [{ bucket: 1, after: first.seq, upTo: third.seq }, { bucket: 3, after: '0', upTo: third.seq }]);
+      const { places } = await run.store.sweep(lane.transport, [
+        { bucket: 1, after: first.seq, upTo: third.seq },
+        { bucket: 3, after: '0', upTo: third.seq },
+      ]);
       assert.deepEqual(places, [second, third]);
       const { messages } = await run.store.readPlaces(lane.transport, [third, { bucket: 1, seq: '1' }, first]);
-      assert.deepEqual(messages.map(({ id }) => id), [ids[0], ids[2]]);
+      assert.deepEqual(
+        messages.map(({ id }) => id),
+        [ids[0], ids[2]],
+      );
       assert.deepEqual((await run.store.sweep(lane.transport, [])).places, []);
     });
 
@@ -39,7 +58,10 @@ export function describeReady(run: StoreRun): void {
       const [lane, foreign] = [await run.lane(), await run.lane()];
       await foreign.insert({});
       assert.deepEqual(await lane.ready(), []);
-      assert.equal((await run.store.settle(lane.transport, (await foreign.ready()).map(settled), 'delete')).affected, 0);
+      assert.equal(
+        (await run.store.settle(lane.transport, (await foreign.ready()).map(settled), 'delete')).affected,
+        0,
+      );
       assert.equal((await foreign.ready()).length, 1);
     });
 
@@ -47,7 +69,12 @@ export function describeReady(run: StoreRun): void {
       const lane = await run.lane();
       await lane.insert({});
       await run.store.flush();
-      const { durable } = await run.store.fetch({ transport: lane.transport, positions: [{ bucket: 1, after: '0' }], perBucket: 1, limit: 1 });
+      const { durable } = await run.store.fetch({
+        transport: lane.transport,
+        positions: [{ bucket: 1, after: '0' }],
+        perBucket: 1,
+        limit: 1,
+      });
       if (run.harness.proof === 'snapshot') assert.equal(durable, true);
       assert.equal(typeof durable, 'boolean');
     });
@@ -68,16 +95,23 @@ function describeSnapshot(run: StoreRun): void {
       const [visible] = await lane.insert({});
       const request = { transport: lane.transport, positions: [{ bucket: 1, after: '0' }], perBucket: 10, limit: 10 };
       const before = await run.store.fetch(request);
-      assert.deepEqual(before.messages.map(({ id }) => id), [visible]);
+      assert.deepEqual(
+        before.messages.map(({ id }) => id),
+        [visible],
+      );
       assert.ok(before.snapshot && before.snapshot.open.length > 0);
       const { fence } = await lane.settle(before.messages);
       assert.ok(fence !== undefined && BigInt(fence) >= BigInt(before.snapshot.xmin), 'newer than what was open');
-      const checked = await run.store.sweep(lane.transport, [{ bucket: 1, after: '0', upTo: before.messages[0]?.seq as string }]);
+      const checked = await run.store.sweep(lane.transport, [
+        { bucket: 1, after: '0', upTo: before.messages[0]?.seq as string },
+      ]);
       assert.ok(checked.snapshot && BigInt(checked.snapshot.xmax) > BigInt(fence), 'the fence is over');
       const open = checked.snapshot.open.filter((xid) => BigInt(xid) < BigInt(fence));
       assert.ok(open.length > 0 && checked.places.length === 0, 'the late row is announced, not seen');
       await late.commit();
-      const after = await run.store.sweep(lane.transport, [{ bucket: 1, after: '0', upTo: before.messages[0]?.seq as string }]);
+      const after = await run.store.sweep(lane.transport, [
+        { bucket: 1, after: '0', upTo: before.messages[0]?.seq as string },
+      ]);
       assert.equal(after.places.length, 1, 'behind the head that was read');
       assert.ok(open.some((xid) => !after.snapshot?.open.includes(xid)));
     });
@@ -95,9 +129,15 @@ function describeProbe(run: StoreRun): void {
       const messages = await lane.ready();
       const ranges = messages.map(({ bucket, seq }) => ({ bucket, after: '0', upTo: seq }));
       const probed = await run.store.probe?.(lane.transport, ranges);
-      assert.deepEqual(probed, ranges.map(({ bucket }) => bucket === 2));
+      assert.deepEqual(
+        probed,
+        ranges.map(({ bucket }) => bucket === 2),
+      );
       await late.commit();
-      assert.deepEqual(await run.store.probe?.(lane.transport, ranges), ranges.map(() => true));
+      assert.deepEqual(
+        await run.store.probe?.(lane.transport, ranges),
+        ranges.map(() => true),
+      );
     });
   });
 }
@@ -147,7 +187,10 @@ function describeSettle(run: StoreRun): void {
       assert.deepEqual((await lane.due()).rows, []);
       await lane.settle(messages.slice(0, 1));
       const taken = await lane.take();
-      assert.deepEqual(taken.messages.map(({ id }) => id), messages.slice(1).map(({ id }) => id));
+      assert.deepEqual(
+        taken.messages.map(({ id }) => id),
+        messages.slice(1).map(({ id }) => id),
+      );
     });
   });
 }
@@ -167,7 +210,10 @@ function describePark(run: StoreRun): void {
       assert.equal((await lane.ready()).length, 3);
       assert.equal((await run.store.park(run.owner, held, entries)).affected, 2);
       assert.equal((await run.store.park(run.owner, held, entries)).affected, 0);
-      assert.deepEqual(await lane.readyIds(), messages.filter(({ bucket }) => bucket === 3).map(({ id }) => id));
+      assert.deepEqual(
+        await lane.readyIds(),
+        messages.filter(({ bucket }) => bucket === 3).map(({ id }) => id),
+      );
     });
 
     it('keeps place, attempts and any error text', async () => {
@@ -177,8 +223,12 @@ function describePark(run: StoreRun): void {
       await lane.park(messages.slice(0, 1), { attempts: 3, error: 'a"\\{,}\u0000 NULL \u{1F4A5}' });
       await lane.park(messages.slice(1), { attempts: 4, error: null });
       const { messages: taken } = await lane.take();
-      assert.deepEqual(taken.map(({ id, attempts, seq }) => [id, attempts, seq]).sort((a, b) => compareSeq(String(a[2]), String(b[2]))),
-        messages.map(({ id, seq }, i) => [id, 3 + i, seq]));
+      assert.deepEqual(
+        taken
+          .map(({ id, attempts, seq }) => [id, attempts, seq])
+          .sort((a, b) => compareSeq(String(a[2]), String(b[2]))),
+        messages.map(({ id, seq }, i) => [id, 3 + i, seq]),
+      );
     });
   });
 }

@@ -1,6 +1,7 @@
 import { describeCleaning, describeSetup } from './store-contract-keeping.js';
 import { describeInsert } from './store-contract-insert.js';
 import { describeLeases } from './store-contract-leases.js';
+import { describeRowLocks } from './store-contract-locks.js';
 import { describeOperators } from './store-contract-operators.js';
 import { describeParked } from './store-contract-parked.js';
 import { describeRaces } from './store-contract-races.js';
@@ -28,6 +29,7 @@ export function describeStoreContract(
     describeParked(run);
     describeOperators(run);
     describeRaces(run);
+    describeRowLocks(run);
     describeCleaning(run);
     describeSetup(run);
   });

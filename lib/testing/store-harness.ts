@@ -1,7 +1,14 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import type { NewMessage, OutboxMessage } from '../message.js';
 import type { SqlExecutor } from '../store/executors/executor.js';
-import type { Lease, OutboxStore, ParkEntry, SchemaSettings, SettledMessage, WriteReport } from '../store/outbox-store.js';
+import type {
+  Lease,
+  OutboxStore,
+  ParkEntry,
+  SchemaSettings,
+  SettledMessage,
+  WriteReport,
+} from '../store/outbox-store.js';
 import type { ContractRunner } from './transport-harness.js';
 
 /** A transaction of the application, on a connection of its own. */
@@ -124,7 +131,12 @@ export class Lane {
   /** Everything in the ready table, by place. */
   async ready(store = this.store): Promise<OutboxMessage[]> {
     const positions = this.allBuckets.map((bucket) => ({ bucket, after: NOTHING }));
-    const { messages } = await store.fetch({ transport: this.transport, positions, perBucket: 100_000, limit: 100_000 });
+    const { messages } = await store.fetch({
+      transport: this.transport,
+      positions,
+      perBucket: 100_000,
+      limit: 100_000,
+    });
     return messages;
   }
   async readyIds(store = this.store): Promise<string[]> {
@@ -133,13 +145,20 @@ export class Lane {
 
   /** Parks messages of the ready table; `waiting` ones are due at once unless a delay is given. */
   async park(messages: readonly OutboxMessage[], entry: Partial<ParkEntry> = {}): Promise<WriteReport> {
-    return this.store.park(this.run.owner, this.leases, messages.map((message) => parkEntry(message, entry)));
+    return this.store.park(
+      this.run.owner,
+      this.leases,
+      messages.map((message) => parkEntry(message, entry)),
+    );
   }
 
   /** Inserts and parks one message; returns its id. */
   async parked(fields: Partial<NewMessage>, entry: Partial<ParkEntry> = {}): Promise<string> {
     const [id] = (await this.insert(fields)) as [string];
-    await this.park((await this.ready()).filter((message) => message.id === id), entry);
+    await this.park(
+      (await this.ready()).filter((message) => message.id === id),
+      entry,
+    );
     return id;
   }
 

@@ -7,14 +7,25 @@ import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { describeWith } from '../support/services.js';
 
 /** Everything that might go wrong with a session on: far from UTC, another date style, serializable by default, names that need quotes. */
-const SESSION = { options: '-c timezone=Asia/Kathmandu -c datestyle=German -c default_transaction_isolation=serializable' };
+const SESSION = {
+  options: '-c timezone=Asia/Kathmandu -c datestyle=German -c default_transaction_isolation=serializable',
+};
 
-function postgres(database: { schema?: string; prefix: string; preparedStatements: boolean; poolSize: number }): StoreHarness {
+function postgres(database: {
+  schema?: string;
+  prefix: string;
+  preparedStatements: boolean;
+  poolSize: number;
+}): StoreHarness {
   const settings = { buckets: 8, ordering: 'key', coordination: 'buckets' } as const;
   let testDatabase: TestDatabase;
   let application: DataSource;
   const open = (): OutboxStore =>
-    openStore(application, { ...settings, onPublished: 'delete', options: { setup: 'create', schema: undefined, ...database } });
+    openStore(application, {
+      ...settings,
+      onPublished: 'delete',
+      options: { setup: 'create', schema: undefined, ...database },
+    });
   return {
     settings,
     proof: 'snapshot',
@@ -47,6 +58,12 @@ function postgres(database: { schema?: string; prefix: string; preparedStatement
 }
 
 describeWith('postgres', 'PostgreSQL store', () => {
-  describeStoreContract('own schema', postgres({ schema: 'messaging', prefix: 'order', preparedStatements: true, poolSize: 4 }));
-  describeStoreContract('unprepared, two connections', postgres({ prefix: 'outbox_', preparedStatements: false, poolSize: 2 }));
+  describeStoreContract(
+    'own schema',
+    postgres({ schema: 'messaging', prefix: 'order', preparedStatements: true, poolSize: 4 }),
+  );
+  describeStoreContract(
+    'unprepared, two connections',
+    postgres({ prefix: 'outbox_', preparedStatements: false, poolSize: 2 }),
+  );
 });

@@ -17,8 +17,15 @@ describe.each(['postgres', 'mariadb'] as const)('migrations', (kind) => {
     const [entity] = outboxEntities({ prefix: 'a_' });
     beforeAll(async () => {
       database = await createTestDatabase(kind);
-      const migrations = [...outboxMigrations({ prefix: 'a_', buckets: 9 }), ...outboxMigrations({ prefix: 'b_', buckets: 9 })];
-      db = await new DataSource({ ...database.options, migrations, entities: [entity] } as DataSourceOptions).initialize();
+      const migrations = [
+        ...outboxMigrations({ prefix: 'a_', buckets: 9 }),
+        ...outboxMigrations({ prefix: 'b_', buckets: 9 }),
+      ];
+      db = await new DataSource({
+        ...database.options,
+        migrations,
+        entities: [entity],
+      } as DataSourceOptions).initialize();
     });
     afterAll(async () => {
       await db.destroy();
@@ -32,7 +39,10 @@ describe.each(['postgres', 'mariadb'] as const)('migrations', (kind) => {
 
     it('makes the tables of every outbox, knows when they are there, and takes them away with their rows', async () => {
       await expect(check('a_')).rejects.toMatchObject({ code: 'SCHEMA_MISSING' });
-      expect((await db.runMigrations()).map(({ name }) => name)).toEqual(['OutboxTables__a_1795219200000', 'OutboxTables__b_1795219200000']);
+      expect((await db.runMigrations()).map(({ name }) => name)).toEqual([
+        'OutboxTables__a_1795219200000',
+        'OutboxTables__b_1795219200000',
+      ]);
       await check('a_');
       await check('b_');
       await db.query(INSERT[kind]);
@@ -54,7 +64,8 @@ describe.each(['postgres', 'mariadb'] as const)('migrations', (kind) => {
     it('has the same as text', async () => {
       const { up, down } = outboxSql(kind === 'postgres' ? 'postgres' : 'mysql', { prefix: 'c_', buckets: 9 });
       // MariaDB takes one statement at a time unless told otherwise; none of ours has an empty line in it.
-      for (const text of up.split(/;\n\n?(?=\S|$)/).filter((part) => part.trim() !== '')) if (kind === 'mariadb') await db.query(text);
+      for (const text of up.split(/;\n\n?(?=\S|$)/).filter((part) => part.trim() !== ''))
+        if (kind === 'mariadb') await db.query(text);
       if (kind === 'postgres') await db.query(up);
       await check('c_');
       for (const text of down.split(';\n').filter((part) => part.trim() !== '')) await db.query(text);

@@ -16,14 +16,22 @@ describeWith('postgres', 'PostgreSQL executors', () => {
   afterAll(() => fixture.stop());
   const open = (fields: object = {}) =>
     openPostgresDatabase(fixture.application, {
-      ...SETTINGS, ...DATABASE, onPublished: 'delete', statementTimeout: 5_000, connectTimeout: 5_000, ...fields,
+      ...SETTINGS,
+      ...DATABASE,
+      onPublished: 'delete',
+      statementTimeout: 5_000,
+      connectTimeout: 5_000,
+      ...fields,
     });
   const sessions = async (): Promise<number> =>
-    (await fixture.application.query(
-      `select count(*)::int as n from pg_stat_activity where datname = current_database() and application_name = 'nestjs-outbox'`,
-    ))[0].n as number;
-  const backendOf = async (connection: { run: (sql: ReturnType<typeof one>) => Promise<{ rows: readonly (readonly unknown[])[] }> }) =>
-    (await connection.run(one('select pg_backend_pid()'))).rows[0]?.[0] as string;
+    (
+      await fixture.application.query(
+        `select count(*)::int as n from pg_stat_activity where datname = current_database() and application_name = 'nestjs-outbox'`,
+      )
+    )[0].n as number;
+  const backendOf = async (connection: {
+    run: (sql: ReturnType<typeof one>) => Promise<{ rows: readonly (readonly unknown[])[] }>;
+  }) => (await connection.run(one('select pg_backend_pid()'))).rows[0]?.[0] as string;
   const terminate = (pid: string) => fixture.application.query('select pg_terminate_backend($1)', [pid]);
 
   it('gives each role its session, and closes all of them', async () => {
@@ -54,7 +62,9 @@ describeWith('postgres', 'PostgreSQL executors', () => {
     const connection = database.connection('settle');
     const flushed = async (text: string): Promise<boolean> => {
       const { rows } = await connection.run(one(text));
-      const check = await connection.run(statement(undefined, 'select pg_current_wal_flush_lsn() >= ?::pg_lsn').bind(rows[0]?.[0]));
+      const check = await connection.run(
+        statement(undefined, 'select pg_current_wal_flush_lsn() >= ?::pg_lsn').bind(rows[0]?.[0]),
+      );
       return check.rows[0]?.[0] === 't';
     };
     const outcomes = { lasting: new Set<boolean>(), other: new Set<boolean>() };
@@ -80,8 +90,16 @@ describeWith('postgres', 'PostgreSQL executors', () => {
 
     const slow = connection.run(one('select pg_sleep(4)'));
     slow.catch(() => undefined);
-    await until('the slow statement', async () =>
-      ((await fixture.application.query(`select 1 from pg_stat_activity where pid = $1 and query like '%pg_sleep%' and state = 'active'`, [next])) as []).length > 0);
+    await until(
+      'the slow statement',
+      async () =>
+        (
+          (await fixture.application.query(
+            `select 1 from pg_stat_activity where pid = $1 and query like '%pg_sleep%' and state = 'active'`,
+            [next],
+          )) as []
+        ).length > 0,
+    );
     await terminate(next);
     await expect(slow).rejects.toThrow();
     expect((await connection.run(one('select 1'))).rows).toEqual([['1']]);
@@ -93,10 +111,12 @@ describeWith('postgres', 'PostgreSQL executors', () => {
     const database = open({ statementTimeout: 100 });
     const connection = database.connection('admin');
     const pid = await backendOf(connection);
-    await expect(connection.transaction(async (tx) => {
-      await tx.run(one('create temporary table t (a int)'));
-      await tx.run(one('select pg_sleep(5)'));
-    })).rejects.toMatchObject({ code: '57014' });
+    await expect(
+      connection.transaction(async (tx) => {
+        await tx.run(one('create temporary table t (a int)'));
+        await tx.run(one('select pg_sleep(5)'));
+      }),
+    ).rejects.toMatchObject({ code: '57014' });
     await expect(connection.run(one('select * from t'))).rejects.toMatchObject({ code: '42P01' });
     expect(await backendOf(connection)).toBe(pid);
     await database.close();
@@ -107,7 +127,11 @@ describeWith('postgres', 'PostgreSQL executors', () => {
       options: { value: { ...fixture.application.options, url: undefined, host: '127.0.0.1', port: 1 } },
     }) as DataSource;
     const database = openPostgresDatabase(elsewhere, {
-      ...SETTINGS, ...DATABASE, onPublished: 'delete', statementTimeout: 1_000, connectTimeout: 1_000,
+      ...SETTINGS,
+      ...DATABASE,
+      onPublished: 'delete',
+      statementTimeout: 1_000,
+      connectTimeout: 1_000,
     });
     await expect(database.connection('read').run(one('select 1'))).rejects.toThrow('ECONNREFUSED');
     await expect(database.connection('read').run(one('select 1'))).rejects.toThrow('ECONNREFUSED');
@@ -120,7 +144,11 @@ describeWith('postgres', 'PostgreSQL executors', () => {
     url.port = String(proxy.port);
     const application = await new DataSource({ type: 'postgres', url: url.href }).initialize();
     const database = openPostgresDatabase(application, {
-      ...SETTINGS, ...DATABASE, onPublished: 'delete', statementTimeout: 200, connectTimeout: 1_000,
+      ...SETTINGS,
+      ...DATABASE,
+      onPublished: 'delete',
+      statementTimeout: 200,
+      connectTimeout: 1_000,
     });
     const connection = database.connection('read');
     try {
@@ -143,14 +171,24 @@ describeWith('postgres', 'PostgreSQL executors', () => {
     const store = fixture.store();
     let heard = 0;
     let lost: unknown;
-    const listener = await store.listen(() => heard++, (error) => { lost = error; });
+    const listener = await store.listen(
+      () => heard++,
+      (error) => {
+        lost = error;
+      },
+    );
     await fixture.store().notify();
     await until('a notification', async () => heard > 0);
-    const [row] = await fixture.application.query(`select pid from pg_stat_activity where datname = current_database() and query like 'listen%'`);
+    const [row] = await fixture.application.query(
+      `select pid from pg_stat_activity where datname = current_database() and query like 'listen%'`,
+    );
     await terminate(String(row.pid));
     await until('the loss', async () => lost !== undefined);
     await listener.close();
-    const again = await store.listen(() => heard++, () => undefined);
+    const again = await store.listen(
+      () => heard++,
+      () => undefined,
+    );
     const before = heard;
     await fixture.store().notify();
     await until('another notification', async () => heard > before);
@@ -165,9 +203,19 @@ describeWith('postgres', 'PostgreSQL executors', () => {
       }
       async down(): Promise<void> {}
     }
-    const application = await new DataSource({ ...fixture.database.options, entities: [Thing], synchronize: true }).initialize();
+    const application = await new DataSource({
+      ...fixture.database.options,
+      entities: [Thing],
+      synchronize: true,
+    }).initialize();
     await application.query('insert into thing values (1)');
-    Object.assign(application.options, { dropSchema: true, synchronize: true, migrationsRun: true, migrations: [Never1795219200001], cache: true });
+    Object.assign(application.options, {
+      dropSchema: true,
+      synchronize: true,
+      migrationsRun: true,
+      migrations: [Never1795219200001],
+      cache: true,
+    });
     const store = fixture.store({}, application);
     await store.create(SETTINGS);
     expect(await application.query('select * from thing')).toEqual([{ id: 1 }]);
@@ -178,7 +226,9 @@ describeWith('postgres', 'PostgreSQL executors', () => {
     await fixture.application.query('create table secrets (payload text unique)');
     const failed = await fixture.application
       .transaction((manager) =>
-        transactionExecutor(manager).run(statement(undefined, 'insert into secrets values (?), (?)').bind('secret', 'secret')),
+        transactionExecutor(manager).run(
+          statement(undefined, 'insert into secrets values (?), (?)').bind('secret', 'secret'),
+        ),
       )
       .catch((error: unknown) => error as QueryFailedError & { code: string });
     expect(failed).toBeInstanceOf(QueryFailedError);

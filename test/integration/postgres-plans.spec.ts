@@ -28,7 +28,14 @@ describeWith('postgres', 'PostgreSQL plans', () => {
 
   beforeAll(async () => {
     await fixture.start();
-    const settings = { ...SETTINGS, ...DATABASE, schema: 'public', onPublished: 'delete' as const, statementTimeout: 60_000, connectTimeout: 5_000 };
+    const settings = {
+      ...SETTINGS,
+      ...DATABASE,
+      schema: 'public',
+      onPublished: 'delete' as const,
+      statementTimeout: 60_000,
+      connectTimeout: 5_000,
+    };
     database = new ExplainingDatabase(openPostgresDatabase(fixture.application, settings));
     store = new PostgresStore(database, settings);
     await store.create(SETTINGS);
@@ -60,7 +67,8 @@ describeWith('postgres', 'PostgreSQL plans', () => {
       select g % 32, 'k' || g % 5000, 1, now() + interval '1 d', ${content} from generate_series(1, ${ROWS}) g`);
     await fixture.application.query(`insert into outbox_parked (bucket, key, state, blocking, id, topic, type, payload)
       select 1, 'poison', case when g = 1 then 4 else 3 end, true, ${content} from generate_series(1, ${BLOCKED}) g`);
-    await fixture.application.query(`insert into outbox_parked (bucket, key, state, blocking, due_at, id, topic, type, payload)
+    await fixture.application
+      .query(`insert into outbox_parked (bucket, key, state, blocking, due_at, id, topic, type, payload)
       values (3, 'soon', 1, false, now(), ${content}), (1, 'poison', 2, true, now(), ${content})`);
     await fixture.application.query(`insert into outbox_archive (bucket, seq, id, topic, type, payload, published_at)
       select g % 32, g, ${content}, now() - g * interval '1 s' from generate_series(1, ${BLOCKED}) g`);
@@ -69,8 +77,21 @@ describeWith('postgres', 'PostgreSQL plans', () => {
   /** For the statements that are not sent at all without a message. */
   const nobody = (seq: number): OutboxMessage =>
     new OutboxMessage({
-      bucket: 1, seq: String(seq), id: randomUUID(), topic: 't', key: null, type: 't', version: 1, contentType: 'x', headersJson: null,
-      optionsJson: null, body: null, createdText: '2026-01-01 00:00:00+00', attempts: 0, parkedId: null, parkedState: null,
+      bucket: 1,
+      seq: String(seq),
+      id: randomUUID(),
+      topic: 't',
+      key: null,
+      type: 't',
+      version: 1,
+      contentType: 'x',
+      headersJson: null,
+      optionsJson: null,
+      body: null,
+      createdText: '2026-01-01 00:00:00+00',
+      attempts: 0,
+      parkedId: null,
+      parkedState: null,
     });
 
   /** One of each, the way the relay calls them. */
@@ -81,19 +102,46 @@ describeWith('postgres', 'PostgreSQL plans', () => {
     const messages = fetched.messages.length > 0 ? fetched.messages : [nobody(1), nobody(250), nobody(350)];
     const part = (from: number, to: number) => (fetched.messages.length > 0 ? messages.slice(from, to) : messages);
     const upTo = messages.at(-1)?.seq ?? '10';
-    const { places } = await store.sweep(0, BUCKETS.map((bucket) => ({ bucket, after: '0', upTo })));
+    const { places } = await store.sweep(
+      0,
+      BUCKETS.map((bucket) => ({ bucket, after: '0', upTo })),
+    );
     await store.readPlaces(0, places);
     await store.settle(0, part(0, 200).map(settled), 'delete');
     await store.settle(0, part(200, 300).map(settled), 'archive');
-    await store.settle(0, part(0, 100).map((m) => ({ ...settled(m), parkedId: '1' })), 'archive');
-    await store.settle(0, part(0, 100).map((m) => ({ ...settled(m), parkedId: '1' })), 'delete');
-    await store.park(owner, held, part(300, 500).map((m) => parkEntry({ ...m, key: null } as never, { delay: 0 })));
+    await store.settle(
+      0,
+      part(0, 100).map((m) => ({ ...settled(m), parkedId: '1' })),
+      'archive',
+    );
+    await store.settle(
+      0,
+      part(0, 100).map((m) => ({ ...settled(m), parkedId: '1' })),
+      'delete',
+    );
+    await store.park(
+      owner,
+      held,
+      part(300, 500).map((m) => parkEntry({ ...m, key: null } as never, { delay: 0 })),
+    );
     const { rows } = await store.due(0, BUCKETS, 100);
-    const keys = [{ bucket: 1, key: 'poison' }, { bucket: 2, key: 'k2' }];
+    const keys = [
+      { bucket: 1, key: 'poison' },
+      { bucket: 2, key: 'k2' },
+    ];
     const request = { owner, transport: 0, leases: held, perKey: 100 };
     const taken = await store.take({ ...request, due: rows, keys });
-    if (rows.length === 0) await store.take({ ...request, due: [{ parkedId: '1', bucket: 0, key: 'k', state: 'scheduled' }], keys });
-    const entries = taken.messages.map((m) => ({ parkedId: m.parkedId as string, bucket: m.bucket, state: 'dead' as const, blocks: false, attempts: 1, delay: null, error: 'x' }));
+    if (rows.length === 0)
+      await store.take({ ...request, due: [{ parkedId: '1', bucket: 0, key: 'k', state: 'scheduled' }], keys });
+    const entries = taken.messages.map((m) => ({
+      parkedId: m.parkedId as string,
+      bucket: m.bucket,
+      state: 'dead' as const,
+      blocks: false,
+      attempts: 1,
+      delay: null,
+      error: 'x',
+    }));
     await store.repark(owner, held, entries);
     await store.blockingKeys(0, BUCKETS, 1000);
     await store.blockedAmong(0, keys);
@@ -110,41 +158,100 @@ describeWith('postgres', 'PostgreSQL plans', () => {
   }
 
   const SMALL = new Set(['outbox_leases', 'outbox_instances', 'outbox_meta', 'outbox_transports']);
-  const readsByName = (): Map<string, Explained> => new Map(database.explained.map((explained) => [explained.name, explained]));
+  const readsByName = (): Map<string, Explained> =>
+    new Map(database.explained.map((explained) => [explained.name, explained]));
 
   it('has seen every hot statement', () => {
     expect([...readsByName().keys()].sort()).toEqual([
-      'outbox_announced', 'outbox_archive', 'outbox_archive_parked', 'outbox_beat', 'outbox_blocked_among', 'outbox_blocking_keys',
-      'outbox_clean_archive', 'outbox_clean_dead', 'outbox_clean_dedup', 'outbox_demote', 'outbox_due', 'outbox_expire',
-      'outbox_fetch_text', 'outbox_flush', 'outbox_heads', 'outbox_held', 'outbox_join_order', 'outbox_park', 'outbox_places_text', 'outbox_renew', 'outbox_repark',
-      'outbox_send_text', 'outbox_settle', 'outbox_settle_parked', 'outbox_sweep', 'outbox_unannounced_text',
+      'outbox_announced',
+      'outbox_archive',
+      'outbox_archive_parked',
+      'outbox_beat',
+      'outbox_blocked_among',
+      'outbox_blocking_keys',
+      'outbox_clean_archive',
+      'outbox_clean_dead',
+      'outbox_clean_dedup',
+      'outbox_demote',
+      'outbox_due',
+      'outbox_expire',
+      'outbox_fetch_text',
+      'outbox_flush',
+      'outbox_heads',
+      'outbox_held',
+      'outbox_join_order',
+      'outbox_park',
+      'outbox_places_text',
+      'outbox_renew',
+      'outbox_repark',
+      'outbox_send_text',
+      'outbox_settle',
+      'outbox_settle_parked',
+      'outbox_sweep',
+      'outbox_unannounced_text',
     ]);
   });
 
   it('scans no table, and reads rows through the one index that knows them', () => {
     const used = Object.fromEntries(
       database.explained.map(({ name, plan }) => {
-        const scans = nodesOf(plan).filter((node) => /Scan/.test(node['Node Type']) && node['Relation Name'] !== undefined);
-        const large = scans.filter((node) => node['Node Type'] !== 'Tid Scan' && !SMALL.has(node['Relation Name'] as string));
-        return [name, [...new Set(large.map((node) => node['Index Name'] ?? `${node['Node Type']} ${node['Relation Name']}`))].sort()];
+        const scans = nodesOf(plan).filter(
+          (node) => /Scan/.test(node['Node Type']) && node['Relation Name'] !== undefined,
+        );
+        const large = scans.filter(
+          (node) => node['Node Type'] !== 'Tid Scan' && !SMALL.has(node['Relation Name'] as string),
+        );
+        return [
+          name,
+          [
+            ...new Set(large.map((node) => node['Index Name'] ?? `${node['Node Type']} ${node['Relation Name']}`)),
+          ].sort(),
+        ];
       }),
     );
     const ready = ['outbox_ready_pkey'];
-    const [byId, byKey, byMessage] = [['outbox_parked_pkey'], ['outbox_parked_blocking'], 'outbox_parked_id_transport_seq_key'];
+    const [byId, byKey, byMessage] = [
+      ['outbox_parked_pkey'],
+      ['outbox_parked_blocking'],
+      'outbox_parked_id_transport_seq_key',
+    ];
     expect(used).toEqual({
-      outbox_announced: byId, outbox_archive: ready, outbox_archive_parked: [...byKey, byMessage], outbox_beat: [],
-      outbox_blocked_among: byKey, outbox_blocking_keys: byKey, outbox_clean_archive: ['outbox_archive_pkey'],
-      outbox_clean_dead: ['outbox_parked_died'], outbox_clean_dedup: ['outbox_dedup_created', byMessage, ...ready],
-      outbox_demote: byId, outbox_due: ['outbox_parked_due'], outbox_expire: [], outbox_fetch_text: ready, outbox_flush: [],
-      outbox_heads: byKey, outbox_held: [], outbox_join_order: byId, outbox_park: ready, outbox_places_text: ready, outbox_renew: [],
-      outbox_repark: byId, outbox_send_text: byId, outbox_settle: ready, outbox_settle_parked: [...byKey, byMessage],
-      outbox_sweep: ready, outbox_unannounced_text: ['outbox_parked_unannounced'],
+      outbox_announced: byId,
+      outbox_archive: ready,
+      outbox_archive_parked: [...byKey, byMessage],
+      outbox_beat: [],
+      outbox_blocked_among: byKey,
+      outbox_blocking_keys: byKey,
+      outbox_clean_archive: ['outbox_archive_pkey'],
+      outbox_clean_dead: ['outbox_parked_died'],
+      outbox_clean_dedup: ['outbox_dedup_created', byMessage, ...ready],
+      outbox_demote: byId,
+      outbox_due: ['outbox_parked_due'],
+      outbox_expire: [],
+      outbox_fetch_text: ready,
+      outbox_flush: [],
+      outbox_heads: byKey,
+      outbox_held: [],
+      outbox_join_order: byId,
+      outbox_park: ready,
+      outbox_places_text: ready,
+      outbox_renew: [],
+      outbox_repark: byId,
+      outbox_send_text: byId,
+      outbox_settle: ready,
+      outbox_settle_parked: [...byKey, byMessage],
+      outbox_sweep: ready,
+      outbox_unannounced_text: ['outbox_parked_unannounced'],
     });
   });
 
   it('sorts nothing but what was limited before', () => {
     const sorts = database.explained.filter(({ plan }) => nodesOf(plan).some((node) => /Sort/.test(node['Node Type'])));
-    expect([...new Set(sorts.map(({ name }) => name))].filter((name) => !['outbox_due'].includes(name) && !/renew|expire|acquire/.test(name))).toEqual([]);
+    expect(
+      [...new Set(sorts.map(({ name }) => name))].filter(
+        (name) => !['outbox_due'].includes(name) && !/renew|expire|acquire/.test(name),
+      ),
+    ).toEqual([]);
   });
 
   it('touches what it returns', () => {
@@ -152,7 +259,10 @@ describeWith('postgres', 'PostgreSQL plans', () => {
       if (!analyzed) continue;
       const blocks = (plan['Shared Hit Blocks'] ?? 0) + (plan['Shared Read Blocks'] ?? 0);
       const rows = Math.max(...nodesOf(plan).map((node) => node['Actual Rows'] ?? 0));
-      expect({ name, excess: Math.max(0, blocks - rows * BLOCKS_PER_ROW - BLOCKS_PER_STATEMENT) }).toEqual({ name, excess: 0 });
+      expect({ name, excess: Math.max(0, blocks - rows * BLOCKS_PER_ROW - BLOCKS_PER_STATEMENT) }).toEqual({
+        name,
+        excess: 0,
+      });
     }
   });
 });

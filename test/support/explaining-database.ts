@@ -1,4 +1,10 @@
-import type { ConnectionRole, SqlConnection, SqlDatabase, SqlExecutor, SqlResult } from '../../lib/store/executors/executor.js';
+import type {
+  ConnectionRole,
+  SqlConnection,
+  SqlDatabase,
+  SqlExecutor,
+  SqlResult,
+} from '../../lib/store/executors/executor.js';
 import { statement, type Sql } from '../../lib/store/sql.js';
 
 export interface PlanNode {
@@ -17,7 +23,7 @@ export interface Explained {
   readonly analyzed: boolean;
 }
 
-const UNDO = Symbol('undo');
+const UNDO = new Error('undo');
 
 /** Explains each named statement as it is prepared in the session that runs it, with the values it runs with; then runs it. */
 export class ExplainingDatabase implements SqlDatabase {
@@ -61,8 +67,14 @@ export class ExplainingDatabase implements SqlDatabase {
     };
   }
 
-  /** @internal */ async explain(tx: SqlExecutor, { statement: { name }, values }: Sql, analyze: boolean): Promise<void> {
-    const list = values.map((value) => (value === null ? 'null' : `'${String(value).replaceAll(`'`, `''`)}'`)).join(', ');
+  /** @internal */ async explain(
+    tx: SqlExecutor,
+    { statement: { name }, values }: Sql,
+    analyze: boolean,
+  ): Promise<void> {
+    const list = values
+      .map((value) => (value === null ? 'null' : `'${String(value).replaceAll(`'`, `''`)}'`))
+      .join(', ');
     const options = analyze ? 'analyze, buffers, timing off, format json' : 'format json';
     const text = `explain (${options}) execute ${name}${list === '' ? '' : `(${list})`}`;
     const { rows } = await tx.run(statement(undefined, text).bind());

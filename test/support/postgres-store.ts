@@ -6,7 +6,13 @@ import type { PostgresStore } from '../../lib/store/postgres/postgres-store.js';
 import { createTestDatabase, type TestDatabase } from './databases.js';
 
 export const SETTINGS = { buckets: 32, ordering: 'key', coordination: 'buckets' } as const;
-export const DATABASE = { setup: 'create', schema: undefined, prefix: 'outbox_', poolSize: 4, preparedStatements: true } as const;
+export const DATABASE = {
+  setup: 'create',
+  schema: undefined,
+  prefix: 'outbox_',
+  poolSize: 4,
+  preparedStatements: true,
+} as const;
 
 /** A database of its own, an application's DataSource on it, and as many stores as wanted. */
 export class PostgresFixture {
@@ -38,7 +44,11 @@ export class PostgresFixture {
 }
 
 /** Polls; the store has nothing that tells when another session is through. */
-export async function until<T>(what: string, probe: () => Promise<T | undefined | false>, timeout = 10_000): Promise<T> {
+export async function until<T>(
+  what: string,
+  probe: () => Promise<T | undefined | false>,
+  timeout = 10_000,
+): Promise<T> {
   const deadline = Date.now() + timeout;
   for (;;) {
     const value = await probe();

@@ -26,6 +26,8 @@ export type ConnectionRole = 'read' | 'settle' | 'lease' | 'admin';
 /** SEAM: the relay's own connections to the primary, apart from the application's pool. */
 export interface SqlDatabase {
   connection(role: ConnectionRole): SqlConnection;
+  /** One more for each transport whose transactions stay open while messages are published (`coordination: 'rowLock'`). */
+  publishing?(transport: number): SqlConnection;
   /** LISTEN on a connection of its own; `undefined` where the database has no such thing. */
   listen?(channel: string, onNotify: () => void, onLost: (error: unknown) => void): Promise<{ close(): Promise<void> }>;
   close(): Promise<void>;

@@ -7,8 +7,9 @@ import { listenOn } from './postgres-listener.js';
 
 /** How much longer than the server's statement timeout the client waits before it drops the connection. */
 const CLIENT_GRACE = 2_000;
-/** The listener's connection comes on top of the roles'. */
+/** On top of the roles' connections: the listener's, and with row locks one for each transport. */
 const LISTENERS = 1;
+const MOST_PUBLISHING = 32;
 
 /**
  * Which roles share a connection when there are fewer than four. `settle` shares with nobody that must be durable
@@ -24,7 +25,7 @@ export function openPostgresDatabase(application: DataSource, settings: StoreSet
 }
 
 class TypeOrmPostgresDatabase implements SqlDatabase {
-  /** @internal */ readonly connections = new Map<ConnectionRole, PostgresConnection>();
+  /** @internal */ readonly connections = new Map<ConnectionRole | number, PostgresConnection>();
   /** @internal */ readonly listeners = new Set<{ close(): Promise<void> }>();
   /** @internal */ dataSource: DataSource | undefined;
   /** @internal */ opening: Promise<DataSource> | undefined;
@@ -41,11 +42,19 @@ class TypeOrmPostgresDatabase implements SqlDatabase {
     if (connection === undefined) {
       const asynchronous =
         owner === 'settle' && this.settings.onPublished === 'delete' ? 'set synchronous_commit = off;' : '';
-      connection = new PostgresConnection(
-        () => this.checkOut(asynchronous),
-        this.settings.preparedStatements,
-      );
+      connection = new PostgresConnection(() => this.checkOut(asynchronous), this.settings.preparedStatements);
       this.connections.set(owner, connection);
+    }
+    return connection;
+  }
+
+  publishing(transport: number): PostgresConnection {
+    let connection = this.connections.get(transport);
+    if (connection === undefined) {
+      // Idle in its transaction for as long as a publish takes; the publish has a deadline of its own.
+      const patient = 'set idle_in_transaction_session_timeout = 0;';
+      connection = new PostgresConnection(() => this.checkOut(patient), this.settings.preparedStatements);
+      this.connections.set(transport, connection);
     }
     return connection;
   }
@@ -112,7 +121,7 @@ class TypeOrmPostgresDatabase implements SqlDatabase {
 
   /** @internal */ initialize(): Promise<DataSource> {
     this.dataSource ??= ownDataSource(this.application, this.settings, {
-      max: this.settings.poolSize + LISTENERS,
+      max: this.settings.poolSize + LISTENERS + MOST_PUBLISHING, // opened as they are asked for
       connectionTimeoutMillis: this.settings.connectTimeout,
       query_timeout: this.settings.statementTimeout + CLIENT_GRACE,
       keepAlive: true,

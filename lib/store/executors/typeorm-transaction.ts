@@ -24,7 +24,8 @@ export function transactionExecutor(handle: EntityManager | QueryRunner): SqlExe
 }
 
 function queryRunnerOf(handle: EntityManager | QueryRunner): QueryRunner {
-  const runner = 'queryRunner' in handle && handle.queryRunner !== undefined ? handle.queryRunner : (handle as QueryRunner);
+  const runner =
+    'queryRunner' in handle && handle.queryRunner !== undefined ? handle.queryRunner : (handle as QueryRunner);
   if (typeof runner.connect !== 'function') throw new TypeError('There is no query runner behind this manager.');
   return runner;
 }

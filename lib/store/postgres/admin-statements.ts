@@ -38,7 +38,10 @@ export function adminStatements(names: TableNames, settings: StoreSettings) {
       textArray(rows.map((row) => row[3] as string)),
     ],
     /** The ready table has no index on the id: looked through as a whole, but not for long. */
-    searchLimits: statement(undefined, `select set_config('enable_seqscan', 'on', true), set_config('statement_timeout', '${SEARCH_TIMEOUT}', true)`),
+    searchLimits: statement(
+      undefined,
+      `select set_config('enable_seqscan', 'on', true), set_config('statement_timeout', '${SEARCH_TIMEOUT}', true)`,
+    ),
     whereabouts: statement(
       undefined,
       `select id from ${names.ready} where id = any(?::uuid[]) union select id from ${names.parked} where id = any(?::uuid[])`,

@@ -70,7 +70,12 @@ export class PostgresAdmin implements AdminStore {
     const { rows } = await tx.run(find.bind(...(list === null ? [] : [list]), ...values));
     if (rows.length === 0) return [];
     const unique = [...new Map(rows.map((row) => [`${String(row[1])} ${String(row[2])}`, row])).values()];
-    await tx.run(this.sql.lock.bind(plainArray(unique.map((row) => row[1] as string)), plainArray(unique.map((row) => row[2] as string))));
+    await tx.run(
+      this.sql.lock.bind(
+        plainArray(unique.map((row) => row[1] as string)),
+        plainArray(unique.map((row) => row[2] as string)),
+      ),
+    );
     const changed = await tx.run(this.sql.change[change].bind(plainArray(rows.map((row) => row[0] as string))));
     if (change !== 'requeue') await this.wakeKeys(tx, changed.rows);
     return [...new Set(changed.rows.map((row) => row[0] as string))];

@@ -1,7 +1,14 @@
 import { OutboxConfigurationError } from '../../outbox.errors.js';
 import type { SqlExecutor } from '../executors/executor.js';
 import type { SchemaSettings } from '../outbox-store.js';
-import { HASH_VERSION, SCHEMA_VERSION, TABLE_NAMES, type StoreSettings, type TableName, type TableNames } from '../schema/names.js';
+import {
+  HASH_VERSION,
+  SCHEMA_VERSION,
+  TABLE_NAMES,
+  type StoreSettings,
+  type TableName,
+  type TableNames,
+} from '../schema/names.js';
 import { literal } from '../schema/postgres-schema.js';
 import { postgresTables } from '../schema/postgres-tables.js';
 import { statement } from '../sql.js';
@@ -10,7 +17,12 @@ const RUN_MIGRATIONS =
   'Add outboxMigrations() of nestjs-outbox/typeorm to the migrations of your DataSource and run them, or set database.setup to "create" in development.';
 
 /** Compares what is there with what this version needs; the first difference is thrown as one error that lists all of its kind. */
-export async function checkSchema(db: SqlExecutor, names: TableNames, store: StoreSettings, wanted: SchemaSettings): Promise<void> {
+export async function checkSchema(
+  db: SqlExecutor,
+  names: TableNames,
+  store: StoreSettings,
+  wanted: SchemaSettings,
+): Promise<void> {
   const found = await readColumns(db, names);
   const missing = TABLE_NAMES.filter((table) => !found.has(table));
   if (missing.length > 0) {
@@ -107,7 +119,11 @@ async function checkObjects(db: SqlExecutor, names: TableNames, store: StoreSett
 }
 
 function mismatch(wrong: readonly string[]): OutboxConfigurationError {
-  return new OutboxConfigurationError('SCHEMA_MISMATCH', `The tables are not what this release needs: ${wrong.join('; ')}.`, {
-    hint: RUN_MIGRATIONS,
-  });
+  return new OutboxConfigurationError(
+    'SCHEMA_MISMATCH',
+    `The tables are not what this release needs: ${wrong.join('; ')}.`,
+    {
+      hint: RUN_MIGRATIONS,
+    },
+  );
 }

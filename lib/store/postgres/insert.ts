@@ -83,7 +83,9 @@ export class PostgresInsert {
       const row = scheduled
         ? `(${'?, '.repeat(PARAMETERS)}1, coalesce(?::timestamptz, clock_timestamp() + ?::float8 * interval '1 ms'))`
         : `(${'?, '.repeat(PARAMETERS - 1)}?)`;
-      const target = scheduled ? `${this.names.parked} (${COLUMNS}, state, due_at)` : `${this.names.ready} (${COLUMNS})`;
+      const target = scheduled
+        ? `${this.names.parked} (${COLUMNS}, state, due_at)`
+        : `${this.names.ready} (${COLUMNS})`;
       const all = new Array<string>(rows).fill(row).join(', ');
       built = statement(
         undefined,
@@ -98,7 +100,10 @@ export class PostgresInsert {
    * Claims the dedup keys. Rows of one call that share key and id are one message on its way to several transports;
    * rows that share only the key are duplicates of the first.
    */
-  /** @internal */ async findDuplicates(tx: SqlExecutor, messages: readonly NewMessage[]): Promise<Map<number, string>> {
+  /** @internal */ async findDuplicates(
+    tx: SqlExecutor,
+    messages: readonly NewMessage[],
+  ): Promise<Map<number, string>> {
     const duplicates = new Map<number, string>();
     const holders = new Map<string, string>();
     for (const { dedupKey, id } of messages) {
@@ -120,7 +125,9 @@ export class PostgresInsert {
     let open = [...holders.keys()].sort();
     for (let attempt = 0; attempt < DEDUP_TRIES; attempt++) {
       const ids = open.map((key) => holders.get(key) as string);
-      const claimed = new Set((await tx.run(this.claimKeys.bind(textArray(open), plainArray(ids)))).rows.map(([key]) => key));
+      const claimed = new Set(
+        (await tx.run(this.claimKeys.bind(textArray(open), plainArray(ids)))).rows.map(([key]) => key),
+      );
       open = open.filter((key) => !claimed.has(key));
       if (open.length === 0) return foreign;
       for (const [key, id] of (await tx.run(this.holders.bind(textArray(open)))).rows) {

@@ -8,13 +8,13 @@ const INTERVAL = `clock_timestamp() + ?::float8 * interval '1 ms'`;
 
 /** Leases and heartbeats, by the database's clock alone. Rows are locked in the order of their key everywhere. */
 export class PostgresLeases implements LeaseStore {
-  /** @internal */ readonly sql: ReturnType<typeof leaseStatements>;
+  /** @internal */ readonly sql: ReturnType<typeof leaseStatements> & ReturnType<typeof instanceStatements>;
 
   constructor(
     readonly connection: () => SqlConnection,
     names: TableNames,
   ) {
-    this.sql = leaseStatements(names);
+    this.sql = { ...leaseStatements(names), ...instanceStatements(names) };
   }
 
   async acquire(request: Parameters<LeaseStore['acquire']>[0]): Promise<Lease[]> {
@@ -72,7 +72,7 @@ function readLease(row: readonly unknown[]): Lease {
 }
 const byBucket = (a: Lease, b: Lease): number => a.transport - b.transport || a.bucket - b.bucket;
 
-function leaseStatements(names: TableNames): Record<'acquire' | 'renew' | 'giveBack' | 'beat' | 'leave' | 'expire', Statement> {
+function leaseStatements(names: TableNames): Record<'acquire' | 'renew' | 'giveBack' | 'expire', Statement> {
   const { leases, instances } = names;
   return {
     // `skip locked`: a lease whose old owner is in the middle of a fenced write is taken at the next try.
@@ -98,15 +98,6 @@ function leaseStatements(names: TableNames): Record<'acquire' | 'renew' | 'giveB
          cross join lateral (select l.ctid from ${leases} l
            where l.transport = k.t and l.bucket = k.b and l.epoch = k.e and l.owner = ? for update) x))`,
     ),
-    beat: statement(
-      'outbox_beat',
-      `with me as (insert into ${instances} as i (owner, transports, info, expires_at) values (?, ?, ?, ${INTERVAL})
-         on conflict (owner) do update set transports = excluded.transports, info = excluded.info, expires_at = excluded.expires_at
-         returning i.owner, i.transports, i.info)
-       select * from me union all
-       select i.owner, i.transports, i.info from ${instances} i where i.expires_at > clock_timestamp() and i.owner <> ?`,
-    ),
-    leave: statement('outbox_leave', `delete from ${instances} where owner = ?`),
     expire: statement(
       'outbox_expire',
       `with gone as materialized (select l.ctid, l.transport, l.bucket, l.epoch, l.owner from ${leases} l
@@ -116,5 +107,19 @@ function leaseStatements(names: TableNames): Record<'acquire' | 'renew' | 'giveB
        dead as (delete from ${instances} where expires_at <= clock_timestamp())
        select g.transport, g.bucket, g.epoch, g.owner from gone g join freed f on f.transport = g.transport and f.bucket = g.bucket`,
     ),
+  };
+}
+
+function instanceStatements({ instances }: TableNames): Record<'beat' | 'leave', Statement> {
+  return {
+    beat: statement(
+      'outbox_beat',
+      `with me as (insert into ${instances} as i (owner, transports, info, expires_at) values (?, ?, ?, ${INTERVAL})
+         on conflict (owner) do update set transports = excluded.transports, info = excluded.info, expires_at = excluded.expires_at
+         returning i.owner, i.transports, i.info)
+       select * from me union all
+       select i.owner, i.transports, i.info from ${instances} i where i.expires_at > clock_timestamp() and i.owner <> ?`,
+    ),
+    leave: statement('outbox_leave', `delete from ${instances} where owner = ?`),
   };
 }

@@ -1,7 +1,7 @@
 import type { SqlConnection } from '../executors/executor.js';
 import type { SettledMessage, WriteReport } from '../outbox-store.js';
 import type { TableNames } from '../schema/names.js';
-import { statement, type Statement } from '../sql.js';
+import { statement, type Sql, type Statement } from '../sql.js';
 import { plainArray } from './arrays.js';
 import { BLOCKED, MOVED } from './columns.js';
 import { DURABLE } from './ready-statements.js';
@@ -31,16 +31,15 @@ export class PostgresParkedSettle {
     onPublished: 'delete' | 'archive',
   ): Promise<WriteReport> {
     const connection = onPublished === 'archive' ? this.connections.write() : this.connections.settle();
-    const { rows } = await connection.run(
-      this.sql[onPublished].bind(
-        plainArray(messages.map((message) => message.id)),
-        plainArray(messages.map((message) => message.seq)),
-        transport,
-        transport,
-      ),
-    );
+    const { rows } = await connection.run(this.settleSql(transport, messages, onPublished));
     const [fence, affected] = rows[0] as readonly [string, string];
     return { fence, affected: Number(affected) };
+  }
+
+  settleSql(transport: number, messages: readonly SettledMessage[], onPublished: 'delete' | 'archive'): Sql {
+    const ids = plainArray(messages.map((message) => message.id));
+    const seqs = plainArray(messages.map((message) => message.seq));
+    return this.sql[onPublished].bind(ids, seqs, transport, transport);
   }
 }
 

@@ -16,7 +16,8 @@ export function parkedStatements(names: TableNames, inUtc: boolean, ordered: boo
       `update ${names.parked} o set state = ${BLOCKED}, due_at = null where ${byIds(names.parked)} and o.state in (${WAITING}, ${BLOCKED})`,
     ),
     send: { text: send(names, 'text', inUtc), bytes: send(names, 'bytes', inUtc) },
-    repark: repark(names),
+    repark: repark(names, true),
+    reparkLocked: repark(names, false),
     blockingKeys: blockingKeys(names),
     blockedAmong: statement(
       'outbox_blocked_among',
@@ -97,14 +98,15 @@ function send({ parked, leases }: TableNames, as: PayloadAs, inUtc: boolean): St
   );
 }
 
-function repark({ parked, leases }: TableNames): Statement {
+/** Fenced: rows that this epoch is sending. Otherwise: rows that this transaction has locked. */
+function repark({ parked, leases }: TableNames, fenced: boolean): Statement {
+  const mine = 'o.transport = h.transport and o.bucket = h.bucket and o.sending_epoch = h.epoch';
   return statement(
-    'outbox_repark',
-    `with held as materialized (${heldLeases(leases, false)}),
+    fenced ? 'outbox_repark' : 'outbox_repark_locked',
+    `with ${fenced ? `held as materialized (${heldLeases(leases, false)}),` : ''}
      k as materialized (select k.*, x.place from unnest(?::bigint[], ?::smallint[], ?::smallint[], ?::boolean[], ?::int[], ?::float8[], ?::text[])
-         k(id, b, state, blocking, attempts, delay, error) join held h on h.bucket = k.b
-       cross join lateral (select o.ctid as place from ${parked} o where o.parked_id = k.id and o.transport = h.transport
-         and o.bucket = h.bucket and o.sending_epoch = h.epoch offset 0) x),
+         k(id, b, state, blocking, attempts, delay, error) ${fenced ? 'join held h on h.bucket = k.b' : ''}
+       cross join lateral (select o.ctid as place from ${parked} o where o.parked_id = k.id ${fenced ? `and ${mine}` : ''} offset 0) x),
      done as (update ${parked} o set state = k.state, blocking = k.blocking, attempts = k.attempts, sending_epoch = null,
          due_at = case when k.state = ${WAITING} then clock_timestamp() + coalesce(k.delay, 0) * interval '1 ms' end,
          died_at = case when k.state = ${DEAD} then clock_timestamp() end, announced = false,

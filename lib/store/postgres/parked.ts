@@ -1,10 +1,25 @@
 import type { SqlConnection, SqlResult } from '../executors/executor.js';
 import type {
-  DeadLetter, DueRow, KeyInBucket, Lease, ParkedStore, ReparkEntry, TakeRequest, TakeResult, WriteReport,
+  DeadLetter,
+  DueRow,
+  KeyInBucket,
+  Lease,
+  ParkedStore,
+  ReparkEntry,
+  TakeRequest,
+  TakeResult,
+  WriteReport,
 } from '../outbox-store.js';
 import type { TableNames } from '../schema/names.js';
 import { plainArray, storableText, textArray } from './arrays.js';
-import { MESSAGE_COLUMN_COUNT, readParked, stateName, stateNumber, UNREADABLE_AS_TEXT, type PayloadAs } from './columns.js';
+import {
+  MESSAGE_COLUMN_COUNT,
+  readParked,
+  stateName,
+  stateNumber,
+  UNREADABLE_AS_TEXT,
+  type PayloadAs,
+} from './columns.js';
 import { leaseArrays } from './leases.js';
 import { parkedStatements, type ParkedStatements } from './parked-statements.js';
 import { readReport } from './ready.js';
@@ -29,14 +44,20 @@ export class PostgresParked implements ParkedStore {
     limit: number,
   ): Promise<{ rows: DueRow[]; nextIn: number | null }> {
     const all = plainArray(buckets);
-    const { rows } = await this.connections.read().run(
-      this.sql.due.bind(all, transport, all, transport, transport, limit, limit),
-    );
+    const { rows } = await this.connections
+      .read()
+      .run(this.sql.due.bind(all, transport, all, transport, transport, limit, limit));
     let nextIn: number | null = null;
     const due: DueRow[] = [];
     for (const [parkedId, bucket, key, state, next] of rows) {
       if (parkedId === null) nextIn = next === null ? null : Number(next);
-      else due.push({ parkedId: parkedId as string, bucket: Number(bucket), key: key as string | null, state: stateName(state) });
+      else
+        due.push({
+          parkedId: parkedId as string,
+          bucket: Number(bucket),
+          key: key as string | null,
+          state: stateName(state),
+        });
     }
     return { rows: due, nextIn };
   }
@@ -46,19 +67,9 @@ export class PostgresParked implements ParkedStore {
   }
 
   async repark(owner: string, leases: readonly Lease[], entries: readonly ReparkEntry[]): Promise<WriteReport> {
-    const written = await this.connections.write().run(
-      this.sql.repark.bind(
-        ...leaseArrays(leases),
-        owner,
-        plainArray(entries.map((entry) => entry.parkedId)),
-        plainArray(entries.map((entry) => entry.bucket)),
-        plainArray(entries.map((entry) => stateNumber(entry.state))),
-        plainArray(entries.map((entry) => entry.blocks)),
-        plainArray(entries.map((entry) => entry.attempts)),
-        plainArray(entries.map((entry) => entry.delay)),
-        textArray(entries.map((entry) => storableText(entry.error))),
-      ),
-    );
+    const written = await this.connections
+      .write()
+      .run(this.sql.repark.bind(...leaseArrays(leases), owner, ...reparkArrays(entries)));
     return readReport(written);
   }
 
@@ -67,17 +78,23 @@ export class PostgresParked implements ParkedStore {
     buckets: readonly number[],
     limit: number,
   ): Promise<(KeyInBucket & { ready: boolean })[]> {
-    const { rows } = await this.connections.read().run(
-      this.sql.blockingKeys.bind(plainArray(buckets), transport, transport, transport, transport, limit),
-    );
+    const { rows } = await this.connections
+      .read()
+      .run(this.sql.blockingKeys.bind(plainArray(buckets), transport, transport, transport, transport, limit));
     return rows.map(([bucket, key, ready]) => ({ bucket: Number(bucket), key: key as string, ready: ready === 't' }));
   }
 
   async blockedAmong(transport: number, keys: readonly KeyInBucket[]): Promise<KeyInBucket[]> {
     if (keys.length === 0) return [];
-    const { rows } = await this.connections.read().run(
-      this.sql.blockedAmong.bind(plainArray(keys.map(({ bucket }) => bucket)), textArray(keys.map(({ key }) => key)), transport),
-    );
+    const { rows } = await this.connections
+      .read()
+      .run(
+        this.sql.blockedAmong.bind(
+          plainArray(keys.map(({ bucket }) => bucket)),
+          textArray(keys.map(({ key }) => key)),
+          transport,
+        ),
+      );
     return rows.map(([bucket, key]) => ({ bucket: Number(bucket), key: key as string }));
   }
 
@@ -106,6 +123,19 @@ export class PostgresParked implements ParkedStore {
       return work('bytes');
     }
   }
+}
+
+/** Seven parameters: the rows, and what is to be written. */
+export function reparkArrays(entries: readonly ReparkEntry[]): string[] {
+  return [
+    plainArray(entries.map((entry) => entry.parkedId)),
+    plainArray(entries.map((entry) => entry.bucket)),
+    plainArray(entries.map((entry) => stateNumber(entry.state))),
+    plainArray(entries.map((entry) => entry.blocks)),
+    plainArray(entries.map((entry) => entry.attempts)),
+    plainArray(entries.map((entry) => entry.delay)),
+    textArray(entries.map((entry) => storableText(entry.error))),
+  ];
 }
 
 function readLetters({ rows }: SqlResult, as: PayloadAs): (DeadLetter & { parkedId: string })[] {

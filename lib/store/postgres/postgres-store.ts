@@ -11,6 +11,7 @@ import { PostgresLeases } from './leases.js';
 import { PostgresParked } from './parked.js';
 import { PostgresParkedSettle } from './parked-settle.js';
 import { PostgresReady } from './ready.js';
+import { PostgresRowLocks } from './row-locks.js';
 import { PostgresSetup } from './setup.js';
 
 /** The outbox in PostgreSQL: one part per role of the seam, on the connection that suits it. */
@@ -23,6 +24,7 @@ export class PostgresStore implements Seam.OutboxStore {
   /** @internal */ readonly admin: PostgresAdmin;
   /** @internal */ readonly cleaner: PostgresCleaner;
   /** @internal */ readonly setup: PostgresSetup;
+  /** @internal */ readonly rowLocks: PostgresRowLocks;
   /** @internal */ readonly channel: string;
 
   constructor(
@@ -45,6 +47,13 @@ export class PostgresStore implements Seam.OutboxStore {
     this.admin = new PostgresAdmin(admin, names, settings);
     this.cleaner = new PostgresCleaner(admin, names, this.admin);
     this.setup = new PostgresSetup(admin, names, settings);
+    this.rowLocks = new PostgresRowLocks(
+      (transport) => database.publishing?.(transport) ?? database.connection('read'),
+      settings.buckets,
+      names,
+      inUtcSession,
+      { ready: this.ready, parked: this.parked },
+    );
     // A channel is one name per database: schema and prefix go into it, whatever their length.
     this.channel = `outbox_${createHash('sha256').update(names.ready).digest('hex').slice(0, 24)}`;
   }
@@ -101,7 +110,11 @@ export class PostgresStore implements Seam.OutboxStore {
   take(request: Seam.TakeRequest): Promise<Seam.TakeResult> {
     return this.parked.take(request);
   }
-  repark(owner: string, leases: readonly Seam.Lease[], entries: readonly Seam.ReparkEntry[]): Promise<Seam.WriteReport> {
+  repark(
+    owner: string,
+    leases: readonly Seam.Lease[],
+    entries: readonly Seam.ReparkEntry[],
+  ): Promise<Seam.WriteReport> {
     return this.parked.repark(owner, leases, entries);
   }
   blockingKeys(
@@ -123,6 +136,13 @@ export class PostgresStore implements Seam.OutboxStore {
   }
   markAnnounced(parkedIds: readonly string[]): Promise<void> {
     return this.parked.markAnnounced(parkedIds);
+  }
+
+  withLockedRows(
+    request: Parameters<Seam.RowLockStore['withLockedRows']>[0],
+    work: Parameters<Seam.RowLockStore['withLockedRows']>[1],
+  ): Promise<number> {
+    return this.rowLocks.withLockedRows(request, work);
   }
 
   requeue(filter: Seam.MessageFilter): Promise<Seam.OperatorReport> {

@@ -48,7 +48,8 @@ export function readyStatements(names: TableNames, inUtc: boolean) {
        kept as (insert into ${names.archive} (${MOVED}) select ${MOVED} from gone returning 1)
        select pg_current_xact_id(), (select count(*) from kept), ${DURABLE}`,
     ),
-    park: park(names),
+    park: park(names, true),
+    parkLocked: park(names, false),
     flush: statement('outbox_flush', `select ${DURABLE}, pg_logical_emit_message(true, 'outbox', '')`),
   };
 }
@@ -87,12 +88,12 @@ function sweep({ ready }: TableNames): Statement {
 }
 
 /** From ready to parked in one statement. Rows of a lease that is not held any more, or that are gone, are left out. */
-function park({ ready, parked, leases }: TableNames): Statement {
+function park({ ready, parked, leases }: TableNames, fenced: boolean): Statement {
   return statement(
-    'outbox_park',
-    `with held as materialized (${heldLeases(leases, false)}),
+    fenced ? 'outbox_park' : 'outbox_park_locked',
+    `with ${fenced ? `held as materialized (${heldLeases(leases, false)}),` : ''}
      k as materialized (select k.* from unnest(?::smallint[], ?::bigint[], ?::uuid[], ?::smallint[], ?::boolean[], ?::int[], ?::float8[], ?::text[])
-       k(b, s, i, state, blocking, attempts, delay, error) where exists (select from held h where h.bucket = k.b)),
+       k(b, s, i, state, blocking, attempts, delay, error) ${fenced ? 'where exists (select from held h where h.bucket = k.b)' : ''}),
      gone as (delete from ${ready} where ctid = any(array(select x.ctid from k cross join lateral (select o.ctid from ${ready} o
        where o.transport = ? and o.bucket = k.b and o.seq = k.s and o.id = k.i offset 0) x)) returning ${MOVED}),
      kept as (insert into ${parked} (${MOVED}, state, blocking, attempts, due_at, died_at, last_error)

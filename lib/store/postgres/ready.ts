@@ -1,7 +1,15 @@
 import type { OutboxMessage, Place } from '../../message.js';
 import type { SqlConnection, SqlResult } from '../executors/executor.js';
 import type {
-  FetchResult, Lease, ParkEntry, ReadPosition, ReadRange, ReadyStore, SettledMessage, Snapshot, WriteReport,
+  FetchResult,
+  Lease,
+  ParkEntry,
+  ReadPosition,
+  ReadRange,
+  ReadyStore,
+  SettledMessage,
+  Snapshot,
+  WriteReport,
 } from '../outbox-store.js';
 import type { TableNames } from '../schema/names.js';
 import type { Sql, Statement } from '../sql.js';
@@ -56,9 +64,16 @@ export class PostgresReady implements ReadyStore {
     let snapshot: Snapshot | undefined;
     let open = [...ranges];
     while (open.length > 0 || snapshot === undefined) {
-      const { rows } = await this.connections.read().run(
-        this.sql.sweep.bind(...positionArrays(open), plainArray(open.map((range) => range.upTo)), transport, SWEEP_PAGE),
-      );
+      const { rows } = await this.connections
+        .read()
+        .run(
+          this.sql.sweep.bind(
+            ...positionArrays(open),
+            plainArray(open.map((range) => range.upTo)),
+            transport,
+            SWEEP_PAGE,
+          ),
+        );
       const found = new Map<number, { count: number; last: string }>();
       for (const row of rows) {
         if (row[0] === null) {
@@ -120,18 +135,13 @@ export class PostgresReady implements ReadyStore {
     return { fence, affected };
   }
 
-  /** @internal */ parkSql(transport: number, owner: string, leases: readonly Lease[], entries: readonly ParkEntry[]): Sql {
-    return this.sql.park.bind(
-      ...leaseArrays(leases),
-      owner,
-      ...placeArrays(entries),
-      plainArray(entries.map((entry) => stateNumber(entry.state))),
-      plainArray(entries.map((entry) => entry.blocks)),
-      plainArray(entries.map((entry) => entry.attempts)),
-      plainArray(entries.map((entry) => entry.delay)),
-      textArray(entries.map((entry) => storableText(entry.error))),
-      transport,
-    );
+  /** @internal */ parkSql(
+    transport: number,
+    owner: string,
+    leases: readonly Lease[],
+    entries: readonly ParkEntry[],
+  ): Sql {
+    return this.sql.park.bind(...leaseArrays(leases), owner, ...parkArrays(entries), transport);
   }
 
   /** @internal Text first; once more as bytes when a payload is none. */
@@ -178,11 +188,22 @@ function positionArrays(positions: readonly ReadPosition[]): [string, string] {
     plainArray(positions.map((position) => position.after)),
   ];
 }
-function placeArrays(places: readonly (Place & { id: string })[]): [string, string, string] {
+export function placeArrays(places: readonly (Place & { id: string })[]): [string, string, string] {
   return [
     plainArray(places.map((place) => place.bucket)),
     plainArray(places.map((place) => place.seq)),
     plainArray(places.map((place) => place.id)),
+  ];
+}
+/** Eight parameters: the places, and what is to be written. */
+export function parkArrays(entries: readonly ParkEntry[]): string[] {
+  return [
+    ...placeArrays(entries),
+    plainArray(entries.map((entry) => stateNumber(entry.state))),
+    plainArray(entries.map((entry) => entry.blocks)),
+    plainArray(entries.map((entry) => entry.attempts)),
+    plainArray(entries.map((entry) => entry.delay)),
+    textArray(entries.map((entry) => storableText(entry.error))),
   ];
 }
 /** Park entries name buckets only; all leases of one call belong to one transport, but nothing depends on it. */

@@ -47,7 +47,11 @@ export class PostgresSetup implements StoreSetup {
     });
   }
 
-  /** @internal */ async addTransports(tx: SqlExecutor, fresh: readonly string[], ids: ReadonlyMap<string, number>): Promise<void> {
+  /** @internal */ async addTransports(
+    tx: SqlExecutor,
+    fresh: readonly string[],
+    ids: ReadonlyMap<string, number>,
+  ): Promise<void> {
     const insert = statement(undefined, `insert into ${this.names.transports} (id, name) values (?, ?)`);
     for (const name of fresh) await tx.run(insert.bind(ids.get(name), name));
     const numbers = plainArray(fresh.map((name) => ids.get(name) as number));

@@ -17,7 +17,12 @@ interface Head {
  * Marks rows as being sent, in one short transaction that begins with a lock on the lease rows: from then on nobody takes
  * the buckets over, and operators see either the row before or the row being sent.
  */
-export async function takeIn(tx: SqlExecutor, sql: ParkedStatements, request: TakeRequest, as: PayloadAs): Promise<TakeResult> {
+export async function takeIn(
+  tx: SqlExecutor,
+  sql: ParkedStatements,
+  request: TakeRequest,
+  as: PayloadAs,
+): Promise<TakeResult> {
   const { transport, perKey } = request;
   const held = await lockLeases(tx, sql, request);
   const due = request.due.filter((row) => held.has(row.bucket));
@@ -77,7 +82,12 @@ async function readHeads(
     ),
   );
   for (const [index, parkedId, state, due, sending] of rows) {
-    heads[Number(index)]?.push({ parkedId: parkedId as string, state: stateName(state), due: due === 't', sending: sending === 't' });
+    heads[Number(index)]?.push({
+      parkedId: parkedId as string,
+      state: stateName(state),
+      due: due === 't',
+      sending: sending === 't',
+    });
   }
   return heads;
 }

@@ -83,7 +83,9 @@ function checkOneOf(path: string, value: string, allowed: readonly string[]): vo
   if (!allowed.includes(value)) throw invalid(path, value, `one of ${allowed.join(', ')}`);
 }
 function invalid(path: string, value: unknown, allowed: string): OutboxConfigurationError {
-  return new OutboxConfigurationError('INVALID_OPTIONS', `${path} is ${JSON.stringify(value)}.`, { hint: `Use ${allowed}.` });
+  return new OutboxConfigurationError('INVALID_OPTIONS', `${path} is ${JSON.stringify(value)}.`, {
+    hint: `Use ${allowed}.`,
+  });
 }
 
 /** TypeORM 1.x calls it `dataSource`, 0.3 `connection`. */

@@ -38,9 +38,7 @@ export interface SchemaScript {
   readonly down: readonly string[];
 }
 
-const TABLES = [
-  'ready', 'parked', 'archive', 'dedup', 'leases', 'instances', 'meta', 'transports',
-] as const;
+const TABLES = ['ready', 'parked', 'archive', 'dedup', 'leases', 'instances', 'meta', 'transports'] as const;
 export type TableName = (typeof TABLES)[number];
 export const TABLE_NAMES: readonly TableName[] = TABLES;
 
@@ -90,7 +88,9 @@ export function tableNames(names: { schema?: string | undefined; prefix: string 
 }
 
 /** Rows of the meta table of a new schema: compared at every start. */
-export function metaRows(definition: Omit<SchemaDefinition, 'schema' | 'prefix'>): readonly (readonly [string, string])[] {
+export function metaRows(
+  definition: Omit<SchemaDefinition, 'schema' | 'prefix'>,
+): readonly (readonly [string, string])[] {
   return [
     ['version', String(SCHEMA_VERSION)],
     ['buckets', String(definition.buckets)],

@@ -1,4 +1,12 @@
-import { metaRows, quoteWith, tableNames, TABLE_NAMES, type SchemaDefinition, type SchemaScript, type TableNames } from './names.js';
+import {
+  metaRows,
+  quoteWith,
+  tableNames,
+  TABLE_NAMES,
+  type SchemaDefinition,
+  type SchemaScript,
+  type TableNames,
+} from './names.js';
 import { postgresTables, type Table } from './postgres-tables.js';
 import { messagesView } from './postgres-view.js';
 

@@ -50,10 +50,7 @@ const COLUMNS = 'transport, bucket, id, topic, key, type, version, content_type,
  * endian, modulo the bucket count. The id is a UUIDv7 made of the database's clock and 74 random bits.
  */
 function insertFunction(names: TableNames, { buckets, ordering }: SchemaDefinition): string {
-  const bucket =
-    ordering === 'global'
-      ? '0'
-      : `((get_byte(hash, 0) << 8) | get_byte(hash, 1)) % ${buckets}`;
+  const bucket = ordering === 'global' ? '0' : `((get_byte(hash, 0) << 8) | get_byte(hash, 1)) % ${buckets}`;
   return `create or replace function ${names.object('messages_insert')}() returns trigger language plpgsql as $outbox$
 declare
   target smallint := 0;
