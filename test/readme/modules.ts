@@ -21,7 +21,9 @@ export class DocumentedModules {
     const exports: Record<string, unknown> = {};
     this.loaded.set(file, exports);
     const load = (name: string): unknown =>
-      name.startsWith('.') ? this.load(posix.join(posix.dirname(file), name.replace(/\.js$/, '.ts'))) : this.external(name);
+      name.startsWith('.')
+        ? this.load(posix.join(posix.dirname(file), name.replace(/\.js$/, '.ts')))
+        : this.external(name);
     // eslint-disable-next-line no-new-func -- the code is the documents' own
     new Function('exports', 'require', 'module', compile(block.text, block.place))(exports, load, { exports });
     return exports;
