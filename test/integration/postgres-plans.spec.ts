@@ -45,6 +45,7 @@ describeWith('postgres', 'PostgreSQL plans', () => {
     await store.registerTransports(['default'], 'default');
     await everyStatement(); // prepared on empty tables
     const { joinOrder, heads, demote, send } = store.parked.sql; // not reached without rows
+    await database.publishing(0).run(store.rowLocks.ready.text.bind(null, null, null, null)); // the due ones come first
     for (const inner of [joinOrder, heads, demote, send.text]) {
       await database.connection('settle').run(inner.bind(...inner.strings.slice(1).map(() => null)));
     }
@@ -145,6 +146,9 @@ describeWith('postgres', 'PostgreSQL plans', () => {
     await store.repark(owner, held, entries);
     await store.blockingKeys(0, BUCKETS, 1000);
     await store.blockedAmong(0, keys);
+    await store.hasBlocking(0, BUCKETS);
+    const nothing = { published: [], parked: [], reparked: [] };
+    await store.withLockedRows({ transport: 0, limit: 500, onPublished: 'delete' }, () => Promise.resolve(nothing));
     const dead = await store.unannouncedDead([0], 100);
     await store.markAnnounced(dead.length > 0 ? dead.map(({ parkedId }) => parkedId) : ['1']);
     await store.renew(owner, 600_000);
@@ -177,9 +181,12 @@ describeWith('postgres', 'PostgreSQL plans', () => {
       'outbox_expire',
       'outbox_fetch_text',
       'outbox_flush',
+      'outbox_has_blocking',
       'outbox_heads',
       'outbox_held',
       'outbox_join_order',
+      'outbox_lock_due_text',
+      'outbox_lock_ready_text',
       'outbox_park',
       'outbox_places_text',
       'outbox_renew',
@@ -230,7 +237,10 @@ describeWith('postgres', 'PostgreSQL plans', () => {
       outbox_expire: [],
       outbox_fetch_text: ready,
       outbox_flush: [],
+      outbox_has_blocking: byKey,
       outbox_heads: byKey,
+      outbox_lock_due_text: ['outbox_parked_due'],
+      outbox_lock_ready_text: ready,
       outbox_held: [],
       outbox_join_order: byId,
       outbox_park: ready,

@@ -33,7 +33,14 @@ export class ExplainingDatabase implements SqlDatabase {
   constructor(readonly real: SqlDatabase) {}
 
   connection(role: ConnectionRole): SqlConnection {
-    const real = this.real.connection(role);
+    return this.wrap(this.real.connection(role));
+  }
+
+  publishing(transport: number): SqlConnection {
+    return this.wrap(this.real.publishing?.(transport) ?? this.real.connection('read'));
+  }
+
+  /** @internal */ wrap(real: SqlConnection): SqlConnection {
     return {
       get generation() {
         return real.generation;
