@@ -5,6 +5,8 @@ import { LeaseDeadline } from './lease-deadline.js';
 export interface LeaseHolder {
   /** Buckets of this transport are ours now. */
   gained(leases: readonly Lease[]): void;
+  /** The leases are good for longer: what had to wait for that may go. */
+  renewed(): void;
   /** No longer ours: expired, or taken over. Nothing may be written for them but success. */
   lost(buckets: readonly number[]): void;
   /** Asked to hand over: resolves when nothing of these buckets is unresolved. */
@@ -39,7 +41,7 @@ export class BucketLeases {
     /** Random per start. */
     readonly owner: string,
     readonly info: string,
-    readonly settings: { readonly lease: number; readonly buckets: number; readonly leader: boolean; readonly every: number },
+    readonly settings: { readonly lease: number; readonly buckets: number; readonly leader: boolean; readonly every: number; readonly need: number },
   ) {}
 
   register(transport: number, holder: LeaseHolder): void {
@@ -67,11 +69,17 @@ export class BucketLeases {
   async runOnce(): Promise<number> {
     const { lease, every } = this.settings;
     this.dropExpired();
-    if (this.clock.monotonic() - this.renewedAt >= lease / 3) await this.renew();
+    if (this.clock.monotonic() - this.renewedAt >= this.renewEvery) await this.renew();
     if (this.clock.monotonic() - this.beatenAt >= (this.hasPeers ? every : lease / 3)) await this.beat();
     let hungry = false;
     for (const [transport, holder] of this.holders) hungry = (await this.balance(transport, holder)) || hungry;
-    return hungry || this.hasPeers ? every : lease / 3;
+    return Math.min(this.renewEvery, hungry || this.hasPeers ? every : lease / 3);
+  }
+
+  /** Often enough that a lease is always good for one more publish, also when a renewal comes late. @internal */
+  get renewEvery(): number {
+    const { lease, need } = this.settings;
+    return Math.max(100, Math.min(lease / 3, (lease - need) / 2));
   }
 
   /** The next pass looks at the other instances, whatever the time. */
@@ -109,6 +117,7 @@ export class BucketLeases {
       }
       this.lose(transport, lost);
     }
+    for (const holder of this.holders.values()) holder.renewed();
   }
 
   /** @internal */ dropExpired(): void {

@@ -10,7 +10,7 @@ import { ranges, type Floor, type Heads } from './floor.js';
 export class ProbeFloor implements Floor {
   readonly floors = new Map<number, string>();
   /** Heads that wait to become old enough. */
-  candidate: { heads: Heads; since: number } | undefined;
+  candidate: { heads: Map<number, string>; since: number } | undefined;
 
   /** @param age milliseconds after which no statement can hold a number that it has not inserted yet */
   constructor(
@@ -48,6 +48,7 @@ export class ProbeFloor implements Floor {
 
   forget(bucket: number): void {
     this.floors.delete(bucket);
+    this.candidate?.heads.delete(bucket);
   }
 
   restart(points: Heads): void {

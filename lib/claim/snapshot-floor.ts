@@ -18,7 +18,7 @@ export class SnapshotFloor implements Floor {
   readonly floors = new Map<number, string>();
   previous: Snapshot | undefined;
   /** Ascending; at most the last one without a fence. */
-  checkpoints: { heads: Heads; reads: number; fence: bigint | undefined }[] = [];
+  checkpoints: { heads: Map<number, string>; reads: number; fence: bigint | undefined }[] = [];
   /** Our own transactions that the previous snapshot may not have seen finished. */
   own = new Set<bigint>();
   /** Reads that went through `passed`. */
@@ -63,8 +63,10 @@ export class SnapshotFloor implements Floor {
     this.floors.set(bucket, '0');
   }
 
+  /** Also from the checkpoints: leased again, the bucket is read from the start, and its floor with it. */
   forget(bucket: number): void {
     this.floors.delete(bucket);
+    for (const { heads } of this.checkpoints) heads.delete(bucket);
   }
 
   restart(points: Heads): void {

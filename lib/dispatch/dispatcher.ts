@@ -6,6 +6,7 @@ import type { OutboxTransport } from '../publish/transport.js';
 import { DeadLetters } from '../settle/dead-letters.js';
 import { LaneLoops } from './lane-loops.js';
 import { Lane } from './lane.js';
+import { timeOfOne } from './lane.types.js';
 import { Loop } from './loop.js';
 import type { RelayDependencies, RelayStatus, RunningLane, RunReport } from './relay.js';
 import { RowLockLane } from './row-lock-lane.js';
@@ -120,7 +121,7 @@ export class OutboxDispatcher {
     const { options, store, clock, hooks, transportIds, random } = this.relay;
     this.transports = await this.relay.createTransports();
     this.owner = randomUUID();
-    const settings = { lease: options.lease, buckets: options.ordering === 'global' ? 1 : options.buckets, leader: options.coordination === 'leader', every: options.pollInterval * 2 };
+    const settings = { lease: options.lease, buckets: options.ordering === 'global' ? 1 : options.buckets, leader: options.coordination === 'leader', every: options.pollInterval * 2, need: timeOfOne(options) };
     const leases = new BucketLeases(store, clock, this.owner, `${hostname()} pid ${process.pid}`, settings);
     this.leases = leases;
     this.leaseLoop = new Loop(clock, () => this.guarded(leases.runOnce()), (error) => this.failed('lease', error, options.pollInterval));

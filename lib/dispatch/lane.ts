@@ -7,11 +7,10 @@ import type { OutboxMessage } from '../message.js';
 import { errorText } from '../observe/error-text.js';
 import { Publisher } from '../publish/publisher.js';
 import type { PublishFailure } from '../publish/transport.js';
-import { LEASE_MARGIN, SETTLE_TIMEOUT } from '../resolve-options.js';
 import { Settler } from '../settle/settler.js';
 import type { Lease } from '../store/outbox-store.js';
 import { HandOver, type HandOverEvents } from './hand-over.js';
-import type { LaneDependencies } from './lane.types.js';
+import { timeOfOne, type LaneDependencies } from './lane.types.js';
 import { Outage, type OutageLane } from './outage.js';
 import { ParkedReader, type ParkedReaderEvents } from './parked-reader.js';
 import type { LaneStatus } from './relay.js';
@@ -70,6 +69,11 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
     this.wanted('read');
   }
 
+  renewed(): void {
+    this.handOver.pump();
+    this.wanted('read');
+  }
+
   lost(buckets: readonly number[]): void {
     this.forget(new Set(buckets));
     this.deps.hooks.emit('leasesLost', { transport: this.deps.name, buckets });
@@ -89,7 +93,7 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
 
   usable(bucket: number): boolean {
     const { leases, options, id } = this.deps;
-    return !this.stopping && leases.usable(id, bucket, options.publishTimeout + SETTLE_TIMEOUT + LEASE_MARGIN);
+    return !this.stopping && leases.usable(id, bucket, timeOfOne(options));
   }
 
   // ── claim ───────────────────────────────────────────────────────────────────────────────────────────────────────

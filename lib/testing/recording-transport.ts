@@ -53,6 +53,10 @@ export class RecordingTransport extends OutboxTransport {
     );
   }
 
+  /** A relay that was stopped may start again. */
+  override async connect(): Promise<void> {
+    this.closed = false;
+  }
   override async close(): Promise<void> {
     this.closed = true;
   }
@@ -106,6 +110,9 @@ export class RecordingTransport extends OutboxTransport {
 
   /** @internal */
   async take(message: OutboxMessage, signal: AbortSignal): Promise<PublishResult> {
+    if (this.closed || signal.aborted) {
+      return { ok: false, blame: 'transport', error: new Error(this.closed ? 'The transport is closed.' : 'aborted') };
+    }
     for (const step of [...this.steps]) {
       const result = await step(message, signal);
       if (result !== undefined) return result;

@@ -6,7 +6,7 @@ import { KEY_HEADER, TOMBSTONE_HEADER } from './rabbitmq-message.js';
 /** How a message becomes the `data` of `client.emit(pattern, data)`. */
 export type RecordOption = 'auto' | 'kafka' | 'rmq' | 'plain' | ((message: OutboxMessage) => unknown);
 
-const JSON_TYPE = /^application\/(?:[\w.-]+\+)?json\b/i;
+const JSON_TYPE = /^[^;]*[/+]json\s*(;|$)/i;
 const TEXT_TYPE = /^text\//i;
 
 /** JSON is parsed back, because Nest wraps `data` in a JSON packet of its own; text stays text, the rest bytes. */

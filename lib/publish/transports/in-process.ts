@@ -49,6 +49,8 @@ export class InProcessTransport extends OutboxTransport {
   /** Message id and handler id → a call that went on past its deadline; the next try joins it instead of calling again. */
   /** @internal */ readonly running = new Map<string, Promise<unknown>>();
 
+  /** @internal */ closed = false;
+
   constructor(
     /** @internal */ readonly handlers: InProcessHandlers,
     /** @internal */ readonly concurrency: number,
@@ -63,7 +65,8 @@ export class InProcessTransport extends OutboxTransport {
     const work = async (): Promise<void> => {
       while (next < batch.length) {
         const index = next++;
-        const result = deadline.passed ? notStarted() : await this.deliver(batch[index] as OutboxMessage, deadline);
+        const result =
+          this.closed || deadline.passed ? notStarted() : await this.deliver(batch[index] as OutboxMessage, deadline);
         results[index] = result;
         context.report(index, result);
       }
@@ -74,6 +77,10 @@ export class InProcessTransport extends OutboxTransport {
       deadline.clear();
     }
     return results;
+  }
+
+  override async close(): Promise<void> {
+    this.closed = true;
   }
 
   /** @internal */
@@ -171,12 +178,12 @@ function missing(message: OutboxMessage): PublishFailure {
   return { ok: false, blame: 'message', error: new OutboxError('HANDLER_MISSING', text, { hint }) };
 }
 
-/** Others of the batch took all the time: nothing was tried, nothing is charged. */
+/** Others of the batch took all the time, or the relay stops: nothing was tried, nothing is charged. */
 function notStarted(): PublishFailure {
   return {
     ok: false,
     blame: 'collateral',
-    error: new OutboxError('PUBLISH_TIMEOUT', 'Handlers of other messages took all the time.'),
+    error: new OutboxError('PUBLISH_TIMEOUT', 'There was no time left for this handler.'),
   };
 }
 

@@ -11,6 +11,8 @@ const CHANGES: Readonly<Record<Change, readonly number[]>> = {
   cancel: [SCHEDULED, WAITING, BLOCKED, DEAD],
 };
 const SEARCH_TIMEOUT = 2_000;
+/** Whether a row that is tried again holds later ones back. */
+const BLOCKS = { key: '(o.key is not null)', none: 'false', global: 'true' } as const;
 const RETURNED = 'o.id, o.transport, o.bucket, o.key, o.blocking';
 
 export type AdminStatements = ReturnType<typeof adminStatements>;
@@ -30,7 +32,7 @@ export function adminStatements(names: TableNames, settings: StoreSettings) {
       `select l.transport from ${names.leases} l where (l.transport, l.bucket) in
          (select * from unnest(?::smallint[], ?::smallint[])) order by l.transport, l.bucket for share`,
     ),
-    change: each((change) => changeRows(names, change, settings.ordering !== 'none')),
+    change: each((change) => changeRows(names, change, BLOCKS[settings.ordering])),
     wakeNext: wakeNext(names),
     keyArrays: (rows: readonly (readonly unknown[])[]): [string, string, string] => [
       plainArray(rows.map((row) => row[1] as string)),
@@ -62,12 +64,12 @@ function find({ parked }: TableNames, change: Change, byId: boolean): Statement 
   );
 }
 
-function changeRows({ parked, leases }: TableNames, change: Change, ordered: boolean): Statement {
+function changeRows({ parked, leases }: TableNames, change: Change, blocks: string): Statement {
   const where = `where o.parked_id = any(?::bigint[]) and o.state in (${CHANGES[change].join(', ')}) and not ${beingSent(leases)}`;
   return statement(
     undefined,
     change === 'requeue'
-      ? `update ${parked} o set state = ${WAITING}, due_at = now(), attempts = 0, blocking = ${ordered ? '(o.key is not null)' : 'false'},
+      ? `update ${parked} o set state = ${WAITING}, due_at = now(), attempts = 0, blocking = ${blocks},
            sending_epoch = null, died_at = null, announced = false ${where} returning ${RETURNED}`
       : `delete from ${parked} o ${where} returning ${RETURNED}`,
   );
