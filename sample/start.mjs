@@ -11,25 +11,35 @@ import { transformSync } from '@swc/core';
 const here = dirname(fileURLToPath(import.meta.url));
 const root = dirname(here);
 
+/** What a sample may take to end after a signal. */
+const LAST_WORDS = 10_000;
 /** What each sample needs, and the variable in which it looks for it. */
 const NEEDS = {
   '01-quick-start': { DATABASE_URL: 'postgres' },
   '02-kafka': { DATABASE_URL: 'postgres', KAFKA_BROKERS: 'kafka' },
   '03-rabbitmq': { DATABASE_URL: 'postgres', RABBITMQ_URL: 'rabbitmq' },
-  '04-worker-and-api': { DATABASE_URL: 'mariadb', RABBITMQ_URL: 'rabbitmq' },
+  '04-worker-and-api': { MARIADB_URL: 'mariadb', RABBITMQ_URL: 'rabbitmq' },
 };
 
 process.chdir(root);
-const started = [];
-let code = 1;
-try {
-  code = await start(process.argv.slice(2));
-} catch (error) {
+const servers = [];
+const run = start(process.argv.slice(2)).catch((error) => {
   console.error(error instanceof Error ? error.message : error);
-} finally {
-  for (const server of started.reverse()) await server.stop();
+  return 1;
+});
+// A sample ends itself on a signal; what was started for it is stopped after it, in any case.
+let interrupted;
+for (const signal of ['SIGINT', 'SIGTERM']) {
+  process.on(signal, () => {
+    interrupted ??= setTimeout(() => end(130), LAST_WORDS);
+  });
 }
-process.exit(code);
+await end(await run);
+
+async function end(code) {
+  for (const server of servers.splice(0).reverse()) await server.stop();
+  process.exit(code);
+}
 
 async function start(argv) {
   const named = Object.hasOwn(NEEDS, argv[0] ?? '');
@@ -99,6 +109,6 @@ async function server(kind) {
 }
 
 function keep(found) {
-  started.push(found);
+  servers.push(found);
   return found.url;
 }

@@ -31,7 +31,10 @@ class TopicReader {
   async create(): Promise<string> {
     const topic = `outbox-proxy-${random()}`;
     await this.admin.connect();
-    await this.admin.createTopics({ waitForLeaders: true, topics: [{ topic, numPartitions: 1, replicationFactor: 1 }] });
+    await this.admin.createTopics({
+      waitForLeaders: true,
+      topics: [{ topic, numPartitions: 1, replicationFactor: 1 }],
+    });
     this.messages.set(topic, []);
     return topic;
   }
@@ -119,14 +122,25 @@ describeWith('kafka', 'clientProxy() over ClientKafka', () => {
 
   it('sends key, headers and timestamp of an event that has a key and a value of its own', async () => {
     const [topic, transport] = [await topics.create(), await transportOf(kafkaClient())];
-    const message = contractMessage({ topic, key: 'o-1', payload: '{"key":"trap","value":1}', headers: { traceparent: 'tp' } });
+    const message = contractMessage({
+      topic,
+      key: 'o-1',
+      payload: '{"key":"trap","value":1}',
+      headers: { traceparent: 'tp' },
+    });
     assertAllOk(await probePublish(transport, [message], { timeout: 10_000 }));
     const [record] = await topics.read(topic, 1);
     expect(record!.key!.toString()).toBe('o-1');
     expect(record!.value!.toString()).toBe('{"key":"trap","value":1}');
     expect(record!.timestamp).toBe(String(message.createdAt.getTime()));
-    expect(Object.fromEntries(Object.entries(record!.headers!).map(([name, value]) => [name, String(value)]))).toMatchObject({
-      id: message.id, type: 'contract.tested', version: '1', 'content-type': 'application/json', traceparent: 'tp',
+    expect(
+      Object.fromEntries(Object.entries(record!.headers!).map(([name, value]) => [name, String(value)])),
+    ).toMatchObject({
+      id: message.id,
+      type: 'contract.tested',
+      version: '1',
+      'content-type': 'application/json',
+      traceparent: 'tp',
     });
     await transport.close?.();
   });
@@ -140,21 +154,24 @@ describeWith('kafka', 'clientProxy() over ClientKafka', () => {
     await transport.close?.();
   });
 
-  it.each([[{}], [{ idempotent: true }]])('sends nothing after the timeout, although kafkajs retries: %j', async (producer) => {
-    const [topic, transport] = [await topics.create(), await transportOf(kafkaClient({ ...throughProxy, producer }))];
-    assertAllOk(await probePublish(transport, [contractMessage({ topic })], { timeout: 10_000 }));
-    proxy.set({ up: 'drop' });
-    const outcome = await probePublish(transport, [contractMessage({ topic })], { timeout: 500 });
-    expect(outcome.results[0]).toMatchObject({ ok: false, blame: 'transport' });
-    const accepted = proxy.accepted;
-    proxy.heal();
-    // kafkajs has five retries left, the first within 100 ms.
-    await expect(eventually(() => proxy.accepted > accepted, 1_500)).rejects.toThrow('did not come true');
-    expect(await topics.written(topic)).toBe(1);
-    assertAllOk(await probePublish(transport, [contractMessage({ topic })], { timeout: 10_000 }));
-    expect(await topics.written(topic)).toBe(2);
-    await transport.close?.();
-  });
+  it.each([[{}], [{ idempotent: true }]])(
+    'sends nothing after the timeout, although kafkajs retries: %j',
+    async (producer) => {
+      const [topic, transport] = [await topics.create(), await transportOf(kafkaClient({ ...throughProxy, producer }))];
+      assertAllOk(await probePublish(transport, [contractMessage({ topic })], { timeout: 10_000 }));
+      proxy.set({ up: 'drop' });
+      const outcome = await probePublish(transport, [contractMessage({ topic })], { timeout: 500 });
+      expect(outcome.results[0]).toMatchObject({ ok: false, blame: 'transport' });
+      const accepted = proxy.accepted;
+      proxy.heal();
+      // kafkajs has five retries left, the first within 100 ms.
+      await expect(eventually(() => proxy.accepted > accepted, 1_500)).rejects.toThrow('did not come true');
+      expect(await topics.written(topic)).toBe(1);
+      assertAllOk(await probePublish(transport, [contractMessage({ topic })], { timeout: 10_000 }));
+      expect(await topics.written(topic)).toBe(2);
+      await transport.close?.();
+    },
+  );
 
   it('takes over a client that the application has connected already', async () => {
     const [topic, client] = [await topics.create(), kafkaClient(throughProxy)];
@@ -189,7 +206,10 @@ describeWith('kafka', 'a Nest Kafka consumer', () => {
     const kafka = new Kafka({ brokers: brokers(), logLevel: logLevel.NOTHING });
     const admin = kafka.admin();
     await admin.connect();
-    await admin.createTopics({ waitForLeaders: true, topics: [{ topic: pattern, numPartitions: 2, replicationFactor: 1 }] });
+    await admin.createTopics({
+      waitForLeaders: true,
+      topics: [{ topic: pattern, numPartitions: 2, replicationFactor: 1 }],
+    });
     const groupId = `outbox-proxy-${random()}`;
     const app: INestMicroservice = await NestFactory.createMicroservice(ConsumerModule, {
       logger: false,
@@ -202,7 +222,9 @@ describeWith('kafka', 'a Nest Kafka consumer', () => {
     });
     await app.listen();
     const transport = await transportOf(kafkaClient());
-    const batch = Array.from({ length: 100 }, (_, n) => contractMessage({ topic: pattern, key: `k-${n}`, payload: JSON.stringify({ n }) }));
+    const batch = Array.from({ length: 100 }, (_, n) =>
+      contractMessage({ topic: pattern, key: `k-${n}`, payload: JSON.stringify({ n }) }),
+    );
     assertAllOk(await probePublish(transport, batch, { timeout: 10_000 }));
     await eventually(() => seen.length === batch.length, 20_000);
     const expected = batch.map(({ id, key }, n) => ({ data: { n }, key, id }));

@@ -1,4 +1,12 @@
-import { ClientGrpcProxy, ClientKafka, ClientNats, ClientProxy, ClientRedis, ClientRMQ, ClientTCP } from '@nestjs/microservices';
+import {
+  ClientGrpcProxy,
+  ClientKafka,
+  ClientNats,
+  ClientProxy,
+  ClientRedis,
+  ClientRMQ,
+  ClientTCP,
+} from '@nestjs/microservices';
 import { createServer, type Server, type Socket } from 'node:net';
 import { once } from 'node:events';
 import { clientProxy } from 'nestjs-outbox/client-proxy';
@@ -38,7 +46,10 @@ const unconfirmed = (): [string, Client][] => [
 
 describe('clientProxy() and clients that confirm nothing', () => {
   it.each(unconfirmed())('refuses %s, whether given as an object or found by its token', async (_, client) => {
-    for (const create of [() => clientProxy({ client }).create(), () => clientProxy({ client: 'TOKEN' }).create(client)]) {
+    for (const create of [
+      () => clientProxy({ client }).create(),
+      () => clientProxy({ client: 'TOKEN' }).create(client),
+    ]) {
       await expect(async () => create()).rejects.toMatchObject({ code: 'UNCONFIRMED_TRANSPORT' });
     }
   });
@@ -48,7 +59,11 @@ describe('clientProxy() and clients that confirm nothing', () => {
     expect(definition.receipt).toBe('none');
     const transport = await definition.create();
     expect(transport.receipt).toBe('none');
-    expect(transport.health!()).toMatchObject({ up: false, state: 'closed', detail: expect.stringContaining('ok means') });
+    expect(transport.health!()).toMatchObject({
+      up: false,
+      state: 'closed',
+      detail: expect.stringContaining('ok means'),
+    });
   });
 
   it('knows a subclass of ClientRMQ, and a token says what to inject', async () => {
@@ -64,13 +79,17 @@ describe('clientProxy() and clients that confirm nothing', () => {
     ['concurrency', { client: 'T', concurrency: 0 }],
     ['record', { client: 'T', record: 'rabbit' }],
   ])('names a wrong option: %s', (field, options) => {
-    expect(() => clientProxy(options as never)).toThrow(expect.objectContaining({ code: 'INVALID_OPTIONS', message: expect.stringContaining(field) }));
+    expect(() => clientProxy(options as never)).toThrow(
+      expect.objectContaining({ code: 'INVALID_OPTIONS', message: expect.stringContaining(field) }),
+    );
   });
 
   it('refuses gRPC, and what is no client at all', async () => {
     const grpc = Object.create(ClientGrpcProxy.prototype) as Client;
     for (const found of [grpc, {}, 'text', undefined]) {
-      await expect(async () => clientProxy({ client: 'T', allowUnconfirmed: true }).create(found)).rejects.toMatchObject({ code: 'INVALID_OPTIONS' });
+      await expect(async () =>
+        clientProxy({ client: 'T', allowUnconfirmed: true }).create(found),
+      ).rejects.toMatchObject({ code: 'INVALID_OPTIONS' });
     }
   });
 
@@ -78,9 +97,15 @@ describe('clientProxy() and clients that confirm nothing', () => {
     const [server, received] = await tcpServer();
     const { port } = server.address() as { port: number };
     const transport = await clientProxy({
-      client: new ClientTCP({ port }), allowUnconfirmed: true, pattern: (message) => ({ event: message.topic }),
+      client: new ClientTCP({ port }),
+      allowUnconfirmed: true,
+      pattern: (message) => ({ event: message.topic }),
     }).create();
-    assertAllOk(await probePublish(transport, [contractMessage({ topic: 'order.placed', payload: '{"n":1}' })], { timeout: 5_000 }));
+    assertAllOk(
+      await probePublish(transport, [contractMessage({ topic: 'order.placed', payload: '{"n":1}' })], {
+        timeout: 5_000,
+      }),
+    );
     await eventually(() => received.length > 0);
     const packet = '{"pattern":"{\\"event\\":\\"order.placed\\"}","data":{"n":1}}';
     expect(Buffer.concat(received).toString()).toBe(`${packet.length}#${packet}`);

@@ -49,7 +49,13 @@ class QueueReader {
 }
 
 function rmqClient(queue: string, url = requiredUrl('rabbitmq'), more: object = {}): ClientRMQ {
-  return new ClientRMQ({ urls: [url], queue, queueOptions: { durable: true }, socketOptions: { reconnectTimeInSeconds: 1 }, ...more });
+  return new ClientRMQ({
+    urls: [url],
+    queue,
+    queueOptions: { durable: true },
+    socketOptions: { reconnectTimeInSeconds: 1 },
+    ...more,
+  });
 }
 async function transportOf(client: ClientRMQ, options: object = {}): Promise<OutboxTransport> {
   return clientProxy({ client, ...options }).create();
@@ -132,12 +138,25 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ', () => {
       const { properties } = reader.messages[0]!;
       expect(reader.packets()[0]).toEqual({ pattern: 'order.placed', data: { key: 'trap', value: 1, orderId: 'o-1' } });
       expect(properties).toMatchObject({
-        deliveryMode: 2, messageId: message.id, type: 'contract.tested', contentType: 'application/json',
-        priority: 3, expiration: '60000', correlationId: 'c-1', timestamp: Math.floor(message.createdAt.getTime() / 1000),
+        deliveryMode: 2,
+        messageId: message.id,
+        type: 'contract.tested',
+        contentType: 'application/json',
+        priority: 3,
+        expiration: '60000',
+        correlationId: 'c-1',
+        timestamp: Math.floor(message.createdAt.getTime() / 1000),
       });
       expect(properties.headers).toMatchObject({
-        key: 'o-1', id: message.id, type: 'contract.tested', version: '1', 'content-type': 'application/json',
-        time: message.createdAt.toISOString(), traceparent: 'tp', 'x-bytes': Buffer.of(0, 255), 'x-client': 'app',
+        key: 'o-1',
+        id: message.id,
+        type: 'contract.tested',
+        version: '1',
+        'content-type': 'application/json',
+        time: message.createdAt.toISOString(),
+        traceparent: 'tp',
+        'x-bytes': Buffer.of(0, 255),
+        'x-client': 'app',
       });
     });
 
@@ -202,7 +221,9 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ', () => {
 
     it('turns the strings that ClientRMQ rejects with into errors, and blames the transport', async () => {
       const transport = await transportOf(rmqClient('nowhere', 'amqp://127.0.0.1:1'));
-      const { rejection, results } = await probePublish(transport, [contractMessage({ topic: 'a' })], { timeout: 5_000 });
+      const { rejection, results } = await probePublish(transport, [contractMessage({ topic: 'a' })], {
+        timeout: 5_000,
+      });
       expect(rejection ?? (results[0] as { error?: unknown }).error).toBeInstanceOf(Error);
       expect(results[0]).toMatchObject({ ok: false, blame: 'transport' });
       expect(transport.health!()).toMatchObject({ up: false });

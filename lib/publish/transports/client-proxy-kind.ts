@@ -17,11 +17,9 @@ export interface NestClient {
   options?: ClientOptions;
 }
 export interface EmitResult {
-  subscribe(observer: {
-    next(value: unknown): void;
-    error(error: unknown): void;
-    complete(): void;
-  }): { unsubscribe(): void };
+  subscribe(observer: { next(value: unknown): void; error(error: unknown): void; complete(): void }): {
+    unsubscribe(): void;
+  };
 }
 export interface ClientOptions {
   readonly send?: { readonly acks?: number };

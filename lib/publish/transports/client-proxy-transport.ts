@@ -2,7 +2,15 @@ import type { OutboxMessage } from '../../message.js';
 import { OutboxError } from '../../outbox.errors.js';
 import { OutboxTransport, type PublishContext, type PublishResult, type TransportHealth } from '../transport.js';
 import { KafkaLink } from './client-proxy-kafka.js';
-import { type ClientKind, kindOfClient, LIMITS, type NestClient, PLAIN_LIMITS, receiptOf, WORTH } from './client-proxy-kind.js';
+import {
+  type ClientKind,
+  kindOfClient,
+  LIMITS,
+  type NestClient,
+  PLAIN_LIMITS,
+  receiptOf,
+  WORTH,
+} from './client-proxy-kind.js';
 import { ClientLink, failed, wrapped } from './client-proxy-link.js';
 import { kafkaRecord, parsedPayload, type RecordOption, rmqRecord } from './client-proxy-record.js';
 import { RmqLink } from './client-proxy-rmq.js';

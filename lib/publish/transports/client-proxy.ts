@@ -3,7 +3,15 @@ import type { InjectionToken } from '@nestjs/common';
 import type { OutboxMessage } from '../../message.js';
 import { OutboxConfigurationError } from '../../outbox.errors.js';
 import type { TransportDefinition } from '../../outbox.options.js';
-import { isNestClient, kindOfClient, LIMITS, type NestClient, PLAIN_LIMITS, receiptOf, WORTH } from './client-proxy-kind.js';
+import {
+  isNestClient,
+  kindOfClient,
+  LIMITS,
+  type NestClient,
+  PLAIN_LIMITS,
+  receiptOf,
+  WORTH,
+} from './client-proxy-kind.js';
 import type { RecordOption } from './client-proxy-record.js';
 import { ClientProxyTransport } from './client-proxy-transport.js';
 
@@ -36,7 +44,12 @@ export function clientProxy(options: ClientProxyOptions): TransportDefinition {
   };
   if (!isNestClient(client)) {
     // What the token stands for is not known before the relay starts; `create` looks again.
-    return { kind: 'client-proxy', receipt: allowUnconfirmed ? 'none' : 'broker', inject: [client as InjectionToken], create };
+    return {
+      kind: 'client-proxy',
+      receipt: allowUnconfirmed ? 'none' : 'broker',
+      inject: [client as InjectionToken],
+      create,
+    };
   }
   return {
     kind: 'client-proxy',

@@ -34,6 +34,7 @@ function reasons(answers: readonly Answer[]): string {
 
 function latency(answers: readonly Answer[]): string {
   const sorted = answers.map(({ milliseconds }) => milliseconds).sort((a, b) => a - b);
-  const at = (part: number): string => (sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? 0).toFixed(1);
+  const at = (part: number): string =>
+    (sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? 0).toFixed(1);
   return `p50 ${at(0.5)} ms, p99 ${at(0.99)} ms`;
 }

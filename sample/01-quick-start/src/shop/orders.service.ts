@@ -20,18 +20,20 @@ export class OrdersService {
 
   /** Order, message and stock: all of them, or none. Nothing here talks to a broker. */
   async place(order: NewOrder): Promise<void> {
-    await this.dataSource.transaction(async (manager) => {
-      const number = await this.nextNumber(manager, order.customer);
-      const price = (await manager.findOneBy(Article, { sku: order.sku }))?.price ?? 0;
-      const total = price * order.quantity;
-      await manager.insert(Order, { ...order, id: order.orderId, number, total });
-      await this.outbox.enqueue(
-        new OrderPlaced(order.orderId, order.customer, number, order.sku, order.quantity, total),
-        { manager },
-      );
-      // Fails when there is not enough: the order and its message, both written already, are rolled back.
-      await manager.decrement(Article, { sku: order.sku }, 'stock', order.quantity);
-    }).catch(refusal);
+    await this.dataSource
+      .transaction(async (manager) => {
+        const number = await this.nextNumber(manager, order.customer);
+        const price = (await manager.findOneBy(Article, { sku: order.sku }))?.price ?? 0;
+        const total = price * order.quantity;
+        await manager.insert(Order, { ...order, id: order.orderId, number, total });
+        await this.outbox.enqueue(
+          new OrderPlaced(order.orderId, order.customer, number, order.sku, order.quantity, total),
+          { manager },
+        );
+        // Fails when there is not enough: the order and its message, both written already, are rolled back.
+        await manager.decrement(Article, { sku: order.sku }, 'stock', order.quantity);
+      })
+      .catch(refusal);
   }
 
   /** Locks the customer, so that numbers are given in the order of the commits. */

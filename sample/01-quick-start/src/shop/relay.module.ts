@@ -6,5 +6,5 @@ import { Warehouse } from './warehouse.js';
 const { kafka, rabbitmq } = settings();
 
 /** A handler of events that go to a broker would be an error at start. */
-@Module({ imports: shared(true), providers: kafka ?? rabbitmq ? [] : [Warehouse] })
+@Module({ imports: shared(true), providers: (kafka ?? rabbitmq) ? [] : [Warehouse] })
 export class RelayModule {}

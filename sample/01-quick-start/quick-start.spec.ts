@@ -1,0 +1,98 @@
+import { readFileSync } from 'node:fs';
+import { DataSource } from 'typeorm';
+import { createTestDatabase, type TestDatabase } from '../../test/support/databases.js';
+import { describeWith } from '../../test/support/services.js';
+import { SampleRun } from '../run-sample.js';
+
+jest.setTimeout(120_000);
+const MINUTE = 60_000;
+const GOOD =
+  /committed +176\n +rolled back +24 .*\n +published +176\n +duplicated.*\n +lost +0\n +invented +0\n +out of order +0\n[^]*OK after/;
+
+it('npm start: nothing but npm, the relay killed in the middle, nothing lost', async () => {
+  const output = await new SampleRun([]).finish(100_000);
+  expect(output).toMatch(GOOD);
+  expect(output).toMatch(/SIGKILL for the relay/);
+  expect(output).toMatch(/exit 0$/);
+  expect(Number(/OK after ([\d.]+) s/.exec(output)![1])).toBeLessThan(60);
+});
+
+describeWith('postgres', 'the quick start on a database of its own', () => {
+  let database: TestDatabase;
+  let sample: SampleRun | undefined;
+  beforeAll(async () => {
+    database = await createTestDatabase('postgres');
+  });
+  afterEach(async () => {
+    await sample?.stop();
+  });
+  afterAll(async () => {
+    await database.drop();
+  });
+
+  it('exits 1 when a message is lost', async () => {
+    sample = new SampleRun([], { DATABASE_URL: database.url });
+    await sample.printed(/SIGKILL for the relay/, MINUTE);
+    const thief = await new DataSource(database.options).initialize();
+    const [{ name }] = (await thief.query(
+      `select nspname as name from pg_namespace where nspname like 'quick_start_%'`,
+    )) as [{ name: string }];
+    let stolen: unknown[] = [];
+    while (stolen.length === 0)
+      [stolen] = (await thief.query(`delete from ${name}.outbox_ready returning id`)) as [unknown[]];
+    await thief.destroy();
+    const output = await sample.finish(MINUTE);
+    expect(output).toMatch(/lost +[1-9]/);
+    expect(output).toMatch(/FAILED\n+exit 1$/);
+  });
+
+  it('--serve: 202 and 400, with and without a relay, until SIGTERM', async () => {
+    sample = new SampleRun(['--serve'], { DATABASE_URL: database.url, PORT: '0' });
+    const [, url, pid, ledger] = await sample.printed(
+      /API (\S+) .*relay \(pid (\d+)\); messages go to (\S+)[^]*Ctrl-C/,
+      MINUTE,
+    );
+    const place = async (body: object): Promise<number> =>
+      (
+        await fetch(`${url}/orders`, {
+          method: 'POST',
+          headers: { 'content-type': 'application/json' },
+          body: JSON.stringify(body),
+        })
+      ).status;
+    const order = (orderId: string) => ({ orderId, customer: 'ada', sku: 'TEA-SENCHA', quantity: 1 });
+    const id = `serve-${process.pid}-${Date.now()}`;
+    expect(await place(order(id))).toBe(202);
+    expect(await place(order(id))).toBe(409);
+    expect(await place({ orderId: id })).toBe(400);
+    expect(await place({ ...order(`${id}-x`), sku: 'NOTHING' })).toBe(422);
+    for (const until = Date.now() + 20_000; !readFileSync(ledger!, 'utf8').includes(id) && Date.now() < until;) {
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+    expect(readFileSync(ledger!, 'utf8')).toContain(id);
+    process.kill(Number(pid), 'SIGKILL');
+    expect(await place(order(`${id}-2`))).toBe(202);
+    sample.child.kill('SIGTERM');
+    expect(await sample.finish(20_000)).toMatch(/stopped\n+exit 0$/);
+  });
+
+  it('says what is wrong with its arguments', async () => {
+    sample = new SampleRun(['--orders', 'many'], { DATABASE_URL: database.url });
+    expect(await sample.finish(MINUTE)).toMatch(/--orders is many; must be a whole number[^]*exit 1$/);
+  });
+});
+
+describeWith(['postgres', 'kafka', 'rabbitmq'], 'the quick start through a broker', () => {
+  const runs: [string, string[]][] = [
+    ['Kafka', ['--kafka', process.env['OUTBOX_TEST_KAFKA_BROKERS'] ?? '']],
+    ['RabbitMQ', ['--rabbitmq', process.env['OUTBOX_TEST_RABBITMQ_URL'] ?? '']],
+  ];
+  it.each(runs)('%s: read back by a consumer of its own', async (name, args) => {
+    const database = await createTestDatabase('postgres');
+    const output = await new SampleRun(args, { DATABASE_URL: database.url }).finish(100_000);
+    await database.drop();
+    expect(output).toContain(`, ${name}\n`);
+    expect(output).toMatch(GOOD);
+    expect(output).toMatch(/exit 0$/);
+  });
+});
