@@ -6,8 +6,14 @@ import { blocksIn } from './documents.js';
 export class DocumentedModules {
   /** @internal */ readonly loaded = new Map<string, Record<string, unknown>>();
 
-  /** @param external Jest's own `require`, which maps the package's name to lib/ */
-  constructor(/** @internal */ readonly external: (name: string) => unknown) {}
+  /**
+   * @param external Jest's own `require`, which maps the package's name to lib/
+   * @param it takes the tests that a document defines, to be run when the caller is ready
+   */
+  constructor(
+    /** @internal */ readonly external: (name: string) => unknown,
+    /** @internal */ readonly it: (name: string, body: () => Promise<void>) => void = () => {},
+  ) {}
 
   load<T = Record<string, never>>(file: string): T {
     const exports = this.loaded.get(file) ?? this.run(file);
@@ -24,8 +30,9 @@ export class DocumentedModules {
       name.startsWith('.')
         ? this.load(posix.join(posix.dirname(file), name.replace(/\.js$/, '.ts')))
         : this.external(name);
+    const code = compile(block.text, block.place);
     // eslint-disable-next-line no-new-func -- the code is the documents' own
-    new Function('exports', 'require', 'module', compile(block.text, block.place))(exports, load, { exports });
+    new Function('exports', 'require', 'it', code)(exports, load, this.it);
     return exports;
   }
 }

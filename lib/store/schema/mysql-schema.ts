@@ -40,18 +40,22 @@ function keyKind(key: string): string {
   return key.startsWith('!') ? `unique key ${quoteWith('`', key.slice(1))}` : `key ${quoteWith('`', key)}`;
 }
 
+/** With a collation of its own: literals have that of whoever made the view, which others could not compare with theirs. */
+function text(expression: string): string {
+  return `cast(${expression} as char character set utf8mb4) collate utf8mb4_bin`;
+}
+
 /** The one outbox that people expect to select from. Foreign writers insert into the ready table itself. */
 function messagesView(names: TableNames): string {
-  const columns =
-    'transport, bucket, seq, id, topic, cast(`key` as char character set utf8mb4) as `key`, type, version, content_type, headers, options, payload, created_at';
+  const columns = `transport, bucket, seq, id, topic, ${text('`key`')} as \`key\`, type, version, content_type, headers, options, payload, created_at`;
   const none = 'cast(null as datetime(6))';
   return `create or replace sql security invoker view ${names.messages} as
-select 'ready' as state, ${columns}, 0 as attempts, ${none} as due_at, cast(null as char character set utf8mb4) as last_error, ${none} as published_at
+select ${text("'ready'")} as state, ${columns}, 0 as attempts, ${none} as due_at, cast(null as char character set utf8mb4) as last_error, ${none} as published_at
 from ${names.ready}
 union all
-select elt(state, 'scheduled', 'waiting', 'blocked', 'dead'), ${columns}, attempts, due_at, last_error, ${none}
+select ${text("elt(state, 'scheduled', 'waiting', 'blocked', 'dead')")}, ${columns}, attempts, due_at, last_error, ${none}
 from ${names.parked}
 union all
-select 'published', ${columns}, attempts, ${none}, null, published_at
+select ${text("'published'")}, ${columns}, attempts, ${none}, null, published_at
 from ${names.archive}`;
 }

@@ -1,0 +1,133 @@
+import type { DynamicModule } from '@nestjs/common';
+import { Test, type TestingModule } from '@nestjs/testing';
+import { TypeOrmModule } from '@nestjs/typeorm';
+import { DataSource, type DataSourceOptions } from 'typeorm';
+import { OutboxDispatcher, OutboxModule, OutboxService, type OutboxOptions } from '../../lib/index.js';
+import { RecordingTransport } from '../../lib/testing.js';
+import { createTestDatabase, type TestDatabase } from '../support/databases.js';
+import { describeWith } from '../support/services.js';
+import { createUser, plainBlocks, runOn, type DatabaseUser, type SqlKind } from './sql.js';
+
+/** A Nest application on the database as this user; nothing runs until told. */
+class Shop {
+  readonly transport = new RecordingTransport();
+  /** @internal */ app: TestingModule | undefined;
+
+  async start(options: DataSourceOptions, outbox: Partial<OutboxOptions>): Promise<TestingModule> {
+    const database: DynamicModule = TypeOrmModule.forRoot({ ...options, retryAttempts: 0 });
+    const module = OutboxModule.forRoot({ transports: { default: this.transport }, logLevel: 'silent', ...outbox });
+    const builder = Test.createTestingModule({ imports: [database, module] }).setLogger(false as never);
+    this.app = await builder.compile();
+    return this.app.init();
+  }
+  published(): { topic: string; key: string | null; type: string; version: number; payload: string | undefined }[] {
+    return this.transport.published.map(({ topic, key, type, version, payload }) => ({
+      topic,
+      key,
+      type,
+      version,
+      payload: payload?.toString('latin1'),
+    }));
+  }
+  async stop(): Promise<void> {
+    await this.app?.close();
+    this.app = undefined;
+  }
+}
+
+const KINDS: readonly SqlKind[] = ['postgres', 'mariadb'];
+describe.each(KINDS)('SQL of the documents on %s', (kind) => {
+  describeWith(kind, 'as it stands there', () => {
+    const shops: Shop[] = [];
+    const users: DatabaseUser[] = [];
+    let database: TestDatabase;
+    let admin: DataSource;
+
+    beforeEach(async () => {
+      database = await createTestDatabase(kind);
+      admin = await new DataSource({ ...database.options, poolSize: 2 } as DataSourceOptions).initialize();
+    });
+    afterEach(async () => {
+      await Promise.all(shops.splice(0).map((shop) => shop.stop()));
+      for (const user of users.splice(0)) await user.drop();
+      await admin.destroy();
+      await database.drop();
+    });
+    const open = async (options: DataSourceOptions, outbox: Partial<OutboxOptions>): Promise<[Shop, TestingModule]> => {
+      const shop = new Shop();
+      shops.push(shop);
+      return [shop, await shop.start(options, outbox)];
+    };
+    const as = async (documented: string): Promise<DataSourceOptions> => {
+      const user = await createUser(admin, kind, documented);
+      users.push(user);
+      expect(user.grants).toBe(1);
+      return { ...database.options, url: user.url } as DataSourceOptions;
+    };
+
+    it('publishes what other programs insert', async () => {
+      const [shop, app] = await open(database.options, { relay: 'manual', database: { setup: 'create' } });
+      const blocks = plainBlocks(kind);
+      expect(blocks.filter(({ text }) => text.includes('insert into outbox_')).length).toBeGreaterThanOrEqual(2);
+      await runOn(admin, blocks);
+      await app.get(OutboxDispatcher).drain();
+      const byTopic = new Map(shop.published().map((one) => [one.key ?? one.topic, one]));
+      expect(Object.fromEntries(byTopic)).toEqual({
+        'order-4711': expect.objectContaining({
+          topic: 'orders',
+          type: 'orders',
+          version: 1,
+          payload: '{"orderId":"order-4711","total":10}',
+        }),
+        'order-4712': expect.objectContaining({ topic: 'orders', type: 'order.placed', version: 2 }),
+        thumbnails: expect.objectContaining({ type: 'thumbnails', payload: '\x89PNG' }),
+      });
+      const traced = shop.transport.published.find(({ key }) => key === 'order-4712');
+      expect(traced?.headers).toEqual({ traceparent: expect.stringMatching(/^00-0af7/) });
+      expect((await app.get(OutboxService).stats()).total.scheduled).toBe(kind === 'postgres' ? 1 : 0);
+    });
+
+    it('has rights that are enough for an API and a relay, with any message', async () => {
+      await (await open(database.options, { relay: 'manual', database: { setup: 'create' } }))[0].stop();
+      const [, api] = await open(await as('shop_api'), { relay: false });
+      const outbox = api.get(OutboxService);
+      const [plain, own, later] = await outbox.transaction(async () => [
+        await outbox.enqueue({ type: 'plain', key: 'k', payload: 1 }),
+        await outbox.enqueue({ type: 'once', key: 'k', payload: 2 }, { dedupKey: 'a' }),
+        await outbox.enqueue({ type: 'later', payload: 3 }, { delay: 1 }),
+      ]);
+      expect(await outbox.transaction(() => outbox.enqueue({ type: 'once', payload: 2 }, { dedupKey: 'a' }))).toBe(own);
+      expect(await outbox.health()).toMatchObject({
+        status: 'degraded',
+        reasons: [expect.stringContaining('no live relay')],
+      });
+      await shops.at(-1)?.stop();
+
+      const [relay, running] = await open(await as('shop_relay'), { relay: 'manual', onPublished: 'archive' });
+      await running.get(OutboxDispatcher).drain();
+      expect(relay.transport.published.map(({ id }) => id).sort()).toEqual([plain, own, later].sort());
+    });
+
+    if (kind === 'postgres') {
+      it('has rights that are enough for a program that only inserts', async () => {
+        const [shop, app] = await open(database.options, { relay: 'manual', database: { setup: 'create' } });
+        const writer = await new DataSource(await as('shop_writer')).initialize();
+        try {
+          await writer.query(
+            `insert into outbox_messages (topic, key, payload, transport) values ('t', 'k', '1', 'default')`,
+          );
+          await writer.query(`insert into outbox_messages (topic, payload, due_at) values ('t', '2', now())`);
+        } finally {
+          await writer.destroy();
+        }
+        await app.get(OutboxDispatcher).drain();
+        expect(
+          shop
+            .published()
+            .map(({ payload }) => payload)
+            .sort(),
+        ).toEqual(['1', '2']);
+      });
+    }
+  });
+});

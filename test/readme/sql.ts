@@ -1,0 +1,73 @@
+import { randomBytes } from 'node:crypto';
+import type { DataSource } from 'typeorm';
+import { blocksIn, type Block } from './documents.js';
+
+export type SqlKind = 'postgres' | 'mariadb';
+
+/** Blocks that users run as they are; those that give rights come with names of users. */
+export function plainBlocks(kind: SqlKind): Block[] {
+  return blocksIn('sql', kind).filter((block) => !isGrant(block));
+}
+export function grantsTo(kind: SqlKind, user: string): Block[] {
+  return blocksIn('sql', kind).filter((block) => isGrant(block) && block.text.includes(` ${user};`));
+}
+function isGrant({ text }: Block): boolean {
+  return text.startsWith('grant ');
+}
+
+/** Statement by statement, as a migration tool would. */
+export function statements({ text }: Block): string[] {
+  return text
+    .split(/;\n/)
+    .map((statement) => statement.trim())
+    .filter((statement) => statement !== '');
+}
+
+export async function runOn(dataSource: DataSource, blocks: readonly Block[]): Promise<void> {
+  const runner = dataSource.createQueryRunner(); // one connection: blocks begin and commit
+  try {
+    for (const block of blocks) {
+      for (const statement of statements(block)) {
+        await runner.query(statement).catch((error: Error) => {
+          throw new Error(`${block.place}: ${error.message}`);
+        });
+      }
+    }
+  } finally {
+    await runner.release();
+  }
+}
+
+/** A database user of its own, with exactly the rights that a document gives to `documented`. */
+export async function createUser(admin: DataSource, kind: SqlKind, documented: string): Promise<DatabaseUser> {
+  const name = `outbox_${randomBytes(6).toString('hex')}`;
+  const database = new URL((admin.options as { url: string }).url).pathname.slice(1);
+  const who = kind === 'postgres' ? name : `'${name}'@'%'`;
+  const [create, password] = kind === 'postgres' ? ['create role', 'login password'] : ['create user', 'identified by'];
+  await admin.query(`${create} ${who} ${password} '${name}'`);
+  const blocks = grantsTo(kind, documented).map((block) => ({
+    ...block,
+    text: block.text.replaceAll(` ${documented};`, ` ${who};`).replaceAll(' shop.', ` ${database}.`),
+  }));
+  await runOn(admin, blocks);
+  return {
+    grants: blocks.length,
+    url: withUser((admin.options as { url: string }).url, name),
+    async drop() {
+      if (kind === 'postgres') await admin.query(`drop owned by ${who}`);
+      await admin.query(kind === 'postgres' ? `drop role ${who}` : `drop user ${who}`);
+    },
+  };
+}
+export interface DatabaseUser {
+  readonly grants: number;
+  readonly url: string;
+  drop(): Promise<void>;
+}
+
+function withUser(url: string, name: string): string {
+  const other = new URL(url);
+  other.username = name;
+  other.password = name;
+  return other.href;
+}
