@@ -6,9 +6,10 @@ import type { LeaseStore } from '../store/outbox-store.js';
  * is cleared. Relays take expired buckets by themselves; this is for the report, and for instances that never come back.
  */
 export class OutboxUnlocker {
+  /** @internal */
   constructor(
-    readonly store: Pick<LeaseStore, 'expire'>,
-    readonly hooks: OutboxHooks,
+    /** @internal */ readonly store: Pick<LeaseStore, 'expire'>,
+    /** @internal */ readonly hooks: OutboxHooks,
   ) {}
 
   /** @returns how many leases were freed */

@@ -16,10 +16,11 @@ const BATCH = 1_000;
  * batches until nothing is left. Never a pending message of any age. Several instances may run it at once.
  */
 export class OutboxCleaner {
+  /** @internal */
   constructor(
-    readonly store: CleanStore,
-    readonly hooks: OutboxHooks,
-    readonly retention: ResolvedOptions['retention'],
+    /** @internal */ readonly store: CleanStore,
+    /** @internal */ readonly hooks: OutboxHooks,
+    /** @internal */ readonly retention: ResolvedOptions['retention'],
   ) {}
 
   /** Counts are of committed deletes. When one kind fails the others are still cleaned, then the error is thrown with the counts as `report`. */

@@ -15,19 +15,20 @@ import { RowLockLane } from './row-lock-lane.js';
  * Claims, publishes and settles. Injectable; with `relay: 'manual'` it does so when `start`, `runOnce` or `drain` is called.
  */
 export class OutboxDispatcher {
-  /** Random per start: a lease of an earlier life of this process is somebody else's. */
+  /** Random per start: a lease of an earlier life of this process is somebody else's. @internal */
   owner = '';
-  lanes: RunningLane[] = [];
-  leases: BucketLeases | undefined;
-  running = false;
-  storeDownSince: number | null = null;
+  /** @internal */ lanes: RunningLane[] = [];
+  /** @internal */ leases: BucketLeases | undefined;
+  /** @internal */ running = false;
+  /** @internal */ storeDownSince: number | null = null;
   /** @internal */ opening: Promise<void> | undefined;
   /** @internal */ leaseLoop: Loop | undefined;
   /** @internal */ deadLoop: Loop | undefined;
   /** @internal */ pass: Promise<RunReport> | undefined;
   /** @internal */ transports: ReadonlyMap<string, OutboxTransport> = new Map();
 
-  constructor(readonly relay: RelayDependencies) {}
+  /** @internal */
+  constructor(/** @internal */ readonly relay: RelayDependencies) {}
 
   /** Starts the loops; resolves when they run, not when there is a lease. */
   async start(): Promise<void> {
@@ -94,7 +95,7 @@ export class OutboxDispatcher {
     for (const lane of this.lanes) lane.nudge();
   }
 
-  /** A hint that another instance left or came. */
+  /** A hint that another instance left or came. @internal */
   lookAtLeases(): void {
     this.leases?.lookAgain();
     this.leaseLoop?.nudge();

@@ -1,5 +1,5 @@
 import type { Clock } from '../dispatch/clock.js';
-import type { OutboxEventMap, OutboxEventName, OutboxHooks } from './events.js';
+import type { OutboxEventMap, OutboxEventName } from './events.js';
 
 /** Events that wait for their listeners; beyond it new ones are dropped and counted. */
 const MAX_QUEUED = 10_000;
@@ -15,8 +15,9 @@ interface Queued {
 /**
  * Tells listeners, later and apart from the relay: `emit` only queues, so that a listener that throws, rejects, never
  * ends or is slow cannot break or delay the stage that emitted. Order is kept. What the listener returns is not awaited.
+ * To the stages it is `OutboxHooks`; their side of it is not part of the published class.
  */
-export class OutboxEvents implements OutboxHooks {
+export class OutboxEvents {
   /** Events that no listener saw because too many were waiting. */
   dropped = 0;
   /** @internal */ readonly listeners = new Map<OutboxEventName, Set<Listener>>();
