@@ -65,6 +65,11 @@ describe.each(KINDS)('SQL of the documents on %s', (kind) => {
       return { ...database.options, url: user.url } as DataSourceOptions;
     };
 
+    const ownConnections = async (): Promise<number> => {
+      const sql = `select count(*)::int as n from pg_stat_activity where datname = current_database() and application_name = 'nestjs-outbox'`;
+      return ((await admin.query(sql)) as { n: number }[])[0]?.n as number;
+    };
+
     it('publishes what other programs insert', async () => {
       const [shop, app] = await open(database.options, { relay: 'manual', database: { setup: 'create' } });
       const blocks = plainBlocks(kind);
@@ -101,6 +106,7 @@ describe.each(KINDS)('SQL of the documents on %s', (kind) => {
         status: 'degraded',
         reasons: [expect.stringContaining('no live relay')],
       });
+      if (kind === 'postgres') expect(await ownConnections()).toBe(2); // one of them wakes relays
       await shops.at(-1)?.stop();
 
       const [relay, running] = await open(await as('shop_relay'), { relay: 'manual', onPublished: 'archive' });

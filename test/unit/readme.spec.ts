@@ -110,13 +110,19 @@ function problemOf(command: string): string | undefined {
   const [program, verb, ...rest] = command.split(/\s+/) as [string, string | undefined, ...string[]];
   if (program === 'npm' && verb === 'ci')
     return existsSync(join(ROOT, 'package-lock.json')) ? undefined : 'there is no package-lock.json';
-  if (program === 'npm' && (verb === 'start' || verb === 'test')) return script(verb);
+  if (program === 'npm' && (verb === 'start' || verb === 'test')) return script(verb) ?? argument(verb, rest);
   if (program === 'npm' && verb === 'run') return script(rest[0] as string);
   if (program === 'npm' && verb === 'install') {
     const known = { ...packageJson.peerDependencies, ...packageJson.devDependencies };
     return rest.find((name) => name !== 'nestjs-outbox' && !Object.hasOwn(known, name));
   }
   return `unknown command: ${command}`;
+}
+/** Arguments of `npm start` are those of the quick start. */
+function argument(verb: string, rest: readonly string[]): string | undefined {
+  if (verb !== 'start') return undefined;
+  const known = readFileSync(join(ROOT, 'sample/01-quick-start/src/demo/arguments.ts'), 'utf8');
+  return rest.filter((word) => /^--\w/.test(word)).find((flag) => !known.includes(`${flag.slice(2)}: {`));
 }
 function script(name: string): string | undefined {
   return Object.hasOwn(packageJson.scripts, name) ? undefined : `package.json has no script ${name}`;
