@@ -23,15 +23,16 @@ const NEEDS = {
 
 process.chdir(root);
 const servers = [];
+const interruption = new AbortController();
 const run = start(process.argv.slice(2)).catch((error) => {
   console.error(error instanceof Error ? error.message : error);
   return 1;
 });
-// A sample ends itself on a signal; what was started for it is stopped after it, in any case.
-let interrupted;
+// A sample cleans up and ends on a signal; what was started for it is stopped after it, in any case.
 for (const signal of ['SIGINT', 'SIGTERM']) {
   process.on(signal, () => {
-    interrupted ??= setTimeout(() => end(130), LAST_WORDS);
+    if (!interruption.signal.aborted) setTimeout(() => end(130), LAST_WORDS);
+    interruption.abort(new Error(`ended by ${signal}`));
   });
 }
 await end(await run);
@@ -47,7 +48,7 @@ async function start(argv) {
   for (const sample of new Set(['01-quick-start', name])) transpile(sample);
   await Promise.all([build(), ...Object.entries(NEEDS[name]).map(provideFor)]);
   const { main } = await import(pathToFileURL(join(here, name, 'dist', 'main.js')).href);
-  return main(args);
+  return main(args, interruption.signal);
 }
 
 async function provideFor([variable, kind]) {

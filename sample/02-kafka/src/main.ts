@@ -1,5 +1,6 @@
 import 'reflect-metadata';
 import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { NestFactory } from '@nestjs/core';
 import { DataSource } from 'typeorm';
@@ -10,7 +11,7 @@ import { Audit } from './audit.js';
 const PATIENCE = 30_000;
 
 /** @returns the exit code: 0 if the audit saw exactly what was committed, in order */
-export async function main(): Promise<number> {
+export async function main(_argv: readonly string[], interruption: AbortSignal): Promise<number> {
   const id = randomBytes(4).toString('hex');
   const settings: Settings = {
     database: process.env['DATABASE_URL'] ?? '',
@@ -25,8 +26,8 @@ export async function main(): Promise<number> {
   const app = await NestFactory.createApplicationContext(AppModule.with(settings), { logger: ['error', 'warn'] });
   app.enableShutdownHooks();
   try {
-    await business(app.get(AccountsService));
-    return await report(audit);
+    const business = transactions(app.get(AccountsService)).then(() => report(audit));
+    return await Promise.race([business, interrupted(interruption)]);
   } finally {
     await app.close();
     await audit.stop();
@@ -35,7 +36,7 @@ export async function main(): Promise<number> {
   }
 }
 
-async function business(accounts: AccountsService): Promise<void> {
+async function transactions(accounts: AccountsService): Promise<void> {
   await accounts.open('ada', 100);
   await accounts.open('ben', 50);
   await accounts.transfer('ada', 'ben', 30);
@@ -64,4 +65,9 @@ async function report(audit: Audit): Promise<number> {
 
 function inShort({ value }: { readonly value: unknown }): string {
   return value === null ? 'tombstone' : String((value as { balance: number }).balance);
+}
+
+async function interrupted(interruption: AbortSignal): Promise<never> {
+  if (!interruption.aborted) await once(interruption, 'abort');
+  throw interruption.reason as Error;
 }

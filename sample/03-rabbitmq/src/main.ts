@@ -1,5 +1,6 @@
 import 'reflect-metadata';
 import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import { NestFactory } from '@nestjs/core';
 import { OutboxService } from 'nestjs-outbox';
@@ -11,7 +12,7 @@ import { ParcelsService } from './parcels.service.js';
 const PATIENCE = 30_000;
 
 /** @returns the exit code: 0 if every parcel was told, none of them twice to the same carrier */
-export async function main(): Promise<number> {
+export async function main(_argv: readonly string[], interruption: AbortSignal): Promise<number> {
   const id = randomBytes(4).toString('hex');
   const settings: Settings = {
     database: process.env['DATABASE_URL'] ?? '',
@@ -26,7 +27,10 @@ export async function main(): Promise<number> {
   const app = await NestFactory.createApplicationContext(AppModule.with(settings), { logger: ['error', 'warn'] });
   app.enableShutdownHooks();
   try {
-    return await business(app.get(ParcelsService), app.get(OutboxService), carriers);
+    return await Promise.race([
+      business(app.get(ParcelsService), app.get(OutboxService), carriers),
+      interrupted(interruption),
+    ]);
   } finally {
     await app.close();
     await carriers.close();
@@ -53,4 +57,9 @@ async function business(parcels: ParcelsService, outbox: OutboxService, carriers
   const good = told.join() === 'P-1,P-2,P-3';
   console.log(good ? 'OK: 3 parcels told' : `FAILED: ${told.join()}`);
   return good ? 0 : 1;
+}
+
+async function interrupted(interruption: AbortSignal): Promise<never> {
+  if (!interruption.aborted) await once(interruption, 'abort');
+  throw interruption.reason as Error;
 }

@@ -34,6 +34,7 @@ export async function startProcess(name: string, env: NodeJS.ProcessEnv): Promis
 }
 
 async function stop(name: string, child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
   const exit = once(child, 'exit', { signal: AbortSignal.timeout(EXIT_WITHIN) });
   child.kill('SIGTERM');
   const [code, signal] = (await exit.catch(() => {

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { once } from 'node:events';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -26,22 +27,20 @@ const ABSENCE = 1_000;
 const READING = 5_000;
 
 /** @returns whether everything that was committed arrived, once at least, as it was and in order. */
-export async function runDemo(args: Arguments): Promise<boolean> {
+export async function runDemo(args: Arguments, interruption: AbortSignal): Promise<boolean> {
   const folder = await mkdtemp(join(tmpdir(), 'quick-start-'));
   const run = new Run(args, randomBytes(4).toString('hex'), folder, AbortSignal.timeout(DEADLINE));
   try {
-    return await Promise.race([run.go(), interrupted()]);
+    return await Promise.race([run.go(), interrupted(interruption)]);
   } finally {
     await run.cleanUp();
     await rm(folder, { recursive: true, force: true });
   }
 }
 
-function interrupted(): Promise<never> {
-  return new Promise((_, reject) => {
-    for (const signal of ['SIGINT', 'SIGTERM'] as const)
-      process.once(signal, () => reject(new Error(`ended by ${signal}`)));
-  });
+async function interrupted(interruption: AbortSignal): Promise<never> {
+  if (!interruption.aborted) await once(interruption, 'abort');
+  throw interruption.reason as Error;
 }
 
 class Run {

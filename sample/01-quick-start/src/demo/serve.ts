@@ -8,8 +8,8 @@ import { ShopProcess } from './process.js';
 
 const STOCK = 1_000;
 
-/** Keeps API and relay up until Ctrl-C. */
-export async function serve(args: Arguments): Promise<void> {
+/** Keeps API and relay up until Ctrl-C or SIGTERM. */
+export async function serve(args: Arguments, interruption: AbortSignal): Promise<void> {
   const ledger = join(tmpdir(), 'warehouse.jsonl');
   const env = {
     PORT: process.env['PORT'] ?? '3000',
@@ -30,7 +30,7 @@ export async function serve(args: Arguments): Promise<void> {
   kill -9 ${relay.pid}            orders are still taken, and wait in ${env.SHOP_SCHEMA}.outbox_ready
   Ctrl-C                    ends both
 `);
-  await Promise.race([once(process, 'SIGINT'), once(process, 'SIGTERM')]);
+  if (!interruption.aborted) await once(interruption, 'abort');
   say('stopping');
   await Promise.all([api.stop(), relay.stop()]);
   await database.close();
