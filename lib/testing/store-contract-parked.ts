@@ -183,6 +183,31 @@ function describeRepark(run: StoreRun): void {
       );
     });
 
+    it('keeps what the transport left, as it is, until it leaves something else', async () => {
+      const lane = await run.lane();
+      const progress = '["ключ \\\\ \\" {1,2} 💥","null"]';
+      await lane.parked({ key: null, topic: 'without' });
+      await lane.parked({ key: null, topic: 'with' }, { progress });
+      const seen = async (fields: Partial<ReparkEntry>) => {
+        const { messages } = await lane.take();
+        const entries = messages.map((message) => repark(message, fields));
+        assert.equal((await run.store.repark(run.owner, lane.leases, entries)).affected, 2);
+        return messages.map((message) => message.progress);
+      };
+      assert.deepEqual(await seen({}), [null, progress]);
+      assert.deepEqual(await seen({ progress: '["a"]' }), [null, progress], 'absent: unchanged');
+      assert.deepEqual(await seen({ progress: null }), ['["a"]', '["a"]']);
+      assert.deepEqual(await seen({ state: 'dead', delay: null, progress }), [null, null]);
+      const letters = await run.store.unannouncedDead([lane.transport], 10);
+      assert.deepEqual(
+        letters.map(({ message, transport, error }) => [message.progress, transport, error]),
+        [
+          [progress, lane.transport, 'refused'],
+          [progress, lane.transport, 'refused'], // no error: the last one stays
+        ],
+      );
+    });
+
     it('gives blocked rows back to their place, and waits again', async () => {
       const lane = await run.lane();
       const ids = await key(lane, 'waiting', 0, 3);

@@ -66,7 +66,7 @@ function reparkStatement(parked: string): Statement {
     'repark',
     `update ${list} straight_join ${parked} p on p.parked_id = k.p
       set p.state = k.state, p.blocking = k.blocking, p.attempts = k.attempts,
-        p.due_at = ${NOW} + interval k.delay microsecond, p.last_error = k.error,
+        p.due_at = ${NOW} + interval k.delay microsecond, p.last_error = coalesce(k.error, p.last_error),
         p.progress = if(k.changed = 1, k.progress, p.progress), p.sending_epoch = null,
         p.died_at = if(k.state = ${DEAD}, ${NOW}, null), p.announced = 0
       where p.sending_epoch = k.e`,

@@ -27,8 +27,8 @@ export function messageColumns(as: PayloadAs, inUtcSession: boolean): string {
   return `o.bucket, o.seq, o.id, o.topic, o.key, o.type, o.version, o.content_type, o.headers, o.options, ${payload}, ${created}, o.async_commit`;
 }
 /** Continues {@link messageColumns} for rows of the parked table. */
-export const PARKED_COLUMNS = 'o.parked_id, o.state, o.attempts';
-export const MESSAGE_COLUMN_COUNT = 13;
+export const PARKED_COLUMNS = 'o.parked_id, o.state, o.attempts, o.progress';
+const MESSAGE_COLUMN_COUNT = 13;
 const ASYNC_COMMIT = 12;
 
 type Row = readonly unknown[];
@@ -36,15 +36,23 @@ type Row = readonly unknown[];
 export const isAsynchronous = (row: Row): boolean => row[ASYNC_COMMIT] === 't';
 
 export function readMessage(row: Row, as: PayloadAs): OutboxMessage {
-  return build(row, as, 0, null, null);
+  return build(row, as, NOT_PARKED);
 }
 export function readParked(row: Row, as: PayloadAs): OutboxMessage {
-  const [parkedId, state, attempts] = row.slice(MESSAGE_COLUMN_COUNT);
-  return build(row, as, Number(attempts), parkedId as string, stateName(state));
+  const [parkedId, state, attempts, progress] = row.slice(MESSAGE_COLUMN_COUNT);
+  return build(row, as, {
+    attempts: Number(attempts),
+    parkedId: parkedId as string,
+    parkedState: stateName(state),
+    progress: progress as string | null,
+  });
 }
 
+type Parked = Pick<OutboxMessage, 'attempts' | 'parkedId' | 'parkedState' | 'progress'>;
+const NOT_PARKED: Parked = { attempts: 0, parkedId: null, parkedState: null, progress: null };
+
 /** Every column is text (`RAW`), so nothing but the two small numbers is converted. */
-function build(row: Row, as: PayloadAs, attempts: number, parkedId: string | null, parkedState: ParkedState | null) {
+function build(row: Row, as: PayloadAs, { attempts, parkedId, parkedState, progress }: Parked): OutboxMessage {
   const payload = row[10] as string | null;
   return new OutboxMessage({
     bucket: Number(row[0]),
@@ -62,5 +70,6 @@ function build(row: Row, as: PayloadAs, attempts: number, parkedId: string | nul
     attempts,
     parkedId,
     parkedState,
+    progress,
   });
 }

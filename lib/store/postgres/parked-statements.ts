@@ -104,13 +104,13 @@ function repark({ parked, leases }: TableNames, fenced: boolean): Statement {
   return statement(
     fenced ? 'outbox_repark' : 'outbox_repark_locked',
     `with ${fenced ? `held as materialized (${heldLeases(leases, false)}),` : ''}
-     k as materialized (select k.*, x.place from unnest(?::bigint[], ?::smallint[], ?::smallint[], ?::boolean[], ?::int[], ?::float8[], ?::text[])
-         k(id, b, state, blocking, attempts, delay, error) ${fenced ? 'join held h on h.bucket = k.b' : ''}
+     k as materialized (select k.*, x.place from unnest(?::bigint[], ?::smallint[], ?::smallint[], ?::boolean[], ?::int[], ?::float8[], ?::text[], ?::text[], ?::boolean[])
+         k(id, b, state, blocking, attempts, delay, error, progress, changed) ${fenced ? 'join held h on h.bucket = k.b' : ''}
        cross join lateral (select o.ctid as place from ${parked} o where o.parked_id = k.id ${fenced ? `and ${mine}` : ''} offset 0) x),
      done as (update ${parked} o set state = k.state, blocking = k.blocking, attempts = k.attempts, sending_epoch = null,
          due_at = case when k.state = ${WAITING} then clock_timestamp() + coalesce(k.delay, 0) * interval '1 ms' end,
          died_at = case when k.state = ${DEAD} then clock_timestamp() end, announced = false,
-         last_error = coalesce(k.error, o.last_error)
+         last_error = coalesce(k.error, o.last_error), progress = case when k.changed then k.progress else o.progress end
        from k where o.ctid = k.place and o.parked_id = k.id returning 1)
      select pg_current_xact_id(), (select count(*) from done), ${DURABLE}`,
   );

@@ -13,7 +13,6 @@ import type {
 import type { TableNames } from '../schema/names.js';
 import { plainArray, storableText, textArray } from './arrays.js';
 import {
-  MESSAGE_COLUMN_COUNT,
   readParked,
   stateName,
   stateNumber,
@@ -125,7 +124,7 @@ export class PostgresParked implements ParkedStore {
   }
 }
 
-/** Seven parameters: the rows, and what is to be written. */
+/** Nine parameters: the rows, and what is to be written. */
 export function reparkArrays(entries: readonly ReparkEntry[]): string[] {
   return [
     plainArray(entries.map((entry) => entry.parkedId)),
@@ -135,12 +134,14 @@ export function reparkArrays(entries: readonly ReparkEntry[]): string[] {
     plainArray(entries.map((entry) => entry.attempts)),
     plainArray(entries.map((entry) => entry.delay)),
     textArray(entries.map((entry) => storableText(entry.error))),
+    textArray(entries.map((entry) => storableText(entry.progress ?? null))),
+    plainArray(entries.map((entry) => entry.progress !== undefined)),
   ];
 }
 
 function readLetters({ rows }: SqlResult, as: PayloadAs): (DeadLetter & { parkedId: string })[] {
   return rows.map((row) => {
-    const [transport, error, died] = row.slice(MESSAGE_COLUMN_COUNT + 3);
+    const [transport, error, died] = row.slice(-3);
     const message = readParked(row, as);
     return {
       message,

@@ -1,6 +1,6 @@
 import type { TableNames } from '../schema/names.js';
 import { statement, type Statement } from '../sql.js';
-import { messageColumns, MESSAGE_COLUMN_COUNT, MOVED, type PayloadAs } from './columns.js';
+import { messageColumns, MOVED, type PayloadAs } from './columns.js';
 
 /**
  * One row of nothing but the snapshot of the statement itself, before the rows that were read in it; recognised by the
@@ -92,14 +92,14 @@ function park({ ready, parked, leases }: TableNames, fenced: boolean): Statement
   return statement(
     fenced ? 'outbox_park' : 'outbox_park_locked',
     `with ${fenced ? `held as materialized (${heldLeases(leases, false)}),` : ''}
-     k as materialized (select k.* from unnest(?::smallint[], ?::bigint[], ?::uuid[], ?::smallint[], ?::boolean[], ?::int[], ?::float8[], ?::text[])
-       k(b, s, i, state, blocking, attempts, delay, error) ${fenced ? 'where exists (select from held h where h.bucket = k.b)' : ''}),
+     k as materialized (select k.* from unnest(?::smallint[], ?::bigint[], ?::uuid[], ?::smallint[], ?::boolean[], ?::int[], ?::float8[], ?::text[], ?::text[])
+       k(b, s, i, state, blocking, attempts, delay, error, progress) ${fenced ? 'where exists (select from held h where h.bucket = k.b)' : ''}),
      gone as (delete from ${ready} where ctid = any(array(select x.ctid from k cross join lateral (select o.ctid from ${ready} o
        where o.transport = ? and o.bucket = k.b and o.seq = k.s and o.id = k.i offset 0) x)) returning ${MOVED}),
-     kept as (insert into ${parked} (${MOVED}, state, blocking, attempts, due_at, died_at, last_error)
+     kept as (insert into ${parked} (${MOVED}, state, blocking, attempts, due_at, died_at, last_error, progress)
        select ${MOVED}, k.state, k.blocking, k.attempts,
          case when k.state = 2 then clock_timestamp() + coalesce(k.delay, 0) * interval '1 ms' end,
-         case when k.state = 4 then clock_timestamp() end, k.error
+         case when k.state = 4 then clock_timestamp() end, k.error, k.progress
        from gone g join k on k.b = g.bucket and k.s = g.seq returning 1)
      select pg_current_xact_id(), (select count(*) from kept), ${DURABLE}`,
   );
@@ -108,4 +108,3 @@ function park({ ready, parked, leases }: TableNames, fenced: boolean): Statement
 /** Position of the snapshot in the synthetic row. */
 export const SNAPSHOT_COLUMN = 3;
 export const SWEEP_SNAPSHOT_COLUMN = 2;
-export { MESSAGE_COLUMN_COUNT };

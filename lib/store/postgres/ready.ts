@@ -195,7 +195,7 @@ export function placeArrays(places: readonly (Place & { id: string })[]): [strin
     plainArray(places.map((place) => place.id)),
   ];
 }
-/** Eight parameters: the places, and what is to be written. */
+/** Nine parameters: the places, and what is to be written. */
 export function parkArrays(entries: readonly ParkEntry[]): string[] {
   return [
     ...placeArrays(entries),
@@ -204,6 +204,7 @@ export function parkArrays(entries: readonly ParkEntry[]): string[] {
     plainArray(entries.map((entry) => entry.attempts)),
     plainArray(entries.map((entry) => entry.delay)),
     textArray(entries.map((entry) => storableText(entry.error))),
+    textArray(entries.map((entry) => storableText(entry.progress ?? null))),
   ];
 }
 /** Park entries name buckets only; all leases of one call belong to one transport, but nothing depends on it. */

@@ -91,6 +91,7 @@ function parkedTable(sequence: string): Table {
       ['parked_at', 'timestamp with time zone', 'not null default clock_timestamp()'],
       ['died_at', 'timestamp with time zone', ''],
       ['last_error', 'text', ''],
+      ['progress', 'text', ''], // what the transport left at its last failure
       ...CONTENT,
       CREATED,
       ASYNC,
