@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { BucketLeases } from '../claim/bucket-leases.js';
+import type { OutboxHooks } from '../observe/events.js';
 import { OutboxError } from '../outbox.errors.js';
 import type { OutboxTransport } from '../publish/transport.js';
 import { DeadLetters } from '../settle/dead-letters.js';
@@ -58,7 +59,7 @@ export class OutboxDispatcher {
     this.leases = undefined;
     this.lanes = [];
     this.opening = undefined;
-    hooks.emit('stopped', { released, took: clock.monotonic() - startedAt });
+    hooks.emit('stopped', { runId: this.owner, released, took: clock.monotonic() - startedAt });
   }
 
   /**
@@ -119,9 +120,10 @@ export class OutboxDispatcher {
   }
 
   /** @internal */ async build(): Promise<void> {
-    const { options, store, clock, hooks, transportIds, random } = this.relay;
+    const { options, store, clock, transportIds, random } = this.relay;
     this.transports = await this.relay.createTransports();
-    this.owner = randomUUID();
+    const runId = (this.owner = randomUUID());
+    const hooks = this.hooksOf(runId);
     const settings = { lease: options.lease, buckets: options.ordering === 'global' ? 1 : options.buckets, leader: options.coordination === 'leader', every: options.pollInterval * 2, need: timeOfOne(options) };
     const leases = new BucketLeases(store, clock, this.owner, `${hostname()} pid ${process.pid}`, settings);
     this.leases = leases;
@@ -140,6 +142,12 @@ export class OutboxDispatcher {
       const every = Math.max(1_000, options.lease / 2);
       this.deadLoop = new Loop(clock, async () => ((await letters.runOnce()) ? 0 : every), (error) => this.failed('deadLetter', error, every));
     }
+  }
+
+  /** Everything that this start tells carries its id. @internal */
+  hooksOf(runId: string): OutboxHooks {
+    const { hooks } = this.relay;
+    return { has: (name) => hooks.has(name), emit: (name, event) => hooks.emit(name, { ...event, runId }) };
   }
 
   /** @internal */ async runPass(): Promise<RunReport> {
@@ -175,7 +183,7 @@ export class OutboxDispatcher {
     this.storeDownSince ??= this.relay.clock.monotonic();
     const downFor = this.relay.clock.monotonic() - this.storeDownSince;
     const retryIn = Math.min(5_000, Math.max(pause, downFor / 2)) * (0.75 + this.relay.random() / 2);
-    this.relay.hooks.emit('error', { operation, error, retryIn });
+    this.relay.hooks.emit('error', { runId: this.owner, operation, error, retryIn });
     return retryIn;
   }
 

@@ -1,13 +1,18 @@
 import type { Blame } from '../publish/transport.js';
 
+interface RelayEvent {
+  /** The same on everything that one relay tells from its start to its stop: a random id per start. */
+  readonly runId?: string;
+}
+
 /** Everything the outbox tells about itself. Names and fields are stable; new fields may appear. */
 export interface OutboxEventMap {
   /** After the commit of the transaction, one per transaction. */
   enqueued: { ids: readonly string[] };
   /** One per settled batch: the broker has them and the outbox knows it. */
-  published: { transport: string; ids: readonly string[] };
+  published: RelayEvent & { transport: string; ids: readonly string[] };
   /** A `message` failure that will be tried again. */
-  retried: {
+  retried: RelayEvent & {
     transport: string;
     id: string;
     type: string;
@@ -17,21 +22,21 @@ export interface OutboxEventMap {
     error: string;
   };
   /** A message is dead, after commit. */
-  dead: { transport: string; id: string; type: string; topic: string; attempts: number; error: string };
+  dead: RelayEvent & { transport: string; id: string; type: string; topic: string; attempts: number; error: string };
   /** A publish failed; `blame` says whose fault it was. */
-  failed: { transport: string; count: number; blame: Blame; error: string };
-  circuitOpened: { transport: string; error: string; retryIn: number };
-  circuitClosed: { transport: string; openFor: number };
-  leasesAcquired: { transport: string; buckets: readonly number[] };
+  failed: RelayEvent & { transport: string; count: number; blame: Blame; error: string };
+  circuitOpened: RelayEvent & { transport: string; error: string; retryIn: number };
+  circuitClosed: RelayEvent & { transport: string; openFor: number };
+  leasesAcquired: RelayEvent & { transport: string; buckets: readonly number[] };
   /** Lost, not given back: expired or taken over. */
-  leasesLost: { transport: string; buckets: readonly number[] };
+  leasesLost: RelayEvent & { transport: string; buckets: readonly number[] };
   /** The unlocker freed what a dead instance held. */
   leasesExpired: { owner: string; buckets: number };
   cleaned: { published: number; dead: number; dedup: number };
   started: { role: 'relay' | 'manual' | 'enqueue-only'; transports: readonly string[]; buckets: number };
-  stopped: { released: boolean; took: number };
+  stopped: RelayEvent & { released: boolean; took: number };
   /** A stage failed and will try again by itself. */
-  error: { operation: OutboxOperation; error: unknown; retryIn: number | null };
+  error: RelayEvent & { operation: OutboxOperation; error: unknown; retryIn: number | null };
   /** Something that weakens a promise, once. */
   warning: { text: string };
 }

@@ -101,7 +101,8 @@ export function logEvents(events: OutboxEvents, logger: LoggerService, level: Lo
       if (line === undefined || RANK[line.level] < RANK[level]) return;
       const skipped = line.repeatKey === undefined ? 0 : repeated.check(`${name} ${line.repeatKey}`);
       if (skipped === undefined) return;
-      const fields = skipped === 0 ? line.fields : { ...line.fields, repeated: skipped };
+      const { runId } = event as { runId?: string };
+      const fields = { ...line.fields, ...(skipped > 0 && { repeated: skipped }), ...(runId !== undefined && { runId }) };
       write(logger, line.level, new LogLine(name, line.text, fields));
     });
   };
