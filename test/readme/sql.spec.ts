@@ -100,6 +100,35 @@ describe.each(KINDS)('SQL of the documents on %s', (kind) => {
       expect((await app.get(OutboxService).stats()).total.scheduled).toBe(kind === 'postgres' ? 1 : 0);
     });
 
+    it('shows each state by the documented word', async () => {
+      const outbox: Partial<OutboxOptions> = { onPublished: 'archive', retry: { initial: '1h', max: '1h' } };
+      const [shop, app] = await open(database.options, { relay: 'manual', database: { setup: 'create' }, ...outbox });
+      const enqueue = (type: string, key: string | null, delay = 0) =>
+        app.get(OutboxService).enqueueOutsideTransaction({ type, key, payload: {}, ...(delay > 0 ? { delay } : {}) });
+      shop.transport.fail({ when: ({ type }) => type === 'waiting' });
+      shop.transport.fail({ final: true, when: ({ type }) => type === 'dead' });
+      for (const [type, key] of [
+        ['waiting', 'a'],
+        ['blocked', 'a'],
+        ['dead', 'b'],
+        ['published', 'c'],
+      ] as const)
+        await enqueue(type, key);
+      await app.get(OutboxDispatcher).drain();
+      await enqueue('scheduled', null, 3_600_000);
+      await enqueue('ready', null);
+      const rows = (await admin.query('select state, type from outbox_messages')) as { state: string; type: string }[];
+      expect(rows.map(({ state }) => state).sort()).toEqual([
+        'blocked',
+        'dead',
+        'published',
+        'ready',
+        'scheduled',
+        'waiting',
+      ]);
+      expect(rows.filter(({ state, type }) => state !== type)).toEqual([]);
+    });
+
     it('has rights that are enough for an API and a relay, with any message', async () => {
       await (await open(database.options, { relay: 'manual', database: { setup: 'create' } }))[0].stop();
       const [, api] = await open(await as('shop_api'), { relay: false });

@@ -4,7 +4,7 @@ import { checkNames } from './names.js';
 /** A message as `outbox_messages` shows it, whatever state it is in. */
 export interface OutboxMessageRow {
   id: string;
-  /** `ready`, `scheduled`, `retrying`, `blocked`, `dead`, `published`. */
+  /** `ready`, `scheduled`, `waiting` (for a retry), `blocked`, `dead`, `published`. */
   state: string;
   topic: string;
   key: string | null;

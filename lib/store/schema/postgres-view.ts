@@ -33,7 +33,7 @@ function select(names: TableNames): string {
   return `select m.id, 'ready'::text as state, ${content},
   null::timestamptz as due_at, 0 as attempts, null::text as last_error, null::timestamptz as published_at, m.bucket, m.seq
   ${from(names.ready)}
-union all select m.id, (array['scheduled','retrying','blocked','dead'])[m.state], ${content},
+union all select m.id, (array['scheduled','waiting','blocked','dead'])[m.state], ${content},
   m.due_at, m.attempts, m.last_error, null, m.bucket, m.seq
   ${from(names.parked)}
 union all select m.id, 'published', ${content},
