@@ -20,12 +20,19 @@ export async function sendOrders(
 ): Promise<void> {
   const start = performance.now();
   const lastOf = new Map<string, Promise<void>>();
+  const failures: unknown[] = [];
   for (const [n, order] of orders.entries()) {
     await until(start + n * pace);
+    if (failures.length > 0) break;
     const previous = lastOf.get(order.customer) ?? Promise.resolve();
-    lastOf.set(order.customer, previous.then(() => send(url, order)).then(onAnswer));
+    const answered = previous.then(() => send(url, order)).then(onAnswer);
+    lastOf.set(
+      order.customer,
+      answered.catch((error: unknown) => void failures.push(error)),
+    );
   }
   await Promise.all(lastOf.values());
+  if (failures.length > 0) throw failures[0];
 }
 
 async function send(url: string, order: NewOrder): Promise<Answer> {

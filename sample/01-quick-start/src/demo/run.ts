@@ -76,6 +76,7 @@ class Run {
     this.orders = count === undefined ? await ordersOfFile(file) : generatedOrders(count);
     await this.start();
     const sending = sendOrders(this.api.ready, this.orders, SENDING / this.orders.length, (a) => this.answers.push(a));
+    sending.catch(() => {}); // looked at below
     const progress = setInterval(() => this.progress(), 1_000);
     try {
       await this.waitFor('the middle', () => this.answers.length >= this.orders.length * 0.4);
