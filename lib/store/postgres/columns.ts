@@ -24,8 +24,10 @@ const UTC_TEXT = `to_char(o.created_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI:S
 export function messageColumns(as: PayloadAs, inUtcSession: boolean): string {
   const payload = as === 'text' ? `convert_from(o.payload, 'UTF8')` : 'o.payload';
   const created = inUtcSession ? 'o.created_at' : UTC_TEXT;
-  return `o.bucket, o.seq, o.id, o.topic, o.key, o.type, o.version, o.content_type, o.headers, o.options, ${payload}, ${created}, o.async_commit`;
+  return `o.bucket, o.seq, o.id, o.topic, o.key, o.type, nullif(o.version, 1), nullif(o.content_type, '${USUAL_CONTENT}'), o.headers, o.options, ${payload}, ${created}, nullif(o.async_commit, false)`;
 }
+/** What nearly every row holds is sent as null: a column costs 0.1–0.2 µs a row in Node, a null next to nothing. */
+const USUAL_CONTENT = 'application/json';
 /** Continues {@link messageColumns} for rows of the parked table. */
 export const PARKED_COLUMNS = 'o.parked_id, o.state, o.attempts, o.progress';
 const MESSAGE_COLUMN_COUNT = 13;
@@ -61,8 +63,8 @@ function build(row: Row, as: PayloadAs, { attempts, parkedId, parkedState, progr
     topic: row[3] as string,
     key: row[4] as string | null,
     type: row[5] as string,
-    version: Number(row[6]),
-    contentType: row[7] as string,
+    version: row[6] === null ? 1 : Number(row[6]),
+    contentType: (row[7] as string | null) ?? USUAL_CONTENT,
     headersJson: row[8] as string | null,
     optionsJson: row[9] as string | null,
     body: as === 'text' || payload === null ? payload : Buffer.from(payload.slice(2), 'hex'),
