@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises';
-import type { NewOrder } from '../shop/orders.service.js';
+import { MAX_QUANTITY, type NewOrder } from '../shop/orders.service.js';
 
 /** What the shop sells: enough of everything for every honest order. */
 export const ARTICLES = [
@@ -14,7 +14,7 @@ export const ARTICLES = [
 ];
 /** Per expected order. A greedy one asks for more than there will ever be. */
 export const STOCK_PER_ORDER = 4;
-const GREEDY = 1_000_000;
+const GREEDY = MAX_QUANTITY;
 
 export async function ordersOfFile(url: URL): Promise<NewOrder[]> {
   const lines = (await readFile(url, 'utf8')).split('\n').filter((line) => line !== '');

@@ -1,5 +1,5 @@
 import { BadRequestException, Body, Controller, HttpCode, Post } from '@nestjs/common';
-import { type NewOrder, OrdersService } from './orders.service.js';
+import { MAX_QUANTITY, type NewOrder, OrdersService } from './orders.service.js';
 
 @Controller('orders')
 export class OrdersController {
@@ -18,7 +18,7 @@ export class OrdersController {
 function checked(body: unknown): NewOrder {
   const { orderId, customer, sku, quantity } = (body ?? {}) as Partial<NewOrder>;
   const texts = [orderId, customer, sku].every((text) => typeof text === 'string' && text !== '');
-  if (!texts || !Number.isInteger(quantity) || quantity! < 1) {
+  if (!texts || !Number.isInteger(quantity) || quantity! < 1 || quantity! > MAX_QUANTITY) {
     throw new BadRequestException('expected {"orderId": "…", "customer": "…", "sku": "…", "quantity": 1}');
   }
   return { orderId, customer, sku, quantity } as NewOrder;

@@ -11,6 +11,9 @@ export interface NewOrder {
   quantity: number;
 }
 
+/** Of the dearest article; the total still fits into its column. */
+export const MAX_QUANTITY = 430_000;
+
 @Injectable()
 export class OrdersService {
   constructor(
