@@ -30,6 +30,8 @@ interface Held {
 export class BucketLeases {
   readonly held = new Map<number, Map<number, Held>>();
   readonly holders = new Map<number, LeaseHolder>();
+  /** Transports that this instance publishes to, with leases or without. */
+  readonly present = new Map<number, Pick<LeaseHolder, 'participates'>>();
   instances: Instance[] = [];
   renewedAt = -Infinity;
   beatenAt = -Infinity;
@@ -41,12 +43,24 @@ export class BucketLeases {
     /** Random per start. */
     readonly owner: string,
     readonly info: string,
-    readonly settings: { readonly lease: number; readonly buckets: number; readonly leader: boolean; readonly every: number; readonly need: number },
+    readonly settings: {
+      readonly lease: number;
+      readonly buckets: number;
+      readonly leader: boolean;
+      readonly every: number;
+      readonly need: number;
+    },
   ) {}
 
   register(transport: number, holder: LeaseHolder): void {
     this.holders.set(transport, holder);
     this.held.set(transport, new Map());
+    this.announce(transport, holder);
+  }
+
+  /** For a transport without leases: the others, and health, see that somebody publishes to it. */
+  announce(transport: number, holder: Pick<LeaseHolder, 'participates'>): void {
+    this.present.set(transport, holder);
   }
 
   of(transport: number): ReadonlyMap<number, { readonly epoch: string }> {
@@ -122,7 +136,10 @@ export class BucketLeases {
 
   /** @internal */ dropExpired(): void {
     for (const [transport, buckets] of this.held) {
-      this.lose(transport, [...buckets].filter(([, { deadline }]) => deadline.remaining <= 0).map(([bucket]) => bucket));
+      this.lose(
+        transport,
+        [...buckets].filter(([, { deadline }]) => deadline.remaining <= 0).map(([bucket]) => bucket),
+      );
     }
   }
 
@@ -133,7 +150,7 @@ export class BucketLeases {
   }
 
   /** @internal */ async beat(): Promise<void> {
-    const transports = [...this.holders].filter(([, holder]) => holder.participates).map(([transport]) => transport);
+    const transports = [...this.present].filter(([, holder]) => holder.participates).map(([transport]) => transport);
     this.instances = await this.store.beat({ owner: this.owner, transports, info: this.info }, this.settings.lease);
     this.beatenAt = this.clock.monotonic();
   }
@@ -149,7 +166,10 @@ export class BucketLeases {
     if (mine.size === share) return false;
     if (this.settings.leader && !mine.has(0)) {
       await this.acquire(transport, holder, 1, [0]);
-      if (!mine.has(0)) return true;
+      if (!mine.has(0)) {
+        if (mine.size > 0) this.giveBack(transport, holder, [...mine.keys()]); // somebody else leads
+        return true;
+      }
     }
     await this.acquire(transport, holder, share - mine.size);
     return mine.size < share;
@@ -161,7 +181,8 @@ export class BucketLeases {
     const owners = this.instances.filter(({ transports }) => transports.includes(transport)).map(({ owner }) => owner);
     if (!holder.participates) {
       const others = owners.some((owner) => owner !== this.owner);
-      return others ? 1 : (this.held.get(transport)?.size ?? 0);
+      if (!others) return this.held.get(transport)?.size ?? 0;
+      return leader ? 0 : 1; // one to probe with, unless it would keep the others from leading
     }
     if (leader) return buckets;
     if (!owners.includes(this.owner)) owners.push(this.owner);
@@ -169,7 +190,12 @@ export class BucketLeases {
     return Math.floor(buckets / owners.length) + (owners.indexOf(this.owner) < buckets % owners.length ? 1 : 0);
   }
 
-  /** @internal */ async acquire(transport: number, holder: LeaseHolder, limit: number, only?: readonly number[]): Promise<void> {
+  /** @internal */ async acquire(
+    transport: number,
+    holder: LeaseHolder,
+    limit: number,
+    only?: readonly number[],
+  ): Promise<void> {
     const deadline = new LeaseDeadline(this.clock, this.settings.lease);
     const request = { owner: this.owner, leaseMs: this.settings.lease, transport, limit };
     const leases = await this.store.acquire(only === undefined ? request : { ...request, only });

@@ -102,7 +102,8 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
   async readOnce(): Promise<{ read: number; more: boolean }> {
     if (this.stopping) return IDLE;
     await this.openBuckets();
-    if (this.open.size === 0 || this.globalHold || this.room() < 1 || !(await this.outage.mayRead())) return IDLE;
+    if (this.open.size === 0) return this.probeWithout();
+    if (this.globalHold || this.room() < 1 || !(await this.outage.mayRead())) return IDLE;
     const { probing } = this.outage;
     const limit = probing ? 1 : Math.min(this.room(), this.readLimit);
     const { messages, durable, more } = await this.claimer.read(limit, probing ? this.outage.nextProbeBucket([...this.open]) : undefined);
@@ -110,6 +111,12 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
     if (probing) return { read: messages.length, more: this.outage.probeAgain(messages.length, this.open.size) };
     this.adapt(messages, more);
     return { read: messages.length, more: more && this.room() > 0 };
+  }
+
+  /** Without a bucket a connection is proof enough that the broker is back. @internal */
+  async probeWithout(): Promise<typeof IDLE> {
+    if (this.outage.probing && (await this.outage.mayRead())) this.outage.probeAgain(0, 1);
+    return IDLE;
   }
 
   /** Takes parked messages whose turn it is. */

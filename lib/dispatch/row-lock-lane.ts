@@ -1,10 +1,9 @@
 import type { OutboxMessage } from '../message.js';
 import { errorText } from '../observe/error-text.js';
-import { OutboxConfigurationError } from '../outbox.errors.js';
 import { Publisher } from '../publish/publisher.js';
 import type { PublishFailure } from '../publish/transport.js';
 import { decide } from '../settle/decide.js';
-import type { LockedOutcome, ParkEntry, ReparkEntry, RowLockStore } from '../store/outbox-store.js';
+import type { LockedOutcome, ParkEntry, ReparkEntry } from '../store/outbox-store.js';
 import type { LaneDependencies } from './lane.types.js';
 import { Loop } from './loop.js';
 import { Outage, type OutageLane } from './outage.js';
@@ -33,7 +32,12 @@ export class RowLockLane implements RunningLane, OutageLane {
     this.publisher = new Publisher(deps.transport, deps.clock, deps.options.publishTimeout);
     this.outage = new Outage(this, deps);
     this.loop = new Loop(deps.clock, () => this.read(), (error) => failed('fetch', error));
+    deps.leases.announce(deps.id, this);
     deps.transport.onState = (state, reason) => this.outage.transportState(state, reason);
+  }
+
+  get participates(): boolean {
+    return this.outage.participates;
   }
 
   start(): void {
@@ -98,23 +102,17 @@ export class RowLockLane implements RunningLane, OutageLane {
 
   /** @internal */ async read(): Promise<number> {
     this.lastLocked = 0;
-    const { options, id } = this.deps;
+    const { options, id, store } = this.deps;
     if (!(await this.outage.mayRead())) return options.pollInterval;
     const limit = this.outage.probing || this.alone.size > 0 ? 1 : options.batchSize;
     const request = { transport: id, limit, onPublished: options.onPublished };
     const told: (() => void)[] = [];
-    this.lastLocked = await this.store.withLockedRows(request, (messages, durable) => this.publish(messages, durable, told));
+    this.lastLocked = await store.withLockedRows(request, (messages, durable) => this.publish(messages, durable, told));
     for (const tell of told) tell();
     this.answered();
     if (this.lastLocked === 0) this.alone.clear();
     if (this.outage.probing && this.lastLocked === 0) this.outage.probeAgain(0, 1);
     return this.lastLocked < limit || this.outage.circuit.allows !== 'all' ? options.pollInterval : 0;
-  }
-
-  /** @internal */ get store(): RowLockStore {
-    const { store } = this.deps;
-    if (store.withLockedRows !== undefined) return store as RowLockStore;
-    throw new OutboxConfigurationError('INVALID_OPTIONS', "This store has no row locks: coordination 'rowLock' cannot be used.");
   }
 
   /** @param told what is to be told after the commit @internal */

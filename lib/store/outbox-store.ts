@@ -7,7 +7,7 @@ import type { SqlExecutor } from './executors/executor.js';
  * All times are the database's. `describeStoreContract` is the specification; it runs against every implementation.
  */
 export interface OutboxStore
-  extends MessageWriter, LeaseStore, ReadyStore, ParkedStore, Partial<RowLockStore>, AdminStore, CleanStore, StoreSetup {
+  extends MessageWriter, LeaseStore, ReadyStore, ParkedStore, RowLockStore, AdminStore, CleanStore, StoreSetup {
   /** Sends a wake-up to the relays of other processes; `undefined` where the database cannot. Never inside a business transaction. */
   notify?(): Promise<void>;
   listen?(onNotify: () => void, onLost: (error: unknown) => void): Promise<{ close(): Promise<void> }>;
@@ -149,7 +149,11 @@ export interface ReadyStore {
    * Success: removes (or archives) these messages whoever holds the lease, by place and id; one that is not in the
    * ready table is looked for in the parked table, whatever its state there. At most one archive row each.
    */
-  settle(transport: number, messages: readonly SettledMessage[], onPublished: 'delete' | 'archive'): Promise<WriteReport>;
+  settle(
+    transport: number,
+    messages: readonly SettledMessage[],
+    onPublished: 'delete' | 'archive',
+  ): Promise<WriteReport>;
   /** Moves rows from ready to parked, fenced by a lock on the lease rows. Rows of a lost lease stay where they are. */
   park(owner: string, leases: readonly Lease[], entries: readonly ParkEntry[]): Promise<WriteReport>;
 }

@@ -1,22 +1,34 @@
 import assert from 'node:assert/strict';
 import type { OutboxMessage } from '../message.js';
+import type { LockedOutcome, RowLockStore } from '../store/outbox-store.js';
 import { parkEntry, settled, type Lane, type StoreRun } from './store-harness.js';
 import { repark } from './store-contract-parked.js';
 
-const NOTHING = { published: [], parked: [], reparked: [] };
+const NOTHING: LockedOutcome = { published: [], parked: [], reparked: [] };
+const LATER = 3_600_000;
 const idsOf = (messages: readonly OutboxMessage[]): string[] => messages.map(({ id }) => id).sort();
+const all = (messages: readonly OutboxMessage[]): LockedOutcome => ({ ...NOTHING, published: messages.map(settled) });
 
-/** Only for stores that have it. */
+type Work = Parameters<RowLockStore['withLockedRows']>[1];
+
+function lock(lane: Lane, work: Work, { store = lane.store, limit = 100 } = {}): Promise<number> {
+  return store.withLockedRows({ transport: lane.transport, limit, onPublished: 'delete' }, work);
+}
+
+/** What is there for the next one to lock, and what becomes of it. */
+async function collect(lane: Lane, outcome: (messages: OutboxMessage[]) => LockedOutcome = () => NOTHING) {
+  let seen: OutboxMessage[] = [];
+  await lock(lane, async (messages) => {
+    seen = messages;
+    return outcome(messages);
+  });
+  return seen;
+}
+
 export function describeRowLocks(run: StoreRun): void {
   const { describe, it } = run.runner;
-  const locked = (lane: Lane, store = run.store, limit = 100) => {
-    const request = { transport: lane.transport, limit, onPublished: 'delete' as const };
-    return (work: Parameters<NonNullable<typeof store.withLockedRows>>[1]) =>
-      store.withLockedRows === undefined ? undefined : store.withLockedRows(request, work);
-  };
   describe('row locks', () => {
     it('gives no row to two, and writes what became of each', async () => {
-      if (run.store.withLockedRows === undefined) return;
       const lane = await run.lane({ leased: false });
       const ids = await lane.insert(
         { key: null },
@@ -25,53 +37,82 @@ export function describeRowLocks(run: StoreRun): void {
         { delay: 0, bucket: 4 },
       );
       const seen: string[] = [];
-      const count = await locked(
-        lane,
-        run.store,
-        3,
-      )(async (mine) => {
-        const others = await locked(
+      const mineFirst: Work = async (mine) => {
+        const others = await lock(
           lane,
-          run.other,
-        )(async (theirs) => {
-          assert.equal(theirs.length, 1);
-          seen.push(...idsOf(theirs));
-          return NOTHING;
-        });
+          async (theirs) => {
+            assert.equal(theirs.length, 1);
+            seen.push(...idsOf(theirs));
+            return NOTHING;
+          },
+          { store: run.other },
+        );
         assert.equal(others, 1);
         seen.push(...idsOf(mine));
         const [scheduled] = mine.filter(({ parkedId }) => parkedId !== null) as [OutboxMessage];
-        const [parked, ...published] = mine.filter(({ parkedId }) => parkedId === null) as [
-          OutboxMessage,
-          ...OutboxMessage[],
-        ];
+        const [parked, ...published] = mine.filter(({ parkedId }) => parkedId === null) as [OutboxMessage];
         return {
           published: published.map(settled),
           parked: [parkEntry(parked, { blocks: false, attempts: 2 })],
           reparked: [repark(scheduled, { blocks: false, attempts: 3 })],
         };
-      });
-      assert.equal(count, 3);
+      };
+      assert.equal(await lock(lane, mineFirst, { limit: 3 }), 3);
       assert.deepEqual(seen.sort(), [...ids].sort());
-      const left = await collect(locked(lane));
-      assert.equal(left.length, 3);
+      const left = await collect(lane);
       assert.deepEqual(left.map(({ attempts }) => attempts).sort(), [0, 2, 3]);
     });
 
     it('writes nothing when the work throws', async () => {
-      if (run.store.withLockedRows === undefined) return;
       const lane = await run.lane({ leased: false });
-      const ids = await lane.insert({}, {});
+      const ids = await lane.insert({}, { delay: 0, bucket: 2 });
       await assert.rejects(
-        async () =>
-          locked(lane)(async () => {
-            throw new Error('broker');
-          }),
+        lock(lane, () => Promise.reject(new Error('broker'))),
         /broker/,
       );
-      const rest = await collect(locked(lane), (messages) => ({ ...NOTHING, published: messages.map(settled) }));
-      assert.deepEqual(idsOf(rest), [...ids].sort());
-      assert.deepEqual(await collect(locked(lane)), []);
+      assert.deepEqual(idsOf(await collect(lane, all)), [...ids].sort());
+      assert.deepEqual(await collect(lane), []);
+    });
+
+    it('leaves what has to wait or is dead', async () => {
+      const lane = await run.lane();
+      await lane.insert({ delay: LATER });
+      const [dead] = await lane.insert({ key: null });
+      await lane.park(await lane.ready(), { state: 'dead', delay: null });
+      assert.deepEqual(await collect(lane), []);
+      const [ready] = await lane.insert({ key: null });
+      assert.deepEqual(idsOf(await collect(lane, all)), [ready]);
+      assert.deepEqual((await run.store.requeue({ ids: [dead as string], limit: 1 })).done, [dead]);
+      assert.deepEqual(idsOf(await collect(lane, all)), [dead]);
+    });
+
+    it('takes as many as allowed, out of every bucket in turn', async () => {
+      const lane = await run.lane({ leased: false });
+      const ids = await lane.insert(...lane.allBuckets.flatMap((bucket) => [{ bucket }, { bucket, delay: 0 }]));
+      const seen: string[] = [];
+      for (let count = 3; count === 3;) {
+        const work: Work = async (messages) => {
+          seen.push(...idsOf(messages));
+          return all(messages);
+        };
+        count = await lock(lane, work, { limit: 3 });
+      }
+      assert.deepEqual(seen.sort(), [...ids].sort());
+    });
+
+    it('holds up neither writers nor readers nor another transport while messages are on their way', async () => {
+      const [lane, other] = [await run.lane({ leased: false }), await run.lane({ leased: false })];
+      await lane.insert({}, {});
+      const [elsewhere] = await other.insert({});
+      const work: Work = async (messages) => {
+        assert.equal(messages.length, 2);
+        await lane.insert({});
+        assert.equal((await lane.ready()).length, 3);
+        assert.deepEqual(idsOf(await collect(other, all)), [elsewhere]);
+        return all(messages);
+      };
+      assert.equal(await lock(lane, work), 2);
+      assert.equal((await lane.ready()).length, 1);
     });
   });
   describe('a global order', () => {
@@ -83,18 +124,4 @@ export function describeRowLocks(run: StoreRun): void {
       assert.equal(await run.store.hasBlocking(lane.transport, [5]), false);
     });
   });
-}
-
-type Locked = (work: (messages: OutboxMessage[]) => Promise<typeof NOTHING>) => Promise<number> | undefined;
-
-async function collect(
-  locked: (work: (messages: OutboxMessage[]) => Promise<never>) => Promise<number> | undefined,
-  outcome: (messages: OutboxMessage[]) => unknown = () => NOTHING,
-): Promise<OutboxMessage[]> {
-  let all: OutboxMessage[] = [];
-  await (locked as unknown as Locked)(async (messages) => {
-    all = messages;
-    return outcome(messages) as typeof NOTHING;
-  });
-  return all;
 }

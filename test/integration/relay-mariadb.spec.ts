@@ -1,4 +1,6 @@
+import { describeCoordination } from '../contract/relay-coordination.contract.js';
 import { describeRelay } from '../contract/relay.contract.js';
 import { describeWith } from '../support/services.js';
 
 describeWith('mariadb', 'relay on MariaDB', () => describeRelay('mariadb'));
+describeWith('mariadb', 'coordination on MariaDB', () => describeCoordination('mariadb'));

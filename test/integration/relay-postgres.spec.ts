@@ -1,4 +1,6 @@
+import { describeCoordination } from '../contract/relay-coordination.contract.js';
 import { describeRelay } from '../contract/relay.contract.js';
 import { describeWith } from '../support/services.js';
 
 describeWith('postgres', 'relay on PostgreSQL', () => describeRelay('postgres'));
+describeWith('postgres', 'coordination on PostgreSQL', () => describeCoordination('postgres'));

@@ -1,6 +1,9 @@
 import { DataSource, type DataSourceOptions } from 'typeorm';
 import type { StoreSettings } from '../schema/names.js';
 
+/** On top of the roles' connections: with row locks, one for each transport. */
+export const MOST_PUBLISHING = 32;
+
 /**
  * A second DataSource to the same primary for the relay. Everything through which the application's options act on
  * the database is switched off: a copy with `dropSchema` or `synchronize` still on would empty it.

@@ -4,7 +4,7 @@ import { capabilitiesOf } from '../mysql/capabilities.js';
 import type { StoreSettings } from '../schema/names.js';
 import type { ConnectionRole, SqlDatabase } from './executor.js';
 import { MysqlConnection, query, type MysqlClient } from './mysql-connection.js';
-import { ownDataSource } from './own-data-source.js';
+import { MOST_PUBLISHING, ownDataSource } from './own-data-source.js';
 
 /** How much longer than the server's statement timeout the client waits before it drops the connection. */
 const CLIENT_GRACE = 2_000;
@@ -23,7 +23,7 @@ export function openMysqlDatabase(application: DataSource, settings: StoreSettin
 }
 
 class TypeOrmMysqlDatabase implements SqlDatabase {
-  /** @internal */ readonly connections = new Map<ConnectionRole, MysqlConnection>();
+  /** @internal */ readonly connections = new Map<ConnectionRole | number, MysqlConnection>();
   /** @internal */ opening: Promise<DataSource> | undefined;
   /** @internal */ closed = false;
 
@@ -33,7 +33,14 @@ class TypeOrmMysqlDatabase implements SqlDatabase {
   ) {}
 
   connection(role: ConnectionRole): MysqlConnection {
-    const owner = SHARED[this.settings.poolSize]?.[role] ?? role;
+    return this.owned(SHARED[this.settings.poolSize]?.[role] ?? role);
+  }
+
+  publishing(transport: number): MysqlConnection {
+    return this.owned(transport);
+  }
+
+  /** @internal */ owned(owner: ConnectionRole | number): MysqlConnection {
     let connection = this.connections.get(owner);
     if (connection === undefined) {
       connection = new MysqlConnection(() => this.checkOut(), this.settings.statementTimeout + CLIENT_GRACE);
@@ -76,7 +83,7 @@ class TypeOrmMysqlDatabase implements SqlDatabase {
 /** The application's driver options that would change what we read or send are overruled one by one. */
 async function openDataSource(application: DataSource, settings: StoreSettings): Promise<DataSource> {
   const dataSource = ownDataSource(application, settings, {
-    connectionLimit: Math.max(settings.poolSize, 1),
+    connectionLimit: Math.max(settings.poolSize, 1) + MOST_PUBLISHING, // opened as they are asked for
     connectTimeout: settings.connectTimeout,
     charset: 'utf8mb4',
     timezone: 'Z',

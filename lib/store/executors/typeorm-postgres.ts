@@ -1,5 +1,5 @@
 import type { DataSource } from 'typeorm';
-import { ownDataSource } from './own-data-source.js';
+import { MOST_PUBLISHING, ownDataSource } from './own-data-source.js';
 import type { ConnectionRole, SqlDatabase } from './executor.js';
 import type { StoreSettings } from '../schema/names.js';
 import { PostgresConnection, RAW, type CheckedOut, type PgClient } from './postgres-connection.js';
@@ -7,9 +7,8 @@ import { listenOn } from './postgres-listener.js';
 
 /** How much longer than the server's statement timeout the client waits before it drops the connection. */
 const CLIENT_GRACE = 2_000;
-/** On top of the roles' connections: the listener's, and with row locks one for each transport. */
+/** On top of the roles' connections, and of those of transports. */
 const LISTENERS = 1;
-const MOST_PUBLISHING = 32;
 
 /**
  * Which roles share a connection when there are fewer than four. `settle` shares with nobody that must be durable

@@ -1,4 +1,4 @@
-import type { SqlDatabase, SqlExecutor } from '../executors/executor.js';
+import type { SqlConnection, SqlDatabase, SqlExecutor } from '../executors/executor.js';
 import type { NewMessage, Place } from '../../message.js';
 import type {
   Instance,
@@ -9,6 +9,7 @@ import type {
   ParkEntry,
   ReadRange,
   ReparkEntry,
+  RowLockStore,
   SchemaSettings,
   SettledMessage,
   TakeRequest,
@@ -21,6 +22,7 @@ import { MysqlInsert } from './insert.js';
 import { MysqlFence, MysqlLeases } from './leases.js';
 import { MysqlParked } from './parked.js';
 import { MysqlReady } from './ready.js';
+import { MysqlRowLocks } from './row-locks.js';
 import { MysqlServer } from './server.js';
 import { MysqlSettle } from './settle.js';
 import { MysqlSetup } from './setup.js';
@@ -71,6 +73,8 @@ export class MysqlStore implements OutboxStore {
     this.parts.parked.unannouncedDead(transports, limit);
   markAnnounced = (parkedIds: readonly string[]) => this.parts.parked.markAnnounced(parkedIds);
 
+  withLockedRows: RowLockStore['withLockedRows'] = (request, work) => this.parts.rowLocks.withLockedRows(request, work);
+
   requeue = (filter: MessageFilter) => this.parts.admin.apply('requeue', filter);
   discard = (filter: MessageFilter) => this.parts.admin.apply('discard', filter);
   cancel = (filter: MessageFilter) => this.parts.admin.apply('cancel', filter);
@@ -98,19 +102,19 @@ function partsOf(database: SqlDatabase, settings: StoreSettings) {
   const server = new MysqlServer(database);
   const fence = new MysqlFence(names);
   const wake = new MysqlWake(names);
+  const settle = new MysqlSettle(database, names, fence, wake);
+  const taker = new MysqlTake(names, settings, fence, wake);
+  const parked = new MysqlParked(database, names, fence, taker, new MysqlBlockingKeys(names, wake));
+  const publishing = (transport: number): SqlConnection =>
+    database.publishing?.(transport) ?? database.connection('read');
   return {
     server,
     insert: new MysqlInsert(names),
     leases: new MysqlLeases(database, names),
     ready: new MysqlReady(database, server, names),
-    settle: new MysqlSettle(database, names, fence, wake),
-    parked: new MysqlParked(
-      database,
-      names,
-      fence,
-      new MysqlTake(names, settings, fence, wake),
-      new MysqlBlockingKeys(names, wake),
-    ),
+    settle,
+    parked,
+    rowLocks: new MysqlRowLocks(publishing, settings.buckets, names, { server, settle, parked }),
     admin: new MysqlAdmin(database, names, settings, wake),
     stats: new MysqlStats(database, names, settings),
     clean: new MysqlClean(database, names, wake),

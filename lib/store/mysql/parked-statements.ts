@@ -25,7 +25,8 @@ export function parkedStatements({ parked, leases }: TableNames) {
       (n) => `select d.parked_id, d.bucket, d.\`key\`, d.state from (${times(n, dueBranch, ' union all ')}) d
       order by d.due_at, d.seq, d.parked_id limit ?`,
     ),
-    repark: reparkStatement(parked),
+    repark: reparkStatement(parked, true),
+    reparkLocked: reparkStatement(parked, false),
     // A scalar subquery: as a join, or `exists`, it would read every row behind a failing key.
     blockedAmong: statement(
       'blocked among',
@@ -50,7 +51,8 @@ export function parkedStatements({ parked, leases }: TableNames) {
   };
 }
 
-function reparkStatement(parked: string): Statement {
+/** Fenced: rows that this epoch is sending. Otherwise: rows that this transaction has locked. */
+function reparkStatement(parked: string, fenced: boolean): Statement {
   const list = jsonTable({
     p: 'bigint unsigned',
     e: 'bigint unsigned',
@@ -63,12 +65,12 @@ function reparkStatement(parked: string): Statement {
     changed: 'tinyint',
   });
   return statement(
-    'repark',
+    fenced ? 'repark' : 'repark locked',
     `update ${list} straight_join ${parked} p on p.parked_id = k.p
       set p.state = k.state, p.blocking = k.blocking, p.attempts = k.attempts,
         p.due_at = ${NOW} + interval k.delay microsecond, p.last_error = coalesce(k.error, p.last_error),
         p.progress = if(k.changed = 1, k.progress, p.progress), p.sending_epoch = null,
         p.died_at = if(k.state = ${DEAD}, ${NOW}, null), p.announced = 0
-      where p.sending_epoch = k.e`,
+      ${fenced ? 'where p.sending_epoch = k.e' : ''}`,
   );
 }

@@ -1,4 +1,4 @@
-import type { SqlDatabase } from '../executors/executor.js';
+import type { SqlDatabase, SqlExecutor } from '../executors/executor.js';
 import type {
   DeadLetter,
   DueRow,
@@ -13,7 +13,7 @@ import type {
 import type { TableNames } from '../schema/names.js';
 import type { MysqlBlockingKeys } from './blocking-keys.js';
 import { readKey, readParked, readTime, stateName, stateNumber } from './columns.js';
-import { jsonRows } from './json-rows.js';
+import { jsonRows, type JsonCell } from './json-rows.js';
 import type { MysqlFence } from './leases.js';
 import { parkedStatements } from './parked-statements.js';
 import { inTransaction, retried } from './retry.js';
@@ -72,22 +72,15 @@ export class MysqlParked implements ParkedStore {
       const held = await this.fence.hold(tx, owner, leases);
       const ours = entries.filter(({ bucket }) => held.has(bucket));
       if (ours.length === 0) return 0;
-      const list = jsonRows(
-        ours.map((entry) => [
-          BigInt(entry.parkedId),
-          BigInt((held.get(entry.bucket) as Lease).epoch),
-          stateNumber(entry.state),
-          entry.blocks,
-          entry.attempts,
-          microseconds(entry.delay),
-          storableError(entry.error),
-          storable(entry.progress),
-          entry.progress !== undefined,
-        ]),
-      );
+      const list = jsonRows(ours.map((entry) => reparkRow(entry, (held.get(entry.bucket) as Lease).epoch)));
       return (await tx.run(this.sql.repark.bind(list))).affected;
     });
     return { fence: undefined, affected };
+  }
+
+  /** @internal Rows that the transaction has locked. */
+  async reparkLocked(tx: SqlExecutor, entries: readonly ReparkEntry[]): Promise<void> {
+    await tx.run(this.sql.reparkLocked.bind(jsonRows(entries.map((entry) => reparkRow(entry, null)))));
   }
 
   blockingKeys(
@@ -132,6 +125,21 @@ export class MysqlParked implements ParkedStore {
     const list = jsonRows(parkedIds.map((id) => [BigInt(id)]));
     await retried(() => this.database.connection('admin').run(this.sql.announced.bind(list)));
   }
+}
+
+function reparkRow(entry: ReparkEntry, epoch: string | null): JsonCell[] {
+  const { parkedId, state, blocks, attempts, delay, error, progress } = entry;
+  return [
+    BigInt(parkedId),
+    epoch === null ? null : BigInt(epoch),
+    stateNumber(state),
+    blocks,
+    attempts,
+    microseconds(delay),
+    storableError(error),
+    storable(progress),
+    progress !== undefined,
+  ];
 }
 
 const untilFirst = (times: readonly number[], now: number): number | null =>

@@ -53,18 +53,37 @@ export class MysqlSettle {
     }
     return inTransaction(connection, async (tx) => {
       const locked = await this.lockReady(tx, transport, hot);
-      if (locked.length === 0) return 0;
-      const rows = placeRows(locked);
-      await tx.run(this.sql.archive.bind(rows, transport));
-      return (await tx.run(this.sql.remove.bind(rows, transport))).affected;
+      return locked.length === 0 ? 0 : this.removeIn(tx, transport, locked, onPublished);
     });
+  }
+
+  /** @internal Rows of the hot table that the transaction has locked. */
+  async removeIn(
+    tx: SqlExecutor,
+    transport: number,
+    places: readonly (Place & { id: string })[],
+    onPublished: string,
+  ): Promise<number> {
+    const rows = placeRows(places);
+    if (onPublished === 'archive') await tx.run(this.sql.archive.bind(rows, transport));
+    return (await tx.run(this.sql.remove.bind(rows, transport))).affected;
   }
 
   /**
    * Rows that were published from the parked table, and rows that a new owner parked while an old one published them.
    * A row that nobody was sending wakes its key: its owner does not know that the first row is gone.
    */
-  /** @internal */ async settleParked(
+  /** @internal */ settleParked(
+    transport: number,
+    messages: readonly SettledMessage[],
+    onPublished: string,
+  ): Promise<number> {
+    const connection = this.database.connection('settle');
+    return inTransaction(connection, (tx) => this.settleParkedIn(tx, transport, messages, onPublished));
+  }
+
+  /** @internal */ async settleParkedIn(
+    tx: SqlExecutor,
     transport: number,
     messages: readonly SettledMessage[],
     onPublished: string,
@@ -72,21 +91,19 @@ export class MysqlSettle {
     const list = jsonRows(
       messages.map(({ seq, id, parkedId }) => [id, BigInt(seq), parkedId === null ? null : BigInt(parkedId)]),
     );
-    return inTransaction(this.database.connection('settle'), async (tx) => {
-      const { rows } = await tx.run(this.sql.lockParked.bind(list, transport));
-      if (rows.length === 0) return 0;
-      const ids = jsonRows(rows.map(([parkedId]) => [BigInt(parkedId as string)]));
-      if (onPublished === 'archive') await tx.run(this.sql.archiveParked.bind(ids));
-      await tx.run(this.sql.removeParked.bind(ids));
-      const surprising = rows.filter(
-        ([, , key, blocking, epoch]) => Number(blocking) === 1 && key !== null && epoch === null,
-      );
-      await this.wake.wake(
-        tx,
-        surprising.map(([, bucket, key]) => ({ transport, bucket: Number(bucket), key: readKey(key) as string })),
-      );
-      return rows.length;
-    });
+    const { rows } = await tx.run(this.sql.lockParked.bind(list, transport));
+    if (rows.length === 0) return 0;
+    const ids = jsonRows(rows.map(([parkedId]) => [BigInt(parkedId as string)]));
+    if (onPublished === 'archive') await tx.run(this.sql.archiveParked.bind(ids));
+    await tx.run(this.sql.removeParked.bind(ids));
+    const surprising = rows.filter(
+      ([, , key, blocking, epoch]) => Number(blocking) === 1 && key !== null && epoch === null,
+    );
+    await this.wake.wake(
+      tx,
+      surprising.map(([, bucket, key]) => ({ transport, bucket: Number(bucket), key: readKey(key) as string })),
+    );
+    return rows.length;
   }
 
   async park(owner: string, leases: readonly Lease[], entries: readonly ParkEntry[]): Promise<WriteReport> {
@@ -111,13 +128,20 @@ export class MysqlSettle {
   ): Promise<number> {
     return inTransaction(connection, async (tx) => {
       const held = await this.fence.hold(tx, owner, leases);
-      const ours = entries.filter(({ bucket }) => held.has(bucket));
-      const locked = await this.lockReady(tx, transport, ours);
-      if (locked.length === 0) return 0;
-      const there = new Set(locked.map(({ seq }) => seq));
-      await tx.run(this.sql.park.bind(jsonRows(ours.filter(({ seq }) => there.has(seq)).map(parkRow)), transport));
-      return (await tx.run(this.sql.remove.bind(placeRows(locked), transport))).affected;
+      return this.parkIn(
+        tx,
+        transport,
+        entries.filter(({ bucket }) => held.has(bucket)),
+      );
     });
+  }
+
+  /** @internal */ async parkIn(tx: SqlExecutor, transport: number, entries: readonly ParkEntry[]): Promise<number> {
+    const locked = await this.lockReady(tx, transport, entries);
+    if (locked.length === 0) return 0;
+    const there = new Set(locked.map(({ seq }) => seq));
+    await tx.run(this.sql.park.bind(jsonRows(entries.filter(({ seq }) => there.has(seq)).map(parkRow)), transport));
+    return (await tx.run(this.sql.remove.bind(placeRows(locked), transport))).affected;
   }
 
   /** A foreign writer used one id twice: the second row stays in the hot table, the others must not stay with it. */

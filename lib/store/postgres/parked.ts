@@ -12,13 +12,7 @@ import type {
 } from '../outbox-store.js';
 import type { TableNames } from '../schema/names.js';
 import { plainArray, storableText, textArray } from './arrays.js';
-import {
-  readParked,
-  stateName,
-  stateNumber,
-  UNREADABLE_AS_TEXT,
-  type PayloadAs,
-} from './columns.js';
+import { readParked, stateName, stateNumber, UNREADABLE_AS_TEXT, type PayloadAs } from './columns.js';
 import { leaseArrays } from './leases.js';
 import { parkedStatements, type ParkedStatements } from './parked-statements.js';
 import { readReport } from './ready.js';

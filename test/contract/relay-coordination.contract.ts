@@ -1,0 +1,144 @@
+import { once } from 'node:events';
+import { PUBLISHED, type PublishResult } from '../../lib/publish/transport.js';
+import { createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
+import { until } from '../support/until.js';
+
+type Kind = 'postgres' | 'mariadb';
+
+const text = (value: string | number) => Buffer.from(String(value));
+const rejected = (error: string): PublishResult => ({ ok: false, blame: 'message', error: new Error(error) });
+const down = (): PublishResult => ({ ok: false, blame: 'transport', error: new Error('connection refused') });
+
+/** The ways to share the work other than by buckets, on a real database. */
+export function describeCoordination(kind: Kind): void {
+  describe('row locks', () => describeRowLocks(kind));
+  describe('a leader', () => describeLeader(kind));
+}
+
+function describeRowLocks(kind: Kind): void {
+  const rowLock = { ordering: 'none', coordination: 'rowLock' } as const;
+  let harness: Harness;
+  afterEach(() => harness?.close());
+
+  it('two relays share a backlog and publish each message once', async () => {
+    harness = await createHarness(kind, { ...rowLock, batchSize: 50 });
+    const ids = await harness.enqueue(
+      Array.from({ length: 500 }, (_, i) => ({ payload: text(i), key: i % 2 ? 'k' : null })),
+    );
+    const transports = [new ScriptedTransport(), new ScriptedTransport()] as const;
+    // Nobody gets on before both have rows: what one publishes, the other finds locked.
+    const both = Promise.all(
+      transports.map(({ signals }) => once(signals, 'attempt', { signal: AbortSignal.timeout(10_000) })),
+    );
+    const relays = transports.map((transport) => {
+      transport.behave = () => both.then(() => PUBLISHED);
+      return harness.relay({ default: transport }).dispatcher;
+    });
+    await Promise.all(relays.map((relay) => relay.start()));
+    await until(async () => (await harness.count('ready')) === 0);
+    const attempted = transports.map((transport) => transport.attempted.map(({ id }) => id));
+    expect(attempted.flat().sort()).toEqual([...ids].sort());
+    expect(attempted.every((part) => part.length >= 50)).toBe(true);
+    expect((await harness.store.stats()).map(({ instances }) => instances)).toEqual([2]);
+  });
+
+  it('a failing message is retried, holds nobody, and is dead after maxAttempts', async () => {
+    harness = await createHarness(kind, { ...rowLock, retry: { initial: 20, max: 50, maxAttempts: 3 } });
+    const transport = new ScriptedTransport();
+    transport.behave = (message) => (String(message.payload) === 'bad' ? rejected('too odd') : PUBLISHED);
+    const [bad] = await harness.enqueue(['bad', '1', '2'].map((value) => ({ key: 'k', payload: text(value) })));
+    const { dispatcher, hooks } = harness.relay({ default: transport });
+    await dispatcher.start();
+    await hooks.until('dead');
+    expect(transport.texts.sort()).toEqual(['1', '2']);
+    expect(transport.attempted.filter(({ id }) => id === bad).map(({ attempts }) => attempts)).toEqual([0, 1, 2]);
+    expect(hooks.of('retried').map(({ attempts }) => attempts)).toEqual([1, 2]);
+    expect(hooks.of('dead')).toMatchObject([{ id: bad, attempts: 3 }]);
+    const [letter] = await harness.store.unannouncedDead([0], 10);
+    expect(letter).toMatchObject({ message: { id: bad, attempts: 3 } });
+    expect(letter?.error).toContain('too odd');
+    expect(await harness.count('ready')).toBe(0);
+  });
+
+  it('a delayed message goes when it is due; archived like the others', async () => {
+    harness = await createHarness(kind, { ...rowLock, onPublished: 'archive' });
+    const transport = new ScriptedTransport();
+    const { dispatcher } = harness.relay({ default: transport });
+    const startedAt = performance.now();
+    await harness.enqueue([{ payload: text('later'), delay: 700 }, { payload: text('now') }]);
+    await dispatcher.start();
+    await transport.until(() => transport.published.length === 2);
+    expect(transport.texts).toEqual(['now', 'later']);
+    expect(performance.now() - startedAt).toBeGreaterThan(600);
+    await dispatcher.stop();
+    expect(await harness.count('archive')).toBe(2);
+    expect(await harness.count('ready')).toBe(0);
+    expect(await harness.count('parked')).toBe(0);
+  });
+
+  it('an outage charges nobody, and what was held back goes out after it', async () => {
+    harness = await createHarness(kind, { ...rowLock, retry: { maxAttempts: 1 } });
+    const transport = new ScriptedTransport();
+    let broken = true;
+    transport.behave = () => (broken ? down() : PUBLISHED);
+    await harness.enqueue(Array.from({ length: 20 }, (_, i) => ({ payload: text(i) })));
+    const { dispatcher, hooks } = harness.relay({ default: transport });
+    await dispatcher.start();
+    await hooks.until('circuitOpened', 2);
+    expect(await harness.count('ready')).toBe(20);
+    broken = false;
+    await transport.until(() => transport.published.length === 20);
+    expect(hooks.of('dead')).toEqual([]);
+    expect(transport.published.every(({ attempts }) => attempts === 0)).toBe(true);
+  });
+}
+
+function describeLeader(kind: Kind): void {
+  let harness: Harness;
+  afterEach(() => harness?.close());
+
+  it('one of two relays publishes; when it stops the other takes over', async () => {
+    harness = await createHarness(kind, { coordination: 'leader' });
+    const [first, second] = [new ScriptedTransport(), new ScriptedTransport()];
+    const a = harness.relay({ default: first });
+    await a.dispatcher.start();
+    await a.hooks.until('leasesAcquired');
+    const b = harness.relay({ default: second });
+    await b.dispatcher.start();
+    await until(async () => (await harness.store.stats())[0]?.instances === 2);
+    for (let i = 0; i < 64; i += 1) await harness.enqueue([{ key: `k${i}`, payload: text(i) }]);
+    await first.until(() => first.published.length === 64);
+    expect(a.dispatcher.status().lanes[0]?.buckets).toHaveLength(32);
+    expect(second.attempted).toEqual([]);
+    await a.dispatcher.stop();
+    await harness.enqueue(Array.from({ length: 64 }, (_, i) => ({ key: `k${i}`, payload: text(i) })));
+    await second.until(() => second.published.length === 64);
+    expect(first.published).toHaveLength(64);
+  });
+
+  it('who alone cannot reach the broker leaves the lead to the other, and does not take it back', async () => {
+    harness = await createHarness(kind, {
+      coordination: 'leader',
+      lease: 10_000,
+      publishTimeout: 1_000,
+      pollInterval: 100,
+    });
+    const [first, second] = [new ScriptedTransport(), new ScriptedTransport()];
+    let broken = true;
+    first.behave = () => (broken ? down() : PUBLISHED);
+    const a = harness.relay({ default: first });
+    await a.dispatcher.start();
+    await a.hooks.until('leasesAcquired');
+    const b = harness.relay({ default: second });
+    await b.dispatcher.start();
+    await harness.enqueue(Array.from({ length: 64 }, (_, i) => ({ key: `k${i}`, payload: text(i) })));
+    await second.until(() => second.published.length === 64, 15_000);
+    broken = false;
+    await a.hooks.until('circuitClosed');
+    await until(async () => (await harness.store.stats())[0]?.instances === 2);
+    await harness.enqueue(Array.from({ length: 64 }, (_, i) => ({ key: `k${i}`, payload: text(i) })));
+    await second.until(() => second.published.length === 128);
+    expect(first.published).toEqual([]);
+    expect(b.dispatcher.status().lanes[0]?.buckets).toHaveLength(32);
+  });
+}
