@@ -2,6 +2,7 @@ import { EventEmitter, once } from 'node:events';
 import { DataSource } from 'typeorm';
 import { systemClock } from '../../lib/dispatch/clock.js';
 import { OutboxDispatcher } from '../../lib/dispatch/dispatcher.js';
+import type { RelayDependencies } from '../../lib/dispatch/relay.js';
 import { bucketOf } from '../../lib/enqueue/bucket-of.js';
 import { uuidV7 } from '../../lib/enqueue/uuid-v7.js';
 import type { NewMessage, OutboxMessage } from '../../lib/message.js';
@@ -82,6 +83,12 @@ export class RecordedHooks implements OutboxHooks {
   }
 }
 
+export interface RelayParts extends Partial<Pick<RelayDependencies, 'clock' | 'random'>> {
+  /** Another way to the same database: through a proxy, or with another session. */
+  readonly dataSource?: DataSource;
+  readonly wrapStore?: (store: OutboxStore) => OutboxStore;
+}
+
 export interface Harness {
   readonly database: TestDatabase;
   readonly dataSource: DataSource;
@@ -89,7 +96,11 @@ export interface Harness {
   readonly options: ResolvedOptions;
   readonly transportIds: ReadonlyMap<string, number>;
   /** Another relay process, as far as the database can tell. */
-  relay(transports?: Record<string, OutboxTransport>, overrides?: Partial<ResolvedOptions>): { dispatcher: OutboxDispatcher; hooks: RecordedHooks };
+  relay(
+    transports?: Record<string, OutboxTransport>,
+    overrides?: Partial<ResolvedOptions>,
+    parts?: RelayParts,
+  ): { dispatcher: OutboxDispatcher; hooks: RecordedHooks; store: OutboxStore };
   /** One transaction with these messages. */
   enqueue(messages: readonly Partial<NewMessage>[]): Promise<string[]>;
   count(table: string): Promise<number>;
@@ -104,9 +115,9 @@ export async function createHarness(kind: 'postgres' | 'mariadb', options: Parti
     { transports: { default: new ScriptedTransport() }, pollInterval: 200, retry: { initial: 50, max: 200 }, ...options },
     {},
   );
-  const open = (): OutboxStore => {
+  const open = (source: DataSource = dataSource): OutboxStore => {
     const { ordering, coordination, onPublished, buckets } = resolved;
-    return openStore(dataSource, { options: resolved.database, ordering, coordination, onPublished, buckets });
+    return openStore(source, { options: resolved.database, ordering, coordination, onPublished, buckets });
   };
   const store = open();
   await store.create(resolved);
@@ -118,20 +129,21 @@ export async function createHarness(kind: 'postgres' | 'mariadb', options: Parti
     store,
     options: resolved,
     transportIds,
-    relay(transports = {}, overrides = {}) {
+    relay(transports = {}, overrides = {}, { dataSource: source, wrapStore, ...parts } = {}) {
       const hooks = new RecordedHooks();
-      const own = open();
+      const own = open(source);
       const dispatcher = new OutboxDispatcher({
         options: { ...resolved, ...overrides },
-        store: own,
+        store: wrapStore?.(own) ?? own,
         clock: systemClock,
         random: Math.random,
+        ...parts,
         hooks,
         transportIds,
         createTransports: async () => new Map(Object.entries(transports)),
       });
       dispatchers.push({ dispatcher, store: own });
-      return { dispatcher, hooks };
+      return { dispatcher, hooks, store: own };
     },
     async enqueue(messages) {
       const rows = messages.map((message) => newMessage(message, resolved.buckets));
