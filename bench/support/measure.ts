@@ -1,6 +1,7 @@
 import { cpus } from 'node:os';
 
-export const median = (values: readonly number[]): number => [...values].sort((a, b) => a - b)[values.length >> 1] as number;
+export const median = (values: readonly number[]): number =>
+  [...values].sort((a, b) => a - b)[values.length >> 1] as number;
 export const round = (value: number, digits = 0): number => Number(value.toFixed(digits));
 
 export function percentile(values: readonly number[], p: number): number {
@@ -17,6 +18,48 @@ export async function timed(work: () => Promise<unknown>): Promise<{ ms: number;
   return { ms: performance.now() - from, cpu: user + system };
 }
 
+/** The n-th argument of the benchmark, a whole number. */
+export function argument(index: number, name: string, standard: number): number {
+  const text = process.argv[2 + index];
+  const value = text === undefined ? standard : Number(text.replaceAll('_', ''));
+  if (Number.isInteger(value) && value >= 0) return value;
+  throw new Error(`${name}: is ${text}; must be a whole number, like ${standard}`);
+}
+
+/** What was measured in each repeat, by name. Ratios are taken within a repeat and only then reduced to their median. */
+export class Samples {
+  /** @internal */ readonly values = new Map<string, number[]>();
+
+  /** @param values printed as they come, so that a long run can be watched */
+  add(values: Readonly<Record<string, number>>): void {
+    for (const [name, value] of Object.entries(values)) {
+      const known = this.values.get(name);
+      if (known === undefined) this.values.set(name, [value]);
+      else known.push(value);
+    }
+    console.log(
+      Object.entries(values)
+        .map(([name, value]) => `${name} ${significant(value)}`)
+        .join(', '),
+    );
+  }
+
+  median(name: string): number {
+    return significant(median(this.values.get(name) ?? [NaN]));
+  }
+
+  medians(): Record<string, number> {
+    return Object.fromEntries([...this.values.keys()].map((name) => [name, this.median(name)]));
+  }
+
+  /** Lowest and highest, which says how much a median is worth. */
+  range(name: string): [number, number] {
+    const values = this.values.get(name) ?? [NaN];
+    return [significant(Math.min(...values)), significant(Math.max(...values))];
+  }
+}
+
+/** Whole numbers from 1,000 on, three digits behind the point below. */
+const significant = (value: number): number => round(value, Math.abs(value) >= 1_000 ? 0 : 3);
+
 export const machine = (): string => `${cpus().length} × ${cpus()[0]?.model ?? 'CPU'}, Node ${process.version}`;
-/** The last line of every benchmark. */
-export const report = (result: { bench: string } & Record<string, unknown>): void => console.log(JSON.stringify(result));

@@ -1,0 +1,63 @@
+import { spawnSync } from 'node:child_process';
+import { chownSync, existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+
+/** A server that a benchmark started, and that nobody else loads. */
+export interface OwnServer {
+  readonly url: string;
+  readonly pid: number;
+  /** Its folder, with its log. */
+  readonly folder: string;
+  /** Synchronous and repeatable: it also runs when the process exits. */
+  stop(): void;
+}
+
+/** Database servers refuse to run as root. */
+export const UNPRIVILEGED: { uid?: number; gid?: number } = process.getuid?.() === 0 ? { uid: 65534, gid: 65534 } : {};
+
+/** A folder in memory where there is a tmpfs, so that no disk takes part in what is measured. */
+export function makeFolder(name: string): string {
+  const folder = mkdtempSync(join(existsSync('/dev/shm') ? '/dev/shm' : '/tmp', `outbox-bench-${name}-`));
+  if (UNPRIVILEGED.uid !== undefined) chownSync(folder, UNPRIVILEGED.uid, UNPRIVILEGED.gid as number);
+  return folder;
+}
+
+export function runCommand(command: string, args: readonly string[], cwd: string): void {
+  const { status, stderr, stdout, error } = spawnSync(command, args, { encoding: 'utf8', cwd, ...UNPRIVILEGED });
+  if (status !== 0) throw new Error(`${command} failed: ${error?.message ?? `${stderr}${stdout}`}`);
+}
+
+/** Runs once: when it is called, or when this process exits for whatever reason but SIGKILL. */
+export function onceAtExit(stop: () => void): () => void {
+  const once = (): void => {
+    process.off('exit', once);
+    stop();
+  };
+  process.once('exit', once);
+  return once;
+}
+
+/** By its id, as the server wrote it down; the folder goes with it. */
+export function killAndRemove(pidFile: string, folder: string): void {
+  const pid = existsSync(pidFile) ? Number(readFileSync(pidFile, 'utf8').split('\n')[0]) : NaN;
+  if (Number.isInteger(pid)) {
+    try {
+      process.kill(pid, 'SIGKILL');
+    } catch {
+      // Gone already.
+    }
+  }
+  rmSync(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
+}
+
+export function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer();
+    server.once('error', reject);
+    server.listen(0, '127.0.0.1', () => {
+      const { port } = server.address() as { port: number };
+      server.close(() => resolve(port));
+    });
+  });
+}
