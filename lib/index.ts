@@ -15,7 +15,7 @@ export type { Duration, HeaderValue, MessageHeaders, MessageOptions } from './me
 export type { KafkaMessageOptions, RabbitMqMessageOptions } from './message.js';
 export type { EnqueueOptions, MessageSettings, PlainMessage } from './enqueue/enqueue-options.js';
 export type { MessageSelection } from './enqueue/selection.js';
-export type { OperatorReport } from './store/outbox-store.js';
+export type { OperatorReport } from './store/admin-store.js';
 export type { RelayStatus, LaneStatus, RunReport } from './dispatch/relay.js';
 
 export { OutboxTransport, PUBLISHED } from './publish/transport.js';

@@ -10,6 +10,10 @@ const STAGES = ['enqueue', 'store', 'claim', 'publish', 'settle', 'clean', 'obse
 /** What a stage may import of another folder. */
 const SEAMS = new Set([
   'lib/store/outbox-store',
+  'lib/store/lease-store',
+  'lib/store/ready-store',
+  'lib/store/parked-store',
+  'lib/store/admin-store',
   'lib/store/sql',
   'lib/store/executors/executor',
   'lib/publish/transport',

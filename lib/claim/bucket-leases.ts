@@ -1,5 +1,5 @@
 import type { Clock } from '../dispatch/clock.js';
-import type { Instance, Lease, LeaseStore } from '../store/outbox-store.js';
+import type { Instance, Lease, LeaseStore } from '../store/lease-store.js';
 import { LeaseDeadline } from './lease-deadline.js';
 
 export interface LeaseHolder {

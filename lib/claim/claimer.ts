@@ -1,6 +1,6 @@
 import type { Clock } from '../dispatch/clock.js';
 import { compareSeq, type OutboxMessage } from '../message.js';
-import type { ReadPosition, ReadRange, ReadyStore, Snapshot } from '../store/outbox-store.js';
+import type { ReadPosition, ReadRange, ReadyStore, Snapshot } from '../store/ready-store.js';
 import type { Floor } from './floor.js';
 import { ProbeFloor } from './probe-floor.js';
 
@@ -75,7 +75,11 @@ export class Claimer {
       this.floor.passed(fetched.snapshot, this.heads);
       this.reads += 1;
       for (const message of messages) this.known.add(message.seq);
-      return { messages, durable: fetched.durable && late.durable, more: fetched.messages.length >= limit || this.fullBuckets > 0 };
+      return {
+        messages,
+        durable: fetched.durable && late.durable,
+        more: fetched.messages.length >= limit || this.fullBuckets > 0,
+      };
     } finally {
       this.reading = false;
       for (const seq of this.lingering) this.known.delete(seq);
@@ -128,7 +132,9 @@ export class Claimer {
     const now = this.clock.monotonic();
     if (now - this.scannedAt >= this.fullScanEvery) {
       this.scannedAt = now;
-      toSweep = [...this.heads].filter(([, head]) => head !== '0').map(([bucket, upTo]) => ({ bucket, after: '0', upTo }));
+      toSweep = [...this.heads]
+        .filter(([, head]) => head !== '0')
+        .map(([bucket, upTo]) => ({ bucket, after: '0', upTo }));
     }
     const raise = await this.probe();
     if (toSweep.length === 0) {

@@ -1,4 +1,4 @@
-import type { ReadRange, Snapshot } from '../store/outbox-store.js';
+import type { ReadRange, Snapshot } from '../store/ready-store.js';
 
 /** Per bucket, the `seq` up to which something holds. */
 export type Heads = ReadonlyMap<number, string>;

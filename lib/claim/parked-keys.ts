@@ -1,4 +1,4 @@
-import type { KeyInBucket } from '../store/outbox-store.js';
+import type { KeyInBucket } from '../store/parked-store.js';
 
 /**
  * Keys of the leased buckets that have a blocking row in the parked table: their ready rows are parked on sight. Bounded:

@@ -1,4 +1,4 @@
-import type { ReadRange } from '../store/outbox-store.js';
+import type { ReadRange } from '../store/ready-store.js';
 import { ranges, type Floor, type Heads } from './floor.js';
 
 /**
@@ -29,7 +29,9 @@ export class ProbeFloor implements Floor {
   /** What to probe now; `undefined`: nothing is old enough. */
   toProbe(): ReadRange[] | undefined {
     if (this.candidate === undefined || this.now() - this.candidate.since < this.age) return undefined;
-    return ranges((bucket) => this.floors.get(bucket) ?? '0', this.candidate.heads).filter(({ bucket }) => this.floors.has(bucket));
+    return ranges((bucket) => this.floors.get(bucket) ?? '0', this.candidate.heads).filter(({ bucket }) =>
+      this.floors.has(bucket),
+    );
   }
 
   /** The ranges were probed, and after that swept: those without an uncommitted insert become floor. */

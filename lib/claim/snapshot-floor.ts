@@ -1,4 +1,4 @@
-import type { ReadRange, Snapshot } from '../store/outbox-store.js';
+import type { ReadRange, Snapshot } from '../store/ready-store.js';
 import { ranges, type Floor, type Heads } from './floor.js';
 
 /**
@@ -83,7 +83,8 @@ export class SnapshotFloor implements Floor {
 
   /** @internal */ raise(snapshot: Snapshot): void {
     const xmax = BigInt(snapshot.xmax);
-    const open = snapshot.open.length === 0 ? xmax : BigInt(snapshot.open.reduce((a, b) => (BigInt(a) < BigInt(b) ? a : b)));
+    const open =
+      snapshot.open.length === 0 ? xmax : BigInt(snapshot.open.reduce((a, b) => (BigInt(a) < BigInt(b) ? a : b)));
     let resolved = 0;
     for (const { fence, heads } of this.checkpoints) {
       if (fence === undefined || fence >= xmax || fence > open) break;

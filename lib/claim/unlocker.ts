@@ -1,5 +1,5 @@
 import type { OutboxHooks } from '../observe/events.js';
-import type { LeaseStore } from '../store/outbox-store.js';
+import type { LeaseStore } from '../store/lease-store.js';
 
 /**
  * Frees what dead instances held, and reports it. It never shortens a lease: only what the database's clock calls expired

@@ -1,6 +1,6 @@
 import type { OutboxHooks } from '../observe/events.js';
 import type { ResolvedOptions } from '../outbox.options.js';
-import type { CleanStore } from '../store/outbox-store.js';
+import type { CleanStore } from '../store/admin-store.js';
 
 export interface CleanReport {
   readonly published: number;

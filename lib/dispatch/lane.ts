@@ -8,7 +8,7 @@ import { errorText } from '../observe/error-text.js';
 import { Publisher } from '../publish/publisher.js';
 import type { PublishFailure } from '../publish/transport.js';
 import { Settler } from '../settle/settler.js';
-import type { Lease } from '../store/outbox-store.js';
+import type { Lease } from '../store/lease-store.js';
 import { HandOver, type HandOverEvents } from './hand-over.js';
 import { timeOfOne, type LaneDependencies } from './lane.types.js';
 import { Outage, type OutageLane } from './outage.js';
@@ -50,11 +50,25 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
   constructor(readonly deps: LaneDependencies) {
     const { options, store, clock, id, leases } = deps;
     this.results = new Results(this);
-    this.queues = new KeyQueues({ key: (m: OutboxMessage) => m.key, none: () => null, global: () => '' }[options.ordering]);
+    this.queues = new KeyQueues(
+      { key: (m: OutboxMessage) => m.key, none: () => null, global: () => '' }[options.ordering],
+    );
     const floor = store.probe === undefined ? new SnapshotFloor() : new ProbeFloor(() => clock.monotonic());
     this.claimer = new Claimer(store, id, floor, clock, () => this.settler.writing);
-    const settings = { transport: id, owner: leases.owner, onPublished: options.onPublished, batch: Math.max(1_000, options.batchSize) };
-    this.settler = new Settler(store, clock, settings, (bucket) => leases.lease(id, bucket), () => this.claimer.reads, this.results);
+    const settings = {
+      transport: id,
+      owner: leases.owner,
+      onPublished: options.onPublished,
+      batch: Math.max(1_000, options.batchSize),
+    };
+    this.settler = new Settler(
+      store,
+      clock,
+      settings,
+      (bucket) => leases.lease(id, bucket),
+      () => this.claimer.reads,
+      this.results,
+    );
     this.publisher = new Publisher(deps.transport, clock, options.publishTimeout);
     this.outage = new Outage(this, deps);
     this.handOver = new HandOver(deps, this.queues, this.publisher, this.outage.circuit, this, this.kill.signal);
@@ -106,7 +120,10 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
     if (this.globalHold || this.room() < 1 || !(await this.outage.mayRead())) return IDLE;
     const { probing } = this.outage;
     const limit = probing ? 1 : Math.min(this.room(), this.readLimit);
-    const { messages, durable, more } = await this.claimer.read(limit, probing ? this.outage.nextProbeBucket([...this.open]) : undefined);
+    const { messages, durable, more } = await this.claimer.read(
+      limit,
+      probing ? this.outage.nextProbeBucket([...this.open]) : undefined,
+    );
     await this.acceptRead(messages, durable);
     if (probing) return { read: messages.length, more: this.outage.probeAgain(messages.length, this.open.size) };
     this.adapt(messages, more);
@@ -175,7 +192,8 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
     const { keys } = this.parked;
     const ask = this.deps.options.ordering === 'key' && keys.size > 0;
     for (const message of messages) {
-      if (ask && message.parkedId === null && message.key !== null && keys.has(message.bucket, message.key)) this.results.parkBehind(message);
+      if (ask && message.parkedId === null && message.key !== null && keys.has(message.bucket, message.key))
+        this.results.parkBehind(message);
       else this.queues.accept(message);
     }
     this.handOver.pump();
@@ -260,7 +278,10 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
   }
 
   /** @internal */ forget(which: ReadonlySet<number>): void {
-    const dropped = [...this.queues.drop(({ bucket }) => which.has(bucket)), ...this.handOver.trim((bucket) => which.has(bucket))];
+    const dropped = [
+      ...this.queues.drop(({ bucket }) => which.has(bucket)),
+      ...this.handOver.trim((bucket) => which.has(bucket)),
+    ];
     this.held -= dropped.length;
     for (const { parkedId, seq } of dropped) if (parkedId === null) this.claimer.known.delete(seq);
     for (const bucket of which) {

@@ -1,7 +1,8 @@
 import { KeyQueues } from '../claim/key-queues.js';
 import { ParkedKeys } from '../claim/parked-keys.js';
 import type { OutboxMessage } from '../message.js';
-import type { DueRow, KeyInBucket, Lease } from '../store/outbox-store.js';
+import type { Lease } from '../store/lease-store.js';
+import type { DueRow, KeyInBucket } from '../store/parked-store.js';
 import type { LaneDependencies } from './lane.types.js';
 
 export interface ParkedReaderEvents {
@@ -71,7 +72,11 @@ export class ParkedReader {
   }
 
   /** @returns what was found, and in how many milliseconds the next row falls due at the earliest */
-  async runOnce(buckets: readonly number[], leases: readonly Lease[], limit: number): Promise<{ taken: number; nextIn: number | null }> {
+  async runOnce(
+    buckets: readonly number[],
+    leases: readonly Lease[],
+    limit: number,
+  ): Promise<{ taken: number; nextIn: number | null }> {
     if (buckets.length === 0) return { taken: 0, nextIn: null };
     await this.reload(buckets);
     const { rows, nextIn } = await this.lane.store.due(this.lane.id, buckets, limit);
@@ -102,7 +107,11 @@ export class ParkedReader {
     return [...asked.values()];
   }
 
-  /** @internal */ async take(due: readonly DueRow[], keys: readonly KeyInBucket[], leases: readonly Lease[]): Promise<number> {
+  /** @internal */ async take(
+    due: readonly DueRow[],
+    keys: readonly KeyInBucket[],
+    leases: readonly Lease[],
+  ): Promise<number> {
     const { store, id, leases: owned, options } = this.lane;
     const unwritten = new Set(this.pending.keys());
     this.parkedMeanwhile = new Set();
@@ -137,8 +146,11 @@ export class ParkedReader {
 
   /** More keys are blocked than fit into memory: the store is asked about those at hand. */
   async ask(messages: readonly OutboxMessage[]): Promise<void> {
-    const keys = messages.flatMap(({ bucket, key }) => (key === null || this.keys.has(bucket, key) ? [] : [{ bucket, key }]));
-    for (const { bucket, key } of await this.lane.store.blockedAmong(this.lane.id, keys)) this.keys.addBeyond(bucket, key);
+    const keys = messages.flatMap(({ bucket, key }) =>
+      key === null || this.keys.has(bucket, key) ? [] : [{ bucket, key }],
+    );
+    for (const { bucket, key } of await this.lane.store.blockedAmong(this.lane.id, keys))
+      this.keys.addBeyond(bucket, key);
   }
 
   /** Past the bound of `keys` some may never have been loaded: look again now and then. @internal */

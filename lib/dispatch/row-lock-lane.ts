@@ -3,7 +3,8 @@ import { errorText } from '../observe/error-text.js';
 import { Publisher } from '../publish/publisher.js';
 import type { PublishFailure } from '../publish/transport.js';
 import { decide } from '../settle/decide.js';
-import type { LockedOutcome, ParkEntry, ReparkEntry } from '../store/outbox-store.js';
+import type { LockedOutcome, ReparkEntry } from '../store/parked-store.js';
+import type { ParkEntry } from '../store/ready-store.js';
 import type { LaneDependencies } from './lane.types.js';
 import { Loop } from './loop.js';
 import { Outage, type OutageLane } from './outage.js';
@@ -31,7 +32,11 @@ export class RowLockLane implements RunningLane, OutageLane {
   ) {
     this.publisher = new Publisher(deps.transport, deps.clock, deps.options.publishTimeout);
     this.outage = new Outage(this, deps);
-    this.loop = new Loop(deps.clock, () => this.read(), (error) => failed('fetch', error));
+    this.loop = new Loop(
+      deps.clock,
+      () => this.read(),
+      (error) => failed('fetch', error),
+    );
     deps.leases.announce(deps.id, this);
     deps.transport.onState = (state, reason) => this.outage.transportState(state, reason);
   }
@@ -135,7 +140,8 @@ export class RowLockLane implements RunningLane, OutageLane {
         }
         const entry = this.outcome(message, this.outage.charge(message, result), told);
         if (entry === undefined) return;
-        if (message.parkedId === null) parked.push({ bucket: message.bucket, seq: message.seq, id: message.id, ...entry });
+        if (message.parkedId === null)
+          parked.push({ bucket: message.bucket, seq: message.seq, id: message.id, ...entry });
         else reparked.push({ parkedId: message.parkedId, bucket: message.bucket, ...entry });
       },
       this.kill.signal,

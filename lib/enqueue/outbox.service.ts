@@ -3,7 +3,7 @@ import type { OutboxHealth } from '../observe/health.js';
 import type { OutboxStats } from '../observe/stats.js';
 import { OutboxConfigurationError, OutboxMessageError } from '../outbox.errors.js';
 import type { TransactionHandle } from '../outbox.options.js';
-import type { MessageFilter, OperatorReport } from '../store/outbox-store.js';
+import type { MessageFilter, OperatorReport } from '../store/admin-store.js';
 import { CurrentTransaction } from './current-transaction.js';
 import { Enqueuer, refuseForArray } from './enqueuer.js';
 import type { EnqueueOptions, MessageSettings, PlainMessage } from './enqueue-options.js';

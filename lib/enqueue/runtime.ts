@@ -5,7 +5,8 @@ import type { ResolvedOptions } from '../outbox.options.js';
 import type { OutboxHealth } from '../observe/health.js';
 import type { OutboxStats } from '../observe/stats.js';
 import type { SqlExecutor } from '../store/executors/executor.js';
-import type { AdminStore, MessageWriter } from '../store/outbox-store.js';
+import type { AdminStore } from '../store/admin-store.js';
+import type { MessageWriter } from '../store/outbox-store.js';
 
 /** What an `OutboxService` is made of. The module builds it. */
 export interface EnqueueRuntime {

@@ -1,5 +1,5 @@
 import { OutboxMessageError } from '../outbox.errors.js';
-import type { MessageFilter } from '../store/outbox-store.js';
+import type { MessageFilter } from '../store/admin-store.js';
 import { refuse, refuseUnknown } from './draft.js';
 import { typeName } from './text-checks.js';
 import { parseUuid } from './uuid-v7.js';

@@ -1,4 +1,4 @@
-import type { AdminStore, TransportStats } from '../store/outbox-store.js';
+import type { AdminStore, TransportStats } from '../store/admin-store.js';
 
 /** What waits where, of one transport. Counted by the database when asked. */
 export interface OutboxTransportStats extends Omit<TransportStats, 'transport'> {

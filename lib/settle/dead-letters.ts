@@ -1,6 +1,6 @@
 import type { OutboxHooks } from '../observe/events.js';
 import type { DeadLetterEvent, ResolvedOptions } from '../outbox.options.js';
-import type { ParkedStore } from '../store/outbox-store.js';
+import type { ParkedStore } from '../store/parked-store.js';
 
 /** Deaths that are told in one pass. */
 const BATCH = 100;

@@ -1,6 +1,8 @@
 import type { Clock } from '../dispatch/clock.js';
 import type { OutboxMessage } from '../message.js';
-import type { Lease, ParkedStore, ReadyStore } from '../store/outbox-store.js';
+import type { Lease } from '../store/lease-store.js';
+import type { ParkedStore } from '../store/parked-store.js';
+import type { ReadyStore } from '../store/ready-store.js';
 import { BatchWriter } from './batch-writer.js';
 
 /** A transition other than success. */
@@ -36,7 +38,12 @@ export class Settler {
   constructor(
     readonly store: Pick<ReadyStore & ParkedStore, 'settle' | 'park' | 'repark'>,
     readonly clock: Clock,
-    readonly settings: { readonly transport: number; readonly owner: string; readonly onPublished: 'delete' | 'archive'; readonly batch: number },
+    readonly settings: {
+      readonly transport: number;
+      readonly owner: string;
+      readonly onPublished: 'delete' | 'archive';
+      readonly batch: number;
+    },
     readonly leaseOf: (bucket: number) => Lease | undefined,
     /** Reads of the ready table that have returned so far. */
     readonly reads: () => number,
@@ -95,11 +102,20 @@ export class Settler {
     const fromParked = batch.filter(({ message }) => message.parkedId !== null && leases.has(message.bucket));
     let fence: string | undefined;
     if (fromReady.length > 0) {
-      const entries = fromReady.map(({ message, ...rest }) => ({ bucket: message.bucket, seq: message.seq, id: message.id, ...rest }));
+      const entries = fromReady.map(({ message, ...rest }) => ({
+        bucket: message.bucket,
+        seq: message.seq,
+        id: message.id,
+        ...rest,
+      }));
       fence = (await this.store.park(owner, [...leases.values()], entries)).fence;
     }
     if (fromParked.length > 0) {
-      const entries = fromParked.map(({ message, ...rest }) => ({ bucket: message.bucket, parkedId: message.parkedId as string, ...rest }));
+      const entries = fromParked.map(({ message, ...rest }) => ({
+        bucket: message.bucket,
+        parkedId: message.parkedId as string,
+        ...rest,
+      }));
       fence = (await this.store.repark(owner, [...leases.values()], entries)).fence ?? fence;
     }
     this.events.transitioned(batch, fence, reads);

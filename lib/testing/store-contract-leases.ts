@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import type { Lease } from '../store/outbox-store.js';
+import type { Lease } from '../store/lease-store.js';
 import { eventually, type Lane, type StoreRun } from './store-harness.js';
 
 const MINUTE = 60_000;

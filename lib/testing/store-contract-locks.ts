@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import type { OutboxMessage } from '../message.js';
-import type { LockedOutcome, RowLockStore } from '../store/outbox-store.js';
+import type { LockedOutcome, RowLockStore } from '../store/parked-store.js';
 import { parkEntry, settled, type Lane, type StoreRun } from './store-harness.js';
 import { repark } from './store-contract-parked.js';
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import { eventually, type Lane, type StoreRun } from './store-harness.js';
 import type { OutboxMessage } from '../message.js';
-import type { ReparkEntry } from '../store/outbox-store.js';
+import type { ReparkEntry } from '../store/parked-store.js';
 
 const LATER = 3_600_000;
 const idsOf = (messages: readonly OutboxMessage[]): string[] => messages.map(({ id }) => id);

@@ -1,14 +1,9 @@
 import { randomBytes, randomUUID } from 'node:crypto';
 import type { NewMessage, OutboxMessage } from '../message.js';
 import type { SqlExecutor } from '../store/executors/executor.js';
-import type {
-  Lease,
-  OutboxStore,
-  ParkEntry,
-  SchemaSettings,
-  SettledMessage,
-  WriteReport,
-} from '../store/outbox-store.js';
+import type { Lease } from '../store/lease-store.js';
+import type { OutboxStore, SchemaSettings } from '../store/outbox-store.js';
+import type { ParkEntry, SettledMessage, WriteReport } from '../store/ready-store.js';
 import type { ContractRunner } from './transport-harness.js';
 
 /** A transaction of the application, on a connection of its own. */

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { openMysqlDatabase } from '../../lib/store/executors/typeorm-mysql.js';
 import type { ConnectionRole, SqlConnection, SqlDatabase } from '../../lib/store/executors/executor.js';
 import { MysqlStore } from '../../lib/store/mysql/mysql-store.js';
-import type { Lease } from '../../lib/store/outbox-store.js';
+import type { Lease } from '../../lib/store/lease-store.js';
 import { statement } from '../../lib/store/sql.js';
 import { MariaDbStores } from '../support/mariadb-store.js';
 import { describeWith } from '../support/services.js';

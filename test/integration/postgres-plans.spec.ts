@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { OutboxMessage } from '../../lib/message.js';
 import { openPostgresDatabase } from '../../lib/store/executors/typeorm-postgres.js';
-import type { Lease } from '../../lib/store/outbox-store.js';
+import type { Lease } from '../../lib/store/lease-store.js';
 import { PostgresStore } from '../../lib/store/postgres/postgres-store.js';
 import { parkEntry, settled } from '../../lib/testing/store-harness.js';
 import { ExplainingDatabase, nodesOf, type Explained } from '../support/explaining-database.js';

@@ -1,6 +1,6 @@
 import { OutboxService } from '../../lib/enqueue/outbox.service.js';
 import type { MessageSelection } from '../../lib/enqueue/selection.js';
-import type { AdminStore, MessageFilter, OperatorReport } from '../../lib/store/outbox-store.js';
+import type { AdminStore, MessageFilter, OperatorReport } from '../../lib/store/admin-store.js';
 import { definition, enqueueOptions, enqueueRuntime, refusal } from '../support/enqueue.js';
 
 const V7 = '01931d2f-0a5b-7c3d-8e4f-0123456789ab';

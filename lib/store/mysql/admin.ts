@@ -1,5 +1,5 @@
 import type { SqlDatabase, SqlExecutor } from '../executors/executor.js';
-import type { MessageFilter, OperatorReport } from '../outbox-store.js';
+import type { MessageFilter, OperatorReport } from '../admin-store.js';
 import type { StoreSettings, TableNames } from '../schema/names.js';
 import { statement } from '../sql.js';
 import { BLOCKED, DEAD, readKey, SCHEDULED, WAITING } from './columns.js';

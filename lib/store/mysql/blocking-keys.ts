@@ -1,5 +1,5 @@
 import type { SqlConnection } from '../executors/executor.js';
-import type { KeyInBucket } from '../outbox-store.js';
+import type { KeyInBucket } from '../parked-store.js';
 import type { TableNames } from '../schema/names.js';
 import { BLOCKED, readKey } from './columns.js';
 import { marks, sized, times } from './statements.js';

@@ -1,5 +1,5 @@
 import type { SqlDatabase } from '../executors/executor.js';
-import type { CleanStore } from '../outbox-store.js';
+import type { CleanStore } from '../admin-store.js';
 import type { TableNames } from '../schema/names.js';
 import { statement } from '../sql.js';
 import { DEAD, readKey } from './columns.js';

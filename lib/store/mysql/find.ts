@@ -1,5 +1,5 @@
 import type { SqlConnection } from '../executors/executor.js';
-import type { MessageFilter } from '../outbox-store.js';
+import type { MessageFilter } from '../admin-store.js';
 import type { StoreSettings, TableNames } from '../schema/names.js';
 import { statement, type Sql, type Statement } from '../sql.js';
 import { marks, sized } from './statements.js';

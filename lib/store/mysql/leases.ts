@@ -1,5 +1,5 @@
 import type { SqlDatabase, SqlExecutor } from '../executors/executor.js';
-import type { Instance, Lease, LeaseStore } from '../outbox-store.js';
+import type { Instance, Lease, LeaseStore } from '../lease-store.js';
 import type { TableNames } from '../schema/names.js';
 import { statement, type Statement } from '../sql.js';
 import { jsonRows, LEASES } from './json-rows.js';

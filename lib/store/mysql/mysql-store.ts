@@ -1,19 +1,10 @@
 import type { SqlConnection, SqlDatabase, SqlExecutor } from '../executors/executor.js';
 import type { NewMessage, Place } from '../../message.js';
-import type {
-  Instance,
-  KeyInBucket,
-  Lease,
-  MessageFilter,
-  OutboxStore,
-  ParkEntry,
-  ReadRange,
-  ReparkEntry,
-  RowLockStore,
-  SchemaSettings,
-  SettledMessage,
-  TakeRequest,
-} from '../outbox-store.js';
+import type { MessageFilter } from '../admin-store.js';
+import type { Instance, Lease } from '../lease-store.js';
+import type { OutboxStore, SchemaSettings } from '../outbox-store.js';
+import type { KeyInBucket, ReparkEntry, RowLockStore, TakeRequest } from '../parked-store.js';
+import type { ParkEntry, ReadRange, SettledMessage } from '../ready-store.js';
 import { tableNames, type StoreSettings } from '../schema/names.js';
 import { MysqlAdmin } from './admin.js';
 import { MysqlBlockingKeys } from './blocking-keys.js';

@@ -1,15 +1,15 @@
 import type { SqlDatabase, SqlExecutor } from '../executors/executor.js';
+import type { Lease } from '../lease-store.js';
 import type {
   DeadLetter,
   DueRow,
   KeyInBucket,
-  Lease,
   ParkedStore,
   ReparkEntry,
   TakeRequest,
   TakeResult,
-  WriteReport,
-} from '../outbox-store.js';
+} from '../parked-store.js';
+import type { WriteReport } from '../ready-store.js';
 import type { TableNames } from '../schema/names.js';
 import type { MysqlBlockingKeys } from './blocking-keys.js';
 import { readKey, readParked, readTime, stateName, stateNumber } from './columns.js';

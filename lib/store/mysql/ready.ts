@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { compareSeq, type Place } from '../../message.js';
 import type { SqlDatabase } from '../executors/executor.js';
-import type { FetchResult, ReadPosition, ReadRange } from '../outbox-store.js';
+import type { FetchResult, ReadPosition, ReadRange } from '../ready-store.js';
 import type { TableNames } from '../schema/names.js';
 import { statement } from '../sql.js';
 import { messageFrom, readMessage, type Row } from './columns.js';

@@ -1,6 +1,7 @@
 import { compareSeq, type Place } from '../../message.js';
 import type { SqlConnection, SqlDatabase, SqlExecutor } from '../executors/executor.js';
-import type { Lease, ParkEntry, SettledMessage, WriteReport } from '../outbox-store.js';
+import type { Lease } from '../lease-store.js';
+import type { ParkEntry, SettledMessage, WriteReport } from '../ready-store.js';
 import type { TableNames } from '../schema/names.js';
 import { statement, type Statement } from '../sql.js';
 import { DEAD, MOVED, movedFrom, readKey, stateNumber } from './columns.js';

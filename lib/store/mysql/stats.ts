@@ -1,5 +1,5 @@
 import type { SqlDatabase } from '../executors/executor.js';
-import { STATS_COUNT_LIMIT, type TransportStats } from '../outbox-store.js';
+import { STATS_COUNT_LIMIT, type TransportStats } from '../admin-store.js';
 import type { StoreSettings, TableNames } from '../schema/names.js';
 import { statement } from '../sql.js';
 import { BLOCKED, DEAD, readTime, SCHEDULED, WAITING, type Row } from './columns.js';

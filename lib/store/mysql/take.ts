@@ -1,6 +1,7 @@
 import { compareSeq, type OutboxMessage } from '../../message.js';
 import type { SqlExecutor } from '../executors/executor.js';
-import type { KeyInBucket, Lease, TakeRequest, TakeResult } from '../outbox-store.js';
+import type { Lease } from '../lease-store.js';
+import type { KeyInBucket, TakeRequest, TakeResult } from '../parked-store.js';
 import type { StoreSettings, TableNames } from '../schema/names.js';
 import { statement } from '../sql.js';
 import { BLOCKED, messageFrom, parkedFrom, readKey, readParked, SCHEDULED, WAITING } from './columns.js';

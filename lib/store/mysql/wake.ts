@@ -1,5 +1,5 @@
 import type { SqlExecutor } from '../executors/executor.js';
-import type { KeyInBucket } from '../outbox-store.js';
+import type { KeyInBucket } from '../parked-store.js';
 import type { TableNames } from '../schema/names.js';
 import { statement } from '../sql.js';
 import { BLOCKED, WAITING } from './columns.js';

@@ -1,5 +1,5 @@
 import type { SqlConnection, SqlExecutor } from '../executors/executor.js';
-import type { AdminStore, MessageFilter, OperatorReport, TransportStats } from '../outbox-store.js';
+import type { AdminStore, MessageFilter, OperatorReport, TransportStats } from '../admin-store.js';
 import type { StoreSettings, TableNames } from '../schema/names.js';
 import { plainArray } from './arrays.js';
 import { adminStatements, type AdminStatements, type Change } from './admin-statements.js';

@@ -1,5 +1,5 @@
 import type { SqlConnection } from '../executors/executor.js';
-import type { SettledMessage, WriteReport } from '../outbox-store.js';
+import type { SettledMessage, WriteReport } from '../ready-store.js';
 import type { TableNames } from '../schema/names.js';
 import { statement, type Sql, type Statement } from '../sql.js';
 import { plainArray } from './arrays.js';

@@ -1,15 +1,15 @@
 import type { SqlConnection, SqlResult } from '../executors/executor.js';
+import type { Lease } from '../lease-store.js';
 import type {
   DeadLetter,
   DueRow,
   KeyInBucket,
-  Lease,
   ParkedStore,
   ReparkEntry,
   TakeRequest,
   TakeResult,
-  WriteReport,
-} from '../outbox-store.js';
+} from '../parked-store.js';
+import type { WriteReport } from '../ready-store.js';
 import type { TableNames } from '../schema/names.js';
 import { plainArray, storableText, textArray } from './arrays.js';
 import { readParked, stateName, stateNumber, UNREADABLE_AS_TEXT, type PayloadAs } from './columns.js';

@@ -1,6 +1,10 @@
 import { createHash } from 'node:crypto';
 import type { SqlConnection, SqlDatabase, SqlExecutor } from '../executors/executor.js';
-import type * as Seam from '../outbox-store.js';
+import type { MessageFilter, OperatorReport, TransportStats } from '../admin-store.js';
+import type { Instance, Lease, LeaseStore } from '../lease-store.js';
+import type { InsertReport, OutboxStore, SchemaSettings } from '../outbox-store.js';
+import type { KeyInBucket, ParkedStore, ReparkEntry, RowLockStore, TakeRequest, TakeResult } from '../parked-store.js';
+import type { FetchResult, ParkEntry, ReadRange, ReadyStore, SettledMessage, WriteReport } from '../ready-store.js';
 import type { NewMessage, Place } from '../../message.js';
 import { tableNames, type StoreSettings, type TableNames } from '../schema/names.js';
 import { statement } from '../sql.js';
@@ -15,7 +19,7 @@ import { PostgresRowLocks } from './row-locks.js';
 import { PostgresSetup } from './setup.js';
 
 /** The outbox in PostgreSQL: one part per role of the seam, on the connection that suits it. */
-export class PostgresStore implements Seam.OutboxStore {
+export class PostgresStore implements OutboxStore {
   readonly names: TableNames;
   /** @internal */ readonly writer: PostgresInsert;
   /** @internal */ readonly leases: PostgresLeases;
@@ -58,36 +62,36 @@ export class PostgresStore implements Seam.OutboxStore {
     this.channel = `outbox_${createHash('sha256').update(names.ready).digest('hex').slice(0, 24)}`;
   }
 
-  insert(tx: SqlExecutor, messages: readonly NewMessage[]): Promise<Seam.InsertReport> {
+  insert(tx: SqlExecutor, messages: readonly NewMessage[]): Promise<InsertReport> {
     return this.writer.insert(tx, messages);
   }
 
-  acquire(request: Parameters<Seam.LeaseStore['acquire']>[0]): Promise<Seam.Lease[]> {
+  acquire(request: Parameters<LeaseStore['acquire']>[0]): Promise<Lease[]> {
     return this.leases.acquire(request);
   }
-  renew(owner: string, leaseMs: number): Promise<Seam.Lease[]> {
+  renew(owner: string, leaseMs: number): Promise<Lease[]> {
     return this.leases.renew(owner, leaseMs);
   }
-  giveBack(owner: string, leases: readonly Seam.Lease[]): Promise<void> {
+  giveBack(owner: string, leases: readonly Lease[]): Promise<void> {
     return this.leases.giveBack(owner, leases);
   }
-  beat(instance: Seam.Instance, ttlMs: number): Promise<Seam.Instance[]> {
+  beat(instance: Instance, ttlMs: number): Promise<Instance[]> {
     return this.leases.beat(instance, ttlMs);
   }
   leave(owner: string): Promise<void> {
     return this.leases.leave(owner);
   }
-  expire(): Promise<(Seam.Lease & { owner: string })[]> {
+  expire(): Promise<(Lease & { owner: string })[]> {
     return this.leases.expire();
   }
 
-  fetch(request: Parameters<Seam.ReadyStore['fetch']>[0]): Promise<Seam.FetchResult> {
+  fetch(request: Parameters<ReadyStore['fetch']>[0]): Promise<FetchResult> {
     return this.ready.fetch(request);
   }
-  sweep(transport: number, ranges: readonly Seam.ReadRange[]): ReturnType<Seam.ReadyStore['sweep']> {
+  sweep(transport: number, ranges: readonly ReadRange[]): ReturnType<ReadyStore['sweep']> {
     return this.ready.sweep(transport, ranges);
   }
-  readPlaces(transport: number, places: readonly Place[]): Promise<Seam.FetchResult> {
+  readPlaces(transport: number, places: readonly Place[]): Promise<FetchResult> {
     return this.ready.readPlaces(transport, places);
   }
   flush(): Promise<void> {
@@ -95,43 +99,35 @@ export class PostgresStore implements Seam.OutboxStore {
   }
   settle(
     transport: number,
-    messages: readonly Seam.SettledMessage[],
+    messages: readonly SettledMessage[],
     onPublished: 'delete' | 'archive',
-  ): Promise<Seam.WriteReport> {
+  ): Promise<WriteReport> {
     return this.ready.settle(transport, messages, onPublished);
   }
-  park(owner: string, leases: readonly Seam.Lease[], entries: readonly Seam.ParkEntry[]): Promise<Seam.WriteReport> {
+  park(owner: string, leases: readonly Lease[], entries: readonly ParkEntry[]): Promise<WriteReport> {
     return this.ready.park(owner, leases, entries);
   }
 
-  due(transport: number, buckets: readonly number[], limit: number): ReturnType<Seam.ParkedStore['due']> {
+  due(transport: number, buckets: readonly number[], limit: number): ReturnType<ParkedStore['due']> {
     return this.parked.due(transport, buckets, limit);
   }
-  take(request: Seam.TakeRequest): Promise<Seam.TakeResult> {
+  take(request: TakeRequest): Promise<TakeResult> {
     return this.parked.take(request);
   }
-  repark(
-    owner: string,
-    leases: readonly Seam.Lease[],
-    entries: readonly Seam.ReparkEntry[],
-  ): Promise<Seam.WriteReport> {
+  repark(owner: string, leases: readonly Lease[], entries: readonly ReparkEntry[]): Promise<WriteReport> {
     return this.parked.repark(owner, leases, entries);
   }
-  blockingKeys(
-    transport: number,
-    buckets: readonly number[],
-    limit: number,
-  ): ReturnType<Seam.ParkedStore['blockingKeys']> {
+  blockingKeys(transport: number, buckets: readonly number[], limit: number): ReturnType<ParkedStore['blockingKeys']> {
     return this.parked.blockingKeys(transport, buckets, limit);
   }
   hasBlocking(transport: number, buckets: readonly number[]): Promise<boolean> {
     return this.parked.hasBlocking(transport, buckets);
   }
 
-  blockedAmong(transport: number, keys: readonly Seam.KeyInBucket[]): Promise<Seam.KeyInBucket[]> {
+  blockedAmong(transport: number, keys: readonly KeyInBucket[]): Promise<KeyInBucket[]> {
     return this.parked.blockedAmong(transport, keys);
   }
-  unannouncedDead(transports: readonly number[], limit: number): ReturnType<Seam.ParkedStore['unannouncedDead']> {
+  unannouncedDead(transports: readonly number[], limit: number): ReturnType<ParkedStore['unannouncedDead']> {
     return this.parked.unannouncedDead(transports, limit);
   }
   markAnnounced(parkedIds: readonly string[]): Promise<void> {
@@ -139,25 +135,25 @@ export class PostgresStore implements Seam.OutboxStore {
   }
 
   withLockedRows(
-    request: Parameters<Seam.RowLockStore['withLockedRows']>[0],
-    work: Parameters<Seam.RowLockStore['withLockedRows']>[1],
+    request: Parameters<RowLockStore['withLockedRows']>[0],
+    work: Parameters<RowLockStore['withLockedRows']>[1],
   ): Promise<number> {
     return this.rowLocks.withLockedRows(request, work);
   }
 
-  requeue(filter: Seam.MessageFilter): Promise<Seam.OperatorReport> {
+  requeue(filter: MessageFilter): Promise<OperatorReport> {
     return this.admin.requeue(filter);
   }
-  discard(filter: Seam.MessageFilter): Promise<Seam.OperatorReport> {
+  discard(filter: MessageFilter): Promise<OperatorReport> {
     return this.admin.discard(filter);
   }
-  cancel(filter: Seam.MessageFilter): Promise<Seam.OperatorReport> {
+  cancel(filter: MessageFilter): Promise<OperatorReport> {
     return this.admin.cancel(filter);
   }
   release(filter: { key: string; transport?: number }): Promise<{ released: number }> {
     return this.admin.release(filter);
   }
-  stats(): Promise<Seam.TransportStats[]> {
+  stats(): Promise<TransportStats[]> {
     return this.admin.stats();
   }
 
@@ -171,10 +167,10 @@ export class PostgresStore implements Seam.OutboxStore {
     return this.cleaner.cleanDedup(age, limit);
   }
 
-  create(settings: Seam.SchemaSettings): Promise<void> {
+  create(settings: SchemaSettings): Promise<void> {
     return this.setup.create(settings);
   }
-  check(settings: Seam.SchemaSettings): Promise<void> {
+  check(settings: SchemaSettings): Promise<void> {
     return this.setup.check(settings);
   }
   registerTransports(names: readonly string[], defaultName: string): Promise<ReadonlyMap<string, number>> {

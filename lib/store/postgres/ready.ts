@@ -1,8 +1,8 @@
 import type { OutboxMessage, Place } from '../../message.js';
 import type { SqlConnection, SqlResult } from '../executors/executor.js';
+import type { Lease } from '../lease-store.js';
 import type {
   FetchResult,
-  Lease,
   ParkEntry,
   ReadPosition,
   ReadRange,
@@ -10,7 +10,7 @@ import type {
   SettledMessage,
   Snapshot,
   WriteReport,
-} from '../outbox-store.js';
+} from '../ready-store.js';
 import type { TableNames } from '../schema/names.js';
 import type { Sql, Statement } from '../sql.js';
 import { plainArray, storableText, textArray } from './arrays.js';

@@ -1,6 +1,6 @@
 import type { OutboxMessage } from '../../message.js';
 import type { SqlConnection, SqlExecutor } from '../executors/executor.js';
-import type { LockedOutcome, RowLockStore } from '../outbox-store.js';
+import type { LockedOutcome, RowLockStore } from '../parked-store.js';
 import type { TableNames } from '../schema/names.js';
 import { statement, type Statement } from '../sql.js';
 import { plainArray } from './arrays.js';

@@ -1,5 +1,5 @@
 import type { SqlResult } from '../executors/executor.js';
-import { STATS_COUNT_LIMIT, type TransportStats } from '../outbox-store.js';
+import { STATS_COUNT_LIMIT, type TransportStats } from '../admin-store.js';
 import type { StoreSettings, TableNames } from '../schema/names.js';
 import { statement, type Statement } from '../sql.js';
 import { BLOCKED, DEAD, SCHEDULED, WAITING } from './columns.js';

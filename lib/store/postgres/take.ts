@@ -1,6 +1,6 @@
 import { compareSeq } from '../../message.js';
 import type { SqlExecutor } from '../executors/executor.js';
-import type { KeyInBucket, TakeRequest, TakeResult } from '../outbox-store.js';
+import type { KeyInBucket, TakeRequest, TakeResult } from '../parked-store.js';
 import { plainArray, textArray } from './arrays.js';
 import { readParked, stateName, type PayloadAs } from './columns.js';
 import { leaseArrays } from './leases.js';

@@ -1,0 +1,55 @@
+/** SEAM: what operators, the application and the cleaner do. `OutboxStore` says what holds for all roles. */
+
+/** All given conditions must hold. An empty filter is refused by the service. */
+export interface MessageFilter {
+  readonly ids?: readonly string[];
+  readonly transport?: number;
+  readonly key?: string;
+  readonly topic?: string;
+  readonly type?: string;
+  /** Highest number of rows to touch. */
+  readonly limit: number;
+}
+export interface OperatorReport {
+  /** Ids that were changed. */
+  readonly done: string[];
+  /** Of `filter.ids`: those that can no longer be stopped (ready, or being sent right now). */
+  readonly tooLate: string[];
+  /** Of `filter.ids`: those that are nowhere (settled, or never there). */
+  readonly notFound: string[];
+}
+export interface AdminStore {
+  /** Dead, waiting or blocked → due now, attempts 0, in its old place of the key's order. */
+  requeue(filter: MessageFilter): Promise<OperatorReport>;
+  /** Deletes dead, waiting or blocked rows; the key's next row becomes due. */
+  discard(filter: MessageFilter): Promise<OperatorReport>;
+  /** Deletes scheduled, waiting, blocked or dead rows that nobody is sending. */
+  cancel(filter: MessageFilter): Promise<OperatorReport>;
+  /** Lets a blocked key go on: its dead rows stop blocking, its first waiting or blocked row becomes due. */
+  release(filter: { key: string; transport?: number }): Promise<{ released: number }>;
+  stats(): Promise<TransportStats[]>;
+}
+export interface TransportStats {
+  readonly transport: number;
+  /** Counted up to `STATS_COUNT_LIMIT` rows, then `ready` is that limit and `readyIsExact` false. */
+  readonly ready: number;
+  readonly readyIsExact: boolean;
+  readonly scheduled: number;
+  readonly waiting: number;
+  readonly blocked: number;
+  readonly dead: number;
+  readonly blockedKeys: number;
+  /** Age of the oldest ready message, milliseconds; `null` without one. */
+  readonly oldestReadyAge: number | null;
+  readonly leasedBuckets: number;
+  readonly instances: number;
+}
+export const STATS_COUNT_LIMIT = 100_000;
+
+export interface CleanStore {
+  /** Each deletes at most `limit` rows older than `age` milliseconds and returns how many. Never a row that is not final. */
+  cleanArchive(age: number, limit: number): Promise<number>;
+  cleanDead(age: number, limit: number): Promise<number>;
+  /** Never a key whose message is not settled yet. */
+  cleanDedup(age: number, limit: number): Promise<number>;
+}

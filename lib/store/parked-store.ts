@@ -1,0 +1,97 @@
+import type { OutboxMessage, ParkedState } from '../message.js';
+import type { Lease } from './lease-store.js';
+import type { ParkEntry, SettledMessage, WriteReport } from './ready-store.js';
+
+/** SEAM: the parked table, for claim and settle; row locks over both tables. `OutboxStore` says what holds for all roles. */
+
+export interface KeyInBucket {
+  readonly bucket: number;
+  readonly key: string;
+}
+export interface DueRow {
+  readonly parkedId: string;
+  readonly bucket: number;
+  readonly key: string | null;
+  readonly state: ParkedState;
+}
+export interface TakeRequest {
+  readonly owner: string;
+  readonly transport: number;
+  readonly leases: readonly Lease[];
+  /** Rows from `due`: a scheduled one with a key now joins its key's order; one behind an earlier blocking row of its key becomes `blocked`. */
+  readonly due: readonly DueRow[];
+  /** Keys whose first blocking row was settled: go on with the rows behind it. */
+  readonly keys: readonly KeyInBucket[];
+  /** Blocked rows to take per key. A `waiting` first row is always taken alone. */
+  readonly perKey: number;
+}
+export interface TakeResult {
+  /** Marked `sending` for this epoch; per key in the order of `seq`. */
+  readonly messages: OutboxMessage[];
+  /** Of `keys` and the keys of `due`: those without a blocking row. */
+  readonly clear: KeyInBucket[];
+  readonly durable: boolean;
+}
+export interface ReparkEntry {
+  readonly parkedId: string;
+  readonly bucket: number;
+  readonly state: 'waiting' | 'blocked' | 'dead';
+  readonly blocks: boolean;
+  readonly attempts: number;
+  readonly delay: number | null;
+  readonly error: string | null;
+  /** `PublishFailure.progress`, stored as it is. Absent: none on `park`, unchanged on `repark`. */
+  readonly progress?: string | null;
+}
+export interface DeadLetter {
+  readonly message: OutboxMessage;
+  readonly transport: number;
+  readonly error: string | null;
+  readonly diedAt: Date;
+}
+
+export interface ParkedStore {
+  /**
+   * Rows whose time has come and that nobody is sending, oldest due first; and in how many milliseconds the next one
+   * will be due (`null`: none).
+   */
+  due(transport: number, buckets: readonly number[], limit: number): Promise<{ rows: DueRow[]; nextIn: number | null }>;
+  /** Fenced: marks rows as `sending` in this epoch and returns them. Rows that an older epoch was sending are taken again. */
+  take(request: TakeRequest): Promise<TakeResult>;
+  /** Fenced: what happened to rows that were `sending`. */
+  repark(owner: string, leases: readonly Lease[], entries: readonly ReparkEntry[]): Promise<WriteReport>;
+  /** Keys that have a blocking row, and whether their first one can go on without waiting (`ready`: blocked or left `sending` by an older epoch). */
+  blockingKeys(
+    transport: number,
+    buckets: readonly number[],
+    limit: number,
+  ): Promise<(KeyInBucket & { ready: boolean })[]>;
+  /** Whether any row blocks, with a key or without: in a global order it holds everything. */
+  hasBlocking(transport: number, buckets: readonly number[]): Promise<boolean>;
+  /** Of these keys, those that have a blocking row. */
+  blockedAmong(transport: number, keys: readonly KeyInBucket[]): Promise<KeyInBucket[]>;
+  /** Dead rows whose hook was not called yet. */
+  unannouncedDead(transports: readonly number[], limit: number): Promise<(DeadLetter & { parkedId: string })[]>;
+  markAnnounced(parkedIds: readonly string[]): Promise<void>;
+}
+
+export interface LockedOutcome {
+  readonly published: readonly SettledMessage[];
+  /** From ready. */
+  readonly parked: readonly ParkEntry[];
+  /** From parked. */
+  readonly reparked: readonly ReparkEntry[];
+}
+/** For `coordination: 'rowLock'`, which has no leases, no fences and no order. */
+export interface RowLockStore {
+  /**
+   * Locks up to `limit` ready and due rows that nobody else has locked (`FOR UPDATE SKIP LOCKED`), keeps the transaction
+   * open while `work` publishes them, writes what `work` says in the same transaction and commits. Rows that `work` does
+   * not name stay as they are. When `work` throws, or the connection breaks, nothing is written.
+   * @returns how many rows were locked
+   */
+  withLockedRows(
+    request: { transport: number; limit: number; onPublished: 'delete' | 'archive' },
+    work: (messages: OutboxMessage[], durable: boolean) => Promise<LockedOutcome>,
+  ): Promise<number>;
+}

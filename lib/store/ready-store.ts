@@ -1,0 +1,90 @@
+import type { OutboxMessage, Place } from '../message.js';
+import type { Lease } from './lease-store.js';
+
+/** SEAM: the ready table, for claim and settle. `OutboxStore` says what holds for all roles. */
+
+/**
+ * What a read proves about transactions that were still open (PostgreSQL). Decimal strings of 64-bit transaction ids.
+ * `undefined` where the database tells nothing (MySQL): there the floor is found by `probe`.
+ */
+export interface Snapshot {
+  readonly xmin: string;
+  /** First id that had not been assigned, or not completed, when the snapshot was taken. */
+  readonly xmax: string;
+  /** Ids below `xmax` that were still in progress. */
+  readonly open: readonly string[];
+}
+export interface ReadPosition {
+  readonly bucket: number;
+  /** Exclusive. */
+  readonly after: string;
+}
+export interface ReadRange extends ReadPosition {
+  /** Inclusive. */
+  readonly upTo: string;
+}
+export interface FetchResult {
+  /** Per bucket ascending by `seq`; buckets in any order. */
+  readonly messages: OutboxMessage[];
+  readonly snapshot: Snapshot | undefined;
+  /** Whether every message read is known to be on the primary's disk. If not, call `flush` before publishing. */
+  readonly durable: boolean;
+  /** Generation of the connection that read; when it changes, the reader starts over. */
+  readonly session: number;
+}
+export interface SettledMessage extends Place {
+  readonly id: string;
+  readonly attempts: number;
+  /** Set when it was published from the parked table. */
+  readonly parkedId: string | null;
+}
+export interface ParkEntry extends Place {
+  readonly id: string;
+  readonly state: 'waiting' | 'blocked' | 'dead';
+  /** Whether the key's later messages must wait for this row. False for messages without a key. */
+  readonly blocks: boolean;
+  readonly attempts: number;
+  /** Milliseconds from the database's now until it is due; only for `waiting`. */
+  readonly delay: number | null;
+  readonly error: string | null;
+  /** `PublishFailure.progress`, stored as it is. Absent: none on `park`, unchanged on `repark`. */
+  readonly progress?: string | null;
+}
+/** A write of the relay. `fence` is the id of its own transaction (PostgreSQL): newer than every row read before it was sent. */
+export interface WriteReport {
+  readonly fence: string | undefined;
+  /** Rows touched; fewer than asked for means that somebody else was faster, which is expected. */
+  readonly affected: number;
+}
+
+export interface ReadyStore {
+  /** Reads rows after each position in `seq` order, at most `perBucket` each and `limit` in all. */
+  fetch(request: {
+    transport: number;
+    positions: readonly ReadPosition[];
+    perBucket: number;
+    limit: number;
+  }): Promise<FetchResult>;
+  /** All places in the ranges, complete, keys only. Paged inside. Ascending per bucket. */
+  sweep(transport: number, ranges: readonly ReadRange[]): Promise<{ places: Place[]; snapshot: Snapshot | undefined }>;
+  /** The rows at these places that are still there, ascending per bucket. */
+  readPlaces(transport: number, places: readonly Place[]): Promise<FetchResult>;
+  /**
+   * Where snapshots tell nothing: for each range, whether no uncommitted insert is in it (a dirty read against a committed one).
+   * `undefined` where `fetch` returns snapshots.
+   */
+  probe?(transport: number, ranges: readonly ReadRange[]): Promise<boolean[]>;
+  /** A durable write that begins now and is on disk when the promise resolves; with it everything read before. */
+  flush(): Promise<void>;
+  /**
+   * Success: removes (or archives) these messages whoever holds the lease, by place and id; one that is not in the
+   * ready table is looked for in the parked table, whatever its state there. At most one archive row each.
+   */
+  settle(
+    transport: number,
+    messages: readonly SettledMessage[],
+    onPublished: 'delete' | 'archive',
+  ): Promise<WriteReport>;
+  /** Moves rows from ready to parked, fenced by a lock on the lease rows. Rows of a lost lease stay where they are. */
+  park(owner: string, leases: readonly Lease[], entries: readonly ParkEntry[]): Promise<WriteReport>;
+}
