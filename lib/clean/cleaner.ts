@@ -21,6 +21,7 @@ export class OutboxCleaner {
     /** @internal */ readonly store: CleanStore,
     /** @internal */ readonly hooks: OutboxHooks,
     /** @internal */ readonly retention: ResolvedOptions['retention'],
+    /** Whether somebody is to be told of each death before its row goes. @internal */ readonly announces: boolean,
   ) {}
 
   /** Counts are of committed deletes. When one kind fails the others are still cleaned, then the error is thrown with the counts as `report`. */
@@ -36,7 +37,7 @@ export class OutboxCleaner {
       }
     };
     await clean('published', () => this.store.cleanArchive(published, BATCH));
-    if (dead !== null) await clean('dead', () => this.store.cleanDead(dead, BATCH));
+    if (dead !== null) await clean('dead', () => this.store.cleanDead(dead, BATCH, this.announces));
     await clean('dedup', () => this.store.cleanDedup(dedup, BATCH));
     if (report.published + report.dead + report.dedup > 0) this.hooks.emit('cleaned', report);
     if (errors.length > 0) throw Object.assign(new AggregateError(errors, 'Cleaning failed in part.'), { report });

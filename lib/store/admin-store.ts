@@ -49,7 +49,8 @@ export const STATS_COUNT_LIMIT = 100_000;
 export interface CleanStore {
   /** Each deletes at most `limit` rows older than `age` milliseconds and returns how many. Never a row that is not final. */
   cleanArchive(age: number, limit: number): Promise<number>;
-  cleanDead(age: number, limit: number): Promise<number>;
+  /** @param announcedOnly leave those that the dead-letter hook has not been told of (`ParkedStore.markAnnounced`) */
+  cleanDead(age: number, limit: number, announcedOnly: boolean): Promise<number>;
   /** Never a key whose message is not settled yet. */
   cleanDedup(age: number, limit: number): Promise<number>;
 }

@@ -24,14 +24,32 @@ export function describeCleaning(run: StoreRun): void {
       await lane.park(ready.slice(0, 1), { state: 'dead', delay: null });
       await lane.park(ready.slice(1, 2), { state: 'blocked', delay: null });
       await lane.park(ready.slice(2, 3), { state: 'waiting', delay: AGES });
-      assert.equal(await run.store.cleanDead(AGES, 100), 0);
-      while ((await run.store.cleanDead(0, 100)) > 0);
+      assert.equal(await run.store.cleanDead(AGES, 100, false), 0);
+      while ((await run.store.cleanDead(0, 100, false)) > 0);
       assert.deepEqual(
         (await lane.take()).messages.map(({ id }) => id),
         [ready[1]?.id],
       );
       const stats = (await run.store.stats()).find(({ transport }) => transport === lane.transport);
       assert.deepEqual([stats?.ready, stats?.scheduled, stats?.waiting, stats?.blocked, stats?.dead], [1, 1, 1, 1, 0]);
+    });
+
+    it('keeps a death of which nobody was told, when asked to', async () => {
+      const lane = await run.lane();
+      await lane.insert({ key: null }, { key: 'untold' });
+      await lane.park(await lane.ready(), { state: 'dead', delay: null });
+      const letters = await run.store.unannouncedDead([lane.transport], 10);
+      const told = letters.find(({ message }) => message.key === null);
+      await run.store.markAnnounced([told?.parkedId as string]);
+      while ((await run.store.cleanDead(0, 100, true)) > 0);
+      const left = async () => (await run.store.stats()).find(({ transport }) => transport === lane.transport)?.dead;
+      assert.equal(await left(), 1);
+      assert.deepEqual(
+        (await run.store.unannouncedDead([lane.transport], 10)).map(({ message }) => message.key),
+        ['untold'],
+      );
+      while ((await run.store.cleanDead(0, 100, false)) > 0);
+      assert.equal(await left(), 0);
     });
 
     it('keeps a dedup key while its message is not settled', async () => {

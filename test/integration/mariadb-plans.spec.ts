@@ -178,7 +178,8 @@ describeWith('mariadb', 'plans on MariaDB', () => {
     await expectCheap('lease', 200, () => store.acquire({ owner, leaseMs: 1_000, transport: TRANSPORT, limit: 4 }));
     await expectCheap('lease', 200, () => store.flush());
     await expectCheap('admin', 200, () => store.unannouncedDead([0, 1], 100));
-    await expectCheap('admin', 200, () => store.cleanDead(3_600_000, 100));
+    await expectCheap('admin', 200, () => store.cleanDead(3_600_000, 100, false));
+    await expectCheap('admin', 200, () => store.cleanDead(3_600_000, 100, true));
     await expectCheap('admin', 1_000, () => store.cleanArchive(0, 100));
     await expectCheap('admin', 200, () => store.cleanDedup(0, 100));
   });

@@ -155,7 +155,7 @@ describeWith('postgres', 'PostgreSQL plans', () => {
     await store.beat({ owner, transports: [0], info: '' }, 600_000);
     await store.expire();
     await store.cleanArchive(0, 500);
-    await store.cleanDead(0, 500);
+    await store.cleanDead(0, 500, false);
     await store.cleanDedup(0, 500);
     await store.flush();
     if (leases === undefined) await store.acquire({ owner: randomUUID(), leaseMs: 1, transport: 0, limit: 1 });

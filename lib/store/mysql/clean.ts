@@ -36,18 +36,18 @@ export class MysqlClean implements CleanStore {
     return this.remove(() => this.sql.archive.bind(microseconds(age), limit));
   }
 
-  async cleanDead(age: number, limit: number): Promise<number> {
+  async cleanDead(age: number, limit: number, announcedOnly: boolean): Promise<number> {
     let removed = 0;
     for (const transport of await this.transports()) {
-      if (removed < limit) removed += await this.cleanDeadOf(transport, age, limit - removed);
+      if (removed < limit) removed += await this.cleanDeadOf(transport, age, limit - removed, announcedOnly);
     }
     return removed;
   }
 
   /** @internal A key that a dead row held goes on. */
-  cleanDeadOf(transport: number, age: number, limit: number): Promise<number> {
+  cleanDeadOf(transport: number, age: number, limit: number, announcedOnly: boolean): Promise<number> {
     return inTransaction(this.database.connection('admin'), async (tx) => {
-      const { rows } = await tx.run(this.sql.dead.bind(transport, microseconds(age), limit));
+      const { rows } = await tx.run(this.sql.dead.bind(transport, announcedOnly ? 1 : 0, microseconds(age), limit));
       if (rows.length === 0) return 0;
       await tx.run(this.sql.removeDead.bind(jsonRows(rows.map(([parkedId]) => [BigInt(parkedId as string)]))));
       const held = rows.filter(([, , key, blocking]) => Number(blocking) === 1 && key !== null);
@@ -137,7 +137,7 @@ function cleanStatements({ archive, parked, dedup, ready, transports }: TableNam
     dead: statement(
       'old dead',
       `select parked_id, bucket, \`key\`, blocking from ${parked} force index (by_state)
-      where transport = ? and state = ${DEAD} and announced in (0, 1) and died_at < ${tooOld} limit ? for update`,
+      where transport = ? and state = ${DEAD} and announced in (1, ?) and died_at < ${tooOld} limit ? for update`,
     ),
     removeDead: statement('clean dead', `delete p from ${PARKED_IDS} straight_join ${parked} p on p.parked_id = k.p`),
     oldDedup: statement(

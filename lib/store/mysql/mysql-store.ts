@@ -73,7 +73,8 @@ export class MysqlStore implements OutboxStore {
   stats = () => this.parts.stats.stats();
 
   cleanArchive = (age: number, limit: number) => this.parts.clean.cleanArchive(age, limit);
-  cleanDead = (age: number, limit: number) => this.parts.clean.cleanDead(age, limit);
+  cleanDead = (age: number, limit: number, announcedOnly: boolean) =>
+    this.parts.clean.cleanDead(age, limit, announcedOnly);
   cleanDedup = (age: number, limit: number) => this.parts.clean.cleanDedup(age, limit);
 
   create = (settings: SchemaSettings) => this.parts.setup.create(settings);

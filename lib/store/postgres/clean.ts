@@ -24,9 +24,9 @@ export class PostgresCleaner implements CleanStore {
   }
 
   /** A key that waited for a dead message goes on. */
-  async cleanDead(age: number, limit: number): Promise<number> {
+  async cleanDead(age: number, limit: number, announcedOnly: boolean): Promise<number> {
     return this.connection().transaction(async (tx) => {
-      const { rows } = await tx.run(this.sql.dead.bind(age, limit));
+      const { rows } = await tx.run(this.sql.dead.bind(age, announcedOnly, limit));
       await this.admin.wakeKeys(tx, rows);
       return rows.length;
     });
@@ -49,6 +49,7 @@ function cleanStatements(names: TableNames): Record<'archive' | 'dead' | 'dedup'
       'outbox_clean_dead',
       `delete from ${parked} p where p.ctid = any(array(select o.ctid from ${parked} o
          where o.died_at is not null and ${OLD('o.died_at')} and o.state = ${DEAD}
+         and (o.announced or not ?::boolean)
          order by o.died_at limit ? for update skip locked))
        returning p.id, p.transport, p.bucket, p.key, p.blocking`,
     ),

@@ -160,8 +160,8 @@ export class PostgresStore implements OutboxStore {
   cleanArchive(age: number, limit: number): Promise<number> {
     return this.cleaner.cleanArchive(age, limit);
   }
-  cleanDead(age: number, limit: number): Promise<number> {
-    return this.cleaner.cleanDead(age, limit);
+  cleanDead(age: number, limit: number, announcedOnly: boolean): Promise<number> {
+    return this.cleaner.cleanDead(age, limit, announcedOnly);
   }
   cleanDedup(age: number, limit: number): Promise<number> {
     return this.cleaner.cleanDedup(age, limit);
