@@ -1,7 +1,9 @@
 import { DataSource, type DataSourceOptions } from 'typeorm';
+import { transactionExecutor } from '../../lib/store/executors/typeorm-transaction.js';
 import { openStore } from '../../lib/store/open-store.js';
 import { outboxEntities, outboxMigrations, outboxSql, type OutboxMessageRow } from '../../lib/typeorm.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
+import { newMessage } from '../support/relay.js';
 import { describeWith } from '../support/services.js';
 
 const SETTINGS = { buckets: 9, ordering: 'key', coordination: 'buckets' } as const;
@@ -59,6 +61,39 @@ describe.each(['postgres', 'mariadb'] as const)('migrations', (kind) => {
       await check('a_');
       await db.undoLastMigration();
       await expect(check('a_')).rejects.toMatchObject({ code: 'SCHEMA_MISSING' });
+    });
+
+    it('shows a message that is being sent as what it was before', async () => {
+      await db.runMigrations();
+      const options = {
+        setup: 'check',
+        schema: undefined,
+        prefix: 'a_',
+        poolSize: 2,
+        preparedStatements: true,
+      } as const;
+      const store = openStore(db, { ...SETTINGS, onPublished: 'delete', options });
+      await store.registerTransports(['default'], 'default');
+      const leases = await store.acquire({ owner: 'o', leaseMs: 60_000, transport: 0, limit: 9 });
+      await db.transaction((manager) =>
+        store.insert(transactionExecutor(manager.queryRunner as never), [
+          newMessage({ key: null, delay: 0, payload: Buffer.from('1') }, 9),
+          newMessage({ key: 'k', delay: 0, payload: Buffer.from('2') }, 9),
+        ]),
+      );
+      const buckets = leases.map(({ bucket }) => bucket);
+      const due = (await store.due(0, buckets, 10)).rows;
+      const request = { owner: 'o', transport: 0, leases, due, keys: [], perKey: 1 };
+      const { messages } = await store.take(request).finally(() => store.close());
+      expect(messages).toHaveLength(2);
+      const rows = await db.getRepository<OutboxMessageRow>(entity as never).find({ order: { seq: 'asc', id: 'asc' } });
+      // With a key it has joined the key's order first, and waits in it.
+      expect(rows.map(({ key, state }) => [key, state])).toEqual([
+        [null, 'scheduled'],
+        ['k', 'waiting'],
+      ]);
+      await db.undoLastMigration();
+      await db.undoLastMigration();
     });
 
     it('has the same as text', async () => {
