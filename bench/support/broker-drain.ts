@@ -1,0 +1,96 @@
+import type pg from 'pg';
+import type { DataSource } from 'typeorm';
+import type { TransportDefinition } from '../../lib/outbox.options.js';
+import { timed, type Samples } from './measure.js';
+import { adminClient, startPostgres } from './postgres.js';
+import { benchRelay, connect, createTables, drain } from './relay.js';
+import { empty, fillReady } from './rows.js';
+import type { Closing } from './run.js';
+import { cpuOfRelay } from './server-cpu.js';
+
+export const KEYS = [10_000, 100, 10];
+export const BATCH = 500;
+
+/** One broker, seen from both sides of the comparison. */
+export interface BrokerUnderTest {
+  readonly topic: string;
+  readonly definition: TransportDefinition;
+  /** The client by itself: publishes the batches from memory, so many at a time, and waits for the confirms. */
+  readonly ceilings: Readonly<Record<string, (messages: number, keys: number) => Promise<{ ms: number; cpu: number }>>>;
+  /** Throws unless exactly so many messages arrived since the last call. */
+  expect(messages: number): Promise<void>;
+}
+
+/** A backlog whose keys have at least a few messages each, and which few keys do not stretch to minutes. */
+const messagesFor = (keys: number, most: number): number => Math.min(most, keys * 500);
+
+/** `count` pieces of work, one after the other on each of the workers. */
+export async function inFlight(
+  workers: number,
+  count: number,
+  work: (index: number, worker: number) => Promise<unknown>,
+): Promise<void> {
+  let next = 0;
+  const run = async (_: unknown, worker: number): Promise<void> => {
+    while (next < count) await work(next++, worker);
+  };
+  await Promise.all(Array.from({ length: workers }, run));
+}
+
+export class BrokerDrain {
+  private constructor(
+    readonly dataSource: DataSource,
+    readonly admin: pg.Client,
+    readonly broker: BrokerUnderTest,
+    readonly most: number,
+  ) {}
+
+  static async open(closing: Closing, broker: BrokerUnderTest, most: number): Promise<BrokerDrain> {
+    const server = await startPostgres(closing);
+    const dataSource = await connect(closing, server.url);
+    await createTables(dataSource);
+    return new BrokerDrain(dataSource, await adminClient(closing, server.url), broker, most);
+  }
+
+  /** One repeat: the client alone, each way, and then the outbox over each number of keys. */
+  async repeat(samples: Samples): Promise<void> {
+    let ceiling = 0;
+    for (const [name, run] of Object.entries(this.broker.ceilings)) {
+      const { ms, cpu } = await run(this.most, KEYS[0] as number);
+      await this.broker.expect(this.most);
+      ceiling = Math.max(ceiling, (this.most / ms) * 1_000);
+      samples.add({ [`${name}PerSecond`]: (this.most / ms) * 1_000, [`${name}NodeMicros`]: cpu / this.most });
+    }
+    samples.add({ ceilingPerSecond: ceiling });
+    for (const keys of KEYS) await this.drain(samples, keys, ceiling);
+  }
+
+  /** @internal */ async drain(samples: Samples, keys: number, ceiling: number): Promise<void> {
+    const messages = messagesFor(keys, this.most);
+    await empty(this.admin);
+    await fillReady(this.admin, { rows: messages, keys, topic: this.broker.topic });
+    const relay = await benchRelay(this.dataSource, { default: this.broker.definition }, { batchSize: BATCH });
+    try {
+      const drained = await drain(this.dataSource, relay, messages);
+      const perSecond = (drained.rows / drained.ms) * 1_000;
+      const { claim, settle } = await cpuOfRelay(this.admin);
+      samples.add({
+        [`keys${keys}PerSecond`]: perSecond,
+        [`keys${keys}Ratio`]: perSecond / ceiling,
+        [`keys${keys}NodeMicros`]: drained.cpu / drained.rows,
+        [`keys${keys}DatabaseMicros`]: (claim + settle) / messages,
+      });
+    } finally {
+      await relay.close();
+    }
+    await this.broker.expect(messages);
+  }
+}
+
+/** Publishes the same once before anything is measured: connections, code and the broker are warm. */
+export async function warmUp(broker: BrokerUnderTest, messages: number): Promise<void> {
+  for (const run of Object.values(broker.ceilings)) {
+    await timed(() => run(messages, 100));
+    await broker.expect(messages);
+  }
+}
