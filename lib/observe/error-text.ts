@@ -16,10 +16,11 @@ export function errorText(error: unknown): string {
   }
 }
 
-/** Removes the user and the password of every URL, and what looks like a password elsewhere. */
+/** Removes the user and the password of every URL, what looks like a password elsewhere, and what JSON.parse quotes. */
 export function redact(text: string): string {
   return text
     .slice(0, MAX_ERROR_TEXT * 16)
+    .replace(/(?:\.\.\.)?"[^]*"(?:\.\.\.)? is not valid JSON/g, 'this is not valid JSON')
     .replace(/\b([a-z][a-z0-9+.-]{1,20}:\/\/)[^\s/?#]*@/gi, '$1***@')
     .replace(
       /\b(passw(?:or)?d|pwd|secret|token|api[-_]?key|authorization)(["']?\s*[=:]\s*)("[^"]*"|'[^']*'|[^\s,;&)}]+)/gi,

@@ -24,6 +24,21 @@ describe('error texts', () => {
     expect(redact('{"password": "x y", "a": 1}')).toBe('{"password": ***, "a": 1}');
   });
 
+  it.each(['canary', '"canary" and canary', `{"card": ${'canary '.repeat(100)}}`, 'undefined canary'])(
+    'does not quote what was no JSON: %s',
+    (json) => {
+      const parse = (): void => void JSON.parse(json);
+      expect(parse).toThrow();
+      try {
+        parse();
+      } catch (error) {
+        const text = errorText(new Error('the handler failed', { cause: error }));
+        expect(text).toContain('SyntaxError');
+        expect(text).not.toContain('canary');
+      }
+    },
+  );
+
   it('is bounded in code points and clean', () => {
     expect(Array.from(errorText(new Error('😀'.repeat(5000))))).toHaveLength(MAX_ERROR_TEXT);
     expect(errorText(new Error('a\u0000b\nc\ud800d'))).toBe('a b c\ufffdd');
