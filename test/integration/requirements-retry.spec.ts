@@ -1,0 +1,195 @@
+import { PUBLISHED, type PublishResult } from '../../lib/publish/transport.js';
+import { createHarness, RecordedHooks, ScriptedTransport, type Harness } from '../support/relay.js';
+import { allow, refuse } from '../support/refusing-database.js';
+import { describeWith } from '../support/services.js';
+import { until } from '../support/until.js';
+
+const text = (value: string | number) => Buffer.from(String(value));
+const rejected = (error: unknown = new Error('no')): PublishResult => ({ ok: false, blame: 'message', error });
+const down = (): PublishResult => ({ ok: false, blame: 'transport', error: new Error('connection refused') });
+/** Full jitter at its upper end: delays that a test can predict. */
+const ALWAYS_LONGEST = { random: () => 0.999_999 };
+
+interface ParkedRow {
+  state: string;
+  attempts: number;
+  last_error: string | null;
+}
+
+describe.each(['postgres', 'mariadb'] as const)('attempts, delays and errors on %s', (kind) => {
+  describeWith(kind, kind, () => {
+    let harness: Harness;
+    afterEach(() => harness?.close());
+
+    /** As an operator sees it, in the order of the inserts. */
+    const look = (): Promise<ParkedRow[]> =>
+      harness.dataSource.query(
+        `select state, attempts, last_error from outbox_messages where state <> 'ready' order by seq`,
+      );
+
+    it('counts each failure once under three relays: dead after exactly maxAttempts, never sent again', async () => {
+      harness = await createHarness(kind, {
+        pollInterval: 50,
+        lease: '10s', // peers are noticed within a third of it
+        publishTimeout: '2s',
+        retry: { initial: 1, max: 5, maxAttempts: 3 },
+      });
+      const attempts = new Map<string, number>();
+      const relays = await Promise.all(
+        [1, 2, 3].map(async () => {
+          const transport = new ScriptedTransport();
+          transport.behave = ({ id }) => (attempts.set(id, (attempts.get(id) ?? 0) + 1), rejected());
+          const relay = harness.relay({ default: transport });
+          await relay.dispatcher.start();
+          return { ...relay, transport };
+        }),
+      );
+      await until(() => relays.every(({ dispatcher }) => (dispatcher.status().lanes[0]?.buckets.length ?? 0) > 5));
+      const ids = await harness.enqueue(Array.from({ length: 60 }, (_, i) => ({ key: i % 2 ? `k${i}` : null })));
+      const deaths = (): number => relays.reduce((sum, { hooks }) => sum + hooks.of('dead').length, 0);
+      await until(() => deaths() === 60, 20_000);
+      await Promise.all(relays.map(({ dispatcher }) => dispatcher.drain()));
+      expect([...attempts.values()]).toEqual(ids.map(() => 3));
+      expect((await look()).map(({ state, attempts: n }) => [state, n])).toEqual(ids.map(() => ['dead', 3]));
+      expect(relays.every(({ transport }) => transport.attempted.length > 0)).toBe(true);
+    });
+
+    it('has no limit with null, and applies one that was lowered at the next failure', async () => {
+      harness = await createHarness(kind, { retry: { initial: 1, max: 1, maxAttempts: null } });
+      await harness.enqueue([{ key: 'k' }]);
+      const first = new ScriptedTransport();
+      first.behave = () => rejected();
+      const patient = harness.relay({ default: first });
+      await patient.dispatcher.start();
+      await patient.hooks.until('retried', 50);
+      await patient.dispatcher.stop();
+      const [row] = await look();
+      expect(row).toMatchObject({ state: 'waiting', attempts: first.attempted.length });
+      const second = new ScriptedTransport();
+      second.behave = () => rejected();
+      const { hooks, dispatcher } = harness.relay(
+        { default: second },
+        { retry: { ...harness.options.retry, maxAttempts: 3 } },
+      );
+      await dispatcher.start();
+      expect(await hooks.until('dead')).toMatchObject({ attempts: first.attempted.length + 1 });
+      expect(second.attempted).toHaveLength(1);
+    });
+
+    it('kills what is older than maxAge at its next failure, and not for an outage', async () => {
+      harness = await createHarness(kind, { retry: { initial: 1, max: 1, maxAttempts: null, maxAge: '10m' } });
+      const [old, young] = await harness.enqueue([{ payload: text('old') }, { payload: text('young') }]);
+      const interval = kind === 'postgres' ? `interval '1 hour'` : 'interval 1 hour';
+      await harness.dataSource.query(
+        `update outbox_ready set created_at = created_at - ${interval} where id = '${old}'`,
+      );
+      const transport = new ScriptedTransport();
+      let up = false;
+      transport.behave = () => (up ? rejected() : down());
+      const { dispatcher, hooks } = harness.relay({ default: transport });
+      await dispatcher.start();
+      await hooks.until('circuitOpened', 2);
+      expect(hooks.of('dead')).toEqual([]);
+      up = true;
+      expect(await hooks.until('dead')).toMatchObject({ id: old, attempts: 1 });
+      await until(() => hooks.of('retried').filter(({ id }) => id === young).length > 3);
+      expect(hooks.of('dead')).toHaveLength(1);
+    });
+
+    it('waits as long as it says, longer each time, also when the relay is another one', async () => {
+      harness = await createHarness(kind, { pollInterval: 20, retry: { initial: 300, max: '1m' } });
+      await harness.enqueue([{ key: 'k' }]);
+      const attemptedAt: number[] = [];
+      const relay = async (): Promise<{
+        stop(): Promise<void>;
+        hooks: RecordedHooks;
+        transport: ScriptedTransport;
+      }> => {
+        const transport = new ScriptedTransport();
+        transport.behave = () => {
+          attemptedAt.push(performance.now());
+          return attemptedAt.length < 4 ? rejected() : PUBLISHED;
+        };
+        const { dispatcher, hooks } = harness.relay({ default: transport }, {}, ALWAYS_LONGEST);
+        await dispatcher.start();
+        return { stop: () => dispatcher.stop(), hooks, transport };
+      };
+      const first = await relay();
+      await first.hooks.until('retried', 3);
+      await first.stop();
+      const second = await relay();
+      await second.transport.until(() => second.transport.published.length === 1);
+      const delays = [...first.hooks.of('retried'), ...second.hooks.of('retried')].map(({ delay }) => delay);
+      expect(delays).toEqual([300, 600, 1_200]);
+      const waited = attemptedAt.slice(1).map((at, i) => at - (attemptedAt[i] as number));
+      // Never earlier; later by a few polls and round trips.
+      for (const [i, delay] of delays.entries()) {
+        expect(waited[i]).toBeGreaterThan(delay - 20);
+        expect(waited[i]).toBeLessThan(delay + 900);
+      }
+    });
+
+    it('fails one key without slowing the others', async () => {
+      harness = await createHarness(kind, { pollInterval: '1m', retry: { initial: '1h', max: '1h' } });
+      const transport = new ScriptedTransport();
+      transport.behave = ({ key }) => (key === 'bad' ? rejected() : PUBLISHED);
+      const { dispatcher } = harness.relay({ default: transport });
+      await dispatcher.start();
+      await harness.enqueue(Array.from({ length: 100 }, (_, i) => ({ key: i % 2 === 0 ? 'bad' : `good ${i}` })));
+      dispatcher.nudge();
+      await transport.until(() => transport.published.length === 50, 5_000);
+      expect(transport.attempted).toHaveLength(51);
+    });
+
+    it('stores error texts of any length and content, without credentials, payload or headers', async () => {
+      harness = await createHarness(kind, { retry: { initial: '1h', max: '1h' } });
+      const error = Object.assign(new Error(`amqp://shop:canary-url@broker refused: password=canary-word`), {
+        content: 'canary-payload',
+        config: { sasl: { password: 'canary-sasl' } },
+      });
+      const errors = [
+        new Error('😀'.repeat(2_000)),
+        new Error('x'.repeat(100_000)),
+        new Error('a\u0000b\ud800c'),
+        error,
+      ];
+      const transport = new ScriptedTransport();
+      transport.behave = ({ payload }) => rejected(errors[Number(String(payload).slice(-1))]);
+      await harness.enqueue(
+        errors.map((_, i) => ({ payload: text(`canary-payload ${i}`), headers: '{"h":"canary-header"}' })),
+      );
+      const { dispatcher, hooks } = harness.relay({ default: transport });
+      expect(await dispatcher.drain()).toMatchObject({ retried: 4 });
+      const stored = (await look()).map(({ last_error }) => last_error as string);
+      expect(stored.map((each) => Array.from(each).length).slice(0, 2)).toEqual([1_024, 1_024]);
+      expect(stored[0]).toMatch(/^(😀)+…$/u);
+      expect(stored.slice(2)).toEqual(['a b\ufffdc', 'amqp://***@broker refused: password=***']);
+      expect(JSON.stringify([hooks.events, dispatcher.status()])).not.toContain('canary');
+    });
+
+    it('tells the hook only of deaths that are written down, with the broker’s error', async () => {
+      const told: string[] = [];
+      harness = await createHarness(kind, {
+        retry: { maxAttempts: 1 },
+        deadLetter: ({ error }) => void told.push(error ?? ''),
+      });
+      const transport = new ScriptedTransport();
+      transport.behave = () => rejected(new Error('the broker says no'));
+      await refuse(harness, 'insert', 'outbox_parked');
+      await harness.enqueue([{ key: 'k' }]);
+      const { dispatcher, hooks } = harness.relay({ default: transport });
+      await dispatcher.start();
+      await hooks.until('error', 2);
+      expect(hooks.of('error')[0]).toMatchObject({
+        operation: 'park',
+        error: { message: expect.stringContaining('not today') },
+      });
+      expect([told, hooks.of('dead')]).toEqual([[], []]);
+      await allow(harness, 'outbox_parked');
+      expect(await hooks.until('dead')).toMatchObject({ attempts: 1, error: 'the broker says no' });
+      await until(() => told.length > 0);
+      expect(told).toEqual(['the broker says no']);
+      expect(transport.attempted).toHaveLength(1);
+    });
+  });
+});

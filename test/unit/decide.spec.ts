@@ -1,0 +1,104 @@
+import { OutboxMessage, type StoredMessage } from '../../lib/message.js';
+import type { RetryPolicy } from '../../lib/outbox.options.js';
+import type { PublishFailure } from '../../lib/publish/transport.js';
+import { backoff } from '../../lib/settle/backoff.js';
+import { decide } from '../../lib/settle/decide.js';
+
+const CREATED = Date.UTC(2026, 0, 1);
+const POLICY: RetryPolicy = {
+  initial: 1_000,
+  max: 300_000,
+  maxAttempts: 5,
+  maxAge: null,
+  classify: undefined,
+  onDead: 'block',
+};
+const message = (fields: Partial<StoredMessage> = {}): OutboxMessage =>
+  new OutboxMessage({
+    bucket: 0,
+    seq: '1',
+    id: '01890a5d-ac96-774b-bcce-b302099a8057',
+    topic: 't',
+    key: 'k',
+    type: 't',
+    version: 1,
+    contentType: 'application/json',
+    headersJson: null,
+    optionsJson: null,
+    body: null,
+    createdText: '2026-01-01 00:00:00+00',
+    attempts: 0,
+    parkedId: null,
+    parkedState: null,
+    ...fields,
+  });
+const failure = (fields: Partial<PublishFailure> = {}): PublishFailure => ({
+  ok: false,
+  blame: 'message',
+  error: new Error('no'),
+  ...fields,
+});
+const verdict = (fields: Partial<StoredMessage>, failed: Partial<PublishFailure>, policy: Partial<RetryPolicy> = {}) =>
+  decide(message(fields), failure(failed), { ...POLICY, ...policy }, CREATED + 60_000, 0.5);
+
+describe('backoff', () => {
+  it('doubles up to the cap, and never is nothing', () => {
+    const ceilings = [1, 2, 3, 4, 9, 10, 11].map((attempts) => backoff(attempts, 1_000, 300_000, 1));
+    expect(ceilings).toEqual([1_000, 2_000, 4_000, 8_000, 256_000, 300_000, 300_000]);
+    expect(backoff(1, 1_000, 300_000, 0)).toBe(1);
+    expect(backoff(1_000_000, 1_000, 300_000, 0.999_999)).toBeLessThanOrEqual(300_000);
+  });
+
+  it('has full jitter: anything from nothing to the ceiling', () => {
+    const delays = Array.from({ length: 1_000 }, (_, i) => backoff(4, 1_000, 300_000, i / 1_000));
+    expect(Math.min(...delays)).toBe(1);
+    expect(Math.max(...delays)).toBeGreaterThan(7_900);
+    expect(delays.reduce((a, b) => a + b) / 1_000).toBeCloseTo(3_996, -1);
+  });
+});
+
+describe('decide', () => {
+  it.each([
+    ['a first failure', {}, {}, {}, { kind: 'retry', attempts: 1, delay: 500 }],
+    ['the last one that is allowed', { attempts: 3 }, {}, {}, { kind: 'retry', attempts: 4, delay: 4_000 }],
+    ['the limit', { attempts: 4 }, {}, {}, { kind: 'dead', attempts: 5, blocks: true }],
+    ['a limit that was lowered', { attempts: 40 }, {}, {}, { kind: 'dead', attempts: 41, blocks: true }],
+    ['no limit', { attempts: 1_000 }, {}, { maxAttempts: null }, { kind: 'retry', attempts: 1_001, delay: 150_000 }],
+    ['too old', {}, {}, { maxAge: 60_000 }, { kind: 'dead', attempts: 1, blocks: true }],
+    ['old, not too old', {}, {}, { maxAge: 60_001 }, { kind: 'retry', attempts: 1, delay: 500 }],
+    ['what the broker never takes', {}, { final: true }, {}, { kind: 'dead', attempts: 1, blocks: true }],
+    ['no key: nobody to block', { attempts: 4, key: null }, {}, {}, { kind: 'dead', attempts: 5, blocks: false }],
+    ['skip', { attempts: 4 }, {}, { onDead: 'skip' }, { kind: 'dead', attempts: 5, blocks: false }],
+    [
+      'an outage, too old and at its limit',
+      { attempts: 4 },
+      { blame: 'transport' },
+      { maxAge: 1 },
+      { kind: 'release', alone: false },
+    ],
+    ['a neighbour’s', { attempts: 4 }, { blame: 'collateral' }, {}, { kind: 'release', alone: true }],
+    [
+      'a final failure of the transport',
+      {},
+      { blame: 'transport', final: true },
+      {},
+      { kind: 'release', alone: false },
+    ],
+  ] as const)('%s', (_, fields, failed, policy, outcome) => {
+    expect(verdict(fields, failed, policy)).toEqual(outcome);
+  });
+
+  it('lets a classifier overrule, and keeps the verdict of one that has none', () => {
+    const classify = (verdictOf: ReturnType<NonNullable<RetryPolicy['classify']>>) => ({ classify: () => verdictOf });
+    expect(verdict({}, {}, classify('dead'))).toMatchObject({ kind: 'dead', attempts: 1 });
+    expect(verdict({}, {}, classify('transport'))).toEqual({ kind: 'release', alone: false });
+    expect(verdict({}, { blame: 'transport' }, classify('message'))).toMatchObject({ kind: 'retry', attempts: 1 });
+    expect(verdict({}, { blame: 'transport' }, classify(undefined))).toMatchObject({ kind: 'release' });
+  });
+
+  it('takes what the message brought along before what the module says', () => {
+    const optionsJson = JSON.stringify({ $retry: { maxAttempts: 1, onDead: 'skip' } });
+    expect(verdict({ optionsJson }, {})).toEqual({ kind: 'dead', attempts: 1, blocks: false });
+    expect(verdict({ optionsJson: '{"kafka":{"partition":1}}' }, {})).toMatchObject({ kind: 'retry' });
+  });
+});
