@@ -64,17 +64,21 @@ describeWith('mariadb', 'plans on MariaDB', () => {
 
   /** Rows that the server touched on this connection while `work` ran, and rows that it sorted. */
   async function touched(
-    role: ConnectionRole,
+    role: ConnectionRole | SqlConnection,
     work: () => Promise<unknown>,
   ): Promise<{ read: number; sorted: number }> {
-    const connection = database.connection(role);
+    const connection = typeof role === 'string' ? database.connection(role) : role;
     const sortedBefore = await status(connection, SORTED);
     const [first, before] = [await status(connection, READS), await status(connection, READS)];
     await work();
     const after = await status(connection, READS);
     return { read: after - before - (before - first), sorted: (await status(connection, SORTED)) - sortedBefore };
   }
-  async function expectCheap(role: ConnectionRole, most: number, work: () => Promise<unknown>): Promise<void> {
+  async function expectCheap(
+    role: ConnectionRole | SqlConnection,
+    most: number,
+    work: () => Promise<unknown>,
+  ): Promise<void> {
     await work(); // the server's settings are read once
     const { read, sorted } = await touched(role, work);
     expect(read).toBeLessThanOrEqual(most);
@@ -182,5 +186,28 @@ describeWith('mariadb', 'plans on MariaDB', () => {
     await expectCheap('admin', 200, () => store.cleanDead(3_600_000, 100, true));
     await expectCheap('admin', 1_000, () => store.cleanArchive(0, 100));
     await expectCheap('admin', 200, () => store.cleanDedup(0, 100));
+  });
+
+  it('locks what it publishes and no more, also past what another one has locked', async () => {
+    const other = stores.open();
+    const connection = database.publishing?.(TRANSPORT) as SqlConnection;
+    const nothing = { published: [], parked: [], reparked: [] };
+    const lock = (limit: number, count: number, from: MysqlStore, work = () => Promise.resolve(nothing)) =>
+      from
+        .withLockedRows({ transport: TRANSPORT, limit, onPublished: 'delete' }, work)
+        .then((locked) => expect(locked).toBe(count));
+    try {
+      // One look per bucket at what is due, and 500 rows out of 500,000.
+      await expectCheap(connection, 700, () => lock(500, 500, store));
+      const beside = async () => {
+        // The second of its passes, the one that is counted, begins at the same rows.
+        store.parts.rowLocks.start = (other.parts.rowLocks.start + BUCKETS - 2) % BUCKETS;
+        await expectCheap(connection, 700, () => lock(500, 500, store));
+        return nothing;
+      };
+      await lock(500, 500, other, beside);
+    } finally {
+      await other.close();
+    }
   });
 });
