@@ -88,7 +88,7 @@ describeWith('postgres', 'the relay in an application', () => {
     await applications.close();
     expect(logger.lines.filter((line) => line.startsWith('log '))).toEqual([
       'log started role=relay transports=default,other buckets=32',
-      expect.stringMatching(/^log stopped took=\d+ms released=true$/),
+      expect.stringMatching(/^log stopped took=\d+ms released=true runId=[\da-f-]{36}$/),
     ]);
   });
 
@@ -122,7 +122,7 @@ describeWith('postgres', 'the relay in an application', () => {
     const published = outbox.events.once('published');
     const id = await outbox.enqueueOutsideTransaction(new OrderPlaced('1'));
     expect(await enqueued).toEqual({ ids: [id] });
-    expect(await published).toEqual({ transport: 'default', ids: [id] });
+    expect(await published).toEqual({ transport: 'default', ids: [id], runId: expect.any(String) });
     const second = await outbox.enqueueOutsideTransaction(new OrderPlaced('1'));
     await until(() => transport.ids.includes(second));
   });
