@@ -1,0 +1,212 @@
+import { Injectable } from '@nestjs/common';
+import { DataSource } from 'typeorm';
+import {
+  inProcess,
+  OnOutboxEvent,
+  OutboxDispatcher,
+  OutboxEvent,
+  OutboxModule,
+  OutboxService,
+  type OutboxEventName,
+  type OutboxOptions,
+} from '../../lib/index.js';
+import { kafka } from '../../lib/kafka.js';
+import { rabbitmq } from '../../lib/rabbitmq.js';
+import { createTestDatabase, type TestDatabase } from '../support/databases.js';
+import { kafkaConfig, TestTopics } from '../support/kafka.js';
+import { RabbitMqObserver } from '../support/rabbitmq.js';
+import { describeWith, requiredUrl } from '../support/services.js';
+import { TcpProxy } from '../support/tcp-proxy.js';
+import {
+  Applications,
+  build,
+  CollectingTransport,
+  LineLogger,
+  OrderPlaced,
+  quiet,
+  typeOrm,
+  until,
+} from './support/app.js';
+
+const applications = new Applications();
+let database: TestDatabase;
+
+const start = (options: Partial<OutboxOptions>, providers: any[] = [], at = database) =>
+  applications.start(build([typeOrm(at), OutboxModule.forRoot(quiet(options))], providers));
+const RELAY_EVENTS: OutboxEventName[] = [
+  'published',
+  'retried',
+  'dead',
+  'circuitOpened',
+  'circuitClosed',
+  'error',
+  'warning',
+];
+
+function record({ events }: OutboxService): { name: string; event: any }[] {
+  const told: { name: string; event: any }[] = [];
+  for (const name of RELAY_EVENTS) events.on(name, (event) => void told.push({ name, event }));
+  return told;
+}
+
+describeWith('postgres', 'what an application sees of its outbox', () => {
+  beforeEach(async () => {
+    database = await createTestDatabase('postgres');
+  });
+  afterEach(async () => {
+    await applications.close();
+    await database.drop();
+  });
+
+  it('hears of the errors of every worker while the database is away, and all of them go on', async () => {
+    const proxy = await TcpProxy.start(database.url);
+    const url = new URL(database.url);
+    url.host = `${proxy.host}:${proxy.port}`;
+    const transport = new CollectingTransport();
+    const through = { ...database, options: { type: 'postgres', url: url.href } } as TestDatabase;
+    const options = {
+      transports: { default: transport },
+      lease: '10s',
+      publishTimeout: '2s',
+      retention: { every: '1s' },
+    } as const;
+    const app = await start(options, [], through);
+    const outbox = app.get(OutboxService);
+    const told = record(outbox);
+    outbox.events.on('error', () => new Promise(() => {})); // nobody who matters
+    await until(() => app.get(OutboxDispatcher).status().lanes[0]?.buckets.length === 32);
+    void proxy.refuse();
+    proxy.cut();
+    await expect(outbox.enqueueOutsideTransaction(new OrderPlaced('refused'))).rejects.toThrow();
+    await until(() =>
+      ['fetch', 'take', 'unlock', 'clean'].every((one) => told.some(({ event }) => event.operation === one)),
+    );
+    expect(await outbox.health()).toMatchObject({
+      status: 'down',
+      reasons: expect.arrayContaining([expect.stringContaining('database')]),
+    });
+    await proxy.accept();
+    await until(async () => (await outbox.health()).status === 'up');
+    const id = await outbox.enqueueOutsideTransaction(new OrderPlaced('accepted'));
+    await until(() => transport.ids.includes(id));
+    // Everything that one relay tells has one id.
+    const { owner } = app.get(OutboxDispatcher).status();
+    expect(new Set(told.filter(({ event }) => 'runId' in event).map(({ event }) => event.runId))).toEqual(
+      new Set([owner]),
+    );
+    await applications.close();
+    await proxy.close();
+  });
+
+  it('never shows a secret: not from a payload, a header, a URL or a broker’s answer', async () => {
+    @Injectable()
+    class Picky {
+      @OnOutboxEvent({ type: 'local' })
+      handle(payload: unknown): void {
+        throw new Error('cannot reach amqp://shop:canary-handler@host', { cause: payload });
+      }
+    }
+    const url = new URL('amqp://127.0.0.1:1');
+    url.username = 'shop';
+    url.password = 'canary-url';
+    const sasl = { mechanism: 'plain', username: 'shop', password: 'canary-sasl' } as const;
+    const logger = new LineLogger();
+    const app = await start(
+      {
+        logger,
+        logLevel: 'debug',
+        defaultTransport: 'local',
+        publishTimeout: '2s',
+        retry: { initial: 1, max: 1, maxAttempts: 2 },
+        transports: {
+          local: inProcess(),
+          rabbit: rabbitmq({ url: url.href }),
+          log: kafka({ client: { brokers: ['127.0.0.1:1'], sasl } }),
+        },
+      },
+      [Picky],
+    );
+    const outbox = app.get(OutboxService);
+    const told = record(outbox);
+    const message = { type: 'local', payload: { card: 'canary-payload' }, headers: { h: 'canary-header' } };
+    await outbox.enqueueOutsideTransaction({ ...message, transport: ['local', 'rabbit', 'log'] });
+    const dataSource = app.get(DataSource);
+    await dataSource.query(
+      `insert into outbox_messages (topic, type, payload, headers) values ('t', 'local', 'canary, no JSON', '{}')`,
+    );
+    const names = () => told.map(({ name }) => name);
+    await until(
+      () =>
+        names().filter((name) => name === 'dead').length === 2 &&
+        names().filter((name) => name === 'circuitOpened').length > 1,
+    );
+    const rows = await dataSource.query('select state, attempts, last_error from outbox_parked');
+    expect(rows).toHaveLength(2);
+    const seen = [told, logger.lines, logger.entries, await outbox.health(), await outbox.stats(), rows];
+    expect(seen.map((one) => JSON.stringify(one)).join()).not.toContain('canary');
+    expect(JSON.stringify(rows)).toContain('amqp://***@host');
+  });
+});
+
+describeWith(['postgres', 'mariadb', 'rabbitmq', 'kafka'], 'settings of one broker', () => {
+  const topics = new TestTopics();
+  let observer: RabbitMqObserver;
+  beforeAll(async () => {
+    await topics.start();
+    observer = await RabbitMqObserver.connect(requiredUrl('rabbitmq'));
+  });
+  afterEach(async () => {
+    await applications.close();
+    await database.drop();
+  });
+  afterAll(async () => {
+    await observer.close();
+    await topics.stop();
+  });
+
+  it.each(['postgres', 'mariadb'] as const)(
+    'are stored with the message on %s, and its consumers see them',
+    async (kind) => {
+      database = await createTestDatabase(kind);
+      const topic = await topics.create(3);
+      const queue = await observer.queue();
+      @OutboxEvent<Rated>({
+        type: `rated.${kind}`,
+        topic: (event) => event.topic,
+        key: (event) => event.id,
+        transport: ['rabbit', 'log'],
+        options: (event) => ({
+          rabbitmq: { priority: event.stars, correlationId: 'of the class' },
+          kafka: { partition: 2 },
+        }),
+      })
+      class Rated {
+        constructor(
+          readonly id: string,
+          readonly stars: number,
+          readonly topic: string,
+        ) {}
+      }
+      const app = await start({
+        relay: 'manual',
+        defaultTransport: 'log',
+        transports: {
+          rabbit: rabbitmq({ url: requiredUrl('rabbitmq'), exchange: '', routingKey: () => queue }),
+          log: kafka({ client: kafkaConfig() }),
+        },
+      });
+      const options = {
+        kafka: { timestamp: 1_600_000_000_000 },
+        rabbitmq: { correlationId: 'of the call', expiration: 60_000 },
+      };
+      const id = await app.get(OutboxService).enqueueOutsideTransaction(new Rated('r-1', 5, topic), { options });
+      expect(await app.get(OutboxDispatcher).drain()).toEqual({ published: 2, retried: 0, dead: 0 });
+      const [delivered] = await observer.received(queue, 1);
+      expect(delivered).toMatchObject({
+        id,
+        properties: { priority: 5, correlationId: 'of the call', expiration: '60000' },
+      });
+      expect(await topics.read(topic, 1)).toMatchObject([{ partition: 2, timestamp: '1600000000000' }]);
+    },
+  );
+});
