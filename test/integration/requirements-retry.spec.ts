@@ -129,6 +129,31 @@ describe.each(['postgres', 'mariadb'] as const)('attempts, delays and errors on 
       }
     });
 
+    it('archives with its attempts and the time of its confirm what went through in the end', async () => {
+      harness = await createHarness(kind, { onPublished: 'archive', pollInterval: 20, retry: { initial: 1, max: 1 } });
+      const transport = new ScriptedTransport();
+      let confirmedAt = 0;
+      transport.behave = ({ attempts }) => {
+        if (attempts < 2) return rejected();
+        confirmedAt = Date.now();
+        return PUBLISHED;
+      };
+      await harness.enqueue([{ key: 'k' }]);
+      const { dispatcher } = harness.relay({ default: transport });
+      await dispatcher.start();
+      await until(async () => (await harness.count('archive')) === 1);
+      const time =
+        kind === 'postgres'
+          ? 'extract(epoch from published_at)'
+          : `timestampdiff(microsecond, '1970-01-01', published_at) / 1e6`;
+      const rows = await harness.dataSource.query(
+        `select state, attempts, last_error, ${time} as t from outbox_messages`,
+      );
+      expect(rows).toMatchObject([{ state: 'published', attempts: 2, last_error: null }]);
+      expect(Number(rows[0].t) * 1_000).toBeGreaterThan(confirmedAt - 20);
+      expect(Number(rows[0].t) * 1_000).toBeLessThan(Date.now() + 20);
+    });
+
     it('fails one key without slowing the others', async () => {
       harness = await createHarness(kind, { pollInterval: '1m', retry: { initial: '1h', max: '1h' } });
       const transport = new ScriptedTransport();
