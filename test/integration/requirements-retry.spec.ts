@@ -154,6 +154,43 @@ describe.each(['postgres', 'mariadb'] as const)('attempts, delays and errors on 
       expect(Number(rows[0].t) * 1_000).toBeLessThan(Date.now() + 20);
     });
 
+    it('gives a requeued message all its attempts again, and a discarded one none', async () => {
+      harness = await createHarness(kind, { pollInterval: 20, retry: { initial: 1, max: 1, maxAttempts: 3 } });
+      const transport = new ScriptedTransport();
+      transport.behave = ({ payload }) => (String(payload) === 'next' ? PUBLISHED : rejected());
+      const [id] = await harness.enqueue([{ key: 'k' }, { key: 'k', payload: text('next') }]);
+      const { dispatcher, hooks } = harness.relay({ default: transport });
+      await dispatcher.start();
+      await hooks.until('dead', 1);
+      expect(await harness.store.requeue({ ids: [id as string], limit: 1 })).toMatchObject({ done: [id] });
+      dispatcher.nudge();
+      expect(await hooks.until('dead', 2)).toMatchObject({ id, attempts: 3 });
+      expect(transport.attempted).toHaveLength(6);
+      expect(await harness.store.discard({ ids: [id as string], limit: 1 })).toMatchObject({ done: [id] });
+      await transport.until(() => transport.texts.includes('next'));
+      expect(transport.attempted).toHaveLength(7);
+      await until(async () => (await harness.count('parked')) === 0);
+    });
+
+    it('has the next relay tell of a death that nobody could be told of', async () => {
+      const told: number[] = [];
+      const deadLetter = ({ attempts }: { attempts: number }): void => void told.push(attempts);
+      harness = await createHarness(kind, { retry: { initial: 1, max: 1, maxAttempts: 2 }, deadLetter });
+      const transport = new ScriptedTransport();
+      transport.behave = () => rejected();
+      await harness.enqueue([{}]);
+      const deaf = { deadLetter: () => Promise.reject(new Error('nobody is there')) };
+      const first = harness.relay({ default: transport }, deaf);
+      await first.dispatcher.start();
+      await first.hooks.until('dead');
+      await until(() => first.hooks.of('error').some(({ operation }) => operation === 'deadLetter'));
+      await first.dispatcher.stop();
+      const second = harness.relay({ default: transport });
+      await second.dispatcher.start();
+      await until(() => told.length > 0);
+      expect([told, transport.attempted.length]).toEqual([[2], 2]);
+    });
+
     it('fails one key without slowing the others', async () => {
       harness = await createHarness(kind, { pollInterval: '1m', retry: { initial: '1h', max: '1h' } });
       const transport = new ScriptedTransport();
