@@ -6,9 +6,9 @@ import { messageColumns, MOVED, type PayloadAs } from './columns.js';
  * One row of nothing but the snapshot of the statement itself, before the rows that were read in it; recognised by the
  * null in its first column. A column on every row would cost more than the row's key.
  */
-function withSnapshot(as: PayloadAs): string {
+function withSnapshot(as: PayloadAs, inUtc: boolean): string {
   const blank = ['null::smallint', 'null::bigint', 'null::uuid', 'pg_current_snapshot()::text'];
-  const types = ['text', 'text', 'smallint', 'text', 'text', 'text', as === 'text' ? 'text' : 'bytea'];
+  const types = ['text', 'text', 'text', as === 'text' ? 'text' : 'bytea', inUtc ? 'timestamptz' : 'text', 'text'];
   return `select ${[...blank, ...types.map((type) => `null::${type}`)].join(', ')}`;
 }
 
@@ -55,10 +55,9 @@ export function readyStatements(names: TableNames, inUtc: boolean) {
 }
 
 function fetch({ ready }: TableNames, as: PayloadAs, inUtc: boolean): Statement {
-  const created = inUtc ? 'timestamptz' : 'text';
   return statement(
     `outbox_fetch_${as}`,
-    `${withSnapshot(as)}, null::${created}, null::boolean
+    `${withSnapshot(as, inUtc)}
      union all (select ${messageColumns(as, inUtc)}
      from unnest(?::smallint[], ?::bigint[]) c(b, s) cross join lateral (select * from ${ready} o
        where o.transport = ? and o.bucket = c.b and o.seq > c.s order by o.seq limit ?) o limit ?)`,
@@ -66,10 +65,9 @@ function fetch({ ready }: TableNames, as: PayloadAs, inUtc: boolean): Statement 
 }
 
 function readPlaces({ ready }: TableNames, as: PayloadAs, inUtc: boolean): Statement {
-  const created = inUtc ? 'timestamptz' : 'text';
   return statement(
     `outbox_places_${as}`,
-    `${withSnapshot(as)}, null::${created}, null::boolean
+    `${withSnapshot(as, inUtc)}
      union all (select ${messageColumns(as, inUtc)}
      from unnest(?::smallint[], ?::bigint[]) c(b, s) cross join lateral (select * from ${ready} o
        where o.transport = ? and o.bucket = c.b and o.seq = c.s offset 0) o)`,
