@@ -36,6 +36,8 @@ export class BucketLeases {
   renewedAt = -Infinity;
   beatenAt = -Infinity;
   draining = new Set<string>();
+  /** Buckets were given back, and some of them may be wanted again. Set by the dispatcher. */
+  freed: () => void = () => undefined;
 
   constructor(
     readonly store: LeaseStore,
@@ -117,9 +119,12 @@ export class BucketLeases {
   /** @internal */ async renew(): Promise<void> {
     const deadline = new LeaseDeadline(this.clock, this.settings.lease);
     const renewed = new Map<string, string>();
+    const orphans: Lease[] = [];
     if ([...this.held.values()].some((buckets) => buckets.size > 0)) {
-      for (const { transport, bucket, epoch } of await this.store.renew(this.owner, this.settings.lease)) {
-        renewed.set(`${transport}/${bucket}`, epoch);
+      for (const lease of await this.store.renew(this.owner, this.settings.lease)) {
+        if (this.held.get(lease.transport)?.has(lease.bucket))
+          renewed.set(`${lease.transport}/${lease.bucket}`, lease.epoch);
+        else orphans.push(lease);
       }
     }
     this.renewedAt = this.clock.monotonic();
@@ -132,6 +137,8 @@ export class BucketLeases {
       this.lose(transport, lost);
     }
     for (const holder of this.holders.values()) holder.renewed();
+    // Acquired or freed without our hearing of it: nobody reads them, and each renewal would keep it so.
+    if (orphans.length > 0) await this.store.giveBack(this.owner, orphans);
   }
 
   /** @internal */ dropExpired(): void {
@@ -213,12 +220,17 @@ export class BucketLeases {
     const free = async (): Promise<void> => {
       await holder.drain(fresh);
       const leases = fresh.map((bucket) => this.lease(transport, bucket)).filter((lease) => lease !== undefined);
-      await this.store.giveBack(this.owner, leases);
+      // First here: whatever becomes of the statement, these buckets are not read again under this epoch. Rows of the
+      // parked table that were marked as sent under it and forgotten would never be taken again.
       for (const { bucket } of leases) this.held.get(transport)?.delete(bucket);
+      if (leases.length > 0) await this.store.giveBack(this.owner, leases);
     };
-    // A failure leaves the lease to expire by itself; `lost` follows then.
+    // A failure leaves a lease that expires by itself or is found by the next renewal.
     void free()
       .catch(() => undefined)
-      .finally(() => fresh.forEach((bucket) => this.draining.delete(`${transport}/${bucket}`)));
+      .finally(() => {
+        for (const bucket of fresh) this.draining.delete(`${transport}/${bucket}`);
+        this.freed();
+      });
   }
 }

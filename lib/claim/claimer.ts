@@ -1,5 +1,5 @@
 import type { Clock } from '../dispatch/clock.js';
-import { compareSeq, type OutboxMessage } from '../message.js';
+import { compareSeq, type OutboxMessage, type Place } from '../message.js';
 import type { ReadPosition, ReadRange, ReadyStore, Snapshot } from '../store/ready-store.js';
 import type { Floor } from './floor.js';
 import { ProbeFloor } from './probe-floor.js';
@@ -27,6 +27,10 @@ export class Claimer {
   reading = false;
   /** Reads that went out; a write that is sent later than a read is newer than all that it saw. */
   reads = 0;
+  /** Buckets that were given up since the last read began: what it returns of them is void, also when they were leased again. */
+  readonly forgotten = new Set<number>();
+  /** Found by a sweep beyond what may be read at once: a large transaction that committed late. */
+  backlog: Place[] = [];
   session: number | undefined;
   restarts = 0;
   rotation = 0;
@@ -54,6 +58,14 @@ export class Claimer {
   forget(bucket: number): void {
     this.heads.delete(bucket);
     this.floor.forget(bucket);
+    this.forgotten.add(bucket);
+    this.backlog = this.backlog.filter((place) => place.bucket !== bucket);
+  }
+
+  /** Of the messages of the last read those whose bucket was not given up since; the others are not ours to publish. */
+  stillOurs(messages: readonly OutboxMessage[]): readonly OutboxMessage[] {
+    if (this.forgotten.size === 0) return messages;
+    return messages.filter(({ bucket, seq }) => !this.forgotten.has(bucket) || !this.known.delete(seq));
   }
 
   /** @param only read just this bucket */
@@ -62,13 +74,19 @@ export class Claimer {
     if (positions.length === 0 || limit < 1) return NOTHING;
     const restarts = this.restarts;
     this.reading = true;
+    this.forgotten.clear();
     try {
+      if (this.backlog.length > 0) return await this.readBacklog(limit, restarts);
       const perBucket = this.perBucket(limit);
       const fetched = await this.store.fetch({ transport: this.transport, positions, perBucket, limit });
       this.session ??= fetched.session;
       if (this.session !== fetched.session) return this.newSession(fetched.session);
-      const late = await this.late(fetched.snapshot);
-      if (this.restarts !== restarts) return NOTHING;
+      this.backlog = await this.late(fetched.snapshot);
+      // The head fetch is made again when all that became visible behind it is read.
+      if (this.backlog.length > limit) return await this.readBacklog(limit, restarts);
+      const late =
+        this.backlog.length === 0 ? NOTHING : await this.store.readPlaces(this.transport, this.backlog.splice(0));
+      if (this.restarts !== restarts) return this.void();
       const messages = this.fresh(late.messages);
       this.advance(fetched.messages, perBucket);
       for (const message of this.fresh(fetched.messages)) messages.push(message);
@@ -96,7 +114,8 @@ export class Claimer {
   /** These rows were read and are given up without a word: they are read again. */
   rewind(messages: Iterable<OutboxMessage>): void {
     const points = new Map<number, string>();
-    for (const bucket of this.heads.keys()) points.set(bucket, this.floor.floorOf(bucket));
+    // A bucket that is read from its start again may still be below a floor that holds all the same.
+    for (const [bucket, head] of this.heads) points.set(bucket, lower(head, this.floor.floorOf(bucket)));
     for (const { bucket, seq } of messages) {
       this.known.delete(seq);
       const point = points.get(bucket);
@@ -110,6 +129,35 @@ export class Claimer {
     for (const [bucket, seq] of points) this.heads.set(bucket, seq);
     this.floor.restart(points);
     this.fullBuckets = 0;
+    this.backlog = [];
+  }
+
+  /** Read before a restart: to be read again, also what only a full scan finds. @internal */
+  void(): ReadResult {
+    this.scannedAt = -Infinity;
+    this.backlog = [];
+    return { ...NOTHING, more: true };
+  }
+
+  /** The next part of what a sweep found, per bucket from the lowest. @internal */
+  async readBacklog(limit: number, restarts: number): Promise<ReadResult> {
+    const perBucket = Math.max(1, Math.floor(limit / new Set(this.backlog.map(({ bucket }) => bucket)).size));
+    const taken = new Map<number, number>();
+    const now: Place[] = [];
+    const later: Place[] = [];
+    for (const place of this.backlog) {
+      const count = taken.get(place.bucket) ?? 0;
+      const fits = count < perBucket && now.length < limit;
+      (fits ? now : later).push(place);
+      taken.set(place.bucket, fits ? count + 1 : perBucket);
+    }
+    const { messages: read, durable, session } = await this.store.readPlaces(this.transport, now);
+    if (this.restarts !== restarts) return this.void();
+    if (this.session !== session) return this.newSession(session);
+    this.backlog = later.filter(({ bucket }) => !this.forgotten.has(bucket));
+    const messages = this.fresh(read);
+    for (const { seq } of messages) this.known.add(seq);
+    return { messages, durable, more: true };
   }
 
   /** A new connection may lead to another server: nothing that was concluded from the old one holds. @internal */
@@ -121,8 +169,8 @@ export class Claimer {
     return { ...NOTHING, more: true };
   }
 
-  /** What became visible behind the heads since the last read. @internal */
-  async late(snapshot: Snapshot | undefined): Promise<{ messages: readonly OutboxMessage[]; durable: boolean }> {
+  /** What became visible behind the heads since the last read, per bucket ascending. @internal */
+  async late(snapshot: Snapshot | undefined): Promise<Place[]> {
     let toSweep = this.floor.toSweep(snapshot, this.heads);
     const writes = toSweep.length > 0 && snapshot !== undefined ? this.ownWrites() : undefined;
     if (writes !== undefined) {
@@ -137,15 +185,9 @@ export class Claimer {
         .map(([bucket, upTo]) => ({ bucket, after: '0', upTo }));
     }
     const raise = await this.probe();
-    if (toSweep.length === 0) {
-      raise?.();
-      return { messages: [], durable: true };
-    }
-    const { places } = await this.store.sweep(this.transport, toSweep);
+    const places = toSweep.length === 0 ? [] : (await this.store.sweep(this.transport, toSweep)).places;
     raise?.();
-    const unseen = places.filter(({ seq }) => !this.known.has(seq));
-    if (unseen.length === 0) return { messages: [], durable: true };
-    return this.store.readPlaces(this.transport, unseen);
+    return places.filter(({ seq }) => !this.known.has(seq));
   }
 
   /** Where snapshots tell nothing: asks for uncommitted inserts; the floor rises after the sweep that follows. @internal */
@@ -167,7 +209,11 @@ export class Claimer {
   }
 
   /** @internal */ fresh(messages: readonly OutboxMessage[]): OutboxMessage[] {
-    return messages.filter(({ bucket, seq }) => !this.known.has(seq) && this.heads.has(bucket));
+    return messages.filter(({ bucket, seq }) => !this.known.has(seq) && this.isRead(bucket));
+  }
+
+  /** Leased since before the read began. @internal */ isRead(bucket: number): boolean {
+    return this.heads.has(bucket) && !this.forgotten.has(bucket);
   }
 
   /** @internal */ advance(messages: readonly OutboxMessage[], perBucket: number): void {
@@ -182,7 +228,7 @@ export class Claimer {
       }
       count += 1;
       if (count === perBucket) full += 1;
-      if (messages[i + 1]?.bucket !== bucket && this.heads.has(bucket)) this.heads.set(bucket, message.seq);
+      if (messages[i + 1]?.bucket !== bucket && this.isRead(bucket)) this.heads.set(bucket, message.seq);
     }
     this.fullBuckets = full;
   }
@@ -194,6 +240,10 @@ export class Claimer {
     this.rotation = all.length === 0 ? 0 : (this.rotation + 1) % all.length;
     return this.rotation === 0 ? all : [...all.slice(this.rotation), ...all.slice(0, this.rotation)];
   }
+}
+
+function lower(a: string, b: string): string {
+  return compareSeq(a, b) <= 0 ? a : b;
 }
 
 /** Rows per bucket when all of them have some: 32 × 16 = 512, one batch. */

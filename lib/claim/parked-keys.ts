@@ -2,7 +2,8 @@ import type { KeyInBucket } from '../store/parked-store.js';
 
 /**
  * Keys of the leased buckets that have a blocking row in the parked table: their ready rows are parked on sight. Bounded:
- * past `limit` keys, `overflow` says that a key which is not in here has to be asked for.
+ * past `limit` keys, `overflow` says that a key which is not in here has to be asked for. What is asked for, and what is
+ * parked now, comes on top, and pushes out the oldest beyond twice the limit.
  */
 export class ParkedKeys {
   readonly buckets = new Map<number, Set<string>>();
@@ -18,9 +19,10 @@ export class ParkedKeys {
     else this.addBeyond(bucket, key);
   }
 
-  /** For keys of messages at hand, which are parked at once: bounded by what is read. */
+  /** For keys of messages at hand, which are parked at once. */
   addBeyond(bucket: number, key: string): void {
     if (this.has(bucket, key)) return;
+    if (this.size >= this.limit * 2) this.evict();
     const keys = this.buckets.get(bucket);
     if (keys === undefined) this.buckets.set(bucket, new Set([key]));
     else keys.add(key);
@@ -33,6 +35,13 @@ export class ParkedKeys {
 
   delete(bucket: number, key: string): void {
     if (this.buckets.get(bucket)?.delete(key) === true) this.size -= 1;
+  }
+
+  /** @internal */ evict(): void {
+    this.overflow = true;
+    for (const [bucket, keys] of this.buckets) {
+      for (const key of keys) return this.delete(bucket, key);
+    }
   }
 
   forget(bucket: number): void {

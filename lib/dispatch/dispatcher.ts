@@ -26,6 +26,9 @@ export class OutboxDispatcher {
   /** @internal */ leaseLoop: Loop | undefined;
   /** @internal */ deadLoop: Loop | undefined;
   /** @internal */ pass: Promise<RunReport> | undefined;
+  /** @internal */ ending: Promise<void> | undefined;
+  /** Calls of `stop`: a start that one of them overtook does not start. @internal */
+  stops = 0;
   /** @internal */ transports: ReadonlyMap<string, OutboxTransport> = new Map();
 
   /** @internal */
@@ -33,8 +36,11 @@ export class OutboxDispatcher {
 
   /** Starts the loops; resolves when they run, not when there is a lease. */
   async start(): Promise<void> {
-    if (this.running) return;
+    await this.ending;
+    const { stops } = this;
     await this.open();
+    await this.pass?.catch(() => undefined); // its reads must not overlap those of the loops
+    if (this.running || stops !== this.stops) return;
     this.running = true;
     this.leaseLoop?.start();
     for (const lane of this.lanes) lane.start();
@@ -45,17 +51,25 @@ export class OutboxDispatcher {
    * Stops claiming, finishes or gives back what is in flight, frees the leases, closes the transports.
    * Bounded by `shutdownTimeout`; past it, broker connections are destroyed before the leases are freed.
    */
-  async stop(): Promise<void> {
-    await this.opening?.catch(() => undefined);
-    if (this.leases === undefined) return;
+  stop(): Promise<void> {
+    this.stops += 1;
+    return (this.ending ??= this.end().finally(() => (this.ending = undefined)));
+  }
+
+  /** @internal */ async end(): Promise<void> {
     const { clock, options, hooks } = this.relay;
     const startedAt = clock.monotonic();
-    this.running = false;
     const deadline = startedAt + options.shutdownTimeout;
-    await this.bounded(deadline, Promise.all([this.pass?.catch(() => undefined), this.deadLoop?.stop()]));
-    await Promise.all(this.lanes.map((lane) => lane.stop(deadline)));
+    if (this.opening !== undefined) await this.bounded(deadline, this.opening);
+    const { leases, lanes } = this;
+    if (leases === undefined) return;
+    this.running = false;
+    const others = Promise.all([this.pass?.catch(() => undefined), this.deadLoop?.stop()]);
+    await Promise.all([this.bounded(deadline, others), ...lanes.map((lane) => lane.stop(deadline))]);
     await this.bounded(deadline + 1_000, this.leaseLoop?.stop() ?? Promise.resolve());
-    const released = await this.bounded(deadline + 2_000, this.leases.releaseAll());
+    let released = false;
+    const release = leases.releaseAll().then(() => (released = true));
+    await this.bounded(Math.max(deadline + 2_000, clock.monotonic() + LAST_WORD), release);
     this.leases = undefined;
     this.lanes = [];
     this.opening = undefined;
@@ -124,23 +138,41 @@ export class OutboxDispatcher {
     this.transports = await this.relay.createTransports();
     const runId = (this.owner = randomUUID());
     const hooks = this.hooksOf(runId);
-    const settings = { lease: options.lease, buckets: options.ordering === 'global' ? 1 : options.buckets, leader: options.coordination === 'leader', every: options.pollInterval * 2, need: timeOfOne(options) };
+    const settings = {
+      lease: options.lease,
+      buckets: options.ordering === 'global' ? 1 : options.buckets,
+      leader: options.coordination === 'leader',
+      every: options.pollInterval * 2,
+      need: timeOfOne(options),
+    };
     const leases = new BucketLeases(store, clock, this.owner, `${hostname()} pid ${process.pid}`, settings);
     this.leases = leases;
-    this.leaseLoop = new Loop(clock, () => this.guarded(leases.runOnce()), (error) => this.failed('lease', error, options.pollInterval));
+    leases.freed = () => this.leaseLoop?.nudge();
+    this.leaseLoop = new Loop(
+      clock,
+      () => this.guarded(leases.runOnce()),
+      (error) => this.failed('lease', error, options.pollInterval),
+    );
     this.lanes = [...this.transports].map(([name, transport]) => {
       const id = transportIds.get(name) as number;
       const died = (): void => this.deadLoop?.nudge();
       const parts = { name, id, transport, store, leases, options, clock, random, hooks, died };
-      const failed = (operation: 'fetch' | 'take', error: unknown): number => this.failed(operation, error, options.pollInterval);
+      const failed = (operation: 'fetch' | 'take', error: unknown): number =>
+        this.failed(operation, error, options.pollInterval);
       const answered = (): void => this.answered();
-      return options.coordination === 'rowLock' ? new RowLockLane(parts, failed, answered) : new LaneLoops(new Lane(parts), failed, answered);
+      return options.coordination === 'rowLock'
+        ? new RowLockLane(parts, failed, answered)
+        : new LaneLoops(new Lane(parts), failed, answered);
     });
     if (options.deadLetter !== undefined) {
       const names = new Map([...this.transports.keys()].map((name) => [transportIds.get(name) as number, name]));
       const letters = new DeadLetters(store, options.deadLetter, names, hooks);
       const every = Math.max(1_000, options.lease / 2);
-      this.deadLoop = new Loop(clock, async () => ((await letters.runOnce()) ? 0 : every), (error) => this.failed('deadLetter', error, every));
+      this.deadLoop = new Loop(
+        clock,
+        async () => ((await letters.runOnce()) ? 0 : every),
+        (error) => this.failed('deadLetter', error, every),
+      );
     }
   }
 
@@ -151,16 +183,20 @@ export class OutboxDispatcher {
   }
 
   /** @internal */ async runPass(): Promise<RunReport> {
+    await this.ending;
     await this.open();
     const leases = this.leases as BucketLeases;
-    if (!this.running) {
-      leases.lookAgain();
-      await leases.runOnce();
+    const manual = !this.running;
+    if (manual) leases.lookAgain();
+    await (manual ? leases.runOnce() : this.leaseLoop?.runNow());
+    try {
+      // All of them to their end, also when one fails: the next pass must find none at work.
+      const passes = await Promise.allSettled(this.lanes.map((lane) => lane.runPass()));
+      await (manual ? this.deadLoop?.runOnce() : this.deadLoop?.runNow());
+      return passes.map(valueOf).reduce(sum, { published: 0, retried: 0, dead: 0 });
+    } finally {
+      if (manual) await this.handBack(leases);
     }
-    const reports = await Promise.all(this.lanes.map((lane) => lane.runPass()));
-    await (this.running ? this.deadLoop?.runNow() : this.deadLoop?.runOnce());
-    if (!this.running) await this.handBack(leases);
-    return reports.reduce((a, b) => ({ published: a.published + b.published, retried: a.retried + b.retried, dead: a.dead + b.dead }));
   }
 
   /** @internal */ async handBack(leases: BucketLeases): Promise<void> {
@@ -199,4 +235,16 @@ export class OutboxDispatcher {
       work.then(end, end);
     });
   }
+}
+
+/** Milliseconds for freeing the leases, however late it is. */
+const LAST_WORD = 500;
+
+function sum(a: RunReport, b: RunReport): RunReport {
+  return { published: a.published + b.published, retried: a.retried + b.retried, dead: a.dead + b.dead };
+}
+
+function valueOf<T>(result: PromiseSettledResult<T>): T {
+  if (result.status === 'rejected') throw result.reason;
+  return result.value;
 }

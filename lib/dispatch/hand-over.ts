@@ -60,6 +60,12 @@ export class HandOver {
     }
   }
 
+  /** What is out now is one single message. */
+  get onlyOne(): boolean {
+    const [batch, more] = this.inFlight;
+    return more === undefined && batch?.messages.length === 1;
+  }
+
   /** What is being published keeps its key closed; what waits behind it is given back. */
   trim(which: (bucket: number) => boolean): OutboxMessage[] {
     const trimmed: OutboxMessage[] = [];
@@ -68,7 +74,8 @@ export class HandOver {
         const part = units?.get(i);
         const resolvedAll = part === undefined ? resolved[i] !== 0 : part.unit.left === 0;
         if (resolvedAll || !which(message.bucket)) return;
-        if (part === undefined || part.index === part.unit.messages.length - 1) trimmed.push(...this.queues.trim(message));
+        if (part === undefined || part.index === part.unit.messages.length - 1)
+          trimmed.push(...this.queues.trim(message));
       });
     }
     return trimmed;
@@ -91,13 +98,19 @@ export class HandOver {
     while (messages.length < limit && (messages.length === 0 || bytes < this.lane.options.batchBytes)) {
       const message = this.queues.shift();
       if (message === undefined) break;
-      if (!this.mayGo(message, usable) || (this.alone.size > 0 && !this.fits(message, messages))) {
+      if (!this.mayGo(message, usable)) {
         later.push(message);
         continue;
       }
+      const alone = this.alone.size > 0 && this.alone.has(message.id);
+      if (alone && (messages.length > 0 || this.inFlight.size > 0)) {
+        // It shares no batch, and nothing else is out with it. Nobody overtakes it either: under load its turn never came.
+        later.push(message);
+        break;
+      }
       messages.push(message);
       bytes += lengthOf(message);
-      if (this.alone.size > 0 && this.alone.has(message.id)) break;
+      if (alone) break;
       if (this.runs && message.behind !== undefined) {
         units ??= new Map();
         bytes += this.extend(message, messages, units, limit, bytes);
@@ -113,13 +126,14 @@ export class HandOver {
     return may;
   }
 
-  /** One that must go alone shares no batch, and only one of them is out at a time. @internal */
-  fits(message: OutboxMessage, messages: readonly OutboxMessage[]): boolean {
-    return !this.alone.has(message.id) || (messages.length === 0 && this.inFlight.size === 0);
-  }
-
   /** The run behind the first message of a key: same topic, within the bounds. @internal */
-  extend(first: OutboxMessage, into: OutboxMessage[], units: Map<number, { unit: Unit; index: number }>, limit: number, size: number): number {
+  extend(
+    first: OutboxMessage,
+    into: OutboxMessage[],
+    units: Map<number, { unit: Unit; index: number }>,
+    limit: number,
+    size: number,
+  ): number {
     const start = into.length - 1;
     let bytes = 0;
     for (let next = first.behind; next !== undefined && into.length < limit; next = next.behind) {

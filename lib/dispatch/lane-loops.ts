@@ -1,3 +1,4 @@
+import { errorText } from '../observe/error-text.js';
 import type { Lane } from './lane.js';
 import { Loop } from './loop.js';
 import type { LaneStatus, RunningLane, RunReport } from './relay.js';
@@ -17,13 +18,20 @@ export class LaneLoops implements RunningLane {
     readonly answered: () => void,
   ) {
     const { clock } = lane.deps;
-    this.readLoop = new Loop(clock, () => this.read(), (error) => failed('fetch', error));
-    this.parkedLoop = new Loop(clock, () => this.take(), (error) => failed('take', error));
+    this.readLoop = new Loop(
+      clock,
+      () => this.read(),
+      (error) => failed('fetch', error),
+    );
+    this.parkedLoop = new Loop(
+      clock,
+      () => this.take(),
+      (error) => failed('take', error),
+    );
     lane.wanted = (what, ms = 0) => (what === 'read' ? this.readLoop : this.parkedLoop).within(ms);
   }
 
   start(): void {
-    this.lane.stopping = false;
     this.readLoop.start();
     this.parkedLoop.start();
   }
@@ -50,6 +58,8 @@ export class LaneLoops implements RunningLane {
       await lane.publisher.within(1_000, lane.settler.quiet());
     }
     lane.settler.stop();
+    lane.outage.stop();
+    lane.deps.transport.onState = () => undefined;
     await lane.publisher.close(Math.max(500, left()));
   }
 
@@ -58,42 +68,60 @@ export class LaneLoops implements RunningLane {
   }
 
   status(): LaneStatus {
-    return this.lane.status();
+    const { outage, deps, open, room, handOver, parked } = this.lane;
+    const { state, lastError } = outage.circuit;
+    return {
+      transport: deps.name,
+      receipt: deps.transport.receipt,
+      circuit: state,
+      buckets: [...open].sort((a, b) => a - b),
+      buffered: room.held - handOver.messagesInFlight,
+      inFlight: handOver.messagesInFlight,
+      blockedKeys: parked.keys.size,
+      lastError: lastError === undefined ? null : errorText(lastError),
+    };
   }
 
-  /** Everything that is ready or due now, until it is settled. With the loops running it only waits for them. */
+  /**
+   * Everything that is ready or due now, until it is settled. With the loops running it only waits for them. Ends where
+   * only such as failed are due again already, and after one lease time: a backlog may never end.
+   */
   async runPass(): Promise<RunReport> {
-    const before = { ...this.lane.results.counts };
-    if (!this.readLoop.running) this.lane.stopping = false;
-    for (;;) {
-      const { read, taken } = await this.step();
-      await this.lane.quiet();
-      if (read + taken === 0 && this.lane.parked.toContinue.size === 0) break;
-      if (this.lane.outage.circuit.allows !== 'all') break;
+    const { counts } = this.lane.results;
+    const before = { ...counts };
+    const { clock, options } = this.lane.deps;
+    const until = clock.monotonic() + options.lease;
+    for (let idle = 0; idle < IDLE_STEPS;) {
+      const settled = counts.published + counts.dead;
+      const { read, taken, more } = await this.step();
+      await this.lane.quiet(until);
+      if (this.lane.outage.circuit.allows !== 'all' || clock.monotonic() > until) break;
+      if (read > 0 || more || counts.published + counts.dead > settled) idle = 0;
+      else if (taken === 0 && this.lane.parked.toContinue.size === 0) break;
+      else idle += 1;
     }
-    const { published, retried, dead } = this.lane.results.counts;
+    const { published, retried, dead } = counts;
     return { published: published - before.published, retried: retried - before.retried, dead: dead - before.dead };
   }
 
   /** Reads must not overlap: while the loops run, they do it. @internal */
-  async step(): Promise<{ read: number; taken: number }> {
+  async step(): Promise<{ read: number; taken: number; more: boolean }> {
     if (!this.readLoop.running) {
-      const { read } = await this.lane.readOnce();
+      const { read, more } = await this.lane.readOnce();
       const { taken } = await this.lane.parkedOnce();
-      return { read, taken };
+      return { read, taken, more };
     }
     await this.readLoop.runNow();
     await this.parkedLoop.runNow();
-    return { read: this.lastRead, taken: this.lastTaken };
+    return { ...this.lastRead, taken: this.lastTaken };
   }
-  /** @internal */ lastRead = 0;
+  /** @internal */ lastRead = { read: 0, more: false };
   /** @internal */ lastTaken = 0;
 
   /** @internal */ async read(): Promise<number> {
-    const { read, more } = await this.lane.readOnce();
-    this.lastRead = read;
+    this.lastRead = await this.lane.readOnce();
     this.answered();
-    return more ? 0 : this.lane.deps.options.pollInterval;
+    return this.lastRead.more ? 0 : this.lane.deps.options.pollInterval;
   }
 
   /** @internal */ async take(): Promise<number> {
@@ -105,5 +133,7 @@ export class LaneLoops implements RunningLane {
   }
 }
 
+/** Steps of a pass in which nothing gets through. */
+const IDLE_STEPS = 3;
 /** While a key that can go on is still busy. */
 const MIN_PAUSE = 20;

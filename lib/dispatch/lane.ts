@@ -4,17 +4,17 @@ import { KeyQueues } from '../claim/key-queues.js';
 import { ProbeFloor } from '../claim/probe-floor.js';
 import { SnapshotFloor } from '../claim/snapshot-floor.js';
 import type { OutboxMessage } from '../message.js';
-import { errorText } from '../observe/error-text.js';
 import { Publisher } from '../publish/publisher.js';
 import type { PublishFailure } from '../publish/transport.js';
 import { Settler } from '../settle/settler.js';
 import type { Lease } from '../store/lease-store.js';
+import { GlobalHold } from './global-hold.js';
 import { HandOver, type HandOverEvents } from './hand-over.js';
 import { timeOfOne, type LaneDependencies } from './lane.types.js';
 import { Outage, type OutageLane } from './outage.js';
 import { ParkedReader, type ParkedReaderEvents } from './parked-reader.js';
-import type { LaneStatus } from './relay.js';
 import { Results } from './results.js';
+import { Room } from './room.js';
 
 /**
  * The relay of one transport: what it leased, read, hands over and settles. Lanes share nothing but the store and the
@@ -36,13 +36,9 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
   readonly kill = new AbortController();
   /** Buckets whose blocked keys are known: only those are read. */
   readonly open = new Set<number>();
-  /** Messages in memory: read, and not yet settled or given back. */
-  held = 0;
+  readonly room: Room;
+  readonly globalHold: GlobalHold;
   stopping = false;
-  readLimit = FIRST_READ;
-  averageBytes = 1_000;
-  /** In a global order everything waits for a blocked message. */
-  globalHold = false;
   /** @internal */ batchEnds: (() => void)[] = [];
   /** Tells the loops that there is, or in `ms` will be, work. Set by the dispatcher. */
   wanted: (what: 'read' | 'parked', ms?: number) => void = () => undefined;
@@ -50,6 +46,12 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
   constructor(readonly deps: LaneDependencies) {
     const { options, store, clock, id, leases } = deps;
     this.results = new Results(this);
+    this.room = new Room(options);
+    this.globalHold = new GlobalHold(
+      (buckets) => store.hasBlocking(id, buckets),
+      () => this.settler.size === 0 && this.handOver.inFlight.size === 0,
+      () => this.wanted('read'),
+    );
     this.queues = new KeyQueues(
       { key: (m: OutboxMessage) => m.key, none: () => null, global: () => '' }[options.ordering],
     );
@@ -115,22 +117,25 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
   /** Reads what is ready and hands it over. */
   async readOnce(): Promise<{ read: number; more: boolean }> {
     if (this.stopping) return IDLE;
+    this.handOver.pump(); // what waited for a circuit or a lease may go, also when there is nothing new
     await this.openBuckets();
-    if (this.open.size === 0) return this.probeWithout();
-    if (this.globalHold || this.room() < 1 || !(await this.outage.mayRead())) return IDLE;
+    await this.globalHold.look([...this.open]);
+    if (this.open.size === 0 || this.globalHold.on || this.room.left < 1) return this.probeWithout();
+    if (!(await this.outage.mayRead())) return IDLE;
     const { probing } = this.outage;
-    const limit = probing ? 1 : Math.min(this.room(), this.readLimit);
+    const limit = probing ? 1 : Math.min(this.room.left, this.room.readLimit);
     const { messages, durable, more } = await this.claimer.read(
       limit,
       probing ? this.outage.nextProbeBucket([...this.open]) : undefined,
     );
     await this.acceptRead(messages, durable);
-    if (probing) return { read: messages.length, more: this.outage.probeAgain(messages.length, this.open.size) };
-    this.adapt(messages, more);
-    return { read: messages.length, more: more && this.room() > 0 };
+    if (probing) return { read: messages.length, more: this.outage.probeAgain(this.unresolved, this.open.size) };
+    if (messages.length === 0 && this.room.held === 0) this.handOver.alone.clear(); // they went elsewhere
+    this.room.adapt(messages, more);
+    return { read: messages.length, more: more && this.room.left > 0 };
   }
 
-  /** Without a bucket a connection is proof enough that the broker is back. @internal */
+  /** Where nothing may be read, a connection is proof enough that the broker is back. @internal */
   async probeWithout(): Promise<typeof IDLE> {
     if (this.outage.probing && (await this.outage.mayRead())) this.outage.probeAgain(0, 1);
     return IDLE;
@@ -138,12 +143,13 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
 
   /** Takes parked messages whose turn it is. */
   async parkedOnce(): Promise<{ taken: number; nextIn: number | null }> {
-    if (this.stopping || this.outage.circuit.allows !== 'all' || this.room() < 1) return { taken: 0, nextIn: null };
+    const room = this.room.leftForParked;
+    if (this.stopping || this.outage.circuit.allows !== 'all' || room < 1) return { taken: 0, nextIn: null };
     await this.openBuckets();
     const buckets = [...this.open].filter((bucket) => this.usable(bucket));
     const leases = buckets.map((bucket) => this.deps.leases.lease(this.deps.id, bucket) as Lease);
-    const result = await this.parked.runOnce(buckets, leases, Math.min(this.room(), this.deps.options.batchSize));
-    if (this.globalHold && result.taken === 0) await this.askGlobalHold(buckets);
+    const result = await this.parked.runOnce(buckets, leases, room);
+    if (result.taken === 0) await this.globalHold.look(buckets);
     return result;
   }
 
@@ -152,25 +158,22 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
     const { leases, id, options } = this.deps;
     const gained = [...leases.of(id).keys()].filter((bucket) => !this.open.has(bucket) && this.usable(bucket));
     if (gained.length === 0) return;
+    const epochs = gained.map((bucket) => leases.lease(id, bucket)?.epoch);
     await this.parked.load(gained);
-    const still = gained.filter((bucket) => leases.of(id).has(bucket) && !this.open.has(bucket));
+    const still = gained.filter((bucket, i) => leases.lease(id, bucket)?.epoch === epochs[i] && !this.open.has(bucket));
+    if (options.ordering === 'global') this.globalHold.hold();
     for (const bucket of still) {
       this.open.add(bucket);
       this.claimer.add(bucket);
     }
-    if (options.ordering === 'global') await this.askGlobalHold(still);
+    await this.globalHold.look(still);
     this.deps.hooks.emit('leasesAcquired', { transport: this.deps.name, buckets: still });
     this.wanted('parked');
   }
 
-  /** @internal */ async askGlobalHold(buckets: readonly number[]): Promise<void> {
-    if (this.settler.transitions.size > 0 || this.settler.successes.size > 0 || this.handOver.inFlight.size > 0) return;
-    this.globalHold = await this.deps.store.hasBlocking(this.deps.id, buckets);
-    if (!this.globalHold) this.wanted('read');
-  }
-
   /** @internal */ async acceptRead(messages: readonly OutboxMessage[], durable: boolean): Promise<void> {
     if (messages.length === 0) return;
+    const { restarts } = this.claimer;
     try {
       if (!durable || this.deps.options.durability === 'always') await this.deps.store.flush();
       if (this.parked.keys.overflow) await this.parked.ask(messages);
@@ -178,17 +181,28 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
       this.claimer.rewind(messages);
       throw error;
     }
-    this.accept(messages.filter(({ bucket }) => this.open.has(bucket)));
+    if (this.globalHold.on || restarts !== this.claimer.restarts) {
+      // Something in front of them was given back meanwhile: all is read again, in order.
+      this.claimer.rewind(messages);
+      this.wanted('read');
+    } else this.accept(this.claimer.stillOurs(messages));
+  }
+
+  /** Under another epoch they are taken again. */
+  uncertain(buckets: readonly number[]): void {
+    this.deps.leases.giveBack(this.deps.id, this, buckets);
   }
 
   /** Taken from the parked table and not to be published now. */
   giveBack(messages: readonly OutboxMessage[]): void {
-    this.held += messages.length;
+    this.room.held += messages.length;
     this.results.release(messages);
   }
 
-  accept(messages: readonly OutboxMessage[]): void {
-    this.held += messages.length;
+  accept(accepted: readonly OutboxMessage[]): void {
+    // A bucket that is drained is closed a moment before its lease goes; what is taken then is taken again by the next owner.
+    const messages = accepted.filter(({ bucket }) => this.open.has(bucket));
+    this.room.held += messages.length;
     const { keys } = this.parked;
     const ask = this.deps.options.ordering === 'key' && keys.size > 0;
     for (const message of messages) {
@@ -217,7 +231,7 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
   }
 
   roomMade(): void {
-    if (this.room() > 0) this.wanted('read');
+    if (this.room.left > 0) this.wanted('read');
   }
 
   /** Everything that waits is given back; what is being published keeps its key closed. */
@@ -231,6 +245,10 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
     return this.publisher.reconnect(this.kill.signal);
   }
 
+  get onlyOne(): boolean {
+    return this.handOver.onlyOne;
+  }
+
   get unresolved(): number {
     return this.handOver.messagesInFlight;
   }
@@ -241,40 +259,13 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
 
   // ── life ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-  /** Resolves when nothing is on its way to the broker or to the database. */
-  async quiet(): Promise<void> {
+  /** Resolves when nothing is on its way to the broker or to the database; under a load that never ends at the given time. */
+  async quiet(until = Infinity): Promise<void> {
+    const busy = (): boolean => this.handOver.inFlight.size > 0 && this.deps.clock.monotonic() < until;
     do {
-      while (this.handOver.inFlight.size > 0) await this.nextBatchEnd();
+      while (busy()) await this.nextBatchEnd();
       await this.settler.quiet();
-    } while (this.handOver.inFlight.size > 0);
-  }
-
-  status(): LaneStatus {
-    const { circuit } = this.outage;
-    return {
-      transport: this.deps.name,
-      receipt: this.deps.transport.receipt,
-      circuit: circuit.state,
-      buckets: [...this.open].sort((a, b) => a - b),
-      buffered: this.held - this.handOver.messagesInFlight,
-      inFlight: this.handOver.messagesInFlight,
-      blockedKeys: this.parked.keys.size,
-      lastError: circuit.lastError === undefined ? null : errorText(circuit.lastError),
-    };
-  }
-
-  /** Messages that may still be read before memory's bound is reached. @internal */
-  room(): number {
-    const { batchSize, batchesInFlight, batchBytes } = this.deps.options;
-    const byBytes = Math.floor((batchBytes * (batchesInFlight + 2)) / this.averageBytes);
-    return Math.min(batchSize * (batchesInFlight + 2), Math.max(1, byBytes)) - this.held;
-  }
-
-  /** Reads start small and double while they come back full. @internal */
-  adapt(messages: readonly OutboxMessage[], more: boolean): void {
-    this.readLimit = more ? Math.min(this.deps.options.batchSize, this.readLimit * 2) : FIRST_READ;
-    const sample = messages[messages.length >> 1]?.body?.length;
-    if (sample !== undefined) this.averageBytes = Math.max(100, sample, this.averageBytes * 0.9);
+    } while (busy());
   }
 
   /** @internal */ forget(which: ReadonlySet<number>): void {
@@ -282,12 +273,20 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
       ...this.queues.drop(({ bucket }) => which.has(bucket)),
       ...this.handOver.trim((bucket) => which.has(bucket)),
     ];
-    this.held -= dropped.length;
-    for (const { parkedId, seq } of dropped) if (parkedId === null) this.claimer.known.delete(seq);
+    this.dropped(dropped);
     for (const bucket of which) {
       this.open.delete(bucket);
       this.claimer.forget(bucket);
       this.parked.forget(bucket);
+    }
+  }
+
+  /** Forgotten without a word: they are not ours any more. */
+  dropped(messages: readonly OutboxMessage[]): void {
+    this.room.held -= messages.length;
+    for (const { parkedId, seq, id } of messages) {
+      if (parkedId === null) this.claimer.known.delete(seq);
+      this.handOver.alone.delete(id);
     }
   }
 
@@ -296,5 +295,4 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
   }
 }
 
-const FIRST_READ = 100;
 const IDLE = { read: 0, more: false };

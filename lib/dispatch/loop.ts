@@ -39,7 +39,10 @@ export class Loop {
   async runNow(): Promise<void> {
     const until = this.runs + (this.active === undefined ? 1 : 2);
     this.nudge();
-    while (this.running && this.runs < until) await this.active;
+    while (this.running && this.runs < until) {
+      if (this.active === undefined) this.nudge(); // stopped and started again meanwhile
+      await this.active;
+    }
   }
   /** @internal */ runs = 0;
 

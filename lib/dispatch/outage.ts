@@ -9,6 +9,8 @@ export interface OutageLane {
   giveUpWaiting(): void;
   reconnect(): Promise<void>;
   readonly unresolved: number;
+  /** What is being published is one single message: if that fails, no neighbour did it. */
+  readonly onlyOne: boolean;
   markAlone(message: OutboxMessage): void;
   wanted(what: 'read' | 'parked'): void;
 }
@@ -27,6 +29,8 @@ export class Outage {
   triedBuckets = 0;
   lastProbe = -1;
   closedAt = -Infinity;
+  /** @internal */ stopped = false;
+  /** @internal */ cancelProbe: (() => void) | undefined;
 
   constructor(
     readonly lane: OutageLane,
@@ -47,14 +51,20 @@ export class Outage {
   failed(error: unknown, message?: OutboxMessage): void {
     const { clock, random, hooks, name } = this.deps;
     if (message !== undefined) {
-      if (this.lane.unresolved === 0) this.failedAlone = message.id;
+      if (this.lane.onlyOne) this.failedAlone = message.id;
       if (clock.monotonic() - this.closedAt < FLAPPING) this.lane.markAlone(message);
     }
     const retryIn = this.circuit.fail(error, clock.monotonic(), random());
     if (retryIn === undefined) return;
     this.lane.giveUpWaiting();
     hooks.emit('circuitOpened', { transport: name, error: errorText(error), retryIn });
-    clock.after(retryIn, () => this.startProbe());
+    if (!this.stopped) this.cancelProbe = clock.after(retryIn, () => this.startProbe());
+  }
+
+  /** No probe any more. */
+  stop(): void {
+    this.stopped = true;
+    this.cancelProbe?.();
   }
 
   /** A publish or a connection attempt got through. */
@@ -73,7 +83,7 @@ export class Outage {
 
   /** Turns the failure of a message that keeps killing the connection into its own. */
   charge(message: OutboxMessage, failure: PublishFailure): PublishFailure {
-    if (failure.blame !== 'transport' || (this.suspects.get(message.id) ?? 0) < STRIKES) return failure;
+    if (failure.blame === 'message' || (this.suspects.get(message.id) ?? 0) < STRIKES) return failure;
     this.suspects.delete(message.id);
     return { ...failure, blame: 'message' };
   }

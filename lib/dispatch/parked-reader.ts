@@ -2,7 +2,7 @@ import { KeyQueues } from '../claim/key-queues.js';
 import { ParkedKeys } from '../claim/parked-keys.js';
 import type { OutboxMessage } from '../message.js';
 import type { Lease } from '../store/lease-store.js';
-import type { DueRow, KeyInBucket } from '../store/parked-store.js';
+import type { DueRow, KeyInBucket, TakeResult } from '../store/parked-store.js';
 import type { LaneDependencies } from './lane.types.js';
 
 export interface ParkedReaderEvents {
@@ -10,6 +10,8 @@ export interface ParkedReaderEvents {
   accept(messages: readonly OutboxMessage[]): void;
   /** Marked, but not to be published now. */
   giveBack(messages: readonly OutboxMessage[]): void;
+  /** Rows of these buckets may have been marked without our hearing which: only a new epoch takes them again. */
+  uncertain(buckets: readonly number[]): void;
 }
 
 /**
@@ -28,6 +30,7 @@ export class ParkedReader {
   /** Keys of which something was parked while a take is under way; `undefined`: none is. */
   parkedMeanwhile: Set<string> | undefined;
   loadedAt = 0;
+  recheckedAt = -Infinity;
 
   constructor(
     readonly lane: LaneDependencies,
@@ -54,7 +57,7 @@ export class ParkedReader {
 
   /** A transition of this key was handed to the settler. */
   parking(bucket: number, key: string): void {
-    this.keys.add(bucket, key);
+    this.keys.addBeyond(bucket, key);
     this.pending.set(key, (this.pending.get(key) ?? 0) + 1);
     this.parkedMeanwhile?.add(key);
   }
@@ -81,9 +84,10 @@ export class ParkedReader {
     await this.reload(buckets);
     const { rows, nextIn } = await this.lane.store.due(this.lane.id, buckets, limit);
     const due = rows.filter((row) => this.mayTake(row));
-    const keys = this.keysToAsk(limit);
+    const keys = this.keysToAsk(Math.max(1, limit - due.length));
     if (due.length === 0 && keys.length === 0) return { taken: 0, nextIn };
-    const taken = await this.take(due, keys, leases);
+    const perKey = Math.min(PER_KEY, Math.floor(limit / (due.length + keys.length)));
+    const taken = await this.take(due, keys, leases, this.lane.options.ordering === 'global' ? 1 : Math.max(1, perKey));
     return { taken, nextIn: rows.length >= limit ? 0 : nextIn };
   }
 
@@ -92,18 +96,22 @@ export class ParkedReader {
     const { ordering } = this.lane.options;
     if (ordering === 'global') return !this.queues.has('');
     if (ordering === 'none' || key === null) return true;
-    this.keys.add(bucket, key);
+    this.keys.addBeyond(bucket, key);
     return !this.queues.has(key);
   }
 
-  /** Keys that can go on, and some more in turn. @internal */
+  /** Keys that can go on, and now and then some more in turn. @internal */
   keysToAsk(limit: number): KeyInBucket[] {
     const asked = new Map<string, KeyInBucket>();
     for (const [key, at] of this.toContinue) {
       if (asked.size >= limit) break;
       if (!this.queues.has(key)) asked.set(key, at);
     }
-    for (const at of this.keys.next(RECHECK)) if (!this.queues.has(at.key)) asked.set(at.key, at);
+    const now = this.lane.clock.monotonic();
+    if (now - this.recheckedAt < this.lane.options.pollInterval) return [...asked.values()];
+    this.recheckedAt = now;
+    const more = Math.min(RECHECK, limit - asked.size);
+    for (const at of this.keys.next(more)) if (!this.queues.has(at.key)) asked.set(at.key, at);
     return [...asked.values()];
   }
 
@@ -111,14 +119,13 @@ export class ParkedReader {
     due: readonly DueRow[],
     keys: readonly KeyInBucket[],
     leases: readonly Lease[],
+    perKey: number,
   ): Promise<number> {
-    const { store, id, leases: owned, options } = this.lane;
     const unwritten = new Set(this.pending.keys());
     this.parkedMeanwhile = new Set();
     try {
       for (const { key } of keys) this.toContinue.delete(key);
-      const perKey = options.ordering === 'global' ? 1 : PER_KEY;
-      const result = await store.take({ owner: owned.owner, transport: id, leases, due, keys, perKey });
+      const result = await this.mark(due, keys, leases, perKey);
       if (!result.durable) await this.flush(result.messages);
       for (const { bucket, key } of result.clear) {
         if (unwritten.has(key) || this.parkedMeanwhile.has(key)) this.continueKey(bucket, key);
@@ -131,6 +138,25 @@ export class ParkedReader {
       throw error;
     } finally {
       this.parkedMeanwhile = undefined;
+    }
+  }
+
+  /** @internal */ async mark(
+    due: readonly DueRow[],
+    keys: readonly KeyInBucket[],
+    leases: readonly Lease[],
+    perKey: number,
+  ): Promise<TakeResult> {
+    const { store, id, leases: owned } = this.lane;
+    const epochs = new Map(leases.map(({ bucket, epoch }) => [bucket, epoch]));
+    try {
+      const result = await store.take({ owner: owned.owner, transport: id, leases, due, keys, perKey });
+      // Those of a lease that was lost meanwhile stay marked under its epoch: whoever has the bucket now takes them again.
+      const messages = result.messages.filter(({ bucket }) => owned.lease(id, bucket)?.epoch === epochs.get(bucket));
+      return { ...result, messages };
+    } catch (error) {
+      this.events.uncertain([...new Set([...due, ...keys].map(({ bucket }) => bucket))]);
+      throw error;
     }
   }
 
@@ -162,6 +188,6 @@ export class ParkedReader {
 
 /** Blocked rows of one key that are brought back at once. */
 const PER_KEY = 100;
-/** Blocked keys that are asked for with every pass although nothing says that they can go on. */
+/** Blocked keys that are asked for, once per poll, although nothing says that they can go on. */
 const RECHECK = 50;
 const RELOAD_EVERY = 30_000;

@@ -2,7 +2,7 @@ import type { OutboxMessage } from '../message.js';
 import { errorText } from '../observe/error-text.js';
 import type { PublishFailure } from '../publish/transport.js';
 import { decide, type Outcome } from '../settle/decide.js';
-import type { SettlerEvents, Transition } from '../settle/settler.js';
+import type { SettlerEvents, Transition, Written } from '../settle/settler.js';
 import type { Lane } from './lane.js';
 
 /**
@@ -23,10 +23,11 @@ export class Results implements SettlerEvents {
   }
 
   failed(message: OutboxMessage, failure: PublishFailure): void {
+    if (!this.lane.open.has(message.bucket)) return this.leave(message, failure);
     const charged = this.lane.outage.charge(message, failure);
     const outcome = this.decide(message, charged);
     if (outcome.kind !== 'release') return this.settleFailure(message, outcome, charged);
-    if (outcome.alone) {
+    if (outcome.alone && !this.lane.handOver.onlyOne) {
       this.lane.handOver.markAlone(message);
       this.lane.queues.unshift(message);
       return;
@@ -34,20 +35,34 @@ export class Results implements SettlerEvents {
     const waiting = this.lane.queues.cut(message);
     this.release([message, ...waiting]);
     this.lane.outage.failed(failure.error, message);
+    // At once: until then the key is open, and what another read returns of it would overtake.
+    this.rewind();
+  }
+
+  /** Its lease was lost while it was out: the new owner has read it by now, and decides. @internal */
+  leave(message: OutboxMessage, { blame, error }: PublishFailure): void {
+    this.lane.dropped([message, ...this.lane.queues.cut(message)]);
+    if (blame === 'transport') this.lane.outage.failed(error);
   }
 
   /** Gives messages back without charging anybody: ready ones are read again, parked ones fall due again. */
   release(messages: readonly OutboxMessage[]): void {
     for (const message of messages) {
       if (message.parkedId === null) this.released.push(message);
-      else this.park(message, 'waiting', { attempts: message.attempts, delay: 0, error: null, blocks: this.ordered(message) });
+      else
+        this.park(message, 'waiting', {
+          attempts: message.attempts,
+          delay: 0,
+          error: null,
+          blocks: this.ordered(message),
+        });
     }
   }
 
   /** What was released is forgotten; the next read returns it again, in order. */
   rewind(): void {
     if (this.released.length === 0) return;
-    this.lane.held -= this.released.length;
+    this.lane.room.held -= this.released.length;
     this.lane.claimer.rewind(this.released.splice(0));
     this.lane.wanted('read');
   }
@@ -62,7 +77,7 @@ export class Results implements SettlerEvents {
   settled(messages: readonly OutboxMessage[], fence: string | undefined, readsBefore: number): void {
     const { claimer, parked, deps } = this.lane;
     claimer.floor.wrote(fence, readsBefore);
-    this.lane.held -= messages.length;
+    this.lane.room.held -= messages.length;
     let unparked = false;
     for (const message of messages) {
       if (message.parkedId === null) claimer.settled(message.seq);
@@ -73,20 +88,28 @@ export class Results implements SettlerEvents {
     }
     if (unparked) this.lane.wanted('parked');
     this.lane.roomMade();
-    if (deps.hooks.has('published')) deps.hooks.emit('published', { transport: deps.name, ids: messages.map(({ id }) => id) });
+    if (deps.hooks.has('published'))
+      deps.hooks.emit('published', { transport: deps.name, ids: messages.map(({ id }) => id) });
   }
 
-  transitioned(transitions: readonly Transition[], fence: string | undefined, readsBefore: number): void {
+  transitioned(transitions: readonly Transition[], written: Written): void {
+    const { fence, readsBefore, buckets } = written;
     const { claimer, parked, deps } = this.lane;
     claimer.floor.wrote(fence, readsBefore);
-    this.lane.held -= transitions.length;
+    this.lane.room.held -= transitions.length;
     let soonest = Infinity;
     for (const transition of transitions) {
       const { message, blocks, delay } = transition;
       if (message.parkedId === null) claimer.settled(message.seq);
-      if (blocks && message.key !== null && deps.options.ordering === 'key') parked.parked(message.key);
+      if (message.key !== null && deps.options.ordering === 'key') {
+        if (blocks) parked.parked(message.key);
+        else if (message.parkedId !== null) {
+          parked.continueKey(message.bucket, message.key); // dead, and its key goes on
+          soonest = 0;
+        }
+      }
       if (delay !== null) soonest = Math.min(soonest, delay);
-      this.tell(transition);
+      if (buckets.has(message.bucket)) this.tell(transition);
     }
     if (soonest < Infinity) this.lane.wanted('parked', soonest);
     this.lane.roomMade();
@@ -111,7 +134,11 @@ export class Results implements SettlerEvents {
     }
   }
 
-  /** @internal */ settleFailure(message: OutboxMessage, outcome: Exclude<Outcome, { kind: 'release' }>, failure: PublishFailure): void {
+  /** @internal */ settleFailure(
+    message: OutboxMessage,
+    outcome: Exclude<Outcome, { kind: 'release' }>,
+    failure: PublishFailure,
+  ): void {
     const { queues, deps } = this.lane;
     const blocks = this.ordered(message) && (outcome.kind === 'retry' || outcome.blocks);
     const waiting = blocks ? queues.cut(message) : [];
@@ -122,10 +149,15 @@ export class Results implements SettlerEvents {
       this.park(message, 'dead', { attempts: outcome.attempts, delay: null, error, blocks }, failure.progress);
     } else {
       this.counts.retried += 1;
-      this.park(message, 'waiting', { attempts: outcome.attempts, delay: outcome.delay, error, blocks }, failure.progress);
+      this.park(
+        message,
+        'waiting',
+        { attempts: outcome.attempts, delay: outcome.delay, error, blocks },
+        failure.progress,
+      );
     }
     if (blocks && deps.options.ordering === 'global') {
-      this.lane.globalHold = true;
+      this.lane.globalHold.hold();
       this.release(waiting);
     } else for (const next of waiting) this.parkBehind(next);
   }

@@ -2,7 +2,7 @@ import type { OutboxMessage } from '../message.js';
 import { errorText } from '../observe/error-text.js';
 import { Publisher } from '../publish/publisher.js';
 import type { PublishFailure } from '../publish/transport.js';
-import { decide } from '../settle/decide.js';
+import { decide, type Outcome } from '../settle/decide.js';
 import type { LockedOutcome, ReparkEntry } from '../store/parked-store.js';
 import type { ParkEntry } from '../store/ready-store.js';
 import type { LaneDependencies } from './lane.types.js';
@@ -24,6 +24,8 @@ export class RowLockLane implements RunningLane, OutageLane {
   /** Ids that go alone: after a failure that was a neighbour's. */
   readonly alone = new Set<string>();
   unresolved = 0;
+  /** The transaction in hand holds one message. */
+  onlyOne = false;
 
   constructor(
     readonly deps: LaneDependencies,
@@ -64,15 +66,20 @@ export class RowLockLane implements RunningLane, OutageLane {
       await this.publisher.reset();
       await this.publisher.within(1_000, this.loop.stop());
     }
+    this.outage.stop();
     await this.publisher.close(Math.max(500, left()));
   }
 
   async runPass(): Promise<RunReport> {
     const before = { ...this.counts };
-    do {
+    const until = this.deps.clock.monotonic() + this.deps.options.lease;
+    for (let settled = -1; ; settled = this.counts.published + this.counts.dead) {
       if (this.loop.running) await this.loop.runNow();
       else await this.read();
-    } while (this.lastLocked > 0 && this.outage.circuit.allows === 'all');
+      if (this.lastLocked === 0 || this.outage.circuit.allows !== 'all') break;
+      // Only such as failed and are due again already, or a backlog that never ends: the next pass goes on.
+      if (this.counts.published + this.counts.dead === settled || this.deps.clock.monotonic() > until) break;
+    }
     const { published, retried, dead } = this.counts;
     return { published: published - before.published, retried: retried - before.retried, dead: dead - before.dead };
   }
@@ -127,6 +134,7 @@ export class RowLockLane implements RunningLane, OutageLane {
     const reparked: ReparkEntry[] = [];
     if (!durable || this.deps.options.durability === 'always') await this.deps.store.flush();
     this.unresolved = messages.length;
+    this.onlyOne = messages.length === 1;
     await this.publisher.publish(
       messages,
       (index, result) => {
@@ -155,12 +163,12 @@ export class RowLockLane implements RunningLane, OutageLane {
     failure: PublishFailure,
     told: (() => void)[],
   ): Omit<ReparkEntry, 'parkedId' | 'bucket'> | undefined {
-    const { options, clock, random, hooks, name } = this.deps;
-    const outcome = decide(message, failure, options.retry, clock.wall(), random());
+    const { hooks, name } = this.deps;
+    const outcome = this.decide(message, failure);
     const error = errorText(failure.error);
     const { id, type, topic } = message;
     if (outcome.kind === 'release') {
-      if (outcome.alone) this.markAlone(message);
+      if (outcome.alone && !this.onlyOne) this.markAlone(message);
       else this.outage.failed(failure.error, message);
       return undefined;
     }
@@ -179,6 +187,18 @@ export class RowLockLane implements RunningLane, OutageLane {
       hooks.emit('retried', { ...event, delay: outcome.delay });
     });
     return { state: 'waiting', blocks: false, attempts: outcome.attempts, delay: outcome.delay, error, ...progress };
+  }
+
+  /** A classifier that throws has no say; thrown on, it would undo the whole batch, published or not. @internal */
+  decide(message: OutboxMessage, failure: PublishFailure): Outcome {
+    const { options, clock, random, hooks } = this.deps;
+    const [now, chance] = [clock.wall(), random()];
+    try {
+      return decide(message, failure, options.retry, now, chance);
+    } catch (error) {
+      hooks.emit('error', { operation: 'publish', error, retryIn: null });
+      return decide(message, failure, { ...options.retry, classify: undefined }, now, chance);
+    }
   }
 
   /** @internal */ tell(published: readonly OutboxMessage[]): void {

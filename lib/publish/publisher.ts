@@ -33,8 +33,9 @@ export class Publisher {
     const reported = new Uint8Array(batch.length);
     let left = batch.length;
     let open = true;
-    const report = (index: number, result: PublishResult): void => {
-      if (!open || reported[index] !== 0) return;
+    const report = (index: number, result: PublishResult | undefined): void => {
+      // What is no result is none: the batch then ends with too few of them.
+      if (!open || reported[index] !== 0 || typeof result?.ok !== 'boolean') return;
       reported[index] = 1;
       left -= 1;
       onResult(index, result);
@@ -45,8 +46,12 @@ export class Publisher {
     };
     try {
       const results = await this.bounded((signal) => this.send(batch, signal, report), kill);
-      if (results !== undefined) for (let index = 0; index < results.length; index += 1) report(index, results[index] as PublishResult);
-      if (left > 0) throw new OutboxError('PUBLISH_REJECTED', `The transport returned no result for ${left} of ${batch.length} messages.`);
+      if (results !== undefined) for (let index = 0; index < results.length; index += 1) report(index, results[index]);
+      if (left > 0)
+        throw new OutboxError(
+          'PUBLISH_REJECTED',
+          `The transport returned no result for ${left} of ${batch.length} messages.`,
+        );
       open = false;
     } catch (error) {
       if (left > 0) await this.reset();
@@ -64,12 +69,18 @@ export class Publisher {
   async reset(): Promise<void> {
     this.connected = false;
     this.connecting = undefined;
-    await this.within(TEARDOWN, Promise.resolve().then(() => this.transport.reset?.()));
+    await this.within(
+      TEARDOWN,
+      Promise.resolve().then(() => this.transport.reset?.()),
+    );
   }
 
   /** Never throws; destroys what does not close in time. */
   async close(timeout: number): Promise<void> {
-    const closed = await this.within(timeout, Promise.resolve().then(() => this.transport.close?.()));
+    const closed = await this.within(
+      timeout,
+      Promise.resolve().then(() => this.transport.close?.()),
+    );
     if (!closed) await this.reset();
   }
 
@@ -89,17 +100,14 @@ export class Publisher {
       this.connected = true;
       return;
     }
-    this.connecting ??= this.transport.connect(signal).then(
-      () => {
-        this.connected = true;
-        this.connecting = undefined;
-      },
-      (error: unknown) => {
-        this.connecting = undefined;
-        throw error;
-      },
-    );
-    await this.connecting;
+    const attempt = (this.connecting ??= this.transport.connect(signal));
+    try {
+      await attempt;
+      // An attempt that a reset overtook says nothing about the connection that is there now.
+      if (this.connecting === attempt) this.connected = true;
+    } finally {
+      if (this.connecting === attempt) this.connecting = undefined;
+    }
   }
 
   /** Runs work until the publish timeout, then aborts it and gives it a moment to tear down. @internal */

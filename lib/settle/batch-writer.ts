@@ -11,7 +11,9 @@ export class BatchWriter<T> {
   /** The write that is out now. */
   writing: Promise<void> | undefined;
   stopped = false;
-  /** @internal */ idle: (() => void)[] = [];
+  /** @internal */ added = 0;
+  /** @internal */ done = 0;
+  /** @internal */ quieting: { readonly upTo: number; readonly resolve: () => void }[] = [];
 
   constructor(
     readonly clock: Clock,
@@ -23,6 +25,7 @@ export class BatchWriter<T> {
 
   add(item: T): void {
     this.waiting.push(item);
+    this.added += 1;
     if (this.active === undefined) this.active = Promise.resolve().then(() => this.run());
   }
 
@@ -30,10 +33,10 @@ export class BatchWriter<T> {
     return this.waiting.length + (this.active === undefined ? 0 : 1);
   }
 
-  /** Resolves when nothing waits and nothing is being written. */
+  /** Resolves when all that was added so far is written, whatever comes after it, or when it is given up. */
   quiet(): Promise<void> {
-    if (this.active === undefined) return Promise.resolve();
-    return new Promise((resolve) => this.idle.push(resolve));
+    if (this.active === undefined || this.done === this.added) return Promise.resolve();
+    return new Promise((resolve) => this.quieting.push({ upTo: this.added, resolve }));
   }
 
   /** Gives up what cannot be written: the rows stay in the database for the next owner. */
@@ -51,6 +54,8 @@ export class BatchWriter<T> {
       try {
         await (this.writing = this.write(batch));
         failures = 0;
+        this.done += batch.length;
+        while (this.quieting[0] !== undefined && this.quieting[0].upTo <= this.done) this.quieting.shift()?.resolve();
       } catch (error) {
         this.waiting = [...batch, ...this.waiting];
         this.writing = undefined;
@@ -62,7 +67,7 @@ export class BatchWriter<T> {
     }
     this.active = undefined;
     this.writing = undefined;
-    for (const resolve of this.idle.splice(0)) resolve();
+    for (const { resolve } of this.quieting.splice(0)) resolve();
   }
 
   /** @internal */ pause(ms: number): Promise<void> {

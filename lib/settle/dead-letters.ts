@@ -2,14 +2,18 @@ import type { OutboxHooks } from '../observe/events.js';
 import type { DeadLetterEvent, ResolvedOptions } from '../outbox.options.js';
 import type { ParkedStore } from '../store/parked-store.js';
 
-/** Deaths that are told in one pass. */
+/** Deaths that are told in one pass, beside those that were refused before. */
 const BATCH = 100;
+const MOST = 2_000;
 
 /**
  * Calls the dead-letter hook at least once per death: after the death is committed, and again when the hook rejected or
  * the process died before the row was marked.
  */
 export class DeadLetters {
+  /** Letters that the hook refused in the last pass: the next one looks beyond them. */
+  refused = 0;
+
   constructor(
     readonly store: Pick<ParkedStore, 'unannouncedDead' | 'markAnnounced'>,
     readonly hook: NonNullable<ResolvedOptions['deadLetter']>,
@@ -19,15 +23,17 @@ export class DeadLetters {
 
   /** @returns whether more may be waiting */
   async runOnce(): Promise<boolean> {
-    const letters = await this.store.unannouncedDead([...this.transports.keys()], BATCH);
+    const limit = Math.min(BATCH + this.refused, MOST);
+    const letters = await this.store.unannouncedDead([...this.transports.keys()], limit);
     const told: string[] = [];
     for (const { parkedId, message, transport, error, diedAt } of letters) {
       const name = this.transports.get(transport) ?? String(transport);
       const letter = { message, transport: name, attempts: message.attempts, error, diedAt };
       if (await this.tell(letter)) told.push(parkedId);
     }
+    this.refused = letters.length - told.length;
     if (told.length > 0) await this.store.markAnnounced(told);
-    return told.length === BATCH;
+    return letters.length === limit && told.length > 0;
   }
 
   /** @internal */ async tell(letter: DeadLetterEvent): Promise<boolean> {

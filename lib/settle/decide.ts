@@ -46,6 +46,10 @@ const MAX_ATTEMPTS = 2 ** 31 - 1;
 
 export function policyFor(message: OutboxMessage, policy: RetryPolicy): RetryPolicy {
   if (message.optionsJson === null) return policy;
-  const overrides = message.options['$retry'] as Overrides | undefined;
-  return overrides === undefined ? policy : { ...policy, ...overrides };
+  try {
+    const overrides = message.options['$retry'] as Overrides | undefined;
+    return overrides === undefined ? policy : { ...policy, ...overrides };
+  } catch {
+    return policy; // a foreign writer's text that is no JSON
+  }
 }

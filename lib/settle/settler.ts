@@ -19,11 +19,18 @@ export interface Transition {
   readonly progress?: string;
 }
 
+export interface Written {
+  readonly fence: string | undefined;
+  readonly readsBefore: number;
+  /** Those whose lease was ours: nothing was written for the others. */
+  readonly buckets: ReadonlyMap<number, Lease>;
+}
+
 export interface SettlerEvents {
   /** The database has it: these rows are gone, whoever holds the lease. */
   settled(messages: readonly OutboxMessage[], fence: string | undefined, readsBefore: number): void;
   /** Moved or updated, or, when the lease is lost, left to the new owner. */
-  transitioned(transitions: readonly Transition[], fence: string | undefined, readsBefore: number): void;
+  transitioned(transitions: readonly Transition[], written: Written): void;
   failedWrite(operation: 'settle' | 'park', error: unknown, retryIn: number): void;
 }
 
@@ -77,6 +84,11 @@ export class Settler {
     return out.length === 0 ? undefined : Promise.allSettled(out);
   }
 
+  /** What is not written yet; an estimate but for nothing, which is 0. */
+  get size(): number {
+    return this.successes.size + this.transitions.size;
+  }
+
   async quiet(): Promise<void> {
     await this.successes.quiet();
     await this.transitions.quiet();
@@ -118,7 +130,7 @@ export class Settler {
       }));
       fence = (await this.store.repark(owner, [...leases.values()], entries)).fence ?? fence;
     }
-    this.events.transitioned(batch, fence, reads);
+    this.events.transitioned(batch, { fence, readsBefore: reads, buckets: leases });
   }
 
   /** @internal */ leasesOf(batch: readonly Transition[]): Map<number, Lease> {

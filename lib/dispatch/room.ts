@@ -1,0 +1,33 @@
+import type { ResolvedOptions } from '../outbox.options.js';
+
+/** Rows of the first read, and of every one after a read that did not come back full. */
+const FIRST_READ = 100;
+
+/** How much of one lane may be in memory, and how much of that is taken. */
+export class Room {
+  /** Messages in memory: read, and not yet settled or given back. */
+  held = 0;
+  readLimit = FIRST_READ;
+  averageBytes = 1_000;
+
+  constructor(readonly bounds: Pick<ResolvedOptions, 'batchSize' | 'batchesInFlight' | 'batchBytes'>) {}
+
+  /** Messages that may still be read before memory's bound is reached. */
+  get left(): number {
+    const { batchSize, batchesInFlight, batchBytes } = this.bounds;
+    const byBytes = Math.floor((batchBytes * (batchesInFlight + 2)) / this.averageBytes);
+    return Math.min(batchSize * (batchesInFlight + 2), Math.max(1, byBytes)) - this.held;
+  }
+
+  /** Some more for parked ones: under a backlog that always fills the room, retries would never find any. */
+  get leftForParked(): number {
+    return Math.min(this.left + FIRST_READ, this.bounds.batchSize);
+  }
+
+  /** Reads start small and double while they come back full. */
+  adapt(messages: readonly { readonly body: string | Buffer | null }[], more: boolean): void {
+    this.readLimit = more ? Math.min(this.bounds.batchSize, this.readLimit * 2) : FIRST_READ;
+    const sample = messages[messages.length >> 1]?.body?.length;
+    if (sample !== undefined) this.averageBytes = Math.max(100, sample, this.averageBytes * 0.9);
+  }
+}
