@@ -185,16 +185,16 @@ describe.each(['postgres', 'mariadb'] as const)('faults around the relay on %s',
       expect(transport.published.some(({ id }) => id === locked)).toBe(true);
     });
 
-    it('finds a row that nobody can read, and delivers the others', async () => {
+    it.each(['headers', 'options'])('finds a row whose %s nobody can read, and delivers the others', async (column) => {
       harness = await createHarness(kind, { pollInterval: 50, retry: { initial: 1, max: 5, maxAttempts: 3 } });
       const rows = Array.from({ length: 12 }, (_, i) => ({ payload: text(i) }));
       const [broken] = await harness.enqueue(rows);
-      await harness.dataSource.query(`update outbox_ready set headers = 'canary, no JSON' where id = '${broken}'`);
+      await harness.dataSource.query(`update outbox_ready set ${column} = 'canary, no JSON' where id = '${broken}'`);
       const transport = new ScriptedTransport();
       // A transport of somebody who read the contract: what cannot be encoded is the message's fault.
       transport.behave = (message) => {
         try {
-          return message.headers ? PUBLISHED : rejected();
+          return message.headers && message.options ? PUBLISHED : rejected();
         } catch (error) {
           return { ok: false, blame: 'message', error };
         }

@@ -108,11 +108,19 @@ export interface Harness {
 }
 
 /** A database, a store and as many relays as a test wants; what production builds, without Nest. */
-export async function createHarness(kind: 'postgres' | 'mariadb', options: Partial<OutboxOptions> = {}): Promise<Harness> {
+export async function createHarness(
+  kind: 'postgres' | 'mariadb',
+  options: Partial<OutboxOptions> = {},
+): Promise<Harness> {
   const database = await createTestDatabase(kind);
   const dataSource = await new DataSource(database.options).initialize();
   const resolved = resolveOptions(
-    { transports: { default: new ScriptedTransport() }, pollInterval: 200, retry: { initial: 50, max: 200 }, ...options },
+    {
+      transports: { default: new ScriptedTransport() },
+      pollInterval: 200,
+      retry: { initial: 50, max: 200 },
+      ...options,
+    },
     {},
   );
   const open = (source: DataSource = dataSource): OutboxStore => {
