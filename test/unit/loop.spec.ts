@@ -1,132 +1,172 @@
 import { Loop } from '../../lib/dispatch/loop.js';
+import { systemClock } from '../../lib/dispatch/clock.js';
 import { FakeClock } from '../../lib/testing/fake-clock.js';
-
-/** A loop whose runs end when the test says so. */
-function controlled({ pause = 1_000, retry = 5_000 } = {}) {
-  const clock = new FakeClock();
-  const open: { end(delay?: number): Promise<void>; fail(): Promise<void> }[] = [];
-  const state = { begun: 0, running: 0, most: 0, errors: [] as unknown[] };
-  const settle = () => clock.advance(0);
-  const loop = new Loop(
-    clock,
-    () => {
-      state.begun += 1;
-      state.most = Math.max(state.most, (state.running += 1));
-      return new Promise((resolve, reject) => {
-        open.push({
-          end: (delay = pause) => ((state.running -= 1), resolve(delay), settle()),
-          fail: () => ((state.running -= 1), reject(new Error('no')), settle()),
-        });
-      });
-    },
-    (error) => (state.errors.push(error), retry),
-  );
-  return { clock, loop, state, next: () => open.shift()!, settle };
-}
+import { gate, turn } from '../support/lane.js';
 
 describe('a loop', () => {
-  it('runs at once, then after each pause, and never beside itself', async () => {
-    const { clock, loop, state, next, settle } = controlled();
-    loop.start();
-    await settle();
-    expect(state.begun).toBe(1);
-    await clock.advance(10_000); // a run that takes longer than the pause
-    expect(state.begun).toBe(1);
-    await next().end();
-    await clock.advance(999);
-    expect(state.begun).toBe(1);
-    await clock.advance(1);
-    expect(state.begun).toBe(2);
-    await next().end(0);
-    expect(state.begun).toBe(3);
-    expect(state.most).toBe(1);
-  });
-
-  it('answers a nudge at once, and any number of them during a run with one more run', async () => {
-    const { clock, loop, state, next, settle } = controlled();
-    loop.start();
-    await settle();
-    for (let i = 0; i < 5; i += 1) loop.nudge();
-    await next().end();
-    expect(state.begun).toBe(2);
-    await next().end();
-    expect(state.begun).toBe(2);
-    loop.nudge();
-    expect(state.begun).toBe(3);
-    await next().end();
-    expect(clock.pending).toBe(1);
-  });
-
-  it('takes an error as a delay, and goes on', async () => {
-    const { clock, loop, state, next, settle } = controlled();
-    loop.start();
-    await settle();
-    await next().fail();
-    expect(state.errors).toHaveLength(1);
-    await clock.advance(4_999);
-    expect(state.begun).toBe(1);
-    await clock.advance(1);
-    expect(state.begun).toBe(2);
-  });
-
-  it('runs earlier when something falls due earlier, never later', async () => {
-    const { clock, loop, state, next, settle } = controlled();
-    loop.start();
-    await settle();
-    loop.within(300); // while it runs
-    await next().end();
-    loop.within(500);
-    await clock.advance(299);
-    expect(state.begun).toBe(1);
-    await clock.advance(1);
-    expect(state.begun).toBe(2);
-    await next().end();
-  });
-
-  it('stops when the run in hand is over, without a timer, and starts again', async () => {
-    const { clock, loop, state, next, settle } = controlled();
-    loop.start();
-    await settle();
-    let stopped = false;
-    const stop = loop.stop().then(() => (stopped = true));
-    loop.nudge();
-    await settle();
-    expect(stopped).toBe(false);
-    await next().end();
-    await stop;
-    expect([state.begun, clock.pending]).toEqual([1, 0]);
-    loop.start();
-    await settle();
-    expect(state.begun).toBe(2);
-  });
-
-  it('survives starts, stops and nudges in any order', async () => {
+  it('runs at once, then after each delay', async () => {
     const clock = new FakeClock();
-    let running = 0;
-    let most = 0;
-    let random = 7;
-    const chance = (n: number): number => (random = (random * 48_271) % 2_147_483_647) % n;
+    const at: number[] = [];
+    const loop = new Loop(
+      clock,
+      async () => (at.push(clock.monotonic()), 100),
+      () => 0,
+    );
+    loop.start();
+    await clock.advance(350);
+    expect(at).toEqual([0, 100, 200, 300]);
+    await loop.stop();
+    await clock.advance(1_000);
+    expect(at).toHaveLength(4);
+    expect(clock.pending).toBe(0);
+  });
+
+  it('a nudge runs it now; one during a run makes exactly one more follow', async () => {
+    const clock = new FakeClock();
+    let runs = 0;
+    let running = gate();
+    const loop = new Loop(
+      clock,
+      async () => ((runs += 1), await running.opened, 1_000),
+      () => 0,
+    );
+    loop.start();
+    await clock.advance(0);
+    for (let i = 0; i < 5; i += 1) loop.nudge();
+    expect(runs).toBe(1);
+    const first = running;
+    running = gate();
+    first.open();
+    await turn();
+    expect(runs).toBe(2);
+    running.open();
+    await turn();
+    expect(runs).toBe(2);
+    loop.nudge();
+    await turn();
+    expect(runs).toBe(3);
+    await loop.stop();
+  });
+
+  it('an error is a delay', async () => {
+    const clock = new FakeClock();
+    let runs = 0;
+    const loop = new Loop(
+      clock,
+      () => ((runs += 1), Promise.reject(new Error('no'))),
+      () => 500,
+    );
+    loop.start();
+    await clock.advance(499);
+    expect(runs).toBe(1);
+    await clock.advance(1);
+    expect(runs).toBe(2);
+    await loop.stop();
+  });
+
+  it('`within` brings a run forward and never puts one off; asked for during a run, it holds after it', async () => {
+    const clock = new FakeClock();
+    const at: number[] = [];
     const loop = new Loop(
       clock,
       async () => {
-        most = Math.max(most, (running += 1));
-        for (let i = chance(4); i > 0; i -= 1) await Promise.resolve();
-        running -= 1;
-        if (chance(5) === 0) throw new Error('now and then');
-        return chance(3);
+        at.push(clock.monotonic());
+        if (at.length === 1) loop.within(30);
+        return 1_000;
       },
-      () => 1,
+      () => 0,
     );
-    const stops: Promise<void>[] = [];
-    for (let i = 0; i < 3_000; i += 1) {
-      const what = chance(5);
-      if (what === 0) loop.start();
-      else if (what === 1) stops.push(loop.stop());
-      else if (what === 2) loop.nudge();
-      else if (what === 3) loop.within(chance(5));
-      else await clock.advance(chance(3));
-    }
-    await Promise.all([...stops, loop.stop(), clock.advance(10)]);
-    expect([running, most, clock.pending]).toEqual([0, 1, 0]);
+    loop.start();
+    await clock.advance(20);
+    loop.within(500);
+    await clock.advance(10);
+    expect(at).toEqual([0, 30]);
+    loop.within(100);
+    loop.within(5_000);
+    loop.nudge();
+    await turn();
+    await clock.advance(100);
+    expect(at).toEqual([0, 30, 30, 130]);
+    await loop.stop();
   });
+
+  it('`runNow` waits for a whole run that began after it was called', async () => {
+    const clock = new FakeClock();
+    let begun = 0;
+    let running = gate();
+    const loop = new Loop(
+      clock,
+      async () => ((begun += 1), await running.opened, 1_000),
+      () => 0,
+    );
+    loop.start();
+    await clock.advance(0);
+    let ended = false;
+    const now = loop.runNow().then(() => (ended = true));
+    const first = running;
+    running = gate();
+    first.open();
+    await turn();
+    expect([begun, ended]).toEqual([2, false]);
+    running.open();
+    await now;
+    expect(begun).toBe(2);
+    await loop.stop();
+  });
+
+  it('`runNow` ends when the loop stops, and survives a stop and a start in the middle', async () => {
+    const clock = new FakeClock();
+    let running = gate();
+    const loop = new Loop(
+      clock,
+      async () => (await running.opened, 1_000),
+      () => 0,
+    );
+    loop.start();
+    await clock.advance(0);
+    const first = loop.runNow();
+    const stopped = loop.stop();
+    loop.start();
+    running.open();
+    await stopped;
+    await first;
+    running = gate();
+    loop.nudge();
+    const second = loop.runNow();
+    const end = loop.stop();
+    running.open();
+    await Promise.all([second, end]);
+    expect(loop.active).toBeUndefined();
+  });
+
+  it.each(Array.from({ length: 10 }, (_, i) => i))(
+    'starts, stops and is nudged 50 times without a run that overlaps or outlives it (%i)',
+    async (seed) => {
+      let open = 0;
+      let most = 0;
+      const loop = new Loop(
+        systemClock,
+        async () => {
+          most = Math.max(most, (open += 1));
+          await new Promise((resolve) => setImmediate(resolve));
+          open -= 1;
+          return (seed + most) % 3;
+        },
+        () => 1,
+      );
+      for (let i = 0; i < 50; i += 1) {
+        loop.start();
+        if ((i + seed) % 2 === 0) loop.nudge();
+        if ((i + seed) % 3 === 0) loop.within(1);
+        if ((i + seed) % 5 === 0) await new Promise((resolve) => setImmediate(resolve));
+        if ((i + seed) % 7 === 0) void loop.stop();
+        else if (i % 2 === 1) await loop.stop();
+      }
+      await loop.stop();
+      expect(open).toBe(0);
+      expect(most).toBe(1);
+      expect(loop.active).toBeUndefined();
+      expect(loop.cancelTimer).toBeUndefined();
+    },
+  );
 });
