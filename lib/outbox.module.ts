@@ -68,8 +68,19 @@ function declare({ extras, options, imports, declaredAt }: Declaration): Dynamic
       runtimeProvider(runtime, extras, declaredAt),
       {
         provide: lifecycleToken(name),
-        inject: [runtime, ModulesContainer],
-        useFactory: (opened: OutboxRuntime, modules: ModulesContainer) => new OutboxLifecycle(opened, modules),
+        // By their tokens, so that what a test module overrides is what runs.
+        inject: [
+          runtime,
+          ModulesContainer,
+          ...[OutboxDispatcher, OutboxUnlocker, OutboxCleaner].map((type) => getOutboxToken(name, type)),
+        ],
+        useFactory: (
+          opened: OutboxRuntime,
+          modules: ModulesContainer,
+          dispatcher: OutboxDispatcher,
+          unlocker: OutboxUnlocker,
+          cleaner: OutboxCleaner,
+        ) => new OutboxLifecycle({ ...opened, dispatcher, unlocker, cleaner }, modules),
       },
       { provide: InProcessHandlers, inject: [runtime], useFactory: ({ handlers }: OutboxRuntime) => handlers },
       ...parts.map(({ provider }) => provider),

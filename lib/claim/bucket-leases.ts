@@ -36,6 +36,8 @@ export class BucketLeases {
   renewedAt = -Infinity;
   beatenAt = -Infinity;
   draining = new Set<string>();
+  /** Times that the database answered. */
+  answers = 0;
   /** Buckets were given back, and some of them may be wanted again. Set by the dispatcher. */
   freed: () => void = () => undefined;
 
@@ -127,6 +129,7 @@ export class BucketLeases {
         else orphans.push(lease);
       }
     }
+    this.answers += renewed.size > 0 || orphans.length > 0 ? 1 : 0;
     this.renewedAt = this.clock.monotonic();
     for (const [transport, buckets] of this.held) {
       const lost: number[] = [];
@@ -160,6 +163,7 @@ export class BucketLeases {
     const transports = [...this.present].filter(([, holder]) => holder.participates).map(([transport]) => transport);
     this.instances = await this.store.beat({ owner: this.owner, transports, info: this.info }, this.settings.lease);
     this.beatenAt = this.clock.monotonic();
+    this.answers += 1;
   }
 
   /** @returns whether this instance still wants more than it has @internal */

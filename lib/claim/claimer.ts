@@ -34,11 +34,14 @@ export class Claimer {
   session: number | undefined;
   restarts = 0;
   rotation = 0;
-  fullBuckets = 0;
+  /** Buckets whose last read came back full: more of them is waiting. */
+  readonly full = new Set<number>();
+  /** Reads while some are full; every fourth looks at all buckets. */
+  turn = 0;
   scannedAt: number;
 
   constructor(
-    readonly store: Pick<ReadyStore, 'fetch' | 'sweep' | 'readPlaces' | 'probe'>,
+    readonly store: Pick<ReadyStore, 'fetch' | 'sweep' | 'readPlaces' | 'probe' | 'bucketsPerRead'>,
     readonly transport: number,
     readonly floor: Floor,
     readonly clock: Clock,
@@ -59,6 +62,7 @@ export class Claimer {
     this.heads.delete(bucket);
     this.floor.forget(bucket);
     this.forgotten.add(bucket);
+    this.full.delete(bucket);
     this.backlog = this.backlog.filter((place) => place.bucket !== bucket);
   }
 
@@ -77,18 +81,18 @@ export class Claimer {
     this.forgotten.clear();
     try {
       if (this.backlog.length > 0) return await this.readBacklog(limit, restarts);
-      const perBucket = this.perBucket(limit);
+      const perBucket = this.perBucket(limit, positions.length);
       const fetched = await this.store.fetch({ transport: this.transport, positions, perBucket, limit });
       this.session ??= fetched.session;
       if (this.session !== fetched.session) return this.newSession(fetched.session);
-      this.backlog = await this.late(fetched.snapshot);
+      this.backlog = await this.late(fetched.snapshot, positions);
       // The head fetch is made again when all that became visible behind it is read.
       if (this.backlog.length > limit) return await this.readBacklog(limit, restarts);
       const late =
         this.backlog.length === 0 ? NOTHING : await this.store.readPlaces(this.transport, this.backlog.splice(0));
       if (this.restarts !== restarts) return this.void();
       const messages = this.fresh(late.messages);
-      this.advance(fetched.messages, perBucket);
+      this.advance(fetched.messages, positions, perBucket);
       for (const message of this.fresh(fetched.messages)) messages.push(message);
       this.floor.passed(fetched.snapshot, this.heads);
       this.reads += 1;
@@ -96,7 +100,7 @@ export class Claimer {
       return {
         messages,
         durable: fetched.durable && late.durable,
-        more: fetched.messages.length >= limit || this.fullBuckets > 0,
+        more: fetched.messages.length >= limit || this.full.size > 0,
       };
     } finally {
       this.reading = false;
@@ -128,7 +132,7 @@ export class Claimer {
     this.restarts += 1;
     for (const [bucket, seq] of points) this.heads.set(bucket, seq);
     this.floor.restart(points);
-    this.fullBuckets = 0;
+    this.full.clear();
     this.backlog = [];
   }
 
@@ -169,13 +173,21 @@ export class Claimer {
     return { ...NOTHING, more: true };
   }
 
-  /** What became visible behind the heads since the last read, per bucket ascending. @internal */
-  async late(snapshot: Snapshot | undefined): Promise<Place[]> {
+  /**
+   * What became visible behind the heads since the last read, per bucket ascending. Only buckets whose rows are about to
+   * leave must be swept now: order is per key, and a key has one bucket. @internal
+   */
+  async late(snapshot: Snapshot | undefined, positions: readonly ReadPosition[]): Promise<Place[]> {
     let toSweep = this.floor.toSweep(snapshot, this.heads);
     const writes = toSweep.length > 0 && snapshot !== undefined ? this.ownWrites() : undefined;
     if (writes !== undefined) {
-      await writes;
+      await this.within(OWN_WRITES, writes);
       toSweep = this.floor.toSweep(snapshot, this.heads);
+    }
+    const narrow = snapshot === undefined && positions.length < this.heads.size;
+    if (narrow) {
+      const read = new Set(positions.map(({ bucket }) => bucket));
+      toSweep = toSweep.filter(({ bucket }) => read.has(bucket));
     }
     const now = this.clock.monotonic();
     if (now - this.scannedAt >= this.fullScanEvery) {
@@ -184,7 +196,7 @@ export class Claimer {
         .filter(([, head]) => head !== '0')
         .map(([bucket, upTo]) => ({ bucket, after: '0', upTo }));
     }
-    const raise = await this.probe();
+    const raise = narrow ? undefined : await this.probe();
     const places = toSweep.length === 0 ? [] : (await this.store.sweep(this.transport, toSweep)).places;
     raise?.();
     return places.filter(({ seq }) => !this.known.has(seq));
@@ -203,8 +215,20 @@ export class Claimer {
     };
   }
 
-  /** @internal */ perBucket(limit: number): number {
-    const fair = this.fullBuckets === 0 ? MIN_PER_BUCKET : Math.ceil(limit / this.fullBuckets);
+  /** Our own writes may hang in a lock; then the sweep is made, which is never wrong. @internal */
+  within(ms: number, work: Promise<unknown>): Promise<void> {
+    return new Promise((resolve) => {
+      const cancel = this.clock.after(ms, resolve);
+      const done = (): void => {
+        cancel();
+        resolve();
+      };
+      work.then(done, done);
+    });
+  }
+
+  /** @internal */ perBucket(limit: number, buckets: number): number {
+    const fair = this.full.size === 0 ? MIN_PER_BUCKET : Math.ceil(limit / Math.min(this.full.size, buckets));
     return Math.min(limit, Math.max(MIN_PER_BUCKET, fair));
   }
 
@@ -216,8 +240,12 @@ export class Claimer {
     return this.heads.has(bucket) && !this.forgotten.has(bucket);
   }
 
-  /** @internal */ advance(messages: readonly OutboxMessage[], perBucket: number): void {
-    let full = 0;
+  /** @internal */ advance(
+    messages: readonly OutboxMessage[],
+    positions: readonly ReadPosition[],
+    perBucket: number,
+  ): void {
+    for (const { bucket } of positions) this.full.delete(bucket);
     let bucket = -1;
     let count = 0;
     for (let i = 0; i < messages.length; i += 1) {
@@ -227,18 +255,25 @@ export class Claimer {
         count = 0;
       }
       count += 1;
-      if (count === perBucket) full += 1;
-      if (messages[i + 1]?.bucket !== bucket && this.isRead(bucket)) this.heads.set(bucket, message.seq);
+      if (messages[i + 1]?.bucket === bucket || !this.isRead(bucket)) continue;
+      this.heads.set(bucket, message.seq);
+      if (count >= perBucket) this.full.add(bucket);
     }
-    this.fullBuckets = full;
   }
 
   /** Rotated, so that a limit does not always favour the same buckets. @internal */
   positions(only: number | undefined): ReadPosition[] {
-    const all: ReadPosition[] = [];
-    for (const [bucket, after] of this.heads) if (only === undefined || only === bucket) all.push({ bucket, after });
-    this.rotation = all.length === 0 ? 0 : (this.rotation + 1) % all.length;
-    return this.rotation === 0 ? all : [...all.slice(this.rotation), ...all.slice(0, this.rotation)];
+    if (only !== undefined) return this.heads.has(only) ? [this.position(only)] : [];
+    const { bucketsPerRead } = this.store;
+    const few = bucketsPerRead !== undefined && this.full.size > 0 && (this.turn = (this.turn + 1) % WIDE_EVERY) !== 0;
+    const all = [...(few ? this.full : this.heads.keys())];
+    this.rotation = all.length === 0 ? 0 : (this.rotation + (few ? bucketsPerRead : 1)) % all.length;
+    const rotated = [...all.slice(this.rotation), ...all.slice(0, this.rotation)];
+    return (few ? rotated.slice(0, bucketsPerRead) : rotated).map((bucket) => this.position(bucket));
+  }
+
+  /** @internal */ position(bucket: number): ReadPosition {
+    return { bucket, after: this.heads.get(bucket) ?? '0' };
   }
 }
 
@@ -248,3 +283,7 @@ function lower(a: string, b: string): string {
 
 /** Rows per bucket when all of them have some: 32 × 16 = 512, one batch. */
 const MIN_PER_BUCKET = 16;
+/** Of the reads under a backlog one in so many looks at all buckets, where the others look at a few. */
+const WIDE_EVERY = 4;
+/** Milliseconds that a read waits for the answers to our own writes before it sweeps for them. */
+const OWN_WRITES = 20;

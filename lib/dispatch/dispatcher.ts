@@ -150,7 +150,7 @@ export class OutboxDispatcher {
     leases.freed = () => this.leaseLoop?.nudge();
     this.leaseLoop = new Loop(
       clock,
-      () => this.guarded(leases.runOnce()),
+      () => this.guarded(leases),
       (error) => this.failed('lease', error, options.pollInterval),
     );
     this.lanes = [...this.transports].map(([name, transport]) => {
@@ -204,10 +204,11 @@ export class OutboxDispatcher {
     await leases.releaseAll();
   }
 
-  /** @internal */ async guarded<T>(work: Promise<T>): Promise<T> {
-    const result = await work;
-    this.answered();
-    return result;
+  /** @internal */ async guarded(leases: BucketLeases): Promise<number> {
+    const { answers } = leases;
+    const delay = await leases.runOnce();
+    if (leases.answers > answers) this.answered();
+    return delay;
   }
 
   /** @internal */ answered(): void {

@@ -37,6 +37,7 @@ export class HandOver {
   readonly alone = new Set<string>();
   messagesInFlight = 0;
   /** @internal */ readonly runs: boolean;
+  /** @internal */ readonly maxBatch: number;
 
   constructor(
     readonly lane: LaneDependencies,
@@ -46,6 +47,7 @@ export class HandOver {
     readonly events: HandOverEvents,
     readonly kill: AbortSignal,
   ) {
+    this.maxBatch = Math.min(lane.options.batchSize, lane.transport.maxBatch ?? Infinity);
     // In a global order a run would span keys, which no broker publishes all or nothing.
     this.runs = lane.transport.atomicRuns && lane.options.ordering === 'key';
   }
@@ -54,7 +56,7 @@ export class HandOver {
   pump(): void {
     const limit = this.circuit.allows === 'all' ? this.lane.options.batchesInFlight : 1;
     while (this.circuit.allows !== 'none' && this.inFlight.size < limit) {
-      const batch = this.fill(this.circuit.allows === 'one' ? 1 : this.lane.options.batchSize);
+      const batch = this.fill(this.circuit.allows === 'one' ? 1 : this.maxBatch);
       if (batch === undefined) return;
       void this.send(batch);
     }

@@ -119,15 +119,17 @@ export class LaneLoops implements RunningLane {
   /** @internal */ lastTaken = 0;
 
   /** @internal */ async read(): Promise<number> {
+    const { answers } = this.lane;
     this.lastRead = await this.lane.readOnce();
-    this.answered();
+    if (this.lane.answers > answers) this.answered();
     return this.lastRead.more ? 0 : this.lane.deps.options.pollInterval;
   }
 
   /** @internal */ async take(): Promise<number> {
+    const { answers } = this.lane;
     const { taken, nextIn } = await this.lane.parkedOnce();
     this.lastTaken = taken;
-    this.answered();
+    if (this.lane.answers > answers) this.answered();
     if (taken > 0 || this.lane.parked.toContinue.size > 0) return taken > 0 ? 0 : MIN_PAUSE;
     return Math.min(nextIn ?? Infinity, this.lane.deps.options.pollInterval * PARKED_POLLS);
   }

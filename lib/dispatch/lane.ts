@@ -39,6 +39,8 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
   readonly room: Room;
   readonly globalHold: GlobalHold;
   stopping = false;
+  /** Times that the database answered. */
+  answers = 0;
   /** @internal */ batchEnds: (() => void)[] = [];
   /** Tells the loops that there is, or in `ms` will be, work. Set by the dispatcher. */
   wanted: (what: 'read' | 'parked', ms?: number) => void = () => undefined;
@@ -86,8 +88,7 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
   }
 
   renewed(): void {
-    this.handOver.pump();
-    this.wanted('read');
+    this.wanted('read'); // which hands over first
   }
 
   lost(buckets: readonly number[]): void {
@@ -128,6 +129,7 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
       limit,
       probing ? this.outage.nextProbeBucket([...this.open]) : undefined,
     );
+    this.answers += 1;
     await this.acceptRead(messages, durable);
     if (probing) return { read: messages.length, more: this.outage.probeAgain(this.unresolved, this.open.size) };
     if (messages.length === 0 && this.room.held === 0) this.handOver.alone.clear(); // they went elsewhere
@@ -149,6 +151,7 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
     const buckets = [...this.open].filter((bucket) => this.usable(bucket));
     const leases = buckets.map((bucket) => this.deps.leases.lease(this.deps.id, bucket) as Lease);
     const result = await this.parked.runOnce(buckets, leases, room);
+    if (buckets.length > 0) this.answers += 1;
     if (result.taken === 0) await this.globalHold.look(buckets);
     return result;
   }
@@ -224,6 +227,7 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
   }
 
   batchEnded(): void {
+    this.results.tellFailures();
     this.results.rewind();
     this.handOver.pump();
     for (const resolve of this.batchEnds.splice(0)) resolve();
@@ -253,9 +257,7 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
     return this.handOver.messagesInFlight;
   }
 
-  markAlone(message: OutboxMessage): void {
-    this.handOver.markAlone(message);
-  }
+  markAlone = (message: OutboxMessage): void => this.handOver.markAlone(message);
 
   // ── life ────────────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -1,6 +1,6 @@
 import type { OutboxMessage } from '../message.js';
 import { errorText } from '../observe/error-text.js';
-import type { PublishFailure } from '../publish/transport.js';
+import type { Blame, PublishFailure } from '../publish/transport.js';
 import { decide, type Outcome } from '../settle/decide.js';
 import type { SettlerEvents, Transition, Written } from '../settle/settler.js';
 import type { Lane } from './lane.js';
@@ -11,6 +11,8 @@ import type { Lane } from './lane.js';
  */
 export class Results implements SettlerEvents {
   readonly counts = { published: 0, retried: 0, dead: 0 };
+  /** Failures of the batches at hand, one entry for all that are alike. @internal */
+  readonly failures = new Map<string, { blame: Blame; error: string; count: number }>();
   /** Given up without blame, to be read again. */
   released: OutboxMessage[] = [];
 
@@ -25,6 +27,7 @@ export class Results implements SettlerEvents {
   failed(message: OutboxMessage, failure: PublishFailure): void {
     if (!this.lane.open.has(message.bucket)) return this.leave(message, failure);
     const charged = this.lane.outage.charge(message, failure);
+    this.note(charged);
     const outcome = this.decide(message, charged);
     if (outcome.kind !== 'release') return this.settleFailure(message, outcome, charged);
     if (outcome.alone && !this.lane.handOver.onlyOne) {
@@ -37,6 +40,21 @@ export class Results implements SettlerEvents {
     this.lane.outage.failed(failure.error, message);
     // At once: until then the key is open, and what another read returns of it would overtake.
     this.rewind();
+  }
+
+  /** @internal */ note({ blame, error }: PublishFailure): void {
+    const text = errorText(error);
+    const known = this.failures.get(`${blame} ${text}`);
+    if (known !== undefined) known.count += 1;
+    else this.failures.set(`${blame} ${text}`, { blame, error: text, count: 1 });
+  }
+
+  /** Says what failed since the last batch: once for all that failed alike. */
+  tellFailures(): void {
+    if (this.failures.size === 0) return;
+    const { hooks, name } = this.lane.deps;
+    for (const failure of this.failures.values()) hooks.emit('failed', { transport: name, ...failure });
+    this.failures.clear();
   }
 
   /** Its lease was lost while it was out: the new owner has read it by now, and decides. @internal */

@@ -167,6 +167,7 @@ export class RowLockLane implements RunningLane, OutageLane {
     const outcome = this.decide(message, failure);
     const error = errorText(failure.error);
     const { id, type, topic } = message;
+    told.push(() => hooks.emit('failed', { transport: name, count: 1, blame: failure.blame, error }));
     if (outcome.kind === 'release') {
       if (outcome.alone && !this.onlyOne) this.markAlone(message);
       else this.outage.failed(failure.error, message);

@@ -82,12 +82,11 @@ export interface TransportHealth {
 export abstract class OutboxTransport implements TransportContract {
   abstract readonly receipt: 'broker' | 'handler' | 'none';
   readonly atomicRuns: boolean = false;
+  /** Messages that one batch may hold at most; for transports that work on them one by one. Default: `batchSize`. */
+  readonly maxBatch?: number;
   readonly limits?: TransportLimits;
 
-  abstract publish(
-    batch: readonly OutboxMessage[],
-    context: PublishContext,
-  ): Promise<readonly PublishResult[] | void>;
+  abstract publish(batch: readonly OutboxMessage[], context: PublishContext): Promise<readonly PublishResult[] | void>;
 
   /** Called once before the first publish and again after {@link reset}; must give up when `signal` is aborted. */
   connect?(signal: AbortSignal): Promise<void>;

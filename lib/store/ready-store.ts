@@ -58,6 +58,11 @@ export interface WriteReport {
 }
 
 export interface ReadyStore {
+  /**
+   * Buckets that one read should cover while more is waiting, where the rows of a bucket lie together and a read of all
+   * buckets costs several times as much (InnoDB). Absent: all of them.
+   */
+  readonly bucketsPerRead?: number;
   /** Reads rows after each position in `seq` order, at most `perBucket` each and `limit` in all. */
   fetch(request: {
     transport: number;

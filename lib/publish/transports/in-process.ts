@@ -44,6 +44,7 @@ export function inProcess(options: InProcessOptions = {}): TransportDefinition {
 
 export class InProcessTransport extends OutboxTransport {
   override readonly receipt = 'handler';
+  override readonly maxBatch: number;
   /** Message id → handlers that succeeded while others have not. */
   /** @internal */ readonly succeeded = new Map<string, Set<string>>();
   /** Message id and handler id → a call that went on past its deadline; the next try joins it instead of calling again. */
@@ -56,6 +57,8 @@ export class InProcessTransport extends OutboxTransport {
     /** @internal */ readonly concurrency: number,
   ) {
     super();
+    // What cannot be begun at once would only spend its deadline waiting.
+    this.maxBatch = concurrency;
   }
 
   override async publish(batch: readonly OutboxMessage[], context: PublishContext): Promise<readonly PublishResult[]> {

@@ -23,6 +23,8 @@ import { MysqlWake } from './wake.js';
 
 /** MariaDB 10.6+ and MySQL 8. Every method is one of the parts'; this is where they meet. */
 export class MysqlStore implements OutboxStore {
+  /** A backlog of 200 k rows: 32 buckets a read cost 8.5 µs of the server a row, four 3.4, one 2.0. */
+  readonly bucketsPerRead = 4;
   /** @internal */ readonly parts: ReturnType<typeof partsOf>;
 
   constructor(

@@ -1,3 +1,4 @@
+import { OutboxConfigurationError } from '../../outbox.errors.js';
 import type { SqlConnection, SqlExecutor } from '../executors/executor.js';
 import type { SchemaSettings, StoreSetup } from '../outbox-store.js';
 import type { StoreSettings, TableNames } from '../schema/names.js';
@@ -6,6 +7,8 @@ import { statement } from '../sql.js';
 import { plainArray } from './arrays.js';
 import { checkSchema } from './check.js';
 
+/** 64-bit transaction ids (`xid8`) and `pg_current_snapshot()`. */
+const OLDEST_SERVER = 130_000;
 const WARNINGS: Readonly<Record<string, string>> = {
   fsync: 'fsync is off: a crash of the server loses committed messages.',
   full_page_writes: 'full_page_writes is off: a crash of the server can damage the tables.',
@@ -20,6 +23,7 @@ export class PostgresSetup implements StoreSetup {
 
   /** Serialised by an advisory lock: several processes may start at once. */
   async create(settings: SchemaSettings): Promise<void> {
+    await this.checkServer();
     const { up } = postgresSchema({ ...this.settings, ...settings });
     await this.connection().transaction(async (tx) => {
       const lock = `select pg_advisory_xact_lock(hashtext(${literal(this.names.meta)}))`;
@@ -28,7 +32,17 @@ export class PostgresSetup implements StoreSetup {
   }
 
   async check(settings: SchemaSettings): Promise<void> {
+    await this.checkServer();
     await checkSchema(this.connection(), this.names, this.settings, settings);
+  }
+
+  /** @internal */ async checkServer(): Promise<void> {
+    const sql = `select current_setting('server_version_num')::int >= ${OLDEST_SERVER}, current_setting('server_version')`;
+    const [row] = (await this.connection().run(statement(undefined, sql).bind())).rows;
+    if (row?.[0] === 't') return;
+    throw new OutboxConfigurationError('UNSUPPORTED_DATABASE', `The database is PostgreSQL ${String(row?.[1])}.`, {
+      hint: 'The outbox needs PostgreSQL 13 or later.',
+    });
   }
 
   async registerTransports(names: readonly string[], defaultName: string): Promise<ReadonlyMap<string, number>> {

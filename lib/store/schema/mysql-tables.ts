@@ -69,7 +69,7 @@ function parkedTable(definition: SchemaDefinition): MysqlTable {
     columns: [
       ['parked_id', 'bigint unsigned', 'not null auto_increment'],
       ...message(definition, 'default 0'), // 0: scheduled at the enqueue; it sorts before what is blocked behind it
-      ['state', 'tinyint', 'not null default 1'], // scheduled, waiting, blocked, dead
+      ['state', 'tinyint', 'not null default 1 check (state between 1 and 4)'], // scheduled, waiting, blocked, dead
       ['blocking', 'tinyint', 'not null default 0'], // later messages of its key wait for this row
       ['attempts', 'int', 'not null default 0'],
       ['due_at', 'datetime(6)', 'null'],
