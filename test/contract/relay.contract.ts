@@ -44,6 +44,8 @@ export function describeRelay(kind: 'postgres' | 'mariadb'): void {
     expect(transport.texts.filter((value) => value.startsWith('b'))).toEqual(['b1', 'b2']);
     expect(transport.attempted).toHaveLength(9);
     expect(hooks.of('retried').map(({ attempts }) => attempts)).toEqual([1, 2, 3]);
+    expect(hooks.of('failed')).toHaveLength(3);
+    expect(hooks.of('failed')[0]).toMatchObject({ transport: 'default', count: 1, blame: 'message', error: expect.stringContaining('no') });
   });
 
   it('never has two unresolved messages of a key', async () => {

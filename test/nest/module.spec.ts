@@ -142,6 +142,14 @@ describeWith('postgres', 'OutboxModule', () => {
     });
   });
 
+  it('runs what a test module overrides', async () => {
+    const cleaner = { runOnce: jest.fn(async () => ({ published: 0, dead: 0, dedup: 0 })) };
+    const options = quiet({ transports: { default: new CollectingTransport() }, retention: { every: '1s' } });
+    const builder = build([typeOrm(database), OutboxModule.forRoot(options)]).overrideProvider(OutboxCleaner);
+    await applications.start(builder.useValue(cleaner));
+    await until(() => cleaner.runOnce.mock.calls.length > 0);
+  });
+
   it('lets everybody enqueue in onModuleInit', async () => {
     const ids: string[] = [];
     @Injectable()
