@@ -85,12 +85,14 @@ export class Claimer {
       const fetched = await this.store.fetch({ transport: this.transport, positions, perBucket, limit });
       this.session ??= fetched.session;
       if (this.session !== fetched.session) return this.newSession(fetched.session);
-      this.backlog = await this.late(fetched.snapshot, positions);
+      const { places, raise } = await this.late(fetched.snapshot, positions);
+      this.backlog = places;
       // The head fetch is made again when all that became visible behind it is read.
       if (this.backlog.length > limit) return await this.readBacklog(limit, restarts);
       const late =
         this.backlog.length === 0 ? NOTHING : await this.store.readPlaces(this.transport, this.backlog.splice(0));
       if (this.restarts !== restarts) return this.void();
+      raise?.(); // not before what the sweep found is in hand: a restart would skip it
       const messages = this.fresh(late.messages);
       this.advance(fetched.messages, positions, perBucket);
       for (const message of this.fresh(fetched.messages)) messages.push(message);
@@ -177,7 +179,10 @@ export class Claimer {
    * What became visible behind the heads since the last read, per bucket ascending. Only buckets whose rows are about to
    * leave must be swept now: order is per key, and a key has one bucket. @internal
    */
-  async late(snapshot: Snapshot | undefined, positions: readonly ReadPosition[]): Promise<Place[]> {
+  async late(
+    snapshot: Snapshot | undefined,
+    positions: readonly ReadPosition[],
+  ): Promise<{ places: Place[]; raise: (() => void) | undefined }> {
     let toSweep = this.floor.toSweep(snapshot, this.heads);
     const writes = toSweep.length > 0 && snapshot !== undefined ? this.ownWrites() : undefined;
     if (writes !== undefined) {
@@ -198,8 +203,7 @@ export class Claimer {
     }
     const raise = narrow ? undefined : await this.probe();
     const places = toSweep.length === 0 ? [] : (await this.store.sweep(this.transport, toSweep)).places;
-    raise?.();
-    return places.filter(({ seq }) => !this.known.has(seq));
+    return { places: places.filter(({ seq }) => !this.known.has(seq)), raise };
   }
 
   /** Where snapshots tell nothing: asks for uncommitted inserts; the floor rises after the sweep that follows. @internal */

@@ -1,0 +1,197 @@
+import { Claimer } from '../../lib/claim/claimer.js';
+import { ProbeFloor } from '../../lib/claim/probe-floor.js';
+import { SnapshotFloor } from '../../lib/claim/snapshot-floor.js';
+import { compareSeq, type OutboxMessage, type Place } from '../../lib/message.js';
+import type { ReadRange, Snapshot } from '../../lib/store/ready-store.js';
+import { FakeClock } from '../../lib/testing/fake-clock.js';
+import { stored } from './lane.js';
+
+interface Transaction {
+  id: bigint;
+  rows: Place[];
+  state: 'open' | 'committed';
+}
+
+/**
+ * A ready table as the database keeps it: transactions take their id with their first row, rows their number before the
+ * commit, and a snapshot is what PostgreSQL says: `xmax` is one past the highest *finished* id, whatever is open above it.
+ * Reads go through a real {@link Claimer}; every read is checked against what was visible when it was made.
+ */
+export class ModelTable {
+  readonly clock = new FakeClock();
+  readonly floor: SnapshotFloor | ProbeFloor;
+  readonly claimer: Claimer;
+  readonly writers = new Map<number, Transaction>();
+  readonly transactions: Transaction[] = [];
+  readonly handed = new Set<string>();
+  readonly unsettled: OutboxMessage[] = [];
+  readonly complaints: string[] = [];
+  nextId = 100n;
+  highestFinished = 99n;
+  nextSeq = 1n;
+  session = 0;
+  /** Happens between a fetch and the sweep that follows it. */
+  between: () => void = () => undefined;
+  /** A settle that was sent and not answered. */
+  writing: { transaction: Transaction; settled: OutboxMessage[]; reads: number } | undefined;
+  visibleAtFetch: Place[] = [];
+
+  constructor(readonly kind: 'snapshots' | 'probes') {
+    this.floor = kind === 'snapshots' ? new SnapshotFloor() : new ProbeFloor(() => this.clock.monotonic());
+    const store = {
+      ...(kind === 'probes' ? { bucketsPerRead: 1 } : {}),
+      fetch: async ({
+        positions,
+        perBucket,
+        limit,
+      }: {
+        positions: readonly { bucket: number; after: string }[];
+        perBucket: number;
+        limit: number;
+      }) => {
+        this.visibleAtFetch = this.visible();
+        const rows = positions.flatMap(({ bucket, after }) =>
+          this.visible()
+            .filter((row) => row.bucket === bucket && compareSeq(row.seq, after) > 0)
+            .slice(0, perBucket),
+        );
+        const result = {
+          messages: rows.slice(0, limit).map(stored),
+          snapshot: this.snapshot(),
+          durable: true,
+          session: this.session,
+        };
+        this.between();
+        return result;
+      },
+      sweep: async (_transport: number, ranges: readonly ReadRange[]) => ({
+        places: ranges.flatMap((range) => this.visible().filter((row) => inside(row, range))),
+        snapshot: this.snapshot(),
+      }),
+      readPlaces: async (_transport: number, places: readonly Place[]) => ({
+        messages: this.visible()
+          .filter((row) => places.some(({ seq }) => seq === row.seq))
+          .map(stored),
+        snapshot: this.snapshot(),
+        durable: true,
+        session: this.session,
+      }),
+      probe: async (_transport: number, ranges: readonly ReadRange[]) =>
+        ranges.map((range) => !this.open().some(({ rows }) => rows.some((row) => inside(row, range)))),
+    };
+    this.claimer = new Claimer(
+      store,
+      0,
+      this.floor,
+      this.clock,
+      () => (this.writing === undefined ? undefined : this.answer()),
+      1e9,
+    );
+    for (const bucket of [0, 1]) this.claimer.add(bucket);
+  }
+
+  insert(writer: number, bucket: number): void {
+    let transaction = this.writers.get(writer);
+    if (transaction === undefined) this.writers.set(writer, (transaction = this.begin()));
+    transaction.rows.push({ bucket, seq: String(this.nextSeq++) });
+  }
+
+  end(writer: number, how: 'commit' | 'rollback'): void {
+    const transaction = this.writers.get(writer);
+    if (transaction === undefined) return;
+    this.writers.delete(writer);
+    if (how === 'rollback') transaction.rows = [];
+    this.finish(transaction);
+  }
+
+  /** Sends a settle of what was handed out; {@link answer} is its commit and its acknowledgement. */
+  settle(): void {
+    if (this.writing !== undefined || this.unsettled.length === 0) return;
+    this.writing = { transaction: this.begin(), settled: this.unsettled.splice(0), reads: this.claimer.reads };
+  }
+
+  async answer(): Promise<void> {
+    const { writing } = this;
+    if (writing === undefined) return;
+    this.writing = undefined;
+    const gone = new Set(writing.settled.map(({ seq }) => seq));
+    for (const { rows } of this.transactions) rows.splice(0, rows.length, ...rows.filter(({ seq }) => !gone.has(seq)));
+    this.finish(writing.transaction);
+    this.floor.wrote(String(writing.transaction.id), writing.reads);
+    for (const { seq } of writing.settled) this.claimer.settled(seq);
+  }
+
+  /** What was read and is not settled is given up. */
+  rewind(): void {
+    for (const { seq } of this.unsettled) this.handed.delete(seq);
+    this.claimer.rewind(this.unsettled.splice(0));
+  }
+
+  /** The lease was lost, and leased again: what was read is the new owner's, who is we. */
+  regain(bucket: number): void {
+    const lost = this.unsettled.filter((message) => message.bucket === bucket);
+    this.unsettled.splice(0, Infinity, ...this.unsettled.filter((message) => message.bucket !== bucket));
+    for (const { seq } of lost) {
+      this.handed.delete(seq);
+      this.claimer.known.delete(seq);
+    }
+    this.claimer.forget(bucket);
+    this.claimer.add(bucket);
+  }
+
+  async read(limit: number): Promise<number> {
+    const messages = this.claimer.stillOurs((await this.claimer.read(limit)).messages);
+    for (const { bucket, seq } of messages) {
+      if (this.handed.has(seq)) this.complaints.push(`${seq} came twice`);
+      this.handed.add(seq);
+      const earlier = this.visibleAtFetch.find(
+        (row) => row.bucket === bucket && compareSeq(row.seq, seq) < 0 && !this.handed.has(row.seq),
+      );
+      if (earlier !== undefined) this.complaints.push(`${seq} before ${earlier.seq}, which was visible`);
+    }
+    this.unsettled.push(...messages);
+    this.checkFloor();
+    return messages.length;
+  }
+
+  /** No row that can still appear, and none that was not read, is at or below the floor. */
+  checkFloor(): void {
+    for (const row of [
+      ...this.open().flatMap(({ rows }) => rows),
+      ...this.visible().filter(({ seq }) => !this.handed.has(seq)),
+    ]) {
+      const floor = this.floor.floorOf(row.bucket);
+      if (compareSeq(floor, row.seq) >= 0) this.complaints.push(`floor ${floor} is not below ${row.seq}`);
+    }
+  }
+
+  visible(): Place[] {
+    const rows = this.transactions.filter(({ state }) => state === 'committed').flatMap((each) => each.rows);
+    return rows.sort((a, b) => a.bucket - b.bucket || compareSeq(a.seq, b.seq));
+  }
+
+  /** @internal */ open(): Transaction[] {
+    return this.transactions.filter(({ state }) => state === 'open');
+  }
+  /** @internal */ begin(): Transaction {
+    const transaction: Transaction = { id: this.nextId++, rows: [], state: 'open' };
+    this.transactions.push(transaction);
+    return transaction;
+  }
+  /** @internal */ finish(transaction: Transaction): void {
+    transaction.state = 'committed';
+    if (transaction.id > this.highestFinished) this.highestFinished = transaction.id;
+  }
+  snapshot(): Snapshot | undefined {
+    if (this.kind === 'probes') return undefined;
+    const xmax = this.highestFinished + 1n;
+    const open = this.open()
+      .map(({ id }) => id)
+      .filter((id) => id < xmax);
+    return { xmin: String(open[0] ?? xmax), xmax: String(xmax), open: open.map(String) };
+  }
+}
+
+function inside({ bucket, seq }: Place, range: ReadRange): boolean {
+  return bucket === range.bucket && compareSeq(seq, range.after) > 0 && compareSeq(seq, range.upTo) <= 0;
+}
