@@ -36,8 +36,9 @@ export class OutboxDispatcher {
 
   /** Starts the loops; resolves when they run, not when there is a lease. */
   async start(): Promise<void> {
-    await this.ending;
     const { stops } = this;
+    await this.ending;
+    if (stops !== this.stops) return;
     await this.open();
     await this.pass?.catch(() => undefined); // its reads must not overlap those of the loops
     if (this.running || stops !== this.stops) return;

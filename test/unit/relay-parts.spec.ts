@@ -1,0 +1,158 @@
+import fc from 'fast-check';
+import { ParkedKeys } from '../../lib/claim/parked-keys.js';
+import { Circuit } from '../../lib/publish/circuit.js';
+import { backoff } from '../../lib/settle/backoff.js';
+import { DeadLetters } from '../../lib/settle/dead-letters.js';
+import { OutboxCleaner } from '../../lib/clean/cleaner.js';
+import { stored } from '../support/lane.js';
+import { RecordedHooks } from '../support/relay.js';
+
+describe('backoff', () => {
+  it('is a whole number of milliseconds within its bounds, for every number of attempts', () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 1, max: 2 ** 31 }),
+        fc.integer({ min: 1, max: 3_600_000 }),
+        fc.integer({ min: 1, max: 30 * 86_400_000 }),
+        fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }),
+        (attempts, initial, max, random) => {
+          const delay = backoff(attempts, initial, max, random);
+          return Number.isSafeInteger(delay) && delay >= 1 && delay <= Math.max(1, max);
+        },
+      ),
+      { numRuns: 2_000 },
+    );
+  });
+});
+
+describe('the circuit', () => {
+  it('opens at the first failure, and another failure asks for no second probe', () => {
+    const circuit = new Circuit();
+    expect(circuit.allows).toBe('all');
+    expect(circuit.fail('a', 10, 0)).toBe(250);
+    expect(circuit.fail('b', 11, 0)).toBeUndefined();
+    expect([circuit.allows, circuit.lastError, circuit.openedAt]).toEqual(['none', 'b', 10]);
+  });
+
+  it('a late success proves nothing while it is open; one while probing closes it', () => {
+    const circuit = new Circuit();
+    circuit.fail('a', 10, 0);
+    expect(circuit.succeed(20)).toBeUndefined();
+    expect(circuit.state).toBe('open');
+    circuit.probe();
+    expect(circuit.allows).toBe('one');
+    expect(circuit.succeed(30)).toBe(20);
+    expect([circuit.allows, circuit.lastError]).toEqual(['all', undefined]);
+  });
+
+  it('waits longer after each probe that fails, up to the cap, and counts from the first failure', () => {
+    const circuit = new Circuit(500, 4_000);
+    const delays = [circuit.fail('a', 10, 1)];
+    for (let i = 0; i < 5; i += 1) {
+      circuit.probe();
+      delays.push(circuit.fail('a', 100 + i, 1));
+    }
+    expect(delays).toEqual([500, 1_000, 2_000, 4_000, 4_000, 4_000]);
+    expect(circuit.openedAt).toBe(10);
+    circuit.probe();
+    circuit.succeed(200);
+    expect(circuit.fail('a', 300, 1)).toBe(500);
+  });
+
+  it('a broker that asks to wait is waited for until it says so, or fails', () => {
+    const circuit = new Circuit();
+    circuit.block('alarm', 10);
+    expect(circuit.allows).toBe('none');
+    expect(circuit.unblock(25)).toBe(15);
+    expect(circuit.unblock(26)).toBeUndefined();
+    circuit.block('alarm', 30);
+    expect(circuit.fail('gone', 40, 0)).toBe(250);
+    circuit.block('alarm', 50);
+    expect(circuit.unblock(60)).toBeUndefined();
+    expect(circuit.state).toBe('open');
+    circuit.probe();
+    circuit.probe();
+    expect(circuit.state).toBe('probing');
+  });
+});
+
+describe('parked keys', () => {
+  it('says when there were more than fit', () => {
+    const keys = new ParkedKeys(2);
+    for (const key of ['a', 'b']) keys.add(0, key);
+    keys.add(0, 'a');
+    expect([keys.size, keys.overflow]).toEqual([2, false]);
+    keys.add(1, 'c');
+    expect([keys.size, keys.overflow, keys.has(1, 'c')]).toEqual([2, true, false]);
+  });
+
+  it('what is at hand comes on top, and pushes out the oldest: bounded, and whoever is missing is asked for', () => {
+    const keys = new ParkedKeys(10);
+    for (let i = 0; i < 1_000; i += 1) keys.addBeyond(i % 4, `k${i}`);
+    expect(keys.size).toBe(20);
+    expect(keys.overflow).toBe(true);
+    expect(keys.has(3, 'k999')).toBe(true);
+    expect([...keys.buckets.values()].reduce((n, each) => n + each.size, 0)).toBe(20);
+  });
+
+  it('comes round to every key in turn', () => {
+    const keys = new ParkedKeys();
+    for (let i = 0; i < 37; i += 1) keys.add(i % 5, `k${i}`);
+    const seen = new Set<string>();
+    for (let i = 0; i < 8; i += 1) for (const { key } of keys.next(5)) seen.add(key);
+    expect(seen.size).toBe(37);
+    expect(keys.next(1_000)).toHaveLength(37);
+    for (let bucket = 0; bucket < 5; bucket += 1) keys.forget(bucket);
+    expect([keys.size, keys.next(5)]).toEqual([0, []]);
+  });
+});
+
+describe('dead letters', () => {
+  it('a hook that refuses a hundred and more hears of the next ones too', async () => {
+    const all = Array.from({ length: 250 }, (_, i) => ({
+      parkedId: String(i),
+      message: stored(),
+      transport: 0,
+      error: null,
+      diedAt: new Date(),
+    }));
+    const announced = new Set<string>();
+    const told = new Set<string>();
+    const store = {
+      unannouncedDead: async (_: readonly number[], limit: number) =>
+        all.filter(({ parkedId }) => !announced.has(parkedId)).slice(0, limit),
+      markAnnounced: async (ids: readonly string[]) => ids.forEach((id) => announced.add(id)),
+    };
+    const bad = new Set(all.slice(0, 120).map(({ message }) => message.id));
+    const letters = new DeadLetters(
+      store,
+      ({ message }) => {
+        if (bad.has(message.id)) throw new Error('no');
+        told.add(message.id);
+      },
+      new Map([[0, 'default']]),
+      new RecordedHooks(),
+    );
+    for (let i = 0; i < 6; i += 1) await letters.runOnce();
+    expect(told.size).toBe(130);
+  });
+});
+
+describe('the cleaner', () => {
+  it('goes on in batches until less than one is left, each kind by itself, and says what failed', async () => {
+    let archived = 2_500;
+    const store = {
+      cleanArchive: async (_: number, limit: number) => {
+        const deleted = Math.min(archived, limit);
+        archived -= deleted;
+        return deleted;
+      },
+      cleanDead: () => Promise.reject(new Error('away')),
+      cleanDedup: async () => 3,
+    };
+    const hooks = new RecordedHooks();
+    const cleaner = new OutboxCleaner(store, hooks, { published: 1, dead: 1, dedup: 1, every: 1 } as never, false);
+    await expect(cleaner.runOnce()).rejects.toMatchObject({ report: { published: 2_500, dead: 0, dedup: 3 } });
+    expect(hooks.of('cleaned')).toEqual([{ published: 2_500, dead: 0, dedup: 3 }]);
+  });
+});
