@@ -36,7 +36,5 @@ export const optionsToken = (name: string): string => `Outbox(${name}).options`;
 export const overridesToken = (name: string): string => `Outbox(${name}).overrides`;
 /** @internal Everything that was built from them. */
 export const runtimeToken = (name: string): string => `Outbox(${name}).runtime`;
-/** @internal The DataSource as injected. */
-export const dataSourceToken = (name: string): string => `Outbox(${name}).dataSource`;
 /** @internal Start and stop. */
 export const lifecycleToken = (name: string): string => `Outbox(${name}).lifecycle`;

@@ -7,7 +7,7 @@ import type { OutboxTransport } from '../publish/transport.js';
 import { DeadLetters } from '../settle/dead-letters.js';
 import { LaneLoops } from './lane-loops.js';
 import { Lane } from './lane.js';
-import { timeOfOne } from './lane.types.js';
+import { timeOfOne, type LaneDependencies } from './lane.types.js';
 import { Loop } from './loop.js';
 import type { RelayDependencies, RelayStatus, RunningLane, RunReport } from './relay.js';
 import { RowLockLane } from './row-lock-lane.js';
@@ -155,26 +155,33 @@ export class OutboxDispatcher {
       (error) => this.failed('lease', error, options.pollInterval),
     );
     this.lanes = [...this.transports].map(([name, transport]) => {
-      const id = transportIds.get(name) as number;
       const died = (): void => this.deadLoop?.nudge();
-      const parts = { name, id, transport, store, leases, options, clock, random, hooks, died };
-      const failed = (operation: 'fetch' | 'take', error: unknown): number =>
-        this.failed(operation, error, options.pollInterval);
-      const answered = (): void => this.answered();
-      return options.coordination === 'rowLock'
-        ? new RowLockLane(parts, failed, answered)
-        : new LaneLoops(new Lane(parts), failed, answered);
+      const id = transportIds.get(name) as number;
+      return this.lane({ name, id, transport, store, leases, options, clock, random, hooks, died });
     });
-    if (options.deadLetter !== undefined) {
-      const names = new Map([...this.transports.keys()].map((name) => [transportIds.get(name) as number, name]));
-      const letters = new DeadLetters(store, options.deadLetter, names, hooks);
-      const every = Math.max(1_000, options.lease / 2);
-      this.deadLoop = new Loop(
-        clock,
-        async () => ((await letters.runOnce()) ? 0 : every),
-        (error) => this.failed('deadLetter', error, every),
-      );
-    }
+    this.deadLoop = this.deadLetters(hooks);
+  }
+
+  /** @internal */ lane(parts: LaneDependencies): RunningLane {
+    const { coordination, pollInterval } = this.relay.options;
+    const failed = (operation: 'fetch' | 'take', error: unknown): number => this.failed(operation, error, pollInterval);
+    const answered = (): void => this.answered();
+    return coordination === 'rowLock'
+      ? new RowLockLane(parts, failed, answered)
+      : new LaneLoops(new Lane(parts), failed, answered);
+  }
+
+  /** @internal */ deadLetters(hooks: OutboxHooks): Loop | undefined {
+    const { options, store, clock, transportIds } = this.relay;
+    if (options.deadLetter === undefined) return undefined;
+    const names = new Map([...this.transports.keys()].map((name) => [transportIds.get(name) as number, name]));
+    const letters = new DeadLetters(store, options.deadLetter, names, hooks);
+    const every = Math.max(1_000, options.lease / 2);
+    return new Loop(
+      clock,
+      async () => ((await letters.runOnce()) ? 0 : every),
+      (error) => this.failed('deadLetter', error, every),
+    );
   }
 
   /** Everything that this start tells carries its id. @internal */

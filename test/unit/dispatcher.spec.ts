@@ -27,7 +27,15 @@ function relay(given: Partial<OutboxOptions> = {}) {
       return new Map([['default', transport]]);
     },
   });
-  return { dispatcher, transport, store, clock, hooks, made, buildAfter: (other: Promise<void>) => (building = other) };
+  return {
+    dispatcher,
+    transport,
+    store,
+    clock,
+    hooks,
+    made,
+    buildAfter: (other: Promise<void>): void => void (building = other),
+  };
 }
 type Relay = ReturnType<typeof relay>;
 
