@@ -82,7 +82,6 @@ export interface NewMessage {
   readonly dedupKey: string | null;
 }
 
-
 /** The columns of a stored message, in the order in which every read returns them. */
 export interface StoredMessage {
   readonly bucket: number;

@@ -82,7 +82,12 @@ export const OPTIONS_TABLE: readonly OptionRow[] = [
   row('retention.every', '1h', orCron(duration('1s', '24d')), 'small batches, often'),
   row('lease', '30s', duration('10s', '1h'), "a crashed instance's messages wait this long, at most"),
   row('batchSize', 500, integer(1, 10_000), 'beyond it throughput hardly grows'),
-  row('batchBytes', 4 * 2 ** 20, integer(1024, 2 ** 30), 'bounds memory: batchBytes × (batchesInFlight + 2) × transports'),
+  row(
+    'batchBytes',
+    4 * 2 ** 20,
+    integer(1024, 2 ** 30),
+    'bounds memory: batchBytes × (batchesInFlight + 2) × transports',
+  ),
   row('batchesInFlight', 4, integer(1, 64), 'reading, publishing and settling overlap'),
   row('pollInterval', '1s', duration('10ms', '1m'), 'the slowest a message is noticed when every wake-up is lost'),
   row(

@@ -102,7 +102,11 @@ export function logEvents(events: OutboxEvents, logger: LoggerService, level: Lo
       const skipped = line.repeatKey === undefined ? 0 : repeated.check(`${name} ${line.repeatKey}`);
       if (skipped === undefined) return;
       const { runId } = event as { runId?: string };
-      const fields = { ...line.fields, ...(skipped > 0 && { repeated: skipped }), ...(runId !== undefined && { runId }) };
+      const fields = {
+        ...line.fields,
+        ...(skipped > 0 && { repeated: skipped }),
+        ...(runId !== undefined && { runId }),
+      };
       write(logger, line.level, new LogLine(name, line.text, fields));
     });
   };

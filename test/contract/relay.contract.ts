@@ -16,7 +16,8 @@ export function describeRelay(kind: 'postgres' | 'mariadb'): void {
     harness = await createHarness(kind);
     const transport = new ScriptedTransport();
     const { dispatcher } = harness.relay({ default: transport });
-    for (let i = 0; i < 50; i += 1) await harness.enqueue([{ key: `k${i % 5}`, payload: text(i) }, { payload: text(`free ${i}`) }]);
+    for (let i = 0; i < 50; i += 1)
+      await harness.enqueue([{ key: `k${i % 5}`, payload: text(i) }, { payload: text(`free ${i}`) }]);
     await harness.dataSource.transaction(async () => Promise.reject(new Error('rolled back'))).catch(() => undefined);
     const report = await dispatcher.drain();
     expect(report).toEqual({ published: 100, retried: 0, dead: 0 });
@@ -34,7 +35,9 @@ export function describeRelay(kind: 'postgres' | 'mariadb'): void {
     let failures = 3;
     transport.behave = (message) => (String(message.payload) === 'a1' && failures-- > 0 ? rejected() : PUBLISHED);
     const { dispatcher, hooks } = harness.relay({ default: transport });
-    await harness.enqueue(['a1', 'b1', 'a2', 'b2', 'a3'].map((value) => ({ key: value[0] as string, payload: text(value) })));
+    await harness.enqueue(
+      ['a1', 'b1', 'a2', 'b2', 'a3'].map((value) => ({ key: value[0] as string, payload: text(value) })),
+    );
     await dispatcher.start();
     await transport.until(() => transport.published.length === 5);
     await harness.enqueue([{ key: 'a', payload: text('a4') }]);
@@ -45,7 +48,12 @@ export function describeRelay(kind: 'postgres' | 'mariadb'): void {
     expect(transport.attempted).toHaveLength(9);
     expect(hooks.of('retried').map(({ attempts }) => attempts)).toEqual([1, 2, 3]);
     expect(hooks.of('failed')).toHaveLength(3);
-    expect(hooks.of('failed')[0]).toMatchObject({ transport: 'default', count: 1, blame: 'message', error: expect.stringContaining('no') });
+    expect(hooks.of('failed')[0]).toMatchObject({
+      transport: 'default',
+      count: 1,
+      blame: 'message',
+      error: expect.stringContaining('no'),
+    });
   });
 
   it('never has two unresolved messages of a key', async () => {
@@ -130,7 +138,10 @@ export function describeRelay(kind: 'postgres' | 'mariadb'): void {
     harness = await createHarness(kind, { retry: { maxAttempts: 1 } });
     const transport = new ScriptedTransport();
     transport.behave = (message) => (String(message.payload) === 'poison' ? down() : PUBLISHED);
-    await harness.enqueue([{ payload: text('poison') }, ...Array.from({ length: 20 }, (_, i) => ({ payload: text(i) }))]);
+    await harness.enqueue([
+      { payload: text('poison') },
+      ...Array.from({ length: 20 }, (_, i) => ({ payload: text(i) })),
+    ]);
     const { dispatcher, hooks } = harness.relay({ default: transport });
     await dispatcher.start();
     // While it alone is left, it looks like an outage. Others that get through tell the difference.
@@ -145,12 +156,17 @@ export function describeRelay(kind: 'postgres' | 'mariadb'): void {
   });
 
   it('an outage of one transport does not touch another', async () => {
-    harness = await createHarness(kind, { transports: { default: new ScriptedTransport(), other: new ScriptedTransport() } });
+    harness = await createHarness(kind, {
+      transports: { default: new ScriptedTransport(), other: new ScriptedTransport() },
+    });
     const bad = new ScriptedTransport();
     const good = new ScriptedTransport();
     bad.behave = down;
     const { dispatcher, hooks } = harness.relay({ default: bad, other: good });
-    await harness.enqueue([{ payload: text('x') }, { payload: text('y'), transport: harness.transportIds.get('other') as number }]);
+    await harness.enqueue([
+      { payload: text('x') },
+      { payload: text('y'), transport: harness.transportIds.get('other') as number },
+    ]);
     await dispatcher.start();
     await good.until(() => good.published.length === 1);
     await hooks.until('circuitOpened', 2);
@@ -171,7 +187,10 @@ export function describeRelay(kind: 'postgres' | 'mariadb'): void {
       if (alone) return poisoned ? rejected() : PUBLISHED;
       return { ok: false, blame: 'collateral', error: new Error('channel closed') };
     };
-    await harness.enqueue([...Array.from({ length: 9 }, (_, i) => ({ payload: text(i) })), { payload: text('poison') }]);
+    await harness.enqueue([
+      ...Array.from({ length: 9 }, (_, i) => ({ payload: text(i) })),
+      { payload: text('poison') },
+    ]);
     const { dispatcher } = harness.relay({ default: transport });
     const report = await dispatcher.drain();
     expect(report).toEqual({ published: 9, retried: 0, dead: 1 });
@@ -181,7 +200,10 @@ export function describeRelay(kind: 'postgres' | 'mariadb'): void {
     harness = await createHarness(kind);
     const transport = new ScriptedTransport();
     const { dispatcher } = harness.relay({ default: transport });
-    await harness.enqueue([{ key: 'a', payload: text('later'), delay: 700 }, { key: 'a', payload: text('now') }]);
+    await harness.enqueue([
+      { key: 'a', payload: text('later'), delay: 700 },
+      { key: 'a', payload: text('now') },
+    ]);
     const startedAt = performance.now();
     await dispatcher.start();
     await transport.until(() => transport.published.length === 2);
@@ -194,7 +216,9 @@ export function describeRelay(kind: 'postgres' | 'mariadb'): void {
     const transport = new ScriptedTransport();
     let failures = 2;
     transport.behave = (message) => (String(message.payload) === '10' && failures-- > 0 ? rejected() : PUBLISHED);
-    await harness.enqueue(Array.from({ length: 40 }, (_, i) => ({ key: i % 2 === 0 ? `k${i}` : null, bucket: 0, payload: text(i) })));
+    await harness.enqueue(
+      Array.from({ length: 40 }, (_, i) => ({ key: i % 2 === 0 ? `k${i}` : null, bucket: 0, payload: text(i) })),
+    );
     const { dispatcher } = harness.relay({ default: transport });
     await dispatcher.start();
     await transport.until(() => transport.published.length === 40);

@@ -25,7 +25,15 @@ export function describeFleet(kind: 'postgres' | 'mariadb'): void {
     writeFileSync(ledger, '');
     const writers = WRITERS / WRITER_PROCESSES;
     const messagesPerWriter = MESSAGES / WRITERS;
-    return { url: harness.database.url, ledger, lease, writers, firstWriter: 0, keysPerWriter: KEYS / WRITERS, messagesPerWriter };
+    return {
+      url: harness.database.url,
+      ledger,
+      lease,
+      writers,
+      firstWriter: 0,
+      keysPerWriter: KEYS / WRITERS,
+      messagesPerWriter,
+    };
   }
 
   function write(settings: FleetSettings): Promise<unknown>[] {
@@ -57,7 +65,13 @@ export function describeFleet(kind: 'postgres' | 'mariadb'): void {
     await Promise.all(write(settings));
     await until(async () => (await harness.count('ready')) === 0, 60_000);
     await Promise.all(started.map((relay) => end(relay, 'SIGTERM')));
-    expect(readLedger(settings.ledger)).toEqual({ lines: MESSAGES, distinct: MESSAGES, ghosts: 0, outOfOrder: 0, publishers: 4 });
+    expect(readLedger(settings.ledger)).toEqual({
+      lines: MESSAGES,
+      distinct: MESSAGES,
+      ghosts: 0,
+      outOfOrder: 0,
+      publishers: 4,
+    });
     expect(await harness.count('parked')).toBe(0);
   }, 240_000);
 

@@ -26,7 +26,10 @@ class LedgerTransport extends OutboxTransport {
 async function main(): Promise<void> {
   const dataSource = await new DataSource(databaseOptions(settings.url)).initialize();
   const transport = new LedgerTransport();
-  const options = resolveOptions({ transports: { default: transport }, pollInterval: 100, publishTimeout: 500, lease: settings.lease }, {});
+  const options = resolveOptions(
+    { transports: { default: transport }, pollInterval: 100, publishTimeout: 500, lease: settings.lease },
+    {},
+  );
   const { database, ordering, coordination, onPublished, buckets } = options;
   const store = openStore(dataSource, { options: database, ordering, coordination, onPublished, buckets });
   const transportIds = await store.registerTransports(['default'], 'default');
@@ -38,7 +41,8 @@ async function main(): Promise<void> {
     hooks: {
       has: () => false,
       emit: (name, event) => {
-        if (name !== 'leasesAcquired' && name !== 'circuitClosed') console.error(process.pid, name, JSON.stringify(event));
+        if (name !== 'leasesAcquired' && name !== 'circuitClosed')
+          console.error(process.pid, name, JSON.stringify(event));
       },
     },
     transportIds,

@@ -19,7 +19,10 @@ function message(key: string, n: number): NewMessage {
 
 async function main(): Promise<void> {
   const { writers, messagesPerWriter, keysPerWriter, firstWriter, url } = settings;
-  const dataSource = await new DataSource({ ...databaseOptions(url), extra: { max: writers, connectionLimit: writers } } as never).initialize();
+  const dataSource = await new DataSource({
+    ...databaseOptions(url),
+    extra: { max: writers, connectionLimit: writers },
+  } as never).initialize();
   const options = resolveOptions({ transports: { default: class {} as never } }, {});
   const store = openStore(dataSource, { ...options, options: options.database });
   let rolledBack = 0;

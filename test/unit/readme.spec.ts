@@ -99,7 +99,9 @@ describe('the README', () => {
     const codes = [...source('lib/outbox.errors.ts').matchAll(/^ {2}\| '([A-Z_]+)'/gm)].map(
       ([, code]) => code as string,
     );
-    const events = [...source('lib/observe/events.ts').matchAll(/^ {2}(\w+): (?:RelayEvent & )?\{/gm)].map(([, name]) => name as string);
+    const events = [...source('lib/observe/events.ts').matchAll(/^ {2}(\w+): (?:RelayEvent & )?\{/gm)].map(
+      ([, name]) => name as string,
+    );
     expect([codes.length, events.length].every((count) => count > 10)).toBe(true);
     expect([...codes, ...events].filter((name) => !all.includes(`\`${name}\``))).toEqual([]);
   });
