@@ -1,0 +1,313 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { DataSource } from 'typeorm';
+import type { Clock } from '../../lib/dispatch/clock.js';
+import { systemClock } from '../../lib/dispatch/clock.js';
+import { PUBLISHED, type PublishResult } from '../../lib/publish/transport.js';
+import type { OutboxStore } from '../../lib/store/outbox-store.js';
+import { gate } from '../support/lane.js';
+import { CALM, Ledger, Writers } from '../support/ledger.js';
+import { createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
+import { TcpProxy } from '../support/tcp-proxy.js';
+import { until } from '../support/until.js';
+
+const text = (value: string | number) => Buffer.from(String(value));
+const rejected = (): PublishResult => ({ ok: false, blame: 'message', error: new Error('no') });
+
+/** A store with some of its methods replaced. */
+function wrapped(store: OutboxStore, own: Partial<OutboxStore>): OutboxStore {
+  return new Proxy(store, {
+    get(target, name) {
+      const value: unknown = Reflect.get(own, name) ?? Reflect.get(target, name);
+      return typeof value === 'function' ? value.bind(Reflect.has(own, name) ? own : target) : value;
+    },
+  });
+}
+
+/** What is done to a relay and its database; each test some seconds. */
+export function describeFaults(kind: 'postgres' | 'mariadb'): void {
+  let harness: Harness;
+  let writers: Writers | undefined;
+  const closing: (() => Promise<unknown>)[] = [];
+  afterEach(async () => {
+    await writers?.close();
+    writers = undefined;
+    await harness?.close();
+    for (const close of closing.splice(0)) await close();
+  });
+
+  const sql = (postgres: string, mariadb: string): string => (kind === 'postgres' ? postgres : mariadb);
+
+  it('a frozen relay cannot change what the new owner has; that it published counts', async () => {
+    harness = await createHarness(kind, { buckets: 4, shutdownTimeout: '1s', retry: { initial: '1h', max: '1h' } });
+    // It stands still: its clock too, and its heartbeat never gets an answer.
+    let frozenAt: { monotonic: number; wall: number } | undefined;
+    const clock: Clock = {
+      monotonic: () => frozenAt?.monotonic ?? systemClock.monotonic(),
+      wall: () => frozenAt?.wall ?? systemClock.wall(),
+      after: systemClock.after,
+    };
+    const never = new Promise<never>(() => undefined);
+    const wrapStore = (store: OutboxStore): OutboxStore =>
+      wrapped(store, {
+        renew: (owner, ms) => (frozenAt === undefined ? store.renew(owner, ms) : never),
+        beat: (instance, ms) => (frozenAt === undefined ? store.beat(instance, ms) : never),
+      });
+    const zombie = new ScriptedTransport();
+    const answers = new Map([
+      ['failed', gate<PublishResult>()],
+      ['dead', gate<PublishResult>()],
+      ['ok', gate<PublishResult>()],
+    ]);
+    zombie.behave = ({ payload }) => (answers.get(String(payload)) as { opened: Promise<PublishResult> }).opened;
+    const names = [...answers.keys()];
+    await harness.enqueue(names.map((name) => ({ key: name, payload: text(name) })));
+    const maxAttempts = { ...harness.options.retry, maxAttempts: 1 };
+    const a = harness.relay({ default: zombie }, { retry: maxAttempts }, { clock, wrapStore });
+    await a.dispatcher.start();
+    await until(() => zombie.attempted.length === 3);
+    frozenAt = { monotonic: systemClock.monotonic(), wall: systemClock.wall() };
+    // Its time is over, as far as the database goes.
+    for (const table of ['leases', 'instances']) {
+      const past = sql(`now() - interval '1 s'`, 'utc_timestamp(6) - interval 1 second');
+      await harness.dataSource.query(`update outbox_${table} set expires_at = ${past}`);
+    }
+
+    const owner = new ScriptedTransport();
+    owner.behave = ({ payload }) => (String(payload) === 'ok' ? never : rejected());
+    const b = harness.relay({ default: owner });
+    await b.dispatcher.start();
+    await b.hooks.until('retried', 2);
+    answers.get('failed')?.open(rejected());
+    answers.get('dead')?.open({ ok: false, blame: 'message', final: true, error: new Error('never') });
+    answers.get('ok')?.open(PUBLISHED);
+    await until(async () => (await harness.count('ready')) === 0);
+    await until(() => (a.dispatcher.lanes[0]?.status().buffered ?? 1) === 0);
+    const rows = (await harness.dataSource.query(`select state, attempts from outbox_messages`)) as {
+      state: string;
+      attempts: number;
+    }[];
+    expect(rows.map(({ state, attempts }) => [state, Number(attempts)])).toEqual([
+      ['waiting', 1],
+      ['waiting', 1],
+    ]);
+  });
+
+  it('a settle that overtakes the answer to a read: no message goes out twice', async () => {
+    harness = await createHarness(kind, { buckets: 4, pollInterval: 10 });
+    const late = async <T>(work: Promise<T>): Promise<T> => {
+      const result = await work;
+      await pause(8); // the answer takes longer than a publish and its settle
+      return result;
+    };
+    const wrapStore = (store: OutboxStore): OutboxStore =>
+      wrapped(store, {
+        fetch: (request) => late(store.fetch(request)),
+        sweep: (transport, ranges) => late(store.sweep(transport, ranges)),
+        readPlaces: (transport, places) => late(store.readPlaces(transport, places)),
+      });
+    const ledger = new Ledger();
+    writers = await Writers.open(harness, ledger);
+    const { dispatcher } = harness.relay({ default: ledger.transport() }, {}, { wrapStore });
+    await dispatcher.start();
+    for (let w = 0; w < 8; w += 1) writers.start(`w${w}`, { batch: 2, hold: 0.2, holdMs: 15 });
+    await until(() => ledger.committed.size > 3_000, 15_000);
+    await writers.end();
+    await until(() => ledger.complete);
+    expect(ledger.verdict()).toEqual(CALM);
+  }, 30_000);
+
+  it('answers that got lost: what was taken, acquired or freed without our hearing of it is not stuck', async () => {
+    harness = await createHarness(kind, { buckets: 4, lease: '10s', publishTimeout: '1s', pollInterval: 50 });
+    const losing = new Set(['take', 'acquire']);
+    const lost = (): never => {
+      throw Object.assign(new Error('connection lost'), { code: 'ECONNRESET' });
+    };
+    const wrapStore = (store: OutboxStore): OutboxStore =>
+      wrapped(store, {
+        take: async (request) => {
+          const result = await store.take(request);
+          return losing.delete('take') ? lost() : result;
+        },
+        acquire: async (request) => {
+          const leases = await store.acquire(request);
+          // Of the first answer only a part arrives, as if two statements had been sent.
+          return losing.delete('acquire') ? leases.slice(1) : leases;
+        },
+      });
+    const ledger = new Ledger();
+    const transport = ledger.transport();
+    const publish = transport.behave;
+    let failures = 1;
+    transport.behave = (message) =>
+      String(message.payload) === 'k:0' && failures-- > 0 ? rejected() : publish(message);
+    const keys = ['k', ...Array.from({ length: 20 }, (_, i) => `key${i}`)];
+    await harness.enqueue(keys.map((key) => ({ key, payload: text(`${key}:0`) })));
+    await harness.enqueue([{ key: 'k', payload: text('k:1') }]);
+    for (const key of keys) ledger.committed.add(`${key}:0`);
+    ledger.committed.add('k:1');
+    const { dispatcher } = harness.relay({ default: transport }, {}, { wrapStore });
+    await dispatcher.start();
+    await until(() => ledger.complete, 15_000);
+    expect(losing.size).toBe(0);
+    expect(ledger.verdict()).toEqual(CALM);
+  }, 30_000);
+
+  it('connections killed again and again under load: nothing lost, order kept, nobody charged', async () => {
+    harness = await createHarness(kind, { buckets: 4, pollInterval: 50 });
+    const ledger = new Ledger();
+    writers = await Writers.open(harness, ledger, 4);
+    const options = (harness.database.options as { url: string }).url;
+    const own = new DataSource({ ...harness.database.options, url: `${options}` } as never);
+    closing.push(() => own.destroy());
+    await own.initialize();
+    const spared = new Set<string>();
+    const note = async (source: DataSource, connections: number): Promise<void> => {
+      const runners = Array.from({ length: connections }, () => source.createQueryRunner());
+      for (const runner of runners) {
+        const [row] = (await runner.query(`select ${sql('pg_backend_pid()', 'connection_id()')} as id`)) as {
+          id: number;
+        }[];
+        spared.add(String(row?.id));
+      }
+      await Promise.all(runners.map((runner) => runner.release()));
+    };
+    await note(writers.dataSource, 4);
+    await note(harness.dataSource, 4);
+    const { dispatcher, hooks } = harness.relay({ default: ledger.transport() }, {}, { dataSource: own });
+    await dispatcher.start();
+    for (let w = 0; w < 4; w += 1) writers.start(`w${w}`, { pauseMs: 2 });
+    let killed = 0;
+    for (let round = 0; round < 12; round += 1) {
+      await pause(300); // of load
+      const [database] = [new URL(harness.database.url).pathname.slice(1)];
+      const all = (await harness.dataSource.query(
+        sql(
+          `select pid as id from pg_stat_activity where datname = '${database}'`,
+          `select id from information_schema.processlist where db = '${database}'`,
+        ),
+      )) as { id: number }[];
+      for (const { id } of all) {
+        if (spared.has(String(id))) continue;
+        killed += 1;
+        await harness.dataSource.query(sql(`select pg_terminate_backend(${id})`, `kill ${id}`)).catch(() => undefined);
+      }
+    }
+    await writers.end();
+    await until(() => ledger.complete, 15_000);
+    await until(async () => (await harness.count('ready')) === 0, 15_000);
+    const { duplicates, ...verdict } = ledger.verdict();
+    expect(verdict).toEqual({ lost: 0, ghosts: 0, outOfOrder: 0 });
+    expect(killed).toBeGreaterThan(12);
+    expect(duplicates).toBeLessThan(ledger.committed.size);
+    expect(hooks.of('retried')).toEqual([]);
+    expect(hooks.of('dead')).toEqual([]);
+    expect(await harness.count('parked')).toBe(0);
+  }, 40_000);
+
+  it('a database that is away for three seconds: the relay comes back by itself, and nobody is charged', async () => {
+    harness = await createHarness(kind, { buckets: 4 });
+    const proxy = await TcpProxy.start(harness.database.url);
+    const url = new URL(harness.database.url);
+    url.port = String(proxy.port);
+    url.hostname = proxy.host;
+    const own = await new DataSource({ ...harness.database.options, url: url.href } as never).initialize();
+    closing.push(
+      () => own.destroy(),
+      () => proxy.close(),
+    );
+    const ledger = new Ledger();
+    const { dispatcher, hooks } = harness.relay({ default: ledger.transport() }, {}, { dataSource: own });
+    await dispatcher.start();
+    const enqueue = async (from: number): Promise<void> => {
+      for (let n = from; n < from + 20; n += 1) {
+        await harness.enqueue([{ key: 'k', payload: text(`k:${n}`) }]);
+        ledger.committed.add(`k:${n}`);
+      }
+    };
+    await enqueue(0);
+    await until(() => ledger.complete);
+    await proxy.refuse();
+    proxy.cut();
+    await enqueue(20);
+    await hooks.until('error');
+    await pause(3_000); // away
+    expect(dispatcher.status().storeDownFor).toBeGreaterThan(2_000);
+    await proxy.accept();
+    await until(() => ledger.complete, 15_000);
+    await until(() => dispatcher.status().storeDownFor === null);
+    await enqueue(40);
+    await until(() => ledger.complete);
+    expect(ledger.verdict()).toMatchObject({ lost: 0, ghosts: 0, outOfOrder: 0 });
+    expect(hooks.of('retried')).toEqual([]);
+    expect(await harness.count('parked')).toBe(0);
+  }, 30_000);
+
+  it('rows survive our own connections when the application empties its database at start', async () => {
+    harness = await createHarness(kind);
+    const application = new DataSource({ ...harness.database.options });
+    await application.initialize();
+    closing.push(() => application.destroy());
+    // As if it had been started with them; from now on every DataSource of these options drops all tables.
+    Object.assign(application.options, { dropSchema: true, synchronize: true, migrationsRun: true });
+    await harness.enqueue([{ payload: text('kept') }, { payload: text('later'), delay: 3_600_000 }]);
+    const transport = new ScriptedTransport();
+    const { dispatcher } = harness.relay({ default: transport }, {}, { dataSource: application });
+    await dispatcher.start();
+    await transport.until(() => transport.published.length === 1);
+    await dispatcher.stop();
+    expect(transport.texts).toEqual(['kept']);
+    expect(await harness.count('parked')).toBe(1);
+  });
+
+  it('tables dropped under a running relay: it says so, goes on, and works when they are back', async () => {
+    harness = await createHarness(kind, { buckets: 4, pollInterval: 50 });
+    const ledger = new Ledger();
+    const { dispatcher, hooks } = harness.relay({ default: ledger.transport() });
+    await dispatcher.start();
+    const publish = async (n: number): Promise<void> => {
+      await harness.enqueue([{ key: 'k', payload: text(`k:${n}`) }]);
+      ledger.committed.add(`k:${n}`);
+    };
+    for (let n = 0; n < 5; n += 1) await publish(n);
+    await until(() => ledger.complete);
+    await until(async () => (await harness.count('ready')) === 0);
+    for (const table of ['ready', 'parked', 'archive', 'leases', 'instances', 'dedup', 'meta', 'transports']) {
+      await harness.dataSource.query(`drop table outbox_${table}${sql(' cascade', '')}`);
+    }
+    if (kind === 'mariadb') await harness.dataSource.query('drop view outbox_messages');
+    await hooks.until('error', 3);
+    expect(dispatcher.status()).toMatchObject({ running: true });
+    await harness.store.create(harness.options);
+    await harness.store.registerTransports([...harness.options.transports.keys()], harness.options.defaultTransport);
+    for (let n = 5; n < 10; n += 1) await publish(n);
+    await until(() => ledger.complete, 20_000);
+    expect(ledger.verdict()).toEqual(CALM);
+  }, 40_000);
+
+  it('relays that join and leave all the time under load: nothing lost, nothing twice, no order broken', async () => {
+    harness = await createHarness(kind, { pollInterval: 50 });
+    const ledger = new Ledger();
+    writers = await Writers.open(harness, ledger, 6);
+    for (let w = 0; w < 6; w += 1) writers.start(`w${w}`, { pauseMs: 2 });
+    const alive = [harness.relay({ default: ledger.transport() })];
+    await alive[0]?.dispatcher.start();
+    const everybody = [...alive];
+    const until8 = performance.now() + 8_000;
+    for (let round = 0; performance.now() < until8; round += 1) {
+      if (alive.length < 2 || (alive.length < 4 && round % 3 !== 0)) {
+        const relay = harness.relay({ default: ledger.transport() });
+        alive.push(relay);
+        everybody.push(relay);
+        await relay.dispatcher.start();
+      } else await alive.shift()?.dispatcher.stop();
+      for (const { dispatcher } of alive) dispatcher.lookAtLeases();
+      await pause(300); // of load
+    }
+    await writers.end();
+    await until(() => ledger.complete, 15_000);
+    await until(async () => (await harness.count('ready')) === 0);
+    expect(ledger.committed.size).toBeGreaterThan(500);
+    expect(ledger.verdict()).toEqual(CALM);
+    expect(everybody.flatMap(({ hooks }) => hooks.of('leasesLost'))).toEqual([]);
+  }, 40_000);
+}

@@ -1,0 +1,86 @@
+import { BucketLeases } from '../../lib/claim/bucket-leases.js';
+import { RowLockLane } from '../../lib/dispatch/row-lock-lane.js';
+import type { OutboxOptions } from '../../lib/outbox.options.js';
+import { PUBLISHED, type PublishResult } from '../../lib/publish/transport.js';
+import { resolveOptions } from '../../lib/resolve-options.js';
+import type { OutboxStore } from '../../lib/store/outbox-store.js';
+import type { LockedOutcome } from '../../lib/store/parked-store.js';
+import { FakeClock } from '../../lib/testing/fake-clock.js';
+import { StubStore, stored, turn } from '../support/lane.js';
+import { RecordedHooks, ScriptedTransport } from '../support/relay.js';
+
+const rejected = (): PublishResult => ({ ok: false, blame: 'message', error: new Error('no') });
+
+/** A lane over rows in memory: what fails is due again at once. */
+function createRowLockLane(given: Partial<OutboxOptions> = {}) {
+  const transport = new ScriptedTransport();
+  const options = resolveOptions(
+    { transports: { default: transport }, ordering: 'none', coordination: 'rowLock', ...given },
+    {},
+  );
+  const clock = new FakeClock();
+  const stub = new StubStore(4);
+  const outcomes: LockedOutcome[] = [];
+  const withLockedRows: OutboxStore['withLockedRows'] = async ({ limit }, work) => {
+    await turn();
+    const locked = stub.ready.slice(0, limit);
+    if (locked.length === 0) return 0;
+    const outcome = await work(locked, true);
+    outcomes.push(outcome);
+    stub.remove(outcome.published.map(({ seq }) => ({ seq })));
+    return locked.length;
+  };
+  const store = Object.assign(stub, { withLockedRows }) as unknown as OutboxStore;
+  const hooks = new RecordedHooks();
+  const settings = { lease: options.lease, buckets: 4, leader: false, every: 1_000, need: 1_000 };
+  const leases = new BucketLeases(stub, clock, 'me', 'a test', settings);
+  const parts = { name: 'default', id: 0, transport, store, leases, options, clock, random: () => 0.5, hooks };
+  const lane = new RowLockLane(
+    { ...parts, died: () => undefined },
+    () => 1_000,
+    () => undefined,
+  );
+  return { lane, stub, transport, hooks, outcomes };
+}
+
+describe('a lane with row locks', () => {
+  it('a pass ends although what failed is due again at once', async () => {
+    const { lane, stub, transport } = createRowLockLane();
+    stub.ready = [stored(), stored()];
+    transport.behave = rejected;
+    await expect(lane.runPass()).resolves.toMatchObject({ published: 0, dead: 0 });
+    expect(transport.attempted.length).toBeLessThanOrEqual(6);
+  });
+
+  it('a pass publishes a backlog of many batches', async () => {
+    const { lane, stub } = createRowLockLane({ batchSize: 10 });
+    stub.ready = Array.from({ length: 95 }, () => stored());
+    await expect(lane.runPass()).resolves.toMatchObject({ published: 95 });
+  });
+
+  it('a classifier that throws has no say, and undoes nothing that was published', async () => {
+    const classify = (): never => {
+      throw new Error('a bug of the application');
+    };
+    const { lane, stub, transport, hooks, outcomes } = createRowLockLane({ retry: { classify } });
+    stub.ready = [stored(), stored()];
+    const [first] = stub.ready;
+    transport.behave = (message) => (message.seq === first?.seq ? PUBLISHED : rejected());
+    await lane.runPass();
+    expect(outcomes[0]).toMatchObject({
+      published: [{ seq: first?.seq }],
+      parked: [{ state: 'waiting', attempts: 1 }],
+    });
+    expect(hooks.of('error')).not.toEqual([]);
+  });
+
+  it('one that fails as a neighbour although it is alone opens the circuit', async () => {
+    const { lane, stub, transport } = createRowLockLane();
+    stub.ready = [stored(), stored()];
+    transport.behave = () => ({ ok: false, blame: 'collateral', error: new Error('channel closed') });
+    await lane.runPass();
+    await lane.runPass();
+    expect(lane.outage.circuit.state).toBe('open');
+    expect(transport.attempted.length).toBeLessThanOrEqual(4);
+  });
+});
