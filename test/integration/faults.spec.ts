@@ -1,5 +1,8 @@
+import { describeDatabaseFaults } from '../contract/database-faults.contract.js';
 import { describeFaults } from '../contract/faults.contract.js';
 import { describeWith } from '../support/services.js';
 
-describeWith('postgres', 'faults of the relay and of PostgreSQL', () => describeFaults('postgres'));
-describeWith('mariadb', 'faults of the relay and of MariaDB', () => describeFaults('mariadb'));
+describe.each(['postgres', 'mariadb'] as const)('%s', (kind) => {
+  describeWith(kind, 'faults of the relay', () => describeFaults(kind));
+  describeWith(kind, 'faults of the database', () => describeDatabaseFaults(kind));
+});

@@ -1,0 +1,153 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { DataSource } from 'typeorm';
+import { CALM, Ledger, Writers } from '../support/ledger.js';
+import { createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
+import { TcpProxy } from '../support/tcp-proxy.js';
+import { until } from '../support/until.js';
+
+const text = (value: string | number) => Buffer.from(String(value));
+
+/** What is done to the database under a running relay; each test some seconds. */
+export function describeDatabaseFaults(kind: 'postgres' | 'mariadb'): void {
+  let harness: Harness;
+  let writers: Writers | undefined;
+  const closing: (() => Promise<unknown>)[] = [];
+  afterEach(async () => {
+    await writers?.close();
+    writers = undefined;
+    await harness?.close();
+    for (const close of closing.splice(0)) await close();
+  });
+
+  const sql = (postgres: string, mariadb: string): string => (kind === 'postgres' ? postgres : mariadb);
+
+  it('connections killed again and again under load: nothing lost, order kept, nobody charged', async () => {
+    harness = await createHarness(kind, { buckets: 4, pollInterval: 50 });
+    const ledger = new Ledger();
+    writers = await Writers.open(harness, ledger, 4);
+    const own = await new DataSource(harness.database.options).initialize();
+    closing.push(() => own.destroy());
+    const spared = new Set<string>();
+    const note = async (source: DataSource, connections: number): Promise<void> => {
+      const runners = Array.from({ length: connections }, () => source.createQueryRunner());
+      for (const runner of runners) {
+        const [row] = (await runner.query(`select ${sql('pg_backend_pid()', 'connection_id()')} as id`)) as {
+          id: number;
+        }[];
+        spared.add(String(row?.id));
+      }
+      await Promise.all(runners.map((runner) => runner.release()));
+    };
+    await note(writers.dataSource, 4);
+    await note(harness.dataSource, 4);
+    const { dispatcher, hooks } = harness.relay({ default: ledger.transport() }, {}, { dataSource: own });
+    await dispatcher.start();
+    for (let w = 0; w < 4; w += 1) writers.start(`w${w}`, { pauseMs: 2 });
+    let killed = 0;
+    for (let round = 0; round < 12; round += 1) {
+      await pause(300); // of load
+      const database = new URL(harness.database.url).pathname.slice(1);
+      const all = (await harness.dataSource.query(
+        sql(
+          `select pid as id from pg_stat_activity where datname = '${database}'`,
+          `select id from information_schema.processlist where db = '${database}'`,
+        ),
+      )) as { id: number }[];
+      for (const { id } of all) {
+        if (spared.has(String(id))) continue;
+        killed += 1;
+        await harness.dataSource.query(sql(`select pg_terminate_backend(${id})`, `kill ${id}`)).catch(() => undefined);
+      }
+    }
+    await writers.end();
+    await until(() => ledger.complete, 15_000);
+    await until(async () => (await harness.count('ready')) === 0, 15_000);
+    const { duplicates, ...verdict } = ledger.verdict();
+    expect(verdict).toEqual({ lost: 0, ghosts: 0, outOfOrder: 0 });
+    expect(killed).toBeGreaterThan(12);
+    expect(duplicates).toBeLessThan(ledger.committed.size);
+    expect(hooks.of('retried')).toEqual([]);
+    expect(hooks.of('dead')).toEqual([]);
+    expect(await harness.count('parked')).toBe(0);
+  }, 40_000);
+
+  it('a database that is away for three seconds: the relay comes back by itself, and nobody is charged', async () => {
+    harness = await createHarness(kind, { buckets: 4 });
+    const proxy = await TcpProxy.start(harness.database.url);
+    const url = new URL(harness.database.url);
+    url.port = String(proxy.port);
+    url.hostname = proxy.host;
+    const own = await new DataSource({ ...harness.database.options, url: url.href } as never).initialize();
+    closing.push(
+      () => own.destroy(),
+      () => proxy.close(),
+    );
+    const ledger = new Ledger();
+    const { dispatcher, hooks } = harness.relay({ default: ledger.transport() }, {}, { dataSource: own });
+    await dispatcher.start();
+    const enqueue = async (from: number): Promise<void> => {
+      for (let n = from; n < from + 20; n += 1) {
+        await harness.enqueue([{ key: 'k', payload: text(`k:${n}`) }]);
+        ledger.committed.add(`k:${n}`);
+      }
+    };
+    await enqueue(0);
+    await until(() => ledger.complete);
+    await proxy.refuse();
+    proxy.cut();
+    await enqueue(20);
+    await hooks.until('error');
+    await pause(3_000); // away
+    expect(dispatcher.status().storeDownFor).toBeGreaterThan(2_000);
+    await proxy.accept();
+    await until(() => ledger.complete, 15_000);
+    await until(() => dispatcher.status().storeDownFor === null);
+    await enqueue(40);
+    await until(() => ledger.complete);
+    expect(ledger.verdict()).toMatchObject({ lost: 0, ghosts: 0, outOfOrder: 0 });
+    expect(hooks.of('retried')).toEqual([]);
+    expect(await harness.count('parked')).toBe(0);
+  }, 30_000);
+
+  it('rows survive our own connections when the application empties its database at start', async () => {
+    harness = await createHarness(kind);
+    const application = new DataSource({ ...harness.database.options });
+    await application.initialize();
+    closing.push(() => application.destroy());
+    // As if it had been started with them; from now on every DataSource of these options drops all tables.
+    Object.assign(application.options, { dropSchema: true, synchronize: true, migrationsRun: true });
+    await harness.enqueue([{ payload: text('kept') }, { payload: text('later'), delay: 3_600_000 }]);
+    const transport = new ScriptedTransport();
+    const { dispatcher } = harness.relay({ default: transport }, {}, { dataSource: application });
+    await dispatcher.start();
+    await transport.until(() => transport.published.length === 1);
+    await dispatcher.stop();
+    expect(transport.texts).toEqual(['kept']);
+    expect(await harness.count('parked')).toBe(1);
+  });
+
+  it('tables dropped under a running relay: it says so, goes on, and works when they are back', async () => {
+    harness = await createHarness(kind, { buckets: 4, pollInterval: 50 });
+    const ledger = new Ledger();
+    const { dispatcher, hooks } = harness.relay({ default: ledger.transport() });
+    await dispatcher.start();
+    const publish = async (n: number): Promise<void> => {
+      await harness.enqueue([{ key: 'k', payload: text(`k:${n}`) }]);
+      ledger.committed.add(`k:${n}`);
+    };
+    for (let n = 0; n < 5; n += 1) await publish(n);
+    await until(() => ledger.complete);
+    await until(async () => (await harness.count('ready')) === 0);
+    for (const table of ['ready', 'parked', 'archive', 'leases', 'instances', 'dedup', 'meta', 'transports']) {
+      await harness.dataSource.query(`drop table outbox_${table}${sql(' cascade', '')}`);
+    }
+    if (kind === 'mariadb') await harness.dataSource.query('drop view outbox_messages');
+    await hooks.until('error', 3);
+    expect(dispatcher.status()).toMatchObject({ running: true });
+    await harness.store.create(harness.options);
+    await harness.store.registerTransports([...harness.options.transports.keys()], harness.options.defaultTransport);
+    for (let n = 5; n < 10; n += 1) await publish(n);
+    await until(() => ledger.complete, 20_000);
+    expect(ledger.verdict()).toEqual(CALM);
+  }, 40_000);
+}
