@@ -44,10 +44,11 @@ export class ShopProcess {
     if (this.child.exitCode !== null || this.child.signalCode !== null) return;
     const gone = once(this.child, 'exit', { signal: AbortSignal.timeout(EXIT_WITHIN) });
     this.child.kill('SIGTERM');
-    const [code, signal] = (await gone.catch(() => {
+    const [code] = (await gone.catch(() => {
       this.child.kill('SIGKILL');
-      return [null, 'SIGKILL'];
-    })) as [number | null, string | null];
-    if (code !== 0 && signal !== 'SIGTERM') throw new Error(`the ${this.name} process ended with ${signal ?? code}`);
+      throw new Error(`the ${this.name} process did not end within ${EXIT_WITHIN} ms`);
+    })) as [number | null];
+    // Without a code somebody's signal ended it: ours, or one that came before ours.
+    if (code !== null && code !== 0) throw new Error(`the ${this.name} process ended with ${code}`);
   }
 }
