@@ -5,10 +5,9 @@ import { contractMessage } from '../../lib/testing/contract-message.js';
 import { probePublish } from '../../lib/testing/publish-probe.js';
 import { RabbitMqNode } from '../support/rabbitmq-node.js';
 import { RabbitMqObserver } from '../support/rabbitmq.js';
+import { describeUnlessMissing } from '../support/services.js';
 
-const describeNode = RabbitMqNode.isInstalled ? describe : describe.skip;
-
-describeNode('rabbitmq() and a broker in trouble', () => {
+describeUnlessMissing(RabbitMqNode.isInstalled ? [] : ['rabbitmq'], 'rabbitmq() and a broker in trouble', () => {
   let node: RabbitMqNode;
   let transport: OutboxTransport;
   const states: { state: string; reason?: unknown }[] = [];

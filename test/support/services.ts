@@ -29,6 +29,11 @@ function isRequired(service: Service): boolean {
 /** `describe` for tests that need real servers. */
 export function describeWith(services: Service | readonly Service[], name: string, body: () => void): void {
   const missing = [services].flat().filter((service) => serviceUrl(service) === undefined);
+  describeUnlessMissing(missing, name, body);
+}
+
+/** Skips, and says for want of what; where one of it is required the tests run, and fail. */
+export function describeUnlessMissing(missing: readonly Service[], name: string, body: () => void): void {
   if (missing.length === 0 || missing.some(isRequired)) describe(name, body);
   else describe.skip(`${name} (no ${missing.join(', ')})`, body);
 }
