@@ -1,6 +1,6 @@
 import type { Clock } from '../dispatch/clock.js';
 import { compareSeq, type OutboxMessage, type Place } from '../message.js';
-import type { ReadPosition, ReadRange, ReadyStore, Snapshot } from '../store/ready-store.js';
+import type { ReadPosition, ReadRange, ReadyStore, Snapshot, SweepResult } from '../store/ready-store.js';
 import type { Floor } from './floor.js';
 import { ProbeFloor } from './probe-floor.js';
 
@@ -12,6 +12,7 @@ export interface ReadResult {
   readonly more: boolean;
 }
 const NOTHING: ReadResult = { messages: [], durable: true, more: false };
+const NO_PLACES: SweepResult = { places: [], complete: true };
 
 /**
  * Reads what the leased buckets of one transport hold. Keeps, in memory only, how far each bucket was read (head), until
@@ -31,6 +32,8 @@ export class Claimer {
   readonly forgotten = new Set<number>();
   /** Found by a sweep beyond what may be read at once: a large transaction that committed late. */
   backlog: Place[] = [];
+  /** What the fetch saw that the backlog was found for. @internal */
+  backlogSeen: Snapshot | undefined;
   session: number | undefined;
   restarts = 0;
   rotation = 0;
@@ -85,12 +88,15 @@ export class Claimer {
       const fetched = await this.store.fetch({ transport: this.transport, positions, perBucket, limit });
       this.session ??= fetched.session;
       if (this.session !== fetched.session) return this.newSession(fetched.session);
-      const { places, raise } = await this.late(fetched.snapshot, positions);
+      const { places, complete, raise } = await this.late(fetched.snapshot, positions);
       this.backlog = places;
+      this.backlogSeen = fetched.snapshot;
       // The head fetch is made again when all that became visible behind it is read.
-      if (this.backlog.length > limit) return await this.readBacklog(limit, restarts);
+      if (this.backlog.length > limit || !complete) return await this.readBacklog(limit, restarts);
       const late =
-        this.backlog.length === 0 ? NOTHING : await this.store.readPlaces(this.transport, this.backlog.splice(0));
+        this.backlog.length === 0
+          ? NOTHING
+          : await this.store.readPlaces(this.transport, this.backlog.splice(0), fetched.snapshot);
       if (this.restarts !== restarts) return this.void();
       raise?.(); // not before what the sweep found is in hand: a restart would skip it
       const messages = this.fresh(late.messages);
@@ -147,6 +153,7 @@ export class Claimer {
 
   /** The next part of what a sweep found, per bucket from the lowest. @internal */
   async readBacklog(limit: number, restarts: number): Promise<ReadResult> {
+    if (this.backlog.length === 0) return NOTHING; // all that one sweep returns is on its way out already
     const perBucket = Math.max(1, Math.floor(limit / new Set(this.backlog.map(({ bucket }) => bucket)).size));
     const taken = new Map<number, number>();
     const now: Place[] = [];
@@ -157,7 +164,7 @@ export class Claimer {
       (fits ? now : later).push(place);
       taken.set(place.bucket, fits ? count + 1 : perBucket);
     }
-    const { messages: read, durable, session } = await this.store.readPlaces(this.transport, now);
+    const { messages: read, durable, session } = await this.store.readPlaces(this.transport, now, this.backlogSeen);
     if (this.restarts !== restarts) return this.void();
     if (this.session !== session) return this.newSession(session);
     this.backlog = later.filter(({ bucket }) => !this.forgotten.has(bucket));
@@ -182,7 +189,7 @@ export class Claimer {
   async late(
     snapshot: Snapshot | undefined,
     positions: readonly ReadPosition[],
-  ): Promise<{ places: Place[]; raise: (() => void) | undefined }> {
+  ): Promise<{ places: Place[]; complete: boolean; raise: (() => void) | undefined }> {
     let toSweep = this.floor.toSweep(snapshot, this.heads);
     const writes = toSweep.length > 0 && snapshot !== undefined ? this.ownWrites() : undefined;
     if (writes !== undefined) {
@@ -202,8 +209,8 @@ export class Claimer {
         .map(([bucket, upTo]) => ({ bucket, after: '0', upTo }));
     }
     const raise = narrow ? undefined : await this.probe();
-    const places = toSweep.length === 0 ? [] : (await this.store.sweep(this.transport, toSweep)).places;
-    return { places: places.filter(({ seq }) => !this.known.has(seq)), raise };
+    const { places, complete } = toSweep.length === 0 ? NO_PLACES : await this.store.sweep(this.transport, toSweep);
+    return { places: places.filter(({ seq }) => !this.known.has(seq)), complete, raise };
   }
 
   /** Where snapshots tell nothing: asks for uncommitted inserts; the floor rises after the sweep that follows. @internal */
@@ -215,7 +222,8 @@ export class Claimer {
     const restarts = this.restarts;
     const clean = toProbe.length === 0 ? [] : await this.store.probe(this.transport, toProbe);
     return () => {
-      if (this.restarts === restarts) floor.probed(toProbe, clean);
+      const still = toProbe.map(({ bucket }, i) => clean[i] === true && !this.forgotten.has(bucket));
+      if (this.restarts === restarts) floor.probed(toProbe, still);
     };
   }
 

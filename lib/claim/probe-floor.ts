@@ -4,8 +4,8 @@ import { ranges, type Floor, type Heads } from './floor.js';
 /**
  * The floor where a read proves nothing about open transactions (MySQL, MariaDB): everything above it is swept with
  * every fetch, keys only. It is raised to an earlier head when two things hold: the head is older than any statement that
- * took its auto-increment number but had not inserted yet, and a locking NOWAIT read over the range found no uncommitted
- * insert in it (tried: the insert makes the read fail). Time alone breaks order.
+ * took its auto-increment number but had not inserted yet, and a dirty read of the range found no uncommitted insert in
+ * it. Time alone breaks order.
  */
 export class ProbeFloor implements Floor {
   readonly floors = new Map<number, string>();

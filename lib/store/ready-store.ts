@@ -32,6 +32,11 @@ export interface FetchResult {
   /** Generation of the connection that read; when it changes, the reader starts over. */
   readonly session: number;
 }
+export interface SweepResult {
+  readonly places: Place[];
+  /** False when there are more than one statement returns. */
+  readonly complete: boolean;
+}
 export interface SettledMessage extends Place {
   readonly id: string;
   readonly attempts: number;
@@ -70,10 +75,13 @@ export interface ReadyStore {
     perBucket: number;
     limit: number;
   }): Promise<FetchResult>;
-  /** All places in the ranges, complete, keys only. Paged inside. Ascending per bucket. */
-  sweep(transport: number, ranges: readonly ReadRange[]): Promise<{ places: Place[]; snapshot: Snapshot | undefined }>;
-  /** The rows at these places that are still there, ascending per bucket. */
-  readPlaces(transport: number, places: readonly Place[]): Promise<FetchResult>;
+  /** The lowest places in the ranges, keys only, ascending per bucket; one statement. */
+  sweep(transport: number, ranges: readonly ReadRange[]): Promise<SweepResult>;
+  /**
+   * The rows at these places that are still there, ascending per bucket; with `visibleIn` only those which that snapshot
+   * saw: of a transaction that committed later, a sweep may have found one row and not the one before it.
+   */
+  readPlaces(transport: number, places: readonly Place[], visibleIn: Snapshot | undefined): Promise<FetchResult>;
   /**
    * Where snapshots tell nothing: for each range, whether no uncommitted insert is in it (a dirty read against a committed one).
    * `undefined` where `fetch` returns snapshots.

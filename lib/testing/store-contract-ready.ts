@@ -46,7 +46,11 @@ export function describeReady(run: StoreRun): void {
         { bucket: 3, after: '0', upTo: third.seq },
       ]);
       assert.deepEqual(places, [second, third]);
-      const { messages } = await run.store.readPlaces(lane.transport, [third, { bucket: 1, seq: '1' }, first]);
+      const { messages } = await run.store.readPlaces(
+        lane.transport,
+        [third, { bucket: 1, seq: '1' }, first],
+        undefined,
+      );
       assert.deepEqual(
         messages.map(({ id }) => id),
         [ids[0], ids[2]],
@@ -102,18 +106,18 @@ function describeSnapshot(run: StoreRun): void {
       assert.ok(before.snapshot && before.snapshot.open.length > 0);
       const { fence } = await lane.settle(before.messages);
       assert.ok(fence !== undefined && BigInt(fence) >= BigInt(before.snapshot.xmin), 'newer than what was open');
-      const checked = await run.store.sweep(lane.transport, [
-        { bucket: 1, after: '0', upTo: before.messages[0]?.seq as string },
-      ]);
-      assert.ok(checked.snapshot && BigInt(checked.snapshot.xmax) > BigInt(fence), 'the fence is over');
-      const open = checked.snapshot.open.filter((xid) => BigInt(xid) < BigInt(fence));
-      assert.ok(open.length > 0 && checked.places.length === 0, 'the late row is announced, not seen');
+      const range = { bucket: 1, after: '0', upTo: before.messages[0]?.seq as string };
+      assert.deepEqual(await run.store.sweep(lane.transport, [range]), { places: [], complete: true });
       await late.commit();
-      const after = await run.store.sweep(lane.transport, [
-        { bucket: 1, after: '0', upTo: before.messages[0]?.seq as string },
-      ]);
-      assert.equal(after.places.length, 1, 'behind the head that was read');
-      assert.ok(open.some((xid) => !after.snapshot?.open.includes(xid)));
+      const { places } = await run.store.sweep(lane.transport, [range]);
+      assert.equal(places.length, 1, 'behind the head that was read');
+      const now = await run.store.readPlaces(lane.transport, places, undefined);
+      assert.equal(now.messages.length, 1);
+      assert.ok(before.snapshot.open.some((xid) => !now.snapshot?.open.includes(xid)));
+      const then = await run.store.readPlaces(lane.transport, places, before.snapshot);
+      assert.deepEqual(then.messages, [], 'committed after that snapshot');
+      const found = await run.store.readPlaces(lane.transport, places, now.snapshot);
+      assert.equal(found.messages.length, 1);
     });
   });
 }

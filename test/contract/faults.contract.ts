@@ -5,21 +5,11 @@ import { PUBLISHED, type PublishResult } from '../../lib/publish/transport.js';
 import type { OutboxStore } from '../../lib/store/outbox-store.js';
 import { gate } from '../support/lane.js';
 import { CALM, Ledger, Writers } from '../support/ledger.js';
-import { createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
+import { createHarness, ScriptedTransport, wrapped, type Harness } from '../support/relay.js';
 import { until } from '../support/until.js';
 
 const text = (value: string | number) => Buffer.from(String(value));
 const rejected = (): PublishResult => ({ ok: false, blame: 'message', error: new Error('no') });
-
-/** A store with some of its methods replaced. */
-function wrapped(store: OutboxStore, own: Partial<OutboxStore>): OutboxStore {
-  return new Proxy(store, {
-    get(target, name) {
-      const value: unknown = Reflect.get(own, name) ?? Reflect.get(target, name);
-      return typeof value === 'function' ? value.bind(Reflect.has(own, name) ? own : target) : value;
-    },
-  });
-}
 
 /** What is done to a relay, and what it does to others; each test some seconds. */
 export function describeFaults(kind: 'postgres' | 'mariadb'): void {
@@ -99,7 +89,7 @@ export function describeFaults(kind: 'postgres' | 'mariadb'): void {
       wrapped(store, {
         fetch: (request) => late(store.fetch(request)),
         sweep: (transport, ranges) => late(store.sweep(transport, ranges)),
-        readPlaces: (transport, places) => late(store.readPlaces(transport, places)),
+        readPlaces: (...args) => late(store.readPlaces(...args)),
       });
     const ledger = new Ledger();
     writers = await Writers.open(harness, ledger);

@@ -103,7 +103,7 @@ describeWith('mariadb', 'plans on MariaDB', () => {
     await expectCheap('read', 250, () => store.sweep(TRANSPORT, ranges));
     await expectCheap('read', 600, () => store.probe(TRANSPORT, ranges));
     const { places } = await store.sweep(TRANSPORT, ranges);
-    await expectCheap('read', 5 * places.length, () => store.readPlaces(TRANSPORT, places));
+    await expectCheap('read', 5 * places.length, () => store.readPlaces(TRANSPORT, places, undefined));
   });
 
   it.each(['delete', 'archive'] as const)('settles by primary key (%s), 500 and 1,000 at once', async (onPublished) => {

@@ -107,7 +107,7 @@ describeWith('postgres', 'PostgreSQL plans', () => {
       0,
       BUCKETS.map((bucket) => ({ bucket, after: '0', upTo })),
     );
-    await store.readPlaces(0, places);
+    await store.readPlaces(0, places, fetched.snapshot);
     await store.settle(0, part(0, 200).map(settled), 'delete');
     await store.settle(0, part(200, 300).map(settled), 'archive');
     await store.settle(

@@ -96,7 +96,7 @@ export class StubStore implements StoreParts {
     );
     return { messages: messages.slice(0, limit).map(again), snapshot: QUIET, durable: true, session: this.session };
   };
-  sweep: OutboxStore['sweep'] = async () => ({ places: [], snapshot: QUIET });
+  sweep: OutboxStore['sweep'] = async () => ({ places: [], complete: true });
   readPlaces: OutboxStore['readPlaces'] = async (_transport, places) => ({
     messages: this.ready.filter((row) => places.some(({ seq }) => seq === row.seq)).map(again),
     snapshot: QUIET,

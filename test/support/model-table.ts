@@ -10,6 +10,8 @@ interface Transaction {
   id: bigint;
   rows: Place[];
   state: 'open' | 'committed';
+  readonly began: number;
+  finished: number;
 }
 
 /**
@@ -29,9 +31,11 @@ export class ModelTable {
   nextId = 100n;
   highestFinished = 99n;
   nextSeq = 1n;
+  moment = 0;
   session = 0;
-  /** Happens between a fetch and the sweep that follows it. */
+  /** Happens between a fetch and the sweep that follows it, and between that and the read of what it found. */
   between: () => void = () => undefined;
+  afterSweep: () => void = () => undefined;
   /** A settle that was sent and not answered. */
   writing: { transaction: Transaction; settled: OutboxMessage[]; reads: number } | undefined;
   visibleAtFetch: Place[] = [];
@@ -65,12 +69,12 @@ export class ModelTable {
         return result;
       },
       sweep: async (_transport: number, ranges: readonly ReadRange[]) => ({
-        places: ranges.flatMap((range) => this.visible().filter((row) => inside(row, range))),
-        snapshot: this.snapshot(),
+        places: this.then(ranges.flatMap((range) => this.visible().filter((row) => inside(row, range)))),
+        complete: true,
       }),
-      readPlaces: async (_transport: number, places: readonly Place[]) => ({
+      readPlaces: async (_transport: number, places: readonly Place[], visibleIn: Snapshot | undefined) => ({
         messages: this.visible()
-          .filter((row) => places.some(({ seq }) => seq === row.seq))
+          .filter(({ seq }) => places.some((place) => place.seq === seq) && this.sees(visibleIn, seq))
           .map(stored),
         snapshot: this.snapshot(),
         durable: true,
@@ -148,6 +152,12 @@ export class ModelTable {
         (row) => row.bucket === bucket && compareSeq(row.seq, seq) < 0 && !this.handed.has(row.seq),
       );
       if (earlier !== undefined) this.complaints.push(`${seq} before ${earlier.seq}, which was visible`);
+      const own = this.transactionOf(seq);
+      const before = this.transactions
+        .filter((each) => own !== undefined && (each === own || each.finished < own.began))
+        .flatMap(({ rows }) => rows)
+        .find((row) => row.bucket === bucket && compareSeq(row.seq, seq) < 0 && !this.handed.has(row.seq));
+      if (before !== undefined) this.complaints.push(`${seq} before ${before.seq}, which precedes it`);
     }
     this.unsettled.push(...messages);
     this.checkFloor();
@@ -165,22 +175,41 @@ export class ModelTable {
     }
   }
 
+  /** @internal */ then(places: Place[]): Place[] {
+    this.afterSweep();
+    return places;
+  }
   visible(): Place[] {
     const rows = this.transactions.filter(({ state }) => state === 'committed').flatMap((each) => each.rows);
     return rows.sort((a, b) => a.bucket - b.bucket || compareSeq(a.seq, b.seq));
   }
 
+  /** @internal */ transactionOf(seq: string): Transaction | undefined {
+    return this.transactions.find(({ rows }) => rows.some((row) => row.seq === seq));
+  }
   /** @internal */ open(): Transaction[] {
     return this.transactions.filter(({ state }) => state === 'open');
   }
   /** @internal */ begin(): Transaction {
-    const transaction: Transaction = { id: this.nextId++, rows: [], state: 'open' };
+    const transaction: Transaction = {
+      id: this.nextId++,
+      rows: [],
+      state: 'open',
+      began: (this.moment += 1),
+      finished: Infinity,
+    };
     this.transactions.push(transaction);
     return transaction;
   }
   /** @internal */ finish(transaction: Transaction): void {
     transaction.state = 'committed';
+    transaction.finished = this.moment += 1;
     if (transaction.id > this.highestFinished) this.highestFinished = transaction.id;
+  }
+  /** @internal */ sees(snapshot: Snapshot | undefined, seq: string): boolean {
+    const id = this.transactionOf(seq)?.id;
+    if (snapshot === undefined || id === undefined) return true;
+    return id < BigInt(snapshot.xmax) && !snapshot.open.includes(String(id));
   }
   snapshot(): Snapshot | undefined {
     if (this.kind === 'probes') return undefined;

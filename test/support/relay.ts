@@ -83,6 +83,16 @@ export class RecordedHooks implements OutboxHooks {
   }
 }
 
+/** A store with some of its methods replaced. */
+export function wrapped(store: OutboxStore, own: Partial<OutboxStore>): OutboxStore {
+  return new Proxy(store, {
+    get(target, name) {
+      const value: unknown = Reflect.get(own, name) ?? Reflect.get(target, name);
+      return typeof value === 'function' ? value.bind(Reflect.has(own, name) ? own : target) : value;
+    },
+  });
+}
+
 export interface RelayParts extends Partial<Pick<RelayDependencies, 'clock' | 'random'>> {
   /** Another way to the same database: through a proxy, or with another session. */
   readonly dataSource?: DataSource;

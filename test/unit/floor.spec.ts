@@ -33,6 +33,7 @@ const read = fc.record({
   do: fc.constant('read' as const),
   limit: fc.constantFrom(1, 3, 100),
   between: fc.array(step, { maxLength: 3 }),
+  afterSweep: fc.array(step, { maxLength: 2 }),
 });
 const history = fc.array(fc.oneof({ weight: 5, arbitrary: step }, { weight: 3, arbitrary: read }), {
   minLength: 5,
@@ -62,8 +63,12 @@ describe.each(['snapshots', 'probes'] as const)('reading past open transactions,
               table.between = () => undefined;
               for (const inner of each.between) if (inner.do !== 'rewind') void apply(table, inner);
             };
+            table.afterSweep = () => {
+              table.afterSweep = () => undefined;
+              for (const inner of each.afterSweep) if (inner.do !== 'rewind') void apply(table, inner);
+            };
             await table.read(each.limit);
-            table.between = () => undefined;
+            table.between = table.afterSweep = () => undefined;
           }
         }
         for (const each of [0, 1, 2]) table.end(each, 'commit');

@@ -45,7 +45,7 @@ export class MysqlStore implements OutboxStore {
 
   fetch = (request: Parameters<MysqlReady['fetch']>[0]) => this.parts.ready.fetch(request);
   sweep = (transport: number, ranges: readonly ReadRange[]) => this.parts.ready.sweep(transport, ranges);
-  readPlaces = (transport: number, places: readonly Place[]) => this.parts.ready.readPlaces(transport, places);
+  readPlaces: OutboxStore['readPlaces'] = (transport, places) => this.parts.ready.readPlaces(transport, places);
   probe = (transport: number, ranges: readonly ReadRange[]) => this.parts.ready.probe(transport, ranges);
   flush = () => this.parts.ready.flush();
   settle = (transport: number, messages: readonly SettledMessage[], onPublished: 'delete' | 'archive') =>

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { compareSeq, type Place } from '../../message.js';
 import type { SqlDatabase } from '../executors/executor.js';
-import type { FetchResult, ReadPosition, ReadRange } from '../ready-store.js';
+import type { FetchResult, ReadPosition, ReadRange, SweepResult } from '../ready-store.js';
 import type { TableNames } from '../schema/names.js';
 import { statement } from '../sql.js';
 import { messageFrom, readMessage, type Row } from './columns.js';
@@ -60,17 +60,12 @@ export class MysqlReady {
     return { messages, ...rest };
   }
 
-  async sweep(transport: number, ranges: readonly ReadRange[]): Promise<{ places: Place[]; snapshot: undefined }> {
-    const places: Place[] = [];
-    let open = [...ranges].sort((a, b) => a.bucket - b.bucket || compareSeq(a.after, b.after));
-    while (open.length > 0) {
-      const rows = await this.read(this.sql.sweep(open.length).bind(...within(transport, open), SWEEP_PAGE));
-      for (const [bucket, seq] of rows) places.push({ bucket: bucket as number, seq: seq as string });
-      const last = places.at(-1);
-      if (rows.length < SWEEP_PAGE || last === undefined) break;
-      open = open.flatMap((range) => behind(range, last));
-    }
-    return { places, snapshot: undefined };
+  async sweep(transport: number, ranges: readonly ReadRange[]): Promise<SweepResult> {
+    if (ranges.length === 0) return { places: [], complete: true };
+    const sorted = [...ranges].sort((a, b) => a.bucket - b.bucket);
+    const rows = await this.read(this.sql.sweep(sorted.length).bind(...within(transport, sorted), SWEEP_PAGE));
+    const places = rows.map(([bucket, seq]) => ({ bucket: bucket as number, seq: seq as string }));
+    return { places, complete: rows.length < SWEEP_PAGE };
   }
 
   /**
@@ -149,10 +144,3 @@ const after = (transport: number, positions: readonly ReadPosition[]): unknown[]
 const within = (transport: number, ranges: readonly ReadRange[]): unknown[] =>
   ranges.flatMap((range) => [transport, range.bucket, BigInt(range.after), BigInt(range.upTo)]);
 const byBucket = (rows: readonly Row[]): Map<unknown, unknown> => new Map(rows.map(([bucket, sums]) => [bucket, sums]));
-
-/** What of a range lies behind a place, in the order of (bucket, seq). */
-function behind(range: ReadRange, { bucket, seq }: Place): ReadRange[] {
-  if (range.bucket !== bucket) return range.bucket > bucket ? [range] : [];
-  if (compareSeq(range.upTo, seq) <= 0) return [];
-  return [compareSeq(range.after, seq) < 0 ? { ...range, after: seq } : range];
-}

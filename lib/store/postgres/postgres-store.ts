@@ -91,8 +91,8 @@ export class PostgresStore implements OutboxStore {
   sweep(transport: number, ranges: readonly ReadRange[]): ReturnType<ReadyStore['sweep']> {
     return this.ready.sweep(transport, ranges);
   }
-  readPlaces(transport: number, places: readonly Place[]): Promise<FetchResult> {
-    return this.ready.readPlaces(transport, places);
+  readPlaces(...args: Parameters<ReadyStore['readPlaces']>): Promise<FetchResult> {
+    return this.ready.readPlaces(...args);
   }
   flush(): Promise<void> {
     return this.ready.flush();

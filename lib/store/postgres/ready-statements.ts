@@ -64,24 +64,25 @@ function fetch({ ready }: TableNames, as: PayloadAs, inUtc: boolean): Statement 
   );
 }
 
+/** A `tx` from the future is a restored row's: no snapshot will ever see it, and everybody does. */
 function readPlaces({ ready }: TableNames, as: PayloadAs, inUtc: boolean): Statement {
   return statement(
     `outbox_places_${as}`,
     `${withSnapshot(as, inUtc)}
      union all (select ${messageColumns(as, inUtc)}
      from unnest(?::smallint[], ?::bigint[]) c(b, s) cross join lateral (select * from ${ready} o
-       where o.transport = ? and o.bucket = c.b and o.seq = c.s offset 0) o)`,
+       where o.transport = ? and o.bucket = c.b and o.seq = c.s
+         and (pg_visible_in_snapshot(o.tx, ?::pg_snapshot) or o.tx >= pg_snapshot_xmax(pg_current_snapshot())) offset 0) o)`,
   );
 }
 
-/** Keys only, an index-only scan where the visibility map allows. `after` of a range moves on from page to page. */
+/** Keys only, an index-only scan where the visibility map allows. */
 function sweep({ ready }: TableNames): Statement {
   return statement(
     'outbox_sweep',
-    `select null::smallint, null::bigint, pg_current_snapshot()::text
-     union all (select o.bucket, o.seq, null from unnest(?::smallint[], ?::bigint[], ?::bigint[]) c(b, s, h)
+    `select o.bucket, o.seq from unnest(?::smallint[], ?::bigint[], ?::bigint[]) c(b, s, h)
      cross join lateral (select o.bucket, o.seq from ${ready} o
-       where o.transport = ? and o.bucket = c.b and o.seq > c.s and o.seq <= c.h order by o.seq limit ?) o)`,
+       where o.transport = ? and o.bucket = c.b and o.seq > c.s and o.seq <= c.h order by o.seq limit ?) o`,
   );
 }
 
@@ -105,4 +106,3 @@ function park({ ready, parked, leases }: TableNames, fenced: boolean): Statement
 
 /** Position of the snapshot in the synthetic row. */
 export const SNAPSHOT_COLUMN = 3;
-export const SWEEP_SNAPSHOT_COLUMN = 2;

@@ -9,6 +9,7 @@ import type {
   ReadyStore,
   SettledMessage,
   Snapshot,
+  SweepResult,
   WriteReport,
 } from '../ready-store.js';
 import type { TableNames } from '../schema/names.js';
@@ -17,9 +18,9 @@ import { plainArray, storableText, textArray } from './arrays.js';
 import { isAsynchronous, readMessage, stateNumber, UNREADABLE_AS_TEXT, type PayloadAs } from './columns.js';
 import { leaseArrays } from './leases.js';
 import type { PostgresParkedSettle } from './parked-settle.js';
-import { readyStatements, SNAPSHOT_COLUMN, SWEEP_SNAPSHOT_COLUMN, type ReadyStatements } from './ready-statements.js';
+import { readyStatements, SNAPSHOT_COLUMN, type ReadyStatements } from './ready-statements.js';
 
-/** Places per bucket and statement of a sweep. */
+/** Places per bucket that a sweep returns. */
 const SWEEP_PAGE = 10_000;
 
 export interface Connections {
@@ -47,49 +48,26 @@ export class PostgresReady implements ReadyStore {
     return this.read(this.sql.fetch, [...positionArrays(positions), transport, perBucket, limit]);
   }
 
-  readPlaces(transport: number, places: readonly Place[]): Promise<FetchResult> {
+  readPlaces(transport: number, places: readonly Place[], visibleIn: Snapshot | undefined): Promise<FetchResult> {
     const sorted = [...places].sort((a, b) => a.bucket - b.bucket || (BigInt(a.seq) < BigInt(b.seq) ? -1 : 1));
     return this.read(this.sql.readPlaces, [
       plainArray(sorted.map((place) => place.bucket)),
       plainArray(sorted.map((place) => place.seq)),
       transport,
+      visibleIn === undefined ? null : writeSnapshot(visibleIn),
     ]);
   }
 
-  async sweep(
-    transport: number,
-    ranges: readonly ReadRange[],
-  ): Promise<{ places: Place[]; snapshot: Snapshot | undefined }> {
-    const places: Place[] = [];
-    let snapshot: Snapshot | undefined;
-    let open = [...ranges];
-    while (open.length > 0 || snapshot === undefined) {
-      const { rows } = await this.connections
-        .read()
-        .run(
-          this.sql.sweep.bind(
-            ...positionArrays(open),
-            plainArray(open.map((range) => range.upTo)),
-            transport,
-            SWEEP_PAGE,
-          ),
-        );
-      const found = new Map<number, { count: number; last: string }>();
-      for (const row of rows) {
-        if (row[0] === null) {
-          snapshot ??= readSnapshot(row[SWEEP_SNAPSHOT_COLUMN] as string); // the oldest is the one that all pages were read after
-          continue;
-        }
-        const place = { bucket: Number(row[0]), seq: row[1] as string };
-        places.push(place);
-        found.set(place.bucket, { count: (found.get(place.bucket)?.count ?? 0) + 1, last: place.seq });
-      }
-      open = open.flatMap((range) => {
-        const page = found.get(range.bucket);
-        return page !== undefined && page.count >= SWEEP_PAGE ? [{ ...range, after: page.last }] : [];
-      });
-    }
-    return { places, snapshot };
+  async sweep(transport: number, ranges: readonly ReadRange[]): Promise<SweepResult> {
+    if (ranges.length === 0) return { places: [], complete: true };
+    const upTo = plainArray(ranges.map((range) => range.upTo));
+    const { rows } = await this.connections
+      .read()
+      .run(this.sql.sweep.bind(...positionArrays(ranges), upTo, transport, SWEEP_PAGE));
+    const places = rows.map(([bucket, seq]) => ({ bucket: Number(bucket), seq: seq as string }));
+    const counts = new Map<number, number>();
+    for (const { bucket } of places) counts.set(bucket, (counts.get(bucket) ?? 0) + 1);
+    return { places, complete: Math.max(0, ...counts.values()) < SWEEP_PAGE };
   }
 
   async flush(): Promise<void> {
@@ -176,6 +154,9 @@ function readFetch({ rows }: SqlResult, as: PayloadAs, session: number): FetchRe
 export function readSnapshot(text: string): Snapshot {
   const [xmin, xmax, open] = text.split(':') as [string, string, string];
   return { xmin, xmax, open: open === '' ? [] : open.split(',') };
+}
+function writeSnapshot({ xmin, xmax, open }: Snapshot): string {
+  return `${xmin}:${xmax}:${open.join(',')}`;
 }
 export function readReport({ rows }: SqlResult): WriteReport {
   const [fence, affected] = rows[0] as readonly [string, string];
