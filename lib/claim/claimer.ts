@@ -100,9 +100,9 @@ export class Claimer {
       if (this.restarts !== restarts) return this.void();
       raise?.(); // not before what the sweep found is in hand: a restart would skip it
       const messages = this.fresh(late.messages);
-      this.advance(fetched.messages, positions, perBucket);
+      const reached = this.advance(fetched.messages, positions, perBucket);
       for (const message of this.fresh(fetched.messages)) messages.push(message);
-      this.floor.passed(fetched.snapshot, this.heads);
+      this.floor.passed(fetched.snapshot, this.heads, reached);
       this.reads += 1;
       for (const message of messages) this.known.add(message.seq);
       return {
@@ -208,23 +208,19 @@ export class Claimer {
         .filter(([, head]) => head !== '0')
         .map(([bucket, upTo]) => ({ bucket, after: '0', upTo }));
     }
-    const raise = narrow ? undefined : await this.probe();
+    const raise = await this.probe((bucket) => !narrow || positions.some((each) => each.bucket === bucket));
     const { places, complete } = toSweep.length === 0 ? NO_PLACES : await this.store.sweep(this.transport, toSweep);
     return { places: places.filter(({ seq }) => !this.known.has(seq)), complete, raise };
   }
 
   /** Where snapshots tell nothing: asks for uncommitted inserts; the floor rises after the sweep that follows. @internal */
-  async probe(): Promise<(() => void) | undefined> {
+  async probe(which: (bucket: number) => boolean): Promise<(() => void) | undefined> {
     if (!(this.floor instanceof ProbeFloor) || this.store.probe === undefined) return undefined;
     const floor = this.floor;
-    const toProbe: ReadRange[] | undefined = floor.toProbe();
-    if (toProbe === undefined) return undefined;
-    const restarts = this.restarts;
-    const clean = toProbe.length === 0 ? [] : await this.store.probe(this.transport, toProbe);
-    return () => {
-      const still = toProbe.map(({ bucket }, i) => clean[i] === true && !this.forgotten.has(bucket));
-      if (this.restarts === restarts) floor.probed(toProbe, still);
-    };
+    const toProbe: ReadRange[] = floor.toProbe(which);
+    if (toProbe.length === 0) return undefined;
+    const { clean, now } = await this.store.probe(this.transport, toProbe);
+    return () => floor.probed(toProbe, clean, now);
   }
 
   /** Our own writes may hang in a lock; then the sweep is made, which is never wrong. @internal */
@@ -256,7 +252,8 @@ export class Claimer {
     messages: readonly OutboxMessage[],
     positions: readonly ReadPosition[],
     perBucket: number,
-  ): void {
+  ): Map<number, OutboxMessage> {
+    const reached = new Map<number, OutboxMessage>();
     for (const { bucket } of positions) this.full.delete(bucket);
     let bucket = -1;
     let count = 0;
@@ -269,8 +266,10 @@ export class Claimer {
       count += 1;
       if (messages[i + 1]?.bucket === bucket || !this.isRead(bucket)) continue;
       this.heads.set(bucket, message.seq);
+      reached.set(bucket, message);
       if (count >= perBucket) this.full.add(bucket);
     }
+    return reached;
   }
 
   /** Rotated, so that a limit does not always favour the same buckets. @internal */
@@ -278,10 +277,11 @@ export class Claimer {
     if (only !== undefined) return this.heads.has(only) ? [this.position(only)] : [];
     const { bucketsPerRead } = this.store;
     const few = bucketsPerRead !== undefined && this.full.size > 0 && (this.turn = (this.turn + 1) % WIDE_EVERY) !== 0;
-    const all = [...(few ? this.full : this.heads.keys())];
-    this.rotation = all.length === 0 ? 0 : (this.rotation + (few ? bucketsPerRead : 1)) % all.length;
-    const rotated = [...all.slice(this.rotation), ...all.slice(0, this.rotation)];
-    return (few ? rotated.slice(0, bucketsPerRead) : rotated).map((bucket) => this.position(bucket));
+    // Who was read goes to the end of `full`.
+    if (few) return [...this.full].slice(0, bucketsPerRead).map((bucket) => this.position(bucket));
+    const all = [...this.heads.keys()];
+    this.rotation = all.length === 0 ? 0 : (this.rotation + 1) % all.length;
+    return [...all.slice(this.rotation), ...all.slice(0, this.rotation)].map((bucket) => this.position(bucket));
   }
 
   /** @internal */ position(bucket: number): ReadPosition {
@@ -296,6 +296,6 @@ function lower(a: string, b: string): string {
 /** Rows per bucket when all of them have some: 32 × 16 = 512, one batch. */
 const MIN_PER_BUCKET = 16;
 /** Of the reads under a backlog one in so many looks at all buckets, where the others look at a few. */
-const WIDE_EVERY = 4;
+const WIDE_EVERY = 12;
 /** Milliseconds that a read waits for the answers to our own writes before it sweeps for them. */
 const OWN_WRITES = 20;

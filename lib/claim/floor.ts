@@ -1,3 +1,4 @@
+import type { OutboxMessage } from '../message.js';
 import type { ReadRange, Snapshot } from '../store/ready-store.js';
 
 /** Per bucket, the `seq` up to which something holds. */
@@ -17,8 +18,11 @@ export interface Floor {
    * `undefined`: cannot tell until our own writes that are under way are acknowledged.
    */
   toSweep(snapshot: Snapshot | undefined, heads: Heads): ReadRange[];
-  /** The ranges were swept and the rows of the fetch go out; `heads` as of after this fetch. */
-  passed(snapshot: Snapshot | undefined, heads: Heads): void;
+  /**
+   * The ranges were swept and the rows of the fetch go out; `heads` as of after this fetch, `reached` the last row of each
+   * bucket in it.
+   */
+  passed(snapshot: Snapshot | undefined, heads: Heads, reached: ReadonlyMap<number, OutboxMessage>): void;
   /** One of our own transactions committed; it was sent after `readsBefore` reads had returned. */
   wrote(fence: string | undefined, readsBefore: number): void;
   /** A bucket that was just leased: nothing of it was read. */

@@ -83,10 +83,10 @@ export interface ReadyStore {
    */
   readPlaces(transport: number, places: readonly Place[], visibleIn: Snapshot | undefined): Promise<FetchResult>;
   /**
-   * Where snapshots tell nothing: for each range, whether no uncommitted insert is in it (a dirty read against a committed one).
-   * `undefined` where `fetch` returns snapshots.
+   * Where snapshots tell nothing: for each range, whether no uncommitted insert is in it (a dirty read against a committed one);
+   * and the database's time, in milliseconds since the epoch. `undefined` where `fetch` returns snapshots.
    */
-  probe?(transport: number, ranges: readonly ReadRange[]): Promise<boolean[]>;
+  probe?(transport: number, ranges: readonly ReadRange[]): Promise<{ clean: boolean[]; now: number }>;
   /** A durable write that begins now and is on disk when the promise resolves; with it everything read before. */
   flush(): Promise<void>;
   /**

@@ -132,16 +132,19 @@ function describeProbe(run: StoreRun): void {
       await lane.insert({}, { bucket: 2 });
       const messages = await lane.ready();
       const ranges = messages.map(({ bucket, seq }) => ({ bucket, after: '0', upTo: seq }));
-      const probed = await run.store.probe?.(lane.transport, ranges);
+      const probe = () => run.store.probe?.(lane.transport, ranges);
       assert.deepEqual(
-        probed,
+        (await probe())?.clean,
         ranges.map(({ bucket }) => bucket === 2),
       );
       await late.commit();
+      const { clean, now } = (await probe()) ?? { clean: [], now: 0 };
       assert.deepEqual(
-        await run.store.probe?.(lane.transport, ranges),
+        clean,
         ranges.map(() => true),
       );
+      const created = messages.map(({ createdAt }) => createdAt.getTime());
+      assert.ok(now >= Math.max(...created) && now - Math.max(...created) < 60_000, 'the clock that dates the rows');
     });
   });
 }

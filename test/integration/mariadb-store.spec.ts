@@ -14,7 +14,7 @@ describeWith('mariadb', 'MariaDB store', () => {
   afterAll(() => run.stop());
 
   const probe = (lane: Lane, bucket: number, after: string, upTo: string) =>
-    run.store.probe?.(lane.transport, [{ bucket, after, upTo }]).then(([clean]) => clean);
+    run.store.probe?.(lane.transport, [{ bucket, after, upTo }]).then(({ clean }) => clean[0]);
 
   describe('probe', () => {
     it('sees an open insert in the middle and at the end of a range, and none behind it or in a neighbour', async () => {

@@ -80,8 +80,10 @@ export class ModelTable {
         durable: true,
         session: this.session,
       }),
-      probe: async (_transport: number, ranges: readonly ReadRange[]) =>
-        ranges.map((range) => !this.open().some(({ rows }) => rows.some((row) => inside(row, range)))),
+      probe: async (_transport: number, ranges: readonly ReadRange[]) => ({
+        clean: ranges.map((range) => !this.open().some(({ rows }) => rows.some((row) => inside(row, range)))),
+        now: this.clock.wall(),
+      }),
     };
     this.claimer = new Claimer(
       store,

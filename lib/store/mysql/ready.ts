@@ -4,7 +4,7 @@ import type { SqlDatabase } from '../executors/executor.js';
 import type { FetchResult, ReadPosition, ReadRange, SweepResult } from '../ready-store.js';
 import type { TableNames } from '../schema/names.js';
 import { statement } from '../sql.js';
-import { messageFrom, readMessage, type Row } from './columns.js';
+import { messageFrom, readMessage, readTime, type Row } from './columns.js';
 import { jsonRows, PLACES } from './json-rows.js';
 import { retried } from './retry.js';
 import type { MysqlServer } from './server.js';
@@ -74,17 +74,19 @@ export class MysqlReady {
    * nobody wait; a locking NOWAIT read also fails on the open row of a neighbour, because InnoDB locks the row behind the range.
    * A commit or a settle between the two reads gives a `false` too much, which only means to ask again.
    */
-  async probe(transport: number, ranges: readonly ReadRange[]): Promise<boolean[]> {
-    if (ranges.length === 0) return [];
+  async probe(transport: number, ranges: readonly ReadRange[]): Promise<{ clean: boolean[]; now: number }> {
     const read = this.database.connection('read');
     const sums = this.sql.sums(ranges.length).bind(...within(transport, ranges));
     const { generation } = read;
     // Called in one go, so that no other statement can get between the setting and the read it is for.
     const [, dirty, committed] = await Promise.all([read.run(this.sql.dirty.bind()), read.run(sums), read.run(sums)]);
-    if (read.generation !== generation) return ranges.map(() => false);
     const before = byBucket(dirty.rows);
-    const now = byBucket(committed.rows);
-    return ranges.map(({ bucket }) => before.get(bucket) === now.get(bucket));
+    const after = byBucket(committed.rows);
+    const same = read.generation === generation;
+    return {
+      clean: ranges.map(({ bucket }) => same && before.get(bucket) === after.get(bucket)),
+      now: readTime(after.get(null)),
+    };
   }
 
   /** InnoDB's log is written in order: when our own small commit is on disk, everything visible before it is. */
@@ -122,7 +124,8 @@ function readyStatements({ ready, meta }: TableNames) {
     sweep: sized((n) => `select h.bucket, h.seq ${from} where ${times(n, range, ' or ')} ${inOrder} limit ?`),
     sums: sized(
       (n) => `select h.bucket, concat_ws(' ', count(*), sum(h.seq), bit_xor(h.seq))
-      ${from} where ${times(n, range, ' or ')} group by h.transport, h.bucket`,
+      ${from} where ${times(n, range, ' or ')} group by h.transport, h.bucket
+      union all select null, utc_timestamp(6)`,
     ),
     dirty: statement('dirty read', 'set transaction isolation level read uncommitted'),
     readPlaces: statement(
