@@ -1,5 +1,5 @@
 import { inspect } from 'node:util';
-import { DataSource, EntitySchema, QueryFailedError } from 'typeorm';
+import { DataSource, EntitySchema, QueryFailedError, type QueryRunner } from 'typeorm';
 import { openPostgresDatabase } from '../../lib/store/executors/typeorm-postgres.js';
 import { transactionExecutor } from '../../lib/store/executors/typeorm-transaction.js';
 import { DURABLE } from '../../lib/store/postgres/ready-statements.js';
@@ -234,5 +234,47 @@ describeWith('postgres', 'PostgreSQL executors', () => {
     expect(failed).toBeInstanceOf(QueryFailedError);
     expect((failed as { code: string }).code).toBe('23505');
     expect(inspect(failed, { depth: 9 })).not.toMatch(/\bsecret\b/);
+  });
+
+  describe('in the caller’s transaction', () => {
+    const greet = statement('greeting', `select 'hello', ?::int`);
+    const prepared = async (runner: QueryRunner): Promise<string[]> =>
+      ((await runner.query('select name from pg_prepared_statements')) as { name: string }[]).map(({ name }) => name);
+    const inTransaction = async <T>(work: (runner: QueryRunner) => Promise<T>): Promise<T> => {
+      const application = await new DataSource(fixture.database.options).initialize();
+      const runner = application.createQueryRunner();
+      try {
+        await runner.startTransaction();
+        return await work(runner);
+      } finally {
+        await runner.release();
+        await application.destroy();
+      }
+    };
+
+    it('prepares named statements, once per connection', () =>
+      inTransaction(async (runner) => {
+        for (const n of [1, 2]) {
+          expect((await transactionExecutor(runner).run(greet.bind(n))).rows).toEqual([['hello', String(n)]]);
+        }
+        expect(await prepared(runner)).toEqual(['greeting']);
+      }));
+
+    it('prepares nothing behind a pooler, which hands out process ids of its own', () =>
+      inTransaction(async (runner) => {
+        Object.assign((await runner.connect()) as object, { processID: 12 });
+        expect((await transactionExecutor(runner).run(greet.bind(1))).rows).toEqual([['hello', '1']]);
+        expect(await prepared(runner)).toEqual([]);
+      }));
+
+    it('goes on without, after somebody deallocated what was prepared', () =>
+      inTransaction(async (runner) => {
+        await transactionExecutor(runner).run(greet.bind(1));
+        await runner.query('deallocate all');
+        await expect(transactionExecutor(runner).run(greet.bind(1))).rejects.toThrow(QueryFailedError);
+        await runner.rollbackTransaction();
+        await runner.startTransaction();
+        expect((await transactionExecutor(runner).run(greet.bind(2))).rows).toEqual([['hello', '2']]);
+      }));
   });
 });

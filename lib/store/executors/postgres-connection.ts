@@ -3,6 +3,8 @@ import type { SqlConnection, SqlExecutor, SqlResult } from './executor.js';
 
 /** What we use of node-postgres' Client. */
 export interface PgClient {
+  /** The server process, as the other end of the connection said at its start. */
+  readonly processID?: number | null;
   query(query: string | PgQuery): Promise<{ rows: readonly (readonly unknown[])[]; rowCount: number | null }>;
   on(event: string, listener: (...args: never[]) => void): unknown;
   removeListener(event: string, listener: (...args: never[]) => void): unknown;

@@ -35,10 +35,34 @@ function isPostgres(runner: QueryRunner): boolean {
   return type === 'postgres';
 }
 
-async function runPostgres(client: unknown, { statement, values }: Sql): Promise<SqlResult> {
-  const query = { text: statement.positional, values, rowMode: 'array', types: RAW } as const;
-  const { rows, rowCount } = await (client as PgClient).query(query).catch(withoutValues);
+async function runPostgres(connection: unknown, { statement, values }: Sql): Promise<SqlResult> {
+  const client = connection as PgClient;
+  const name = statement.name !== undefined && (await mayPrepare(client)) ? statement.name : undefined;
+  const query = { name, text: statement.positional, values, rowMode: 'array', types: RAW } as const;
+  const { rows, rowCount } = await client.query(query).catch((error: unknown) => {
+    if (name !== undefined && STATEMENT_GONE.has((error as { code?: string }).code ?? '')) prepares.set(client, false);
+    return withoutValues(error);
+  });
   return { rows: rows ?? [], affected: rowCount ?? 0 };
+}
+
+/** Of the application's connections: whether statements may be prepared on them. */
+const prepares = new WeakMap<PgClient, boolean>();
+/** No such statement, or one whose result changed: somebody said DEALLOCATE or DISCARD, or altered the table. */
+const STATEMENT_GONE = new Set(['26000', '0A000']);
+
+/**
+ * Only where nobody stands between: behind a transaction pooler the next statement may meet another server process, which
+ * knows nothing of what was prepared. A pooler shows when a client's process id is not the one that the server tells:
+ * it has to hand out ids of its own, for cancel requests. Asked once per connection.
+ */
+async function mayPrepare(client: PgClient): Promise<boolean> {
+  const known = prepares.get(client);
+  if (known !== undefined) return known;
+  const { rows } = await client.query({ text: 'select pg_backend_pid()', rowMode: 'array', types: RAW });
+  const direct = Number(rows[0]?.[0]) === client.processID;
+  prepares.set(client, direct);
+  return direct;
 }
 
 /** What we use of mysql2's and mysql's connection. */

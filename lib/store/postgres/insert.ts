@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { OutboxError } from '../../outbox.errors.js';
 import type { NewMessage } from '../../message.js';
 import type { SqlExecutor } from '../executors/executor.js';
@@ -13,6 +14,8 @@ const SCHEDULED_PARAMETERS = PARAMETERS + 2;
 const CHUNK = 5_000;
 /** Statement texts are kept for batches up to this size; larger ones are built anew. */
 const KEPT = 128;
+/** Statements up to this size are prepared: they save most, and a plan takes some 3 kB a row on every connection. */
+const PREPARED = 16;
 /** A dedup row may be cleaned between the conflict and the look at it; then the insert is tried again. */
 const DEDUP_TRIES = 3;
 
@@ -23,7 +26,16 @@ export class PostgresInsert {
   /** @internal */ readonly holders: Statement;
   /** @internal */ readonly place: Statement;
 
-  constructor(readonly names: TableNames) {
+  /** @internal Of the names of prepared statements: one connection may serve several outboxes. */
+  readonly prefix: string | undefined;
+
+  /** @param prepared whether statements may be prepared on the caller's connection */
+  constructor(
+    readonly names: TableNames,
+    prepared = false,
+  ) {
+    const table = createHash('sha256').update(names.ready).digest('hex').slice(0, 12);
+    this.prefix = prepared ? `outbox_insert_${table}` : undefined;
     this.claimKeys = statement(
       undefined,
       `insert into ${names.dedup} (dedup_key, id) select * from unnest(?::text[], ?::uuid[])
@@ -87,8 +99,9 @@ export class PostgresInsert {
         ? `${this.names.parked} (${COLUMNS}, state, due_at)`
         : `${this.names.ready} (${COLUMNS})`;
       const all = new Array<string>(rows).fill(row).join(', ');
+      const prepare = this.prefix !== undefined && rows <= PREPARED;
       built = statement(
-        undefined,
+        prepare ? `${this.prefix}_${rows}${scheduled ? '_later' : ''}${returning ? '_keyed' : ''}` : undefined,
         `insert into ${target} values ${all}${returning ? ' returning id, transport, bucket, seq' : ''}`,
       );
       if (rows <= KEPT) this.kept.set(name, built);

@@ -44,7 +44,7 @@ export class PostgresStore implements OutboxStore {
     const admin = (): SqlConnection => database.connection('admin'); // slow work of operators holds up nobody else
     const inUtcSession = settings.preparedStatements;
     this.names = names;
-    this.writer = new PostgresInsert(names);
+    this.writer = new PostgresInsert(names, settings.preparedStatements);
     this.leases = new PostgresLeases(() => database.connection('lease'), names);
     this.ready = new PostgresReady(connections, names, inUtcSession, new PostgresParkedSettle(connections, names));
     this.parked = new PostgresParked(connections, names, inUtcSession, settings.ordering);
