@@ -1,6 +1,12 @@
 import type { ReadRange, Snapshot } from '../store/ready-store.js';
 import { ranges, type Floor, type Heads } from './floor.js';
 
+interface Checkpoint {
+  readonly heads: Map<number, string>;
+  readonly reads: number;
+  fence: bigint | undefined;
+}
+
 /**
  * The floor where a read returns its snapshot (PostgreSQL).
  *
@@ -17,8 +23,8 @@ import { ranges, type Floor, type Heads } from './floor.js';
 export class SnapshotFloor implements Floor {
   readonly floors = new Map<number, string>();
   previous: Snapshot | undefined;
-  /** Ascending; at most the last one without a fence. */
-  checkpoints: { heads: Map<number, string>; reads: number; fence: bigint | undefined }[] = [];
+  /** Ascending; those at the end wait for a fence: a write that began before them has not been answered yet. */
+  checkpoints: Checkpoint[] = [];
   /** Our own transactions that the previous snapshot may not have seen finished. */
   own = new Set<bigint>();
   /** Reads that went through `passed`. */
@@ -44,7 +50,8 @@ export class SnapshotFloor implements Floor {
     for (const id of this.own) if (id < xmin) this.own.delete(id);
     this.raise(snapshot);
     const last = this.checkpoints.at(-1);
-    if (last === undefined || last.fence !== undefined) {
+    const waiting = this.checkpoints.at(-MAX_WAITING);
+    if ((waiting === undefined || waiting.fence !== undefined) && !same(last?.heads ?? this.floors, heads)) {
       this.checkpoints.push({ heads: new Map(heads), reads: this.reads, fence: undefined });
     }
     if (this.checkpoints.length > MAX_CHECKPOINTS) this.thinOut();
@@ -55,8 +62,11 @@ export class SnapshotFloor implements Floor {
     const id = BigInt(fence);
     // A bound, not a window: what is dropped costs one needless sweep.
     if (this.own.size < MAX_OWN) this.own.add(id);
-    const last = this.checkpoints.at(-1);
-    if (last !== undefined && last.fence === undefined && readsBefore >= last.reads) last.fence = id;
+    const first = this.checkpoints.findIndex((each) => each.fence === undefined);
+    const newest = this.checkpoints.findLastIndex((each) => each.fence === undefined && each.reads <= readsBefore);
+    if (newest < 0) return;
+    (this.checkpoints[newest] as Checkpoint).fence = id;
+    this.checkpoints.splice(first, newest - first); // the same fence serves the newest of them best
   }
 
   add(bucket: number): void {
@@ -102,6 +112,14 @@ export class SnapshotFloor implements Floor {
 /** Under an endless open transaction: 64 × 32 buckets × some 60 bytes. */
 const MAX_CHECKPOINTS = 64;
 const MAX_OWN = 4096;
+/** Reads that may pass while one write is under way, and still be fenced by the next. */
+const MAX_WAITING = 4;
+
+function same(a: Heads, b: Heads): boolean {
+  if (a.size !== b.size) return false;
+  for (const [bucket, seq] of a) if (b.get(bucket) !== seq) return false;
+  return true;
+}
 
 /** The lowest id, none of ours, that was open or not yet known in `before` and is finished in `after`. */
 export function oldestFinishedBetween(before: Snapshot, after: Snapshot, own: ReadonlySet<bigint>): bigint | undefined {

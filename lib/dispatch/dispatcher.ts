@@ -111,6 +111,11 @@ export class OutboxDispatcher {
     for (const lane of this.lanes) lane.nudge();
   }
 
+  /** Whether everything that is committed now is this instance's to publish: nobody else needs to know of it. @internal */
+  get holdsAll(): boolean {
+    return this.lanes.length === this.relay.transportIds.size && this.lanes.every((lane) => lane.holdsAll);
+  }
+
   /** A hint that another instance left or came. @internal */
   lookAtLeases(): void {
     this.leases?.lookAgain();

@@ -36,6 +36,11 @@ export class LaneLoops implements RunningLane {
     this.parkedLoop.start();
   }
 
+  get holdsAll(): boolean {
+    const { open, deps } = this.lane;
+    return this.readLoop.running && open.size === deps.leases.settings.buckets;
+  }
+
   nudge(): void {
     this.readLoop.nudge();
   }

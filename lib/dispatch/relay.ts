@@ -50,6 +50,8 @@ export interface RunningLane {
   stop(deadline: number): Promise<void>;
   /** Everything that is ready or due now, until it is settled. */
   runPass(): Promise<RunReport>;
+  /** Whether nobody else may publish anything of this transport now. */
+  readonly holdsAll: boolean;
   /** Resolves when every lease of this lane may be given to somebody else. */
   drain(): Promise<void>;
   status(): LaneStatus;

@@ -47,6 +47,9 @@ export class RowLockLane implements RunningLane, OutageLane {
     return this.outage.participates;
   }
 
+  /** Rows are anybody's. */
+  readonly holdsAll = false;
+
   start(): void {
     this.loop.start();
   }

@@ -106,7 +106,7 @@ function assemble(parts: Parts): OutboxRuntime {
     executorFor: transactionExecutor,
     committed() {
       dispatcher.nudge();
-      notifier.notify();
+      if (!dispatcher.holdsAll) notifier.notify();
     },
     ...(overrides?.onEnqueued === undefined ? {} : { onEnqueued: overrides.onEnqueued.bind(overrides) }),
     ...(overrides?.onRolledBack === undefined ? {} : { onRolledBack: overrides.onRolledBack.bind(overrides) }),

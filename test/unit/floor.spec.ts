@@ -151,6 +151,17 @@ describe('the floor of snapshots', () => {
     expect(floor.floorOf(0)).toBe('5');
   });
 
+  it('sweeps nothing for a commit after everything that was read is settled, also when reads passed meanwhile', () => {
+    const floor = new SnapshotFloor();
+    floor.add(0);
+    floor.passed(snapshot(10, 10), heads(5));
+    floor.passed(snapshot(11, 11), heads(6));
+    floor.wrote('12', 2);
+    floor.passed(snapshot(13, 13), heads(6));
+    expect(floor.floorOf(0)).toBe('6');
+    expect(floor.toSweep(snapshot(15, 15), heads(6))).toEqual([]);
+  });
+
   it('sweeps from the last heads before the oldest that finished, not from the floor, under an endless transaction', () => {
     const floor = new SnapshotFloor();
     floor.add(0);
