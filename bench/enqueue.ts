@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import type pg from 'pg';
 import { DataSource, type EntityManager } from 'typeorm';
 import { OutboxService, type OutboxOptions } from '../lib/index.js';
@@ -5,6 +6,7 @@ import { APPLICATION, OrderPlaced, startApplication } from './support/app.js';
 import { argument, Samples, timed } from './support/measure.js';
 import { adminClient, SLOW_FLUSH, startPostgres } from './support/postgres.js';
 import { NoopTransport } from './support/relay.js';
+import { PAYLOAD } from './support/rows.js';
 import { bench } from './support/run.js';
 import { cpuOfBackends } from './support/server-cpu.js';
 
@@ -29,6 +31,23 @@ async function business(dataSource: DataSource, extra?: Extra): Promise<void> {
   });
 }
 
+/** Ten messages as one writes them without an outbox: one INSERT of the columns that nobody can do without. */
+const TEN_BARE_ROWS = `insert into plain_messages (id, topic, key, type, payload) values ${Array.from(
+  { length: 10 },
+  (_, row) => `(${[1, 2, 3, 4, 5].map((column) => `$${row * 5 + column}`).join(', ')})`,
+).join(', ')}`;
+const tenBareRows: Extra = (manager, account) =>
+  manager.query(
+    TEN_BARE_ROWS,
+    Array.from({ length: 10 }, (_, i) => [
+      randomUUID(),
+      'orders',
+      `order-${account}-${i}`,
+      'order.placed',
+      PAYLOAD,
+    ]).flat(),
+  );
+
 interface Cost {
   readonly perSecond: number;
   /** Microseconds a transaction. */
@@ -43,7 +62,7 @@ async function run(
   count: number,
   extra?: Extra,
 ): Promise<Cost> {
-  await admin.query('truncate outbox_ready, orders');
+  await admin.query('truncate outbox_ready, orders, plain_messages');
   await Promise.all(Array.from({ length: writers }, () => business(dataSource, extra))); // opens the connections
   const before = await cpuOfBackends(admin, APPLICATION);
   let left = count;
@@ -74,6 +93,8 @@ bench('enqueue', async (closing) => {
   const server = await startPostgres(closing, { ...SLOW_FLUSH, autovacuum: 'off' });
   const admin = await adminClient(closing, server.url);
   await admin.query(`create table orders (id bigint generated always as identity primary key, customer int, amount int, note text, created_at timestamptz default now());
+    create table plain_messages (seq bigint generated always as identity primary key, id uuid not null, topic text not null, key text,
+      type text not null, payload bytea, created_at timestamptz not null default now());
     create table accounts (id int primary key, balance bigint not null) with (fillfactor = 70);
     insert into accounts select g, 0 from generate_series(1, ${ACCOUNTS}) g`);
   const start = async (options: Partial<OutboxOptions>): Promise<{ dataSource: DataSource; outbox: OutboxService }> => {
@@ -99,6 +120,7 @@ bench('enqueue', async (closing) => {
     const enqueue = await run(admin, dataSource, WRITERS, transactions, one);
     const poll = await run(admin, polling.dataSource, WRITERS, transactions, onePolling);
     const bareAlone = await run(admin, dataSource, 1, transactions >> 2);
+    const tenBare = await run(admin, dataSource, 1, transactions >> 2, tenBareRows);
     const tenAlone = await run(admin, dataSource, 1, transactions >> 2, ten);
     samples.add({
       barePerSecond: bare.perSecond,
@@ -109,7 +131,10 @@ bench('enqueue', async (closing) => {
       enqueueNodeMicros: enqueue.node,
       bareServerMicros: bare.server,
       enqueueServerMicros: enqueue.server,
-      tenMessagesServerRatio: tenAlone.server / bareAlone.server,
+      tenMessagesServerRatio: tenAlone.server / tenBare.server,
+      tenMessagesServerRatioToNone: tenAlone.server / bareAlone.server,
+      tenBareRowsServerMicros: tenBare.server,
+      tenBareRowsNodeMicros: tenBare.node,
       bareAloneServerMicros: bareAlone.server,
       tenMessagesServerMicros: tenAlone.server,
       bareAloneNodeMicros: bareAlone.node,
