@@ -30,7 +30,14 @@ export async function startApplication(
     {
       module: Application,
       imports: [
-        TypeOrmModule.forRoot({ type: 'postgres', url, applicationName: APPLICATION, poolSize, retryAttempts: 0, extra: { idleTimeoutMillis: 0 } }),
+        TypeOrmModule.forRoot({
+          type: 'postgres',
+          url,
+          applicationName: APPLICATION,
+          poolSize,
+          retryAttempts: 0,
+          extra: { idleTimeoutMillis: 0 },
+        }),
         OutboxModule.forRoot({ database: { setup: 'create' }, logLevel: 'warn', ...outbox }),
       ],
     },

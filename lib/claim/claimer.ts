@@ -1,8 +1,8 @@
 import type { Clock } from '../dispatch/clock.js';
 import { compareSeq, type OutboxMessage, type Place } from '../message.js';
-import type { ReadPosition, ReadRange, ReadyStore, Snapshot, SweepResult } from '../store/ready-store.js';
+import type { ReadPosition, ReadyStore, Snapshot } from '../store/ready-store.js';
 import type { Floor } from './floor.js';
-import { ProbeFloor } from './probe-floor.js';
+import { LateRows } from './late-rows.js';
 
 export interface ReadResult {
   /** Not seen before, per bucket in the order of `seq`. */
@@ -12,7 +12,6 @@ export interface ReadResult {
   readonly more: boolean;
 }
 const NOTHING: ReadResult = { messages: [], durable: true, more: false };
-const NO_PLACES: SweepResult = { places: [], complete: true };
 
 /**
  * Reads what the leased buckets of one transport hold. Keeps, in memory only, how far each bucket was read (head), until
@@ -41,19 +40,17 @@ export class Claimer {
   readonly full = new Set<number>();
   /** Reads while some are full; every fourth looks at all buckets. */
   turn = 0;
-  scannedAt: number;
+  readonly lateRows: LateRows;
 
   constructor(
     readonly store: Pick<ReadyStore, 'fetch' | 'sweep' | 'readPlaces' | 'probe' | 'bucketsPerRead'>,
     readonly transport: number,
     readonly floor: Floor,
     readonly clock: Clock,
-    /** Our own writes that are under way; a snapshot may have seen them before we do. */
-    readonly ownWrites: () => Promise<unknown> | undefined,
-    /** Every leased bucket is swept from the start this often: safety does not rest on the floor alone. */
-    readonly fullScanEvery = 45_000,
+    ownWrites: () => Promise<unknown> | undefined,
+    fullScanEvery?: number,
   ) {
-    this.scannedAt = clock.monotonic();
+    this.lateRows = new LateRows(store, transport, floor, clock, ownWrites, fullScanEvery);
   }
 
   add(bucket: number): void {
@@ -88,8 +85,8 @@ export class Claimer {
       const fetched = await this.store.fetch({ transport: this.transport, positions, perBucket, limit });
       this.session ??= fetched.session;
       if (this.session !== fetched.session) return this.newSession(fetched.session);
-      const { places, complete, raise } = await this.late(fetched.snapshot, positions);
-      this.backlog = places;
+      const { places, complete, raise } = await this.lateRows.find(fetched.snapshot, this.heads, positions);
+      this.backlog = places.filter(({ seq }) => !this.known.has(seq));
       this.backlogSeen = fetched.snapshot;
       // The head fetch is made again when all that became visible behind it is read.
       if (this.backlog.length > limit || !complete) return await this.readBacklog(limit, restarts);
@@ -146,7 +143,7 @@ export class Claimer {
 
   /** Read before a restart: to be read again, also what only a full scan finds. @internal */
   void(): ReadResult {
-    this.scannedAt = -Infinity;
+    this.lateRows.scanAll();
     this.backlog = [];
     return { ...NOTHING, more: true };
   }
@@ -180,59 +177,6 @@ export class Claimer {
     for (const bucket of this.heads.keys()) points.set(bucket, '0');
     this.restart(points);
     return { ...NOTHING, more: true };
-  }
-
-  /**
-   * What became visible behind the heads since the last read, per bucket ascending. Only buckets whose rows are about to
-   * leave must be swept now: order is per key, and a key has one bucket. @internal
-   */
-  async late(
-    snapshot: Snapshot | undefined,
-    positions: readonly ReadPosition[],
-  ): Promise<{ places: Place[]; complete: boolean; raise: (() => void) | undefined }> {
-    let toSweep = this.floor.toSweep(snapshot, this.heads);
-    const writes = toSweep.length > 0 && snapshot !== undefined ? this.ownWrites() : undefined;
-    if (writes !== undefined) {
-      await this.within(OWN_WRITES, writes);
-      toSweep = this.floor.toSweep(snapshot, this.heads);
-    }
-    const narrow = snapshot === undefined && positions.length < this.heads.size;
-    if (narrow) {
-      const read = new Set(positions.map(({ bucket }) => bucket));
-      toSweep = toSweep.filter(({ bucket }) => read.has(bucket));
-    }
-    const now = this.clock.monotonic();
-    if (now - this.scannedAt >= this.fullScanEvery) {
-      this.scannedAt = now;
-      toSweep = [...this.heads]
-        .filter(([, head]) => head !== '0')
-        .map(([bucket, upTo]) => ({ bucket, after: '0', upTo }));
-    }
-    const raise = await this.probe((bucket) => !narrow || positions.some((each) => each.bucket === bucket));
-    const { places, complete } = toSweep.length === 0 ? NO_PLACES : await this.store.sweep(this.transport, toSweep);
-    return { places: places.filter(({ seq }) => !this.known.has(seq)), complete, raise };
-  }
-
-  /** Where snapshots tell nothing: asks for uncommitted inserts; the floor rises after the sweep that follows. @internal */
-  async probe(which: (bucket: number) => boolean): Promise<(() => void) | undefined> {
-    if (!(this.floor instanceof ProbeFloor) || this.store.probe === undefined) return undefined;
-    const floor = this.floor;
-    const toProbe: ReadRange[] = floor.toProbe(which);
-    if (toProbe.length === 0) return undefined;
-    const { clean, now } = await this.store.probe(this.transport, toProbe);
-    return () => floor.probed(toProbe, clean, now);
-  }
-
-  /** Our own writes may hang in a lock; then the sweep is made, which is never wrong. @internal */
-  within(ms: number, work: Promise<unknown>): Promise<void> {
-    return new Promise((resolve) => {
-      const cancel = this.clock.after(ms, resolve);
-      const done = (): void => {
-        cancel();
-        resolve();
-      };
-      work.then(done, done);
-    });
   }
 
   /** @internal */ perBucket(limit: number, buckets: number): number {
@@ -297,5 +241,3 @@ function lower(a: string, b: string): string {
 const MIN_PER_BUCKET = 16;
 /** Of the reads under a backlog one in so many looks at all buckets, where the others look at a few. */
 const WIDE_EVERY = 12;
-/** Milliseconds that a read waits for the answers to our own writes before it sweeps for them. */
-const OWN_WRITES = 20;

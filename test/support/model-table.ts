@@ -69,7 +69,7 @@ export class ModelTable {
         return result;
       },
       sweep: async (_transport: number, ranges: readonly ReadRange[]) => ({
-        places: this.then(ranges.flatMap((range) => this.visible().filter((row) => inside(row, range)))),
+        places: this.swept(ranges.flatMap((range) => this.visible().filter((row) => inside(row, range)))),
         complete: true,
       }),
       readPlaces: async (_transport: number, places: readonly Place[], visibleIn: Snapshot | undefined) => ({
@@ -177,7 +177,7 @@ export class ModelTable {
     }
   }
 
-  /** @internal */ then(places: Place[]): Place[] {
+  /** @internal */ swept(places: Place[]): Place[] {
     this.afterSweep();
     return places;
   }

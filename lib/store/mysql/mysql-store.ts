@@ -1,5 +1,5 @@
 import type { SqlConnection, SqlDatabase, SqlExecutor } from '../executors/executor.js';
-import type { NewMessage, Place } from '../../message.js';
+import type { NewMessage } from '../../message.js';
 import type { MessageFilter } from '../admin-store.js';
 import type { Instance, Lease } from '../lease-store.js';
 import type { OutboxStore, SchemaSettings } from '../outbox-store.js';

@@ -5,7 +5,7 @@ import type { Instance, Lease, LeaseStore } from '../lease-store.js';
 import type { InsertReport, OutboxStore, SchemaSettings } from '../outbox-store.js';
 import type { KeyInBucket, ParkedStore, ReparkEntry, RowLockStore, TakeRequest, TakeResult } from '../parked-store.js';
 import type { FetchResult, ParkEntry, ReadRange, ReadyStore, SettledMessage, WriteReport } from '../ready-store.js';
-import type { NewMessage, Place } from '../../message.js';
+import type { NewMessage } from '../../message.js';
 import { tableNames, type StoreSettings, type TableNames } from '../schema/names.js';
 import { statement } from '../sql.js';
 import { PostgresAdmin } from './admin.js';
