@@ -14,6 +14,7 @@ export { OutboxMessage } from './message.js';
 export type { Duration, HeaderValue, MessageHeaders, MessageOptions } from './message.js';
 export type { KafkaMessageOptions, RabbitMqMessageOptions } from './message.js';
 export type { EnqueueOptions, MessageSettings, PlainMessage } from './enqueue/enqueue-options.js';
+export type { OutboxStore } from './store/outbox-store.js';
 export type { MessageSelection } from './enqueue/selection.js';
 export type { OperatorReport } from './store/admin-store.js';
 export type { RelayStatus, LaneStatus, RunReport } from './dispatch/relay.js';
@@ -33,6 +34,7 @@ export type { Serializer } from './publish/serializer.js';
 export type {
   Classifier,
   DeadLetterEvent,
+  OpenStore,
   OutboxAsyncOptions,
   OutboxExtras,
   OutboxOptions,

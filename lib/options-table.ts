@@ -39,6 +39,7 @@ export const OPTIONS_TABLE: readonly OptionRow[] = [
     oneOf(true, false),
     'halves the cost of small statements; a transaction pooler needs false',
   ),
+  row('store', undefined, aFunction, 'PostgreSQL, MariaDB and MySQL come with one', 'none'),
   row('currentManager', undefined, aFunction, 'only if another library keeps your transactions', 'none'),
   row('ordering', 'key', oneOf('key', 'none', 'global'), 'order where it matters, parallel elsewhere'),
   row(
@@ -62,6 +63,7 @@ export const OPTIONS_TABLE: readonly OptionRow[] = [
     'half an hour of tries on average, an hour at most; outages of a broker do not count',
   ),
   row('retry.maxAge', undefined, duration('1s', '3650d'), 'age alone is no reason to give up', 'none'),
+  row('retry.errorHistory', 0, integer(0, 100), 'the last error tells enough; each one kept makes the row larger'),
   row('retry.classify', undefined, aFunction, 'transports know whose fault most failures are', 'none'),
   row(
     'onDead',

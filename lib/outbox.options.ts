@@ -3,6 +3,7 @@ import type { DataSource, EntityManager, QueryRunner } from 'typeorm';
 import type { Duration, OutboxMessage } from './message.js';
 import type { Blame, OutboxTransport } from './publish/transport.js';
 import type { Serializer } from './publish/serializer.js';
+import type { OutboxStore } from './store/outbox-store.js';
 
 /** The caller's transaction. A repository's `manager` is an EntityManager. */
 export type TransactionHandle = EntityManager | QueryRunner;
@@ -46,8 +47,22 @@ export interface RetryOptions {
   maxAttempts?: number | null;
   /** Age since the enqueue at which a `message` failure is final. Default none. */
   maxAge?: Duration;
+  /** How many of a message's last failures are kept with it, each with its time; 0: the last error only. Default 0. */
+  errorHistory?: number;
   classify?: Classifier;
 }
+
+/** @param dataSource initialized */
+export type OpenStore = (
+  dataSource: DataSource,
+  options: {
+    readonly name: string;
+    readonly buckets: number;
+    readonly ordering: 'key' | 'none' | 'global';
+    readonly coordination: 'buckets' | 'rowLock' | 'leader';
+    readonly onPublished: 'delete' | 'archive';
+  },
+) => OutboxStore;
 
 /** A message that is not tried again until somebody requeues it. */
 export interface DeadLetterEvent {
@@ -81,6 +96,8 @@ export interface OutboxOptions {
   };
   /** Finds a transaction that another library keeps (nestjs-cls, typeorm-transactional). */
   currentManager?: () => TransactionHandle | undefined;
+  /** Opens a store of your own, which passes `describeStoreContract` of `nestjs-outbox/testing`. Default: by the DataSource's type. */
+  store?: OpenStore;
   ordering?: 'key' | 'none' | 'global';
   coordination?: 'buckets' | 'rowLock' | 'leader';
   /** Buckets per transport, fixed when the schema is made: the most instances that publish at once. Default 32. */
@@ -151,6 +168,7 @@ export interface RetryPolicy {
   readonly max: number;
   readonly maxAttempts: number | null;
   readonly maxAge: number | null;
+  readonly errorHistory: number;
   readonly classify: Classifier | undefined;
   readonly onDead: 'block' | 'skip';
 }
@@ -170,6 +188,7 @@ export interface ResolvedOptions {
     readonly preparedStatements: boolean;
   };
   readonly currentManager: (() => TransactionHandle | undefined) | undefined;
+  readonly store: OpenStore | undefined;
   readonly ordering: 'key' | 'none' | 'global';
   readonly coordination: 'buckets' | 'rowLock' | 'leader';
   readonly buckets: number;

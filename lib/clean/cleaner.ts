@@ -1,4 +1,6 @@
+import { types } from 'node:util';
 import type { OutboxHooks } from '../observe/events.js';
+import { OutboxConfigurationError } from '../outbox.errors.js';
 import type { ResolvedOptions } from '../outbox.options.js';
 import type { CleanStore } from '../store/admin-store.js';
 
@@ -6,6 +8,16 @@ export interface CleanReport {
   readonly published: number;
   readonly dead: number;
   readonly dedup: number;
+}
+
+/** A pass with limits of its own, in place of the configured retention; leaves the dedup keys alone. */
+export interface CleanRequest {
+  /** What was published, or died, before this instant goes; by the application's clock. */
+  readonly before: Date;
+  /** Rows of each kind at most. Default: all. */
+  readonly limit?: number;
+  /** Dead messages too. Default false. */
+  readonly includeDead?: boolean;
 }
 
 /** Rows per statement: short locks, little undo. */
@@ -24,23 +36,55 @@ export class OutboxCleaner {
     /** Whether somebody is to be told of each death before its row goes. @internal */ readonly announces: boolean,
   ) {}
 
-  /** Counts are of committed deletes. When one kind fails the others are still cleaned, then the error is thrown with the counts as `report`. */
-  async runOnce(): Promise<CleanReport> {
+  /**
+   * Counts are of committed deletes. When one kind fails the others are still cleaned, then the error is thrown with the counts as `report`.
+   * @throws OutboxConfigurationError `INVALID_OPTIONS`
+   */
+  async runOnce(request?: CleanRequest): Promise<CleanReport> {
+    const { published, dead, dedup, limit } = request === undefined ? this.configured() : requested(request);
     const report = { published: 0, dead: 0, dedup: 0 };
-    const { published, dead, dedup } = this.retention;
     const errors: unknown[] = [];
-    const clean = async (kind: keyof CleanReport, batch: () => Promise<number>): Promise<void> => {
+    const clean = async (kind: keyof CleanReport, batch: (size: number) => Promise<number>): Promise<void> => {
       try {
-        for (let deleted = BATCH; deleted >= BATCH; report[kind] += deleted) deleted = await batch();
+        for (let more = true; more && report[kind] < limit;) {
+          const size = Math.min(BATCH, limit - report[kind]);
+          const deleted = await batch(size);
+          report[kind] += deleted;
+          more = deleted >= size;
+        }
       } catch (error) {
         errors.push(error);
       }
     };
-    await clean('published', () => this.store.cleanArchive(published, BATCH));
-    if (dead !== null) await clean('dead', () => this.store.cleanDead(dead, BATCH, this.announces));
-    await clean('dedup', () => this.store.cleanDedup(dedup, BATCH));
+    await clean('published', (size) => this.store.cleanArchive(published, size));
+    if (dead !== null) await clean('dead', (size) => this.store.cleanDead(dead, size, this.announces));
+    if (dedup !== null) await clean('dedup', (size) => this.store.cleanDedup(dedup, size));
     if (report.published + report.dead + report.dedup > 0) this.hooks.emit('cleaned', report);
     if (errors.length > 0) throw Object.assign(new AggregateError(errors, 'Cleaning failed in part.'), { report });
     return report;
   }
+
+  /** @internal */ configured(): Ages {
+    return { ...this.retention, limit: Infinity };
+  }
 }
+
+/** Milliseconds; `null`: not cleaned. */
+interface Ages {
+  readonly published: number;
+  readonly dead: number | null;
+  readonly dedup: number | null;
+  readonly limit: number;
+}
+
+function requested({ before, limit = Infinity, includeDead = false }: CleanRequest): Ages {
+  const at = types.isDate(before) ? before.getTime() : Number.NaN;
+  if (Number.isNaN(at)) throw refused('before must be a valid Date');
+  if (limit !== Infinity && !(Number.isSafeInteger(limit) && limit >= 1))
+    throw refused('limit must be a whole number from 1');
+  const age = Date.now() - at;
+  return { published: age, dead: includeDead ? age : null, dedup: null, limit };
+}
+
+const refused = (problem: string): OutboxConfigurationError =>
+  new OutboxConfigurationError('INVALID_OPTIONS', `OutboxCleaner.runOnce: ${problem}.`);

@@ -152,8 +152,10 @@ function open(dataSource: DataSource, options: ResolvedOptions): OutboxStore {
       hint: 'Provide it initialized: useFactory: () => new DataSource({ … }).initialize().',
     });
   }
-  const { database, buckets, ordering, coordination, onPublished } = options;
-  return openStore(dataSource, { options: database, buckets, ordering, coordination, onPublished });
+  if (options.store !== undefined) return options.store(dataSource, options);
+  const { database, buckets, ordering, coordination, onPublished, retry } = options;
+  const { errorHistory } = retry;
+  return openStore(dataSource, { options: database, buckets, ordering, coordination, onPublished, errorHistory });
 }
 
 /** @returns the numbers of the transports */

@@ -18,6 +18,7 @@ export interface OpenStoreSettings {
   readonly ordering: StoreSettings['ordering'];
   readonly coordination: StoreSettings['coordination'];
   readonly onPublished: StoreSettings['onPublished'];
+  readonly errorHistory?: number;
   readonly statementTimeout?: number;
   readonly connectTimeout?: number;
 }
@@ -58,10 +59,12 @@ export function databaseKind(dataSource: DataSource): DatabaseKind {
 /** @param dataSource initialized: an outbox without a schema in its options uses the connection's. */
 export function openStore(dataSource: DataSource, settings: OpenStoreSettings): OutboxStore {
   const { options, statementTimeout = STATEMENT_TIMEOUT, connectTimeout = CONNECT_TIMEOUT, ...rest } = settings;
+  const { errorHistory = 0 } = settings;
   checkNames(options);
   const kind = databaseKind(dataSource);
   return kind.open(dataSource, {
     ...rest,
+    errorHistory,
     prefix: options.prefix,
     schema: options.schema ?? connectionSchema(dataSource),
     poolSize: options.poolSize,

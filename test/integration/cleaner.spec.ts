@@ -54,6 +54,34 @@ describe.each(['postgres', 'mariadb'] as const)('OutboxCleaner', (kind) => {
     const old = (hours: number): string =>
       kind === 'postgres' ? `now() - interval '${hours} hours'` : `utc_timestamp(6) - interval ${hours} hour`;
 
+    it('cleans what it is asked for, up to a limit, and nothing else', async () => {
+      await harness.enqueue(Array.from({ length: 6 }, (_, i) => ({ dedupKey: `d${i}` })));
+      const messages = await ready();
+      await publish(messages.slice(0, 3));
+      await park(messages.slice(3, 5), { state: 'dead' });
+      await age('archive', ['published_at']);
+      await age('parked', ['died_at']);
+      await age('dedup', ['created_at']);
+      const never = cleaner({ published: 1e12, dead: null, dedup: 1e12 });
+      const before = new Date('2021-01-01');
+      expect(await never.runOnce({ before: new Date('2019-01-01'), includeDead: true })).toMatchObject({
+        published: 0,
+        dead: 0,
+      });
+      expect(await never.runOnce({ before, limit: 2 })).toEqual({ published: 2, dead: 0, dedup: 0 });
+      expect(await never.runOnce({ before, limit: 1, includeDead: true })).toEqual({ published: 1, dead: 1, dedup: 0 });
+      expect(await never.runOnce({ before, includeDead: true })).toEqual({ published: 0, dead: 1, dedup: 0 });
+      expect(await counts()).toEqual([0, 0, 6, 1]);
+      for (const request of [
+        { before: 'yesterday' },
+        { before: new Date(NaN) },
+        { before, limit: 0 },
+        { before, limit: 1.5 },
+      ]) {
+        await expect(never.runOnce(request as never)).rejects.toMatchObject({ code: 'INVALID_OPTIONS' });
+      }
+    });
+
     it('leaves what is not final, of any age, with any setting', async () => {
       await harness.enqueue([
         { payload: Buffer.from('waiting'), key: 'a' },

@@ -33,6 +33,7 @@ describeWith('postgres', 'PostgreSQL plans', () => {
       ...DATABASE,
       schema: 'public',
       onPublished: 'delete' as const,
+      errorHistory: 0, // its JSON is put together from one row
       statementTimeout: 60_000,
       connectTimeout: 5_000,
     };

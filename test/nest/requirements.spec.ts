@@ -12,6 +12,8 @@ import {
 } from '../../lib/index.js';
 import { kafka } from '../../lib/kafka.js';
 import { rabbitmq } from '../../lib/rabbitmq.js';
+import { resolveOptions } from '../../lib/resolve-options.js';
+import { openStore } from '../../lib/store/open-store.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { kafkaConfig, TestTopics } from '../support/kafka.js';
 import { RabbitMqObserver } from '../support/rabbitmq.js';
@@ -56,6 +58,29 @@ describeWith('postgres', 'what an application sees of its outbox', () => {
   afterEach(async () => {
     await applications.close();
     await database.drop();
+  });
+
+  it('works with a store of its own', async () => {
+    const calls: string[] = [];
+    const transport = new CollectingTransport();
+    const app = await start({
+      relay: 'manual',
+      transports: { default: transport },
+      store: (dataSource, { buckets, ordering, coordination, onPublished }) => {
+        const options = resolveOptions({ transports: { default: transport } }, {}).database;
+        const store = openStore(dataSource, { options, buckets, ordering, coordination, onPublished });
+        return new Proxy(store, {
+          get(target, name) {
+            calls.push(String(name));
+            const value: unknown = Reflect.get(target, name);
+            return typeof value === 'function' ? value.bind(target) : value;
+          },
+        });
+      },
+    });
+    await app.get(OutboxService).enqueueOutsideTransaction(new OrderPlaced('o-1'));
+    expect(await app.get(OutboxDispatcher).drain()).toMatchObject({ published: 1 });
+    expect(calls).toEqual(expect.arrayContaining(['insert', 'fetch', 'settle']));
   });
 
   it('hears of the errors of every worker while the database is away, and all of them go on', async () => {

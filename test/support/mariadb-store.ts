@@ -43,6 +43,7 @@ export class MariaDbStores implements StoreHarness {
       schema: connectionSchema(this.application),
       prefix: 'outbox_',
       onPublished: 'delete',
+      errorHistory: 2,
       poolSize: 4,
       preparedStatements: true,
       statementTimeout: 10_000,

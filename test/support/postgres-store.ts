@@ -5,7 +5,7 @@ import { openStore, type OpenStoreSettings } from '../../lib/store/open-store.js
 import type { PostgresStore } from '../../lib/store/postgres/postgres-store.js';
 import { createTestDatabase, type TestDatabase } from './databases.js';
 
-export const SETTINGS = { buckets: 32, ordering: 'key', coordination: 'buckets' } as const;
+export const SETTINGS = { buckets: 32, ordering: 'key', coordination: 'buckets', errorHistory: 2 } as const;
 export const DATABASE = {
   setup: 'create',
   schema: undefined,

@@ -134,8 +134,9 @@ export async function createHarness(
     {},
   );
   const open = (source: DataSource = dataSource): OutboxStore => {
-    const { ordering, coordination, onPublished, buckets } = resolved;
-    return openStore(source, { options: resolved.database, ordering, coordination, onPublished, buckets });
+    const { database: settings, ordering, coordination, onPublished, buckets } = resolved;
+    const { errorHistory } = resolved.retry;
+    return openStore(source, { options: settings, ordering, coordination, onPublished, buckets, errorHistory });
   };
   const store = open();
   await store.create(resolved);

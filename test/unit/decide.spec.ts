@@ -10,6 +10,7 @@ const POLICY: RetryPolicy = {
   max: 300_000,
   maxAttempts: 5,
   maxAge: null,
+  errorHistory: 0,
   classify: undefined,
   onDead: 'block',
 };

@@ -45,7 +45,15 @@ describe('options', () => {
       coordination: 'buckets',
       buckets: 32,
       database: { setup: 'check', schema: undefined, prefix: 'outbox_', poolSize: 4, preparedStatements: true },
-      retry: { initial: 1_000, max: 300_000, maxAttempts: 20, maxAge: null, classify: undefined, onDead: 'block' },
+      retry: {
+        initial: 1_000,
+        max: 300_000,
+        maxAttempts: 20,
+        maxAge: null,
+        errorHistory: 0,
+        classify: undefined,
+        onDead: 'block',
+      },
       retention: { published: 604_800_000, dead: null, dedup: 604_800_000, every: 3_600_000 },
       onPublished: 'delete',
       lease: 30_000,
@@ -74,6 +82,7 @@ describe('options', () => {
     for (const row of OPTIONS_TABLE) {
       if (row.default !== undefined) expect(problems(at(row.name, row.default))).toEqual([]);
       for (const bad of [NaN, -1, 0, '', Symbol('x'), []]) {
+        if (bad === row.default) continue;
         expect([row.name, bad, problems(at(row.name, bad)).some((text) => text.startsWith(`${row.name}: `))]).toEqual([
           row.name,
           bad,

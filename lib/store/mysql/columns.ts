@@ -35,6 +35,19 @@ export const DEAD = 4;
 export const stateNumber = (state: ParkedState): number => STATES.indexOf(state) + 1;
 export const stateName = (value: unknown): ParkedState => STATES[Number(value) - 1] as ParkedState;
 
+/**
+ * What a parked row keeps of its failures, after one more: the last `history` as a JSON array, oldest first. `k` is the
+ * entry that is written.
+ * @param before the column, or nothing for a row that is parked for the first time
+ */
+export function failures(history: number, before: string | undefined): string {
+  if (history === 0) return before ?? 'null';
+  const entry = `json_object('attempt', k.attempts, 'at', date_format(utc_timestamp(6), '%Y-%m-%dT%H:%i:%s.%fZ'), 'error', k.error)`;
+  if (before === undefined) return `if(k.error is null, null, json_array(${entry}))`;
+  const all = `json_array_append(coalesce(${before}, '[]'), '$', ${entry})`;
+  return `if(k.error is null, ${before}, if(json_length(${all}) > ${history}, json_remove(${all}, '$[0]'), ${all}))`;
+}
+
 export type Row = readonly unknown[];
 
 export function readMessage(row: Row): OutboxMessage {

@@ -96,9 +96,16 @@ function partsOf(database: SqlDatabase, settings: StoreSettings) {
   const server = new MysqlServer(database);
   const fence = new MysqlFence(names);
   const wake = new MysqlWake(names);
-  const settle = new MysqlSettle(database, names, fence, wake);
+  const settle = new MysqlSettle(database, names, fence, wake, settings.errorHistory);
   const taker = new MysqlTake(names, settings, fence, wake);
-  const parked = new MysqlParked(database, names, fence, taker, new MysqlBlockingKeys(names, wake));
+  const parked = new MysqlParked(
+    database,
+    names,
+    fence,
+    taker,
+    new MysqlBlockingKeys(names, wake),
+    settings.errorHistory,
+  );
   const publishing = (transport: number): SqlConnection =>
     database.publishing?.(transport) ?? database.connection('read');
   return {

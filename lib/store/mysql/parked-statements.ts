@@ -1,6 +1,6 @@
 import type { TableNames } from '../schema/names.js';
 import { statement, type Statement } from '../sql.js';
-import { DEAD, messageFrom, parkedFrom } from './columns.js';
+import { DEAD, failures, messageFrom, parkedFrom } from './columns.js';
 import { jsonTable, PARKED_IDS } from './json-rows.js';
 import { marks, sized, times } from './statements.js';
 
@@ -8,7 +8,7 @@ const NOW = 'utc_timestamp(6)';
 /** Being sent: taken in the epoch that the lease has now, and the lease lasts. */
 const SENDING = `(p.sending_epoch is not null and p.sending_epoch = l.epoch and l.expires_at > ${NOW})`;
 
-export function parkedStatements({ parked, leases }: TableNames) {
+export function parkedStatements({ parked, leases }: TableNames, errorHistory: number) {
   const joined = `${leases} l straight_join ${parked} p`;
   const onPlace = 'p.transport = l.transport and p.bucket = l.bucket';
   const minimum = (more: string): string =>
@@ -25,8 +25,8 @@ export function parkedStatements({ parked, leases }: TableNames) {
       (n) => `select d.parked_id, d.bucket, d.\`key\`, d.state from (${times(n, dueBranch, ' union all ')}) d
       order by d.due_at, d.seq, d.parked_id limit ?`,
     ),
-    repark: reparkStatement(parked, true),
-    reparkLocked: reparkStatement(parked, false),
+    repark: reparkStatement(parked, true, errorHistory),
+    reparkLocked: reparkStatement(parked, false, errorHistory),
     // A scalar subquery: as a join, or `exists`, it would read every row behind a failing key.
     blockedAmong: statement(
       'blocked among',
@@ -52,7 +52,7 @@ export function parkedStatements({ parked, leases }: TableNames) {
 }
 
 /** Fenced: rows that this epoch is sending. Otherwise: rows that this transaction has locked. */
-function reparkStatement(parked: string, fenced: boolean): Statement {
+function reparkStatement(parked: string, fenced: boolean, errorHistory: number): Statement {
   const list = jsonTable({
     p: 'bigint unsigned',
     e: 'bigint unsigned',
@@ -68,7 +68,8 @@ function reparkStatement(parked: string, fenced: boolean): Statement {
     fenced ? 'repark' : 'repark locked',
     `update ${list} straight_join ${parked} p on p.parked_id = k.p
       set p.state = k.state, p.blocking = k.blocking, p.attempts = k.attempts,
-        p.due_at = ${NOW} + interval k.delay microsecond, p.last_error = coalesce(k.error, p.last_error),
+        p.due_at = ${NOW} + interval k.delay microsecond, p.attempted_at = if(k.error is null, p.attempted_at, ${NOW}),
+        p.errors = ${failures(errorHistory, 'p.errors')}, p.last_error = coalesce(k.error, p.last_error),
         p.progress = if(k.changed = 1, k.progress, p.progress), p.sending_epoch = null,
         p.died_at = if(k.state = ${DEAD}, ${NOW}, null), p.announced = 0
       ${fenced ? 'where p.sending_epoch = k.e' : ''}`,

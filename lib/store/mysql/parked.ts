@@ -30,8 +30,9 @@ export class MysqlParked implements ParkedStore {
     readonly fence: MysqlFence,
     readonly taker: MysqlTake,
     readonly keys: MysqlBlockingKeys,
+    errorHistory: number,
   ) {
-    this.sql = parkedStatements(names);
+    this.sql = parkedStatements(names, errorHistory);
   }
 
   async due(

@@ -4,7 +4,7 @@ import type { Lease } from '../lease-store.js';
 import type { ParkEntry, SettledMessage, WriteReport } from '../ready-store.js';
 import type { TableNames } from '../schema/names.js';
 import { statement, type Statement } from '../sql.js';
-import { DEAD, MOVED, movedFrom, readKey, stateNumber } from './columns.js';
+import { DEAD, MOVED, movedFrom, readKey, stateNumber, failures } from './columns.js';
 import { jsonRows, jsonTable, PLACES, type JsonCell } from './json-rows.js';
 import type { MysqlFence } from './leases.js';
 import { inTransaction, isDuplicate, retried } from './retry.js';
@@ -24,8 +24,9 @@ export class MysqlSettle {
     names: TableNames,
     readonly fence: MysqlFence,
     readonly wake: MysqlWake,
+    errorHistory: number,
   ) {
-    this.sql = settleStatements(names);
+    this.sql = settleStatements(names, errorHistory);
   }
 
   async settle(
@@ -175,7 +176,7 @@ export class MysqlSettle {
   }
 }
 
-function settleStatements({ ready, parked, archive }: TableNames) {
+function settleStatements({ ready, parked, archive }: TableNames, errorHistory: number) {
   const there = (list: string): string =>
     `${list} straight_join ${ready} h on h.transport = ? and h.bucket = k.b and h.seq = k.s where h.id = k.i`;
   const byId = jsonTable({ p: 'bigint unsigned' });
@@ -201,11 +202,11 @@ function settleStatements({ ready, parked, archive }: TableNames) {
       select ${movedFrom('p')}, p.attempts from ${byId} straight_join ${parked} p on p.parked_id = k.p`,
     ),
     removeParked: statement('settle parked', `delete p from ${byId} straight_join ${parked} p on p.parked_id = k.p`),
-    park: parkStatement(parked, there),
+    park: parkStatement(parked, there, errorHistory),
   };
 }
 
-function parkStatement(parked: string, there: (list: string) => string): Statement {
+function parkStatement(parked: string, there: (list: string) => string, errorHistory: number): Statement {
   const entries = jsonTable({
     b: 'smallint',
     s: 'bigint unsigned',
@@ -220,9 +221,9 @@ function parkStatement(parked: string, there: (list: string) => string): Stateme
   return statement(
     'park',
     `insert into ${parked}
-      (${MOVED}, state, blocking, attempts, due_at, last_error, progress, died_at)
+      (${MOVED}, state, blocking, attempts, due_at, attempted_at, last_error, errors, progress, died_at)
       select ${movedFrom('h')}, k.state, k.blocking, k.attempts, utc_timestamp(6) + interval k.delay microsecond,
-        k.error, k.progress, if(k.state = ${DEAD}, utc_timestamp(6), null) from ${there(entries)}`,
+        if(k.error is null, null, utc_timestamp(6)), k.error, ${failures(errorHistory, undefined)}, k.progress, if(k.state = ${DEAD}, utc_timestamp(6), null) from ${there(entries)}`,
   );
 }
 

@@ -41,6 +41,19 @@ export const PARKED_COLUMNS = 'o.parked_id, o.state, o.attempts, o.progress';
 const MESSAGE_COLUMN_COUNT = 10;
 const UNUSUAL_COLUMN = 9;
 
+/**
+ * What a parked row keeps of its failures, after one more: the last `history` as a JSON array, oldest first. `k` is the
+ * entry that is written.
+ * @param before the column, or nothing for a row that is parked for the first time
+ */
+export function failures(history: number, before: string | undefined): string {
+  if (history === 0) return before ?? 'null';
+  const entry = `jsonb_build_array(jsonb_build_object('attempt', k.attempts, 'at', clock_timestamp(), 'error', k.error))`;
+  return `case when k.error is null then ${before ?? 'null'} else (select jsonb_agg(e.v order by e.n)::text from
+    (select a.v, a.n from jsonb_array_elements(${before === undefined ? '' : `coalesce(${before}, '[]')::jsonb || `}${entry})
+      with ordinality a(v, n) order by a.n desc limit ${history}) e) end`;
+}
+
 type Row = readonly unknown[];
 
 const unusual = (row: Row): Unusual =>

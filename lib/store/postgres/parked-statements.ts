@@ -1,11 +1,20 @@
 import type { TableNames } from '../schema/names.js';
 import { statement, type Statement } from '../sql.js';
-import { BLOCKED, DEAD, messageColumns, PARKED_COLUMNS, SCHEDULED, WAITING, type PayloadAs } from './columns.js';
+import {
+  BLOCKED,
+  DEAD,
+  failures,
+  messageColumns,
+  PARKED_COLUMNS,
+  SCHEDULED,
+  WAITING,
+  type PayloadAs,
+} from './columns.js';
 import { DURABLE, heldLeases } from './ready-statements.js';
 
 export type ParkedStatements = ReturnType<typeof parkedStatements>;
 
-export function parkedStatements(names: TableNames, inUtc: boolean, ordered: boolean) {
+export function parkedStatements(names: TableNames, inUtc: boolean, ordered: boolean, errorHistory: number) {
   return {
     due: due(names, ordered),
     held: statement('outbox_held', `select h.*, ${DURABLE} from (${heldLeases(names.leases, true)}) h`),
@@ -16,8 +25,8 @@ export function parkedStatements(names: TableNames, inUtc: boolean, ordered: boo
       `update ${names.parked} o set state = ${BLOCKED}, due_at = null where ${byIds(names.parked)} and o.state in (${WAITING}, ${BLOCKED})`,
     ),
     send: { text: send(names, 'text', inUtc), bytes: send(names, 'bytes', inUtc) },
-    repark: repark(names, true),
-    reparkLocked: repark(names, false),
+    repark: repark(names, true, errorHistory),
+    reparkLocked: repark(names, false, errorHistory),
     blockingKeys: blockingKeys(names),
     blockedAmong: statement(
       'outbox_blocked_among',
@@ -99,7 +108,7 @@ function send({ parked, leases }: TableNames, as: PayloadAs, inUtc: boolean): St
 }
 
 /** Fenced: rows that this epoch is sending. Otherwise: rows that this transaction has locked. */
-function repark({ parked, leases }: TableNames, fenced: boolean): Statement {
+function repark({ parked, leases }: TableNames, fenced: boolean, errorHistory: number): Statement {
   const mine = 'o.transport = h.transport and o.bucket = h.bucket and o.sending_epoch = h.epoch';
   return statement(
     fenced ? 'outbox_repark' : 'outbox_repark_locked',
@@ -110,7 +119,9 @@ function repark({ parked, leases }: TableNames, fenced: boolean): Statement {
      done as (update ${parked} o set state = k.state, blocking = k.blocking, attempts = k.attempts, sending_epoch = null,
          due_at = case when k.state = ${WAITING} then clock_timestamp() + coalesce(k.delay, 0) * interval '1 ms' end,
          died_at = case when k.state = ${DEAD} then clock_timestamp() end, announced = false,
-         last_error = coalesce(k.error, o.last_error), progress = case when k.changed then k.progress else o.progress end
+         attempted_at = case when k.error is null then o.attempted_at else clock_timestamp() end,
+         last_error = coalesce(k.error, o.last_error), errors = ${failures(errorHistory, 'o.errors')},
+         progress = case when k.changed then k.progress else o.progress end
        from k where o.ctid = k.place and o.parked_id = k.id returning 1)
      select pg_current_xact_id(), (select count(*) from done), ${DURABLE}`,
   );

@@ -10,7 +10,7 @@ import type {
   TakeResult,
 } from '../parked-store.js';
 import type { WriteReport } from '../ready-store.js';
-import type { TableNames } from '../schema/names.js';
+import type { StoreSettings, TableNames } from '../schema/names.js';
 import { plainArray, storableText, textArray } from './arrays.js';
 import { readParked, stateName, stateNumber, UNREADABLE_AS_TEXT, type PayloadAs } from './columns.js';
 import { leaseArrays } from './leases.js';
@@ -26,9 +26,9 @@ export class PostgresParked implements ParkedStore {
     readonly connections: { read(): SqlConnection; write(): SqlConnection },
     names: TableNames,
     inUtcSession: boolean,
-    ordering: 'key' | 'none' | 'global',
+    { ordering, errorHistory }: Pick<StoreSettings, 'ordering' | 'errorHistory'>,
   ) {
-    this.sql = parkedStatements(names, inUtcSession, ordering !== 'none');
+    this.sql = parkedStatements(names, inUtcSession, ordering !== 'none', errorHistory);
   }
 
   async due(

@@ -46,8 +46,9 @@ export class PostgresStore implements OutboxStore {
     this.names = names;
     this.writer = new PostgresInsert(names, settings.preparedStatements);
     this.leases = new PostgresLeases(() => database.connection('lease'), names);
-    this.ready = new PostgresReady(connections, names, inUtcSession, new PostgresParkedSettle(connections, names));
-    this.parked = new PostgresParked(connections, names, inUtcSession, settings.ordering);
+    const parkedSettle = new PostgresParkedSettle(connections, names);
+    this.ready = new PostgresReady(connections, names, inUtcSession, parkedSettle, settings.errorHistory);
+    this.parked = new PostgresParked(connections, names, inUtcSession, settings);
     this.admin = new PostgresAdmin(admin, names, settings);
     this.cleaner = new PostgresCleaner(admin, names, this.admin);
     this.setup = new PostgresSetup(admin, names, settings);

@@ -1,6 +1,6 @@
 import type { TableNames } from '../schema/names.js';
 import { statement, type Statement } from '../sql.js';
-import { messageColumns, MOVED, type PayloadAs } from './columns.js';
+import { failures, messageColumns, MOVED, type PayloadAs } from './columns.js';
 
 /**
  * One row of nothing but the snapshot of the statement itself, before the rows that were read in it; recognised by the
@@ -32,7 +32,7 @@ export function heldLeases(leases: string, alive: boolean): string {
 
 export type ReadyStatements = ReturnType<typeof readyStatements>;
 
-export function readyStatements(names: TableNames, inUtc: boolean) {
+export function readyStatements(names: TableNames, inUtc: boolean, errorHistory: number) {
   return {
     fetch: { text: fetch(names, 'text', inUtc), bytes: fetch(names, 'bytes', inUtc) },
     readPlaces: { text: readPlaces(names, 'text', inUtc), bytes: readPlaces(names, 'bytes', inUtc) },
@@ -48,8 +48,8 @@ export function readyStatements(names: TableNames, inUtc: boolean) {
        kept as (insert into ${names.archive} (${MOVED}) select ${MOVED} from gone returning 1)
        select pg_current_xact_id(), (select count(*) from kept), ${DURABLE}`,
     ),
-    park: park(names, true),
-    parkLocked: park(names, false),
+    park: park(names, true, errorHistory),
+    parkLocked: park(names, false, errorHistory),
     flush: statement('outbox_flush', `select ${DURABLE}, pg_logical_emit_message(true, 'outbox', '')`),
   };
 }
@@ -72,7 +72,7 @@ function readPlaces({ ready }: TableNames, as: PayloadAs, inUtc: boolean): State
      union all (select ${messageColumns(as, inUtc)}
      from unnest(?::smallint[], ?::bigint[]) c(b, s) cross join lateral (select * from ${ready} o
        where o.transport = ? and o.bucket = c.b and o.seq = c.s
-         and (pg_visible_in_snapshot(o.tx, ?::pg_snapshot) or o.tx >= pg_snapshot_xmax(pg_current_snapshot())) offset 0) o)`,
+         and (pg_visible_in_snapshot(o.tx, ?::pg_snapshot) is not false or o.tx >= pg_snapshot_xmax(pg_current_snapshot())) offset 0) o)`,
   );
 }
 
@@ -87,7 +87,7 @@ function sweep({ ready }: TableNames): Statement {
 }
 
 /** From ready to parked in one statement. Rows of a lease that is not held any more, or that are gone, are left out. */
-function park({ ready, parked, leases }: TableNames, fenced: boolean): Statement {
+function park({ ready, parked, leases }: TableNames, fenced: boolean, errorHistory: number): Statement {
   return statement(
     fenced ? 'outbox_park' : 'outbox_park_locked',
     `with ${fenced ? `held as materialized (${heldLeases(leases, false)}),` : ''}
@@ -95,10 +95,11 @@ function park({ ready, parked, leases }: TableNames, fenced: boolean): Statement
        k(b, s, i, state, blocking, attempts, delay, error, progress) ${fenced ? 'where exists (select from held h where h.bucket = k.b)' : ''}),
      gone as (delete from ${ready} where ctid = any(array(select x.ctid from k cross join lateral (select o.ctid from ${ready} o
        where o.transport = ? and o.bucket = k.b and o.seq = k.s and o.id = k.i offset 0) x)) returning ${MOVED}),
-     kept as (insert into ${parked} (${MOVED}, state, blocking, attempts, due_at, died_at, last_error, progress)
+     kept as (insert into ${parked} (${MOVED}, state, blocking, attempts, due_at, died_at, attempted_at, last_error, errors, progress)
        select ${MOVED}, k.state, k.blocking, k.attempts,
          case when k.state = 2 then clock_timestamp() + coalesce(k.delay, 0) * interval '1 ms' end,
-         case when k.state = 4 then clock_timestamp() end, k.error, k.progress
+         case when k.state = 4 then clock_timestamp() end, case when k.error is not null then clock_timestamp() end,
+         k.error, ${failures(errorHistory, undefined)}, k.progress
        from gone g join k on k.b = g.bucket and k.s = g.seq returning 1)
      select pg_current_xact_id(), (select count(*) from kept), ${DURABLE}`,
   );

@@ -39,8 +39,9 @@ export class PostgresReady implements ReadyStore {
     names: TableNames,
     inUtcSession: boolean,
     readonly parkedSettle: PostgresParkedSettle,
+    errorHistory: number,
   ) {
-    this.sql = readyStatements(names, inUtcSession);
+    this.sql = readyStatements(names, inUtcSession, errorHistory);
   }
 
   fetch(request: Parameters<ReadyStore['fetch']>[0]): Promise<FetchResult> {

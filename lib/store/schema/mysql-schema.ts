@@ -50,12 +50,12 @@ function messagesView(names: TableNames): string {
   const columns = `transport, bucket, seq, id, topic, ${text('`key`')} as \`key\`, type, version, content_type, headers, options, payload, created_at`;
   const none = 'cast(null as datetime(6))';
   return `create or replace sql security invoker view ${names.messages} as
-select ${text("'ready'")} as state, ${columns}, 0 as attempts, ${none} as due_at, cast(null as char character set utf8mb4) as last_error, ${none} as published_at
+select ${text("'ready'")} as state, ${columns}, 0 as attempts, ${none} as due_at, cast(null as char character set utf8mb4) as last_error, ${none} as published_at, ${none} as last_attempt_at, cast(null as char character set utf8mb4) as errors
 from ${names.ready}
 union all
-select ${text("elt(state, 'scheduled', 'waiting', 'blocked', 'dead')")}, ${columns}, attempts, due_at, last_error, ${none}
+select ${text("elt(state, 'scheduled', 'waiting', 'blocked', 'dead')")}, ${columns}, attempts, due_at, last_error, ${none}, attempted_at, errors
 from ${names.parked}
 union all
-select ${text("'published'")}, ${columns}, attempts, ${none}, null, published_at
+select ${text("'published'")}, ${columns}, attempts, ${none}, null, published_at, published_at, null
 from ${names.archive}`;
 }

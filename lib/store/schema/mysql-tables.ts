@@ -73,7 +73,9 @@ function parkedTable(definition: SchemaDefinition): MysqlTable {
       ['blocking', 'tinyint', 'not null default 0'], // later messages of its key wait for this row
       ['attempts', 'int', 'not null default 0'],
       ['due_at', 'datetime(6)', 'null'],
+      ['attempted_at', 'datetime(6)', 'null'], // the last attempt that failed
       ['last_error', 'text', 'null'],
+      ['errors', 'mediumtext', 'null'], // the last ones, as a JSON array, where `retry.errorHistory` asks for them
       ['progress', 'mediumtext', 'null'], // what the transport left at its last failure
       ['sending_epoch', 'bigint unsigned', 'null'], // being sent while this is the lease's epoch and the lease lasts
       ['parked_at', 'datetime(6)', `not null default ${NOW}`],

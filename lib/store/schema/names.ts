@@ -14,6 +14,8 @@ export interface StoreSettings {
   readonly ordering: 'key' | 'none' | 'global';
   readonly coordination: 'buckets' | 'rowLock' | 'leader';
   readonly onPublished: 'delete' | 'archive';
+  /** Failures that a parked row keeps. */
+  readonly errorHistory: number;
   /** Own connections at most. */
   readonly poolSize: number;
   /** PostgreSQL: named prepared statements. */

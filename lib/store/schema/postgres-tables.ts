@@ -90,7 +90,9 @@ function parkedTable(sequence: string): Table {
       ['due_at', 'timestamp with time zone', ''],
       ['parked_at', 'timestamp with time zone', 'not null default clock_timestamp()'],
       ['died_at', 'timestamp with time zone', ''],
+      ['attempted_at', 'timestamp with time zone', ''], // the last attempt that failed
       ['last_error', 'text', ''],
+      ['errors', 'text', ''], // the last ones, as a JSON array, where `retry.errorHistory` asks for them
       ['progress', 'text', ''], // what the transport left at its last failure
       ...CONTENT,
       CREATED,

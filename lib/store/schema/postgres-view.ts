@@ -31,13 +31,14 @@ function select(names: TableNames): string {
   ${text} as payload, m.payload as payload_bytes, m.created_at`;
   const from = (table: string): string => `from ${table} m left join ${names.transports} t on t.id = m.transport`;
   return `select m.id, 'ready'::text as state, ${content},
-  null::timestamptz as due_at, 0 as attempts, null::text as last_error, null::timestamptz as published_at, m.bucket, m.seq
+  null::timestamptz as due_at, 0 as attempts, null::text as last_error, null::timestamptz as published_at, m.bucket, m.seq,
+  null::timestamptz as last_attempt_at, null::text as errors
   ${from(names.ready)}
 union all select m.id, (array['scheduled','waiting','blocked','dead'])[m.state], ${content},
-  m.due_at, m.attempts, m.last_error, null, m.bucket, m.seq
+  m.due_at, m.attempts, m.last_error, null, m.bucket, m.seq, m.attempted_at, m.errors
   ${from(names.parked)}
 union all select m.id, 'published', ${content},
-  null, m.attempts, null, m.published_at, m.bucket, m.seq
+  null, m.attempts, null, m.published_at, m.bucket, m.seq, m.published_at, null
   ${from(names.archive)}`;
 }
 
