@@ -1,0 +1,167 @@
+import { randomUUID } from 'node:crypto';
+import type { NewMessage } from '../../lib/message.js';
+import { describeStoreContract, type StoreHarness } from '../../lib/testing/store-contract.js';
+import { MemoryDatabase } from './store/memory-database.js';
+import { MemoryStore, type Wire } from './store/memory-store.js';
+
+/** Moves on with every look: what was done a statement ago is older than 0 ms, as by a clock of microseconds. */
+function wallClock(): () => number {
+  let last = 0;
+  return () => (last = Math.max(Date.now(), last + 0.001));
+}
+
+function memory(): StoreHarness {
+  const settings = { buckets: 8, ordering: 'key', coordination: 'buckets' } as const;
+  let database: MemoryDatabase;
+  return {
+    settings,
+    proof: 'snapshot',
+    async start() {
+      database = new MemoryDatabase({ now: wallClock() });
+      await new MemoryStore(database).create(settings);
+    },
+    async stop() {},
+    open: () => new MemoryStore(database),
+    async begin() {
+      const tx = database.begin();
+      return { tx, commit: async () => tx.commit(), rollback: async () => tx.rollback() };
+    },
+    async setNextSeq(seq) {
+      database.nextSeq = BigInt(seq);
+    },
+  };
+}
+
+describeStoreContract('in memory', memory());
+
+describe('a database in memory', () => {
+  const TRANSPORT = 1;
+  const message = (fields: Partial<NewMessage> = {}): NewMessage => ({
+    id: randomUUID(),
+    transport: TRANSPORT,
+    bucket: 0,
+    topic: 'orders',
+    key: 'k',
+    type: 'order.placed',
+    version: 1,
+    contentType: 'application/json',
+    headers: null,
+    options: null,
+    payload: Buffer.from('{}'),
+    delay: null,
+    deliverAt: null,
+    dedupKey: null,
+    ...fields,
+  });
+  let time: number;
+  let database: MemoryDatabase;
+  let store: MemoryStore;
+  let lost: { operation: string; what: 'request' | 'reply' } | undefined;
+  const wire: Wire = async (operation, effect) => {
+    if (operation !== lost?.operation) return effect();
+    if (lost.what === 'reply') effect();
+    throw new Error('connection lost');
+  };
+  const insert = async (fields: Partial<NewMessage> = {}): Promise<void> => {
+    const tx = database.begin();
+    await store.insert(tx, [message(fields)]);
+    tx.commit();
+  };
+  const fetch = () =>
+    store.fetch({ transport: TRANSPORT, positions: [{ bucket: 0, after: '0' }], perBucket: 10, limit: 10 });
+  const acquire = () => store.acquire({ owner: 'a', leaseMs: 1_000, transport: TRANSPORT, limit: 100 });
+  const lockRows = (work: () => Promise<void>) =>
+    store.withLockedRows({ transport: TRANSPORT, limit: 10, onPublished: 'delete' }, async (messages) => {
+      await work();
+      return {
+        published: messages.map(({ id, bucket, seq, attempts, parkedId }) => ({ id, bucket, seq, attempts, parkedId })),
+        parked: [],
+        reparked: [],
+      };
+    });
+
+  beforeEach(async () => {
+    time = 1_000_000;
+    lost = undefined;
+    database = new MemoryDatabase({ now: () => time });
+    store = new MemoryStore(database, { wire });
+    await store.create({ buckets: 4, ordering: 'key', coordination: 'buckets' });
+    await store.registerTransports(['orders'], 'default');
+  });
+
+  it('knows no time but that of its owner', async () => {
+    const [first] = await acquire();
+    expect(await acquire()).toEqual([]);
+    await insert({ delay: 100 });
+    expect((await store.due(TRANSPORT, [0], 10)).nextIn).toBe(100);
+    time += 1_000;
+    expect((await store.due(TRANSPORT, [0], 10)).rows).toHaveLength(1);
+    expect((await acquire())[0]).toEqual({ ...first, epoch: '2' });
+  });
+
+  it('writes nothing when a request is lost, and everything when a reply is', async () => {
+    lost = { operation: 'acquire', what: 'request' };
+    await expect(acquire()).rejects.toThrow('connection lost');
+    expect(database.lease(TRANSPORT, 0)).toMatchObject({ owner: null, epoch: 0n });
+    lost = { operation: 'acquire', what: 'reply' };
+    await expect(acquire()).rejects.toThrow('connection lost');
+    expect(database.lease(TRANSPORT, 0)).toMatchObject({ owner: 'a', epoch: 1n });
+  });
+
+  it('takes the id of a transaction with its first row, and lists it as open only below a finished one', async () => {
+    const early = database.begin();
+    await insert();
+    const late = database.begin();
+    early.takeId();
+    await store.insert(late, [message()]);
+    expect((await fetch()).snapshot?.open).toEqual([]);
+    await insert();
+    const { snapshot, messages } = await fetch();
+    expect(snapshot?.open).toEqual([String(early.id), String(late.id)]);
+    expect(messages).toHaveLength(2);
+    late.rollback();
+    await store.insert(early, [message()]);
+    early.commit();
+    expect((await fetch()).snapshot?.open).toEqual([]);
+    expect((await fetch()).messages.map(({ seq }) => seq)).toEqual(['1', '3', '4']);
+  });
+
+  it('gives no id to a statement that finds nothing to write', async () => {
+    const before = database.snapshot();
+    await store.expire();
+    await store.cleanDedup(0, 10);
+    await store.renew('nobody', 1_000);
+    expect(database.snapshot()).toEqual(before);
+    await acquire();
+    expect(database.snapshot()).not.toEqual(before);
+  });
+
+  it('tells of rows whose commit may not be on disk', async () => {
+    const tx = database.begin({ asynchronous: true });
+    await store.insert(tx, [message()]);
+    tx.commit();
+    expect((await fetch()).durable).toBe(false);
+  });
+
+  it('frees locked rows with the connection, and then writes nothing', async () => {
+    await insert();
+    await expect(lockRows(async () => store.reconnect())).rejects.toThrow('rolledBack');
+    expect((await fetch()).session).toBe(1);
+    lost = { operation: 'lockRows', what: 'reply' };
+    await expect(lockRows(async () => undefined)).rejects.toThrow('connection lost');
+    lost = undefined;
+    expect(await lockRows(async () => undefined)).toBe(1);
+    expect(database.ready.size).toBe(0);
+    expect(database.snapshot().open).toEqual([]);
+  });
+
+  it('refuses two transactions that wait for each other', async () => {
+    const [one, two] = [database.begin(), database.begin()];
+    await store.insert(one, [message({ dedupKey: 'a' })]);
+    await store.insert(two, [message({ dedupKey: 'b' })]);
+    const waiting = store.insert(one, [message({ dedupKey: 'b' })]);
+    await expect(store.insert(two, [message({ dedupKey: 'a' })])).rejects.toMatchObject({ code: '40P01' });
+    two.rollback();
+    expect((await waiting).duplicates.size).toBe(0);
+  });
+});

@@ -1,0 +1,116 @@
+import { bucketOf } from '../../../lib/enqueue/bucket-of.js';
+import { STATS_COUNT_LIMIT, type MessageFilter, type TransportStats } from '../../../lib/store/admin-store.js';
+import type { ParkedState } from '../../../lib/message.js';
+import { blockingRows, isBeingSent } from './memory-keys.js';
+import type { MemoryDatabase } from './memory-database.js';
+import { byOrder, isLocked, isVisible, type ParkedRow } from './memory-rows.js';
+import { Blocked, type MemoryTransaction } from './memory-transaction.js';
+
+/** What operators do to parked messages, never to one that is being sent; each function is one step. */
+
+export type Change = 'requeue' | 'discard' | 'cancel';
+const CHANGES: Readonly<Record<Change, readonly ParkedState[]>> = {
+  requeue: ['waiting', 'blocked', 'dead'],
+  discard: ['waiting', 'blocked', 'dead'],
+  cancel: ['scheduled', 'waiting', 'blocked', 'dead'],
+};
+
+/** @returns the ids that were changed; waits for a row that is locked while it is published */
+export function change(database: MemoryDatabase, how: Change, filter: MessageFilter): string[] | Blocked {
+  const now = database.now();
+  const found = database
+    .parkedRows(filter.transport)
+    .filter((row) => CHANGES[how].includes(row.state) && matches(filter, row))
+    .sort(byOrder)
+    .slice(0, filter.limit);
+  const locked = found.find(isLocked);
+  if (locked !== undefined) return new Blocked(locked.lockedBy as MemoryTransaction);
+  const changed = found.filter((row) => !isBeingSent(database, row, now));
+  for (const row of changed) {
+    if (how === 'requeue') requeue(database, row, now);
+    else database.parked.delete(row.parkedId);
+  }
+  if (how !== 'requeue') wakeNext(database, changed, now);
+  return [...new Set(changed.map(({ id }) => id))];
+}
+
+function matches({ ids, key, topic, type }: MessageFilter, row: ParkedRow): boolean {
+  if (ids !== undefined && !ids.includes(row.id)) return false;
+  if (key !== undefined && row.key !== key) return false;
+  return (topic === undefined || row.topic === topic) && (type === undefined || row.type === type);
+}
+
+function requeue({ settings }: MemoryDatabase, row: ParkedRow, now: number): void {
+  row.state = 'waiting';
+  row.dueAt = now;
+  row.attempts = 0;
+  row.blocking = settings.ordering === 'global' || (settings.ordering === 'key' && row.key !== null);
+  row.sendingEpoch = null;
+  row.diedAt = null;
+  row.announced = false;
+}
+
+/** The keys whose blocking rows were deleted go on with their next row, if it was only waiting for them. */
+export function wakeNext(database: MemoryDatabase, deleted: readonly ParkedRow[], now: number): void {
+  for (const { transport, bucket, key, blocking } of deleted) {
+    if (!blocking || key === null) continue;
+    const [next] = blockingRows(database, transport, bucket, key);
+    if (next?.state === 'blocked' && !isBeingSent(database, next, now)) next.dueAt = now;
+  }
+}
+
+/** Of these ids those that are somewhere. */
+export function whereabouts(database: MemoryDatabase, ids: readonly string[]): Set<string> {
+  const ready = [...database.ready.values()].flatMap((rows) => [...rows.values()]).filter(isVisible);
+  const there = new Set([...ready, ...database.parkedRows()].map(({ id }) => id));
+  return new Set(ids.filter((id) => there.has(id)));
+}
+
+export function release(database: MemoryDatabase, filter: { key: string; transport?: number }): { released: number } {
+  const { buckets, ordering } = database.settings;
+  const { key } = filter;
+  const bucket = ordering === 'global' ? 0 : bucketOf(key, buckets);
+  const now = database.now();
+  let released = 0;
+  for (const transport of database.transports.values()) {
+    if (filter.transport !== undefined && filter.transport !== transport) continue;
+    for (const row of blockingRows(database, transport, bucket, key)) {
+      if (row.state !== 'dead') continue;
+      row.blocking = false;
+      released += 1;
+    }
+    const [first] = blockingRows(database, transport, bucket, key);
+    if (first !== undefined && !isBeingSent(database, first, now)) first.dueAt = now;
+  }
+  return { released };
+}
+
+export function stats(database: MemoryDatabase): TransportStats[] {
+  const transports = [...database.transports.values()].sort((a, b) => a - b);
+  return transports.map((transport) => statsOf(database, transport));
+}
+
+function statsOf(database: MemoryDatabase, transport: number): TransportStats {
+  const now = database.now();
+  const buckets = Array.from({ length: database.settings.buckets }, (_, bucket) => bucket);
+  const ready = buckets.flatMap((bucket) => database.readyRows(transport, bucket));
+  const oldest = ready.reduce((lowest, { createdAt }) => Math.min(lowest, createdAt), Infinity);
+  const parked = database.parkedRows(transport);
+  const count = (state: ParkedState): number => parked.filter((row) => row.state === state).length;
+  const blocking = parked.filter((row) => row.blocking);
+  const leases = [...database.leases.values()].filter((lease) => lease.transport === transport);
+  const instances = [...database.instances.values()].filter((instance) => instance.transports.includes(transport));
+  return {
+    transport,
+    ready: Math.min(ready.length, STATS_COUNT_LIMIT),
+    readyIsExact: ready.length < STATS_COUNT_LIMIT,
+    scheduled: count('scheduled'),
+    waiting: count('waiting'),
+    blocked: blocking.filter((row) => row.state === 'blocked').length,
+    dead: count('dead'),
+    blockedKeys: new Set(blocking.map(({ bucket, key }) => JSON.stringify([bucket, key]))).size,
+    oldestReadyAge: ready.length === 0 ? null : Math.ceil(now - oldest),
+    leasedBuckets: leases.filter(({ owner, expiresAt }) => owner !== null && expiresAt > now).length,
+    instances: instances.filter(({ expiresAt }) => expiresAt > now).length,
+  };
+}

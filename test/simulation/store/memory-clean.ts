@@ -1,0 +1,39 @@
+import { wakeNext } from './memory-admin.js';
+import type { MemoryDatabase } from './memory-database.js';
+import { isVisible, type DedupRow } from './memory-rows.js';
+
+/** Deletes what is final and old, oldest first; each function is one statement. */
+
+export function cleanArchive({ archive, now }: MemoryDatabase, age: number, limit: number): number {
+  const before = now() - age;
+  const old = [...archive].filter(({ publishedAt }) => publishedAt < before).slice(0, limit);
+  for (const row of old) archive.delete(row);
+  return old.length;
+}
+
+/** A key that waited for a dead message goes on. */
+export function cleanDead(database: MemoryDatabase, age: number, limit: number, announcedOnly: boolean): number {
+  const now = database.now();
+  const old = database
+    .parkedRows()
+    .filter((row) => row.state === 'dead' && row.diedAt !== null && row.diedAt < now - age)
+    .filter((row) => row.announced || !announcedOnly)
+    .sort((a, b) => (a.diedAt as number) - (b.diedAt as number))
+    .slice(0, limit);
+  for (const { parkedId } of old) database.parked.delete(parkedId);
+  wakeNext(database, old, now);
+  return old.length;
+}
+
+export function cleanDedup(database: MemoryDatabase, age: number, limit: number): number {
+  const before = database.now() - age;
+  const parked = new Set(database.parkedRows().map(({ id }) => id));
+  const isUnsettled = ({ id, places }: DedupRow): boolean =>
+    parked.has(id) || places.some(({ transport, bucket, seq }) => database.readyRow(transport, bucket, seq));
+  const old = [...database.dedup]
+    .filter(([, row]) => isVisible(row) && row.createdAt < before && !isUnsettled(row))
+    .sort(([, a], [, b]) => a.createdAt - b.createdAt)
+    .slice(0, limit);
+  for (const [key] of old) database.dedup.delete(key);
+  return old.length;
+}

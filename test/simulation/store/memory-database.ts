@@ -1,0 +1,137 @@
+import { OutboxConfigurationError } from '../../../lib/outbox.errors.js';
+import type { Lease } from '../../../lib/store/lease-store.js';
+import type { SchemaSettings } from '../../../lib/store/outbox-store.js';
+import type { Snapshot } from '../../../lib/store/ready-store.js';
+import {
+  isVisible,
+  type ArchiveRow,
+  type DedupRow,
+  type InstanceRow,
+  type LeaseRow,
+  type ParkedRow,
+  type ReadyRow,
+} from './memory-rows.js';
+import { MemoryTransaction } from './memory-transaction.js';
+
+export interface MemoryDatabaseOptions {
+  /** Milliseconds since the epoch: the only time there is. */
+  readonly now: () => number;
+  /** Tables that are there from the start; without it somebody has to `create` them. */
+  readonly settings?: SchemaSettings;
+}
+
+/**
+ * The tables of an outbox, as PostgreSQL keeps them: transactions take their id with their first row, messages their
+ * number with their insert, both before the commit; until then nobody else sees them. Nothing runs by itself: each
+ * statement is one call and atomic.
+ */
+export class MemoryDatabase {
+  /** `transport bucket` → `seq` → row; numbers only grow, so a bucket's rows are in their order. No bucket is empty. */
+  readonly ready = new Map<string, Map<string, ReadyRow>>();
+  readonly parked = new Map<string, ParkedRow>();
+  readonly archive = new Set<ArchiveRow>();
+  readonly dedup = new Map<string, DedupRow>();
+  /** `transport bucket` → row. */
+  readonly leases = new Map<string, LeaseRow>();
+  readonly instances = new Map<string, InstanceRow>();
+  readonly transports = new Map<string, number>();
+  /** What the tables were made with; `undefined` until somebody makes them. */
+  meta: SchemaSettings | undefined;
+  readonly now: () => number;
+  /** Those that have an id. */
+  readonly open = new Set<MemoryTransaction>();
+  nextTransactionId = 100n;
+  highestFinished = 99n;
+  nextSeq = 1n;
+  nextParkedId = 1n;
+
+  constructor({ now, settings }: MemoryDatabaseOptions) {
+    this.now = now;
+    this.meta = settings;
+  }
+
+  get settings(): SchemaSettings {
+    if (this.meta === undefined) throw new OutboxConfigurationError('SCHEMA_MISSING', 'Nobody made the tables.');
+    return this.meta;
+  }
+
+  /** @param asynchronous its rows are visible before they are durable (`synchronous_commit = off`) */
+  begin({ asynchronous = false } = {}): MemoryTransaction {
+    return new MemoryTransaction(this, asynchronous);
+  }
+
+  /** A statement of the relay that writes: a transaction of its own, with an id of its own. */
+  write<T>(work: (transaction: MemoryTransaction) => T): T {
+    const transaction = this.begin();
+    transaction.takeId();
+    try {
+      const result = work(transaction);
+      transaction.end('committed');
+      return result;
+    } finally {
+      if (transaction.state === 'open') transaction.end('rolledBack'); // the work failed
+    }
+  }
+
+  /** `xmax` is one past the highest id that is finished, whatever is open above it. */
+  snapshot(): Snapshot {
+    const xmax = this.highestFinished + 1n;
+    const ids = [...this.open].map(({ id }) => id as bigint).filter((id) => id < xmax);
+    const open = ids.sort((a, b) => (a < b ? -1 : 1)).map(String);
+    return { xmin: open[0] ?? String(xmax), xmax: String(xmax), open };
+  }
+
+  /** @internal */ finish(transaction: MemoryTransaction): void {
+    this.open.delete(transaction);
+    if (transaction.id !== undefined && transaction.id > this.highestFinished) this.highestFinished = transaction.id;
+  }
+
+  takeSeq(): string {
+    return String(this.nextSeq++);
+  }
+
+  /** Committed rows of a bucket in the order of their numbers. */
+  readyRows(transport: number, bucket: number): ReadyRow[] {
+    return [...(this.ready.get(placeName(transport, bucket))?.values() ?? [])].filter(isVisible);
+  }
+  readyRow(transport: number, bucket: number, seq: string): ReadyRow | undefined {
+    const row = this.ready.get(placeName(transport, bucket))?.get(seq);
+    return row !== undefined && isVisible(row) ? row : undefined;
+  }
+  /** @internal */ addReady(row: ReadyRow): void {
+    const name = placeName(row.transport, row.bucket);
+    const rows = this.ready.get(name) ?? new Map<string, ReadyRow>();
+    this.ready.set(name, rows.set(row.seq, row));
+  }
+  /** @internal */ removeReady({ transport, bucket, seq }: ReadyRow): void {
+    const name = placeName(transport, bucket);
+    const rows = this.ready.get(name);
+    rows?.delete(seq);
+    if (rows?.size === 0) this.ready.delete(name);
+  }
+
+  /** Committed rows in the order of their ids. */
+  parkedRows(transport?: number): ParkedRow[] {
+    return [...this.parked.values()].filter(
+      (row) => isVisible(row) && (transport === undefined || row.transport === transport),
+    );
+  }
+  /** @internal */ addParked(row: Omit<ParkedRow, 'parkedId'>): ParkedRow {
+    const added = { ...row, parkedId: String(this.nextParkedId++) };
+    this.parked.set(added.parkedId, added);
+    return added;
+  }
+
+  lease(transport: number, bucket: number): LeaseRow | undefined {
+    return this.leases.get(placeName(transport, bucket));
+  }
+  /** Of these leases those that are still this owner's in this epoch. */
+  held(owner: string, leases: readonly Lease[]): LeaseRow[] {
+    return leases.flatMap(({ transport, bucket, epoch }) => {
+      const row = this.lease(transport, bucket);
+      return row !== undefined && row.owner === owner && String(row.epoch) === epoch ? [row] : [];
+    });
+  }
+}
+
+export const placeName = (transport: number, bucket: number): string => `${transport} ${bucket}`;

@@ -1,0 +1,146 @@
+import { compareSeq } from '../../../lib/message.js';
+import type { Lease } from '../../../lib/store/lease-store.js';
+import type { DeadLetter, DueRow, KeyInBucket, ReparkEntry } from '../../../lib/store/parked-store.js';
+import type { SettledMessage } from '../../../lib/store/ready-store.js';
+import { blockingRows, distinctKeys, isBeingSent } from './memory-keys.js';
+import type { MemoryDatabase } from './memory-database.js';
+import { byDueTime, toMessage, type ParkedRow } from './memory-rows.js';
+
+/** The parked table; each function is one statement, or a part of one that writes. `memory-take` brings rows back. */
+
+export function due(
+  database: MemoryDatabase,
+  transport: number,
+  buckets: readonly number[],
+  limit: number,
+): { rows: DueRow[]; nextIn: number | null } {
+  const now = database.now();
+  const timed = database.parkedRows(transport).filter((row) => row.dueAt !== null && buckets.includes(row.bucket));
+  const later = timed.map((row) => row.dueAt as number).filter((dueAt) => dueAt > now);
+  const rows = timed
+    .filter((row) => (row.dueAt as number) <= now && !isMarked(database, row))
+    .sort(byDueTime)
+    .slice(0, limit)
+    .map((row) => ({ parkedId: row.parkedId, bucket: row.bucket, key: keyToAsk(database, row), state: row.state }));
+  return { rows, nextIn: later.length === 0 ? null : Math.ceil(Math.min(...later) - now) };
+}
+
+/** Marked as being sent in the lease's current epoch, whether or not that has expired. */
+function isMarked(database: MemoryDatabase, { transport, bucket, sendingEpoch }: ParkedRow): boolean {
+  return sendingEpoch !== null && sendingEpoch === database.lease(transport, bucket)?.epoch;
+}
+
+/** A row that holds nobody back, and never will, is nobody's successor either: it goes as one without a key. */
+function keyToAsk({ settings }: MemoryDatabase, { blocking, state, key }: ParkedRow): string | null {
+  return blocking || (settings.ordering !== 'none' && state === 'scheduled') ? key : null;
+}
+
+/** Fenced: rows that these leases are sending. */
+export function isSentBy(database: MemoryDatabase, owner: string, leases: readonly Lease[]) {
+  const held = database.held(owner, leases);
+  return (row: ParkedRow): boolean =>
+    held.some((lease) => {
+      const { transport, bucket, epoch } = lease;
+      return row.transport === transport && row.bucket === bucket && row.sendingEpoch === epoch;
+    });
+}
+
+/** @returns how many were written */
+export function repark(
+  database: MemoryDatabase,
+  entries: readonly ReparkEntry[],
+  mayWrite: (row: ParkedRow) => boolean,
+): number {
+  const now = database.now();
+  let written = 0;
+  for (const { parkedId, bucket, state, blocks, attempts, delay, error, progress } of entries) {
+    const row = database.parked.get(parkedId);
+    if (row === undefined || row.bucket !== bucket || !mayWrite(row)) continue;
+    row.state = state;
+    row.blocking = blocks;
+    row.attempts = attempts;
+    row.sendingEpoch = null;
+    row.dueAt = state === 'waiting' ? now + (delay ?? 0) : null;
+    row.diedAt = state === 'dead' ? now : null;
+    row.announced = false;
+    row.lastError = error ?? row.lastError;
+    if (progress !== undefined) row.progress = progress;
+    written += 1;
+  }
+  return written;
+}
+
+/**
+ * Success, whatever the state is. When the row was not being sent under the current lease, its owner will not go on with
+ * the key by itself, so the key's next row becomes due.
+ */
+export function settleParked(
+  database: MemoryDatabase,
+  transport: number,
+  messages: readonly SettledMessage[],
+  onPublished: 'delete' | 'archive',
+): number {
+  const now = database.now();
+  const wanted = new Set(messages.map(({ id, seq }) => `${id} ${seq}`));
+  const gone = database.parkedRows(transport).filter(({ id, seq }) => wanted.has(`${id} ${seq}`));
+  for (const row of gone) {
+    database.parked.delete(row.parkedId);
+    if (onPublished === 'archive') database.archive.add({ ...row, publishedAt: now });
+  }
+  for (const { bucket, key } of distinctKeys(gone.filter((row) => row.blocking && !isBeingSent(database, row, now)))) {
+    const [next] = blockingRows(database, transport, bucket, key);
+    if (next?.state === 'blocked') next.dueAt = now;
+  }
+  return gone.length;
+}
+
+export function blockingKeys(
+  database: MemoryDatabase,
+  transport: number,
+  buckets: readonly number[],
+  limit: number,
+): (KeyInBucket & { ready: boolean })[] {
+  const keys = distinctKeys(database.parkedRows(transport).filter((row) => row.blocking));
+  const found = keys.filter(({ bucket }) => buckets.includes(bucket)).slice(0, limit);
+  return found.map(({ bucket, key }) => {
+    const [first] = blockingRows(database, transport, bucket, key) as [ParkedRow];
+    const waits = first.state !== 'blocked' && (first.sendingEpoch === null || first.state === 'dead');
+    return { bucket, key, ready: !waits && !isMarked(database, first) };
+  });
+}
+
+export function hasBlocking(database: MemoryDatabase, transport: number, buckets: readonly number[]): boolean {
+  return database.parkedRows(transport).some((row) => row.blocking && buckets.includes(row.bucket));
+}
+
+export function blockedAmong(database: MemoryDatabase, transport: number, keys: readonly KeyInBucket[]): KeyInBucket[] {
+  return keys
+    .filter(({ bucket, key }) => blockingRows(database, transport, bucket, key).length > 0)
+    .map(({ bucket, key }) => ({ bucket, key }));
+}
+
+export function unannouncedDead(
+  database: MemoryDatabase,
+  transports: readonly number[],
+  limit: number,
+): (DeadLetter & { parkedId: string })[] {
+  return database
+    .parkedRows()
+    .filter((row) => transports.includes(row.transport) && row.diedAt !== null && !row.announced)
+    .sort((a, b) => compareSeq(a.parkedId, b.parkedId))
+    .slice(0, limit)
+    .map((row) => ({
+      message: toMessage(row),
+      parkedId: row.parkedId,
+      transport: row.transport,
+      error: row.lastError,
+      diedAt: new Date(row.diedAt as number),
+    }));
+}
+
+export function markAnnounced(database: MemoryDatabase, parkedIds: readonly string[]): void {
+  for (const parkedId of parkedIds) {
+    const row = database.parked.get(parkedId);
+    if (row?.state === 'dead') row.announced = true;
+  }
+}

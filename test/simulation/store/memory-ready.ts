@@ -1,0 +1,143 @@
+import { compareSeq, type Place } from '../../../lib/message.js';
+import type { Lease } from '../../../lib/store/lease-store.js';
+import type {
+  FetchResult,
+  ParkEntry,
+  ReadRange,
+  ReadyStore,
+  SettledMessage,
+  Snapshot,
+  SweepResult,
+} from '../../../lib/store/ready-store.js';
+import type { MemoryDatabase } from './memory-database.js';
+import { toMessage, type ParkedRow, type ReadyRow } from './memory-rows.js';
+import type { MemoryTransaction } from './memory-transaction.js';
+
+/** The ready table; each function is one statement, or a part of one that writes. */
+
+export type Read = Omit<FetchResult, 'session'>;
+
+export function fetchReady(database: MemoryDatabase, request: Parameters<ReadyStore['fetch']>[0]): Read {
+  const { transport, positions, perBucket, limit } = request;
+  const rows = positions.flatMap(({ bucket, after }) =>
+    database
+      .readyRows(transport, bucket)
+      .filter(({ seq }) => compareSeq(seq, after) > 0)
+      .slice(0, perBucket),
+  );
+  return read(database, rows.slice(0, limit));
+}
+
+/** @param page places per range that one statement returns */
+export function sweep(
+  database: MemoryDatabase,
+  transport: number,
+  ranges: readonly ReadRange[],
+  page: number,
+): SweepResult {
+  const found = ranges.map(({ bucket, after, upTo }) =>
+    database
+      .readyRows(transport, bucket)
+      .filter(({ seq }) => compareSeq(seq, after) > 0 && compareSeq(seq, upTo) <= 0)
+      .slice(0, page)
+      .map(({ seq }) => ({ bucket, seq })),
+  );
+  return { places: found.flat(), complete: found.every((places) => places.length < page) };
+}
+
+export function readPlaces(
+  database: MemoryDatabase,
+  transport: number,
+  places: readonly Place[],
+  visibleIn: Snapshot | undefined,
+): Read {
+  const sorted = [...places].sort((a, b) => a.bucket - b.bucket || compareSeq(a.seq, b.seq));
+  const rows = sorted.flatMap(({ bucket, seq }) => {
+    const row = database.readyRow(transport, bucket, seq);
+    return row !== undefined && (visibleIn === undefined || isSeenIn(visibleIn, row)) ? [row] : [];
+  });
+  return read(database, rows);
+}
+
+function isSeenIn({ xmax, open }: Snapshot, { writer }: ReadyRow): boolean {
+  const id = writer.id as bigint;
+  return id < BigInt(xmax) && !open.includes(String(id));
+}
+
+function read(database: MemoryDatabase, rows: readonly ReadyRow[]): Read {
+  return {
+    messages: rows.map(toMessage),
+    snapshot: database.snapshot(),
+    durable: !rows.some(({ asynchronous }) => asynchronous),
+  };
+}
+
+/** @returns how many were there */
+export function settleReady(
+  database: MemoryDatabase,
+  transport: number,
+  messages: readonly SettledMessage[],
+  onPublished: 'delete' | 'archive',
+): number {
+  const gone = messages.flatMap((message) => removeReady(database, transport, message) ?? []);
+  const publishedAt = database.now();
+  if (onPublished === 'archive') for (const row of gone) database.archive.add({ ...row, attempts: 0, publishedAt });
+  return gone.length;
+}
+
+/** What is still this owner's to write, by bucket. Whether it has expired does not matter while nobody took it. */
+export function heldBuckets(
+  database: MemoryDatabase,
+  owner: string,
+  leases: readonly Lease[],
+  transport: number,
+): Set<number> {
+  const held = database.held(owner, leases).filter((row) => row.transport === transport);
+  return new Set(held.map(({ bucket }) => bucket));
+}
+
+/** @returns how many were there */
+export function park(
+  transaction: MemoryTransaction,
+  transport: number,
+  entries: readonly ParkEntry[],
+  mayMove: (bucket: number) => boolean,
+): number {
+  const { database } = transaction;
+  let moved = 0;
+  for (const entry of entries) {
+    const row = mayMove(entry.bucket) ? removeReady(database, transport, entry) : undefined;
+    if (row === undefined) continue;
+    database.addParked({ ...row, writer: transaction, lockedBy: undefined, ...parkedFields(entry, database.now()) });
+    moved += 1;
+  }
+  return moved;
+}
+
+type ParkedFields = Omit<ParkedRow, keyof ReadyRow | 'parkedId'>;
+
+function parkedFields({ state, blocks, attempts, delay, error, progress }: ParkEntry, now: number): ParkedFields {
+  return {
+    state,
+    blocking: blocks,
+    announced: false,
+    attempts,
+    sendingEpoch: null,
+    dueAt: state === 'waiting' ? now + (delay ?? 0) : null,
+    diedAt: state === 'dead' ? now : null,
+    lastError: error,
+    progress: progress ?? null,
+  };
+}
+
+/** By place and id: another message may stand there by now. */
+function removeReady(
+  database: MemoryDatabase,
+  transport: number,
+  { bucket, seq, id }: Place & { id: string },
+): ReadyRow | undefined {
+  const row = database.readyRow(transport, bucket, seq);
+  if (row === undefined || row.id !== id) return undefined;
+  database.removeReady(row);
+  return row;
+}

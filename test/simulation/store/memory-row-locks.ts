@@ -1,0 +1,60 @@
+import type { LockedOutcome, RowLockStore } from '../../../lib/store/parked-store.js';
+import type { MemoryDatabase } from './memory-database.js';
+import { park, settleReady, type Read } from './memory-ready.js';
+import { repark, settleParked } from './memory-parked.js';
+import { byDueTime, isLocked, toMessage, type ReadyRow } from './memory-rows.js';
+import type { MemoryTransaction } from './memory-transaction.js';
+
+/** Rows locked in a transaction that stays open while they are published. */
+export class MemoryLockedRows {
+  /** @internal */ readonly transaction: MemoryTransaction;
+
+  constructor(
+    readonly database: MemoryDatabase,
+    readonly request: Parameters<RowLockStore['withLockedRows']>[0],
+  ) {
+    this.transaction = database.begin();
+  }
+
+  /** @param start the bucket to begin with, so that a limit does not always favour the same ones */
+  lock(start: number): Omit<Read, 'snapshot'> {
+    const { database, transaction } = this;
+    const { transport, limit } = this.request;
+    const { buckets } = database.settings;
+    transaction.demandOpen();
+    const order = Array.from({ length: buckets }, (_, i) => (start + i) % buckets);
+    const due = order.flatMap((bucket) => this.dueRows(transport, bucket)).slice(0, limit);
+    const ready = order.flatMap((bucket) => database.readyRows(transport, bucket).filter((row) => !isLocked(row)));
+    const locked: ReadyRow[] = [...due, ...ready.slice(0, limit - due.length)];
+    if (locked.length > 0) transaction.takeId();
+    for (const row of locked) row.lockedBy = transaction;
+    return { messages: locked.map(toMessage), durable: !locked.some(({ asynchronous }) => asynchronous) };
+  }
+
+  write({ published, parked, reparked }: LockedOutcome): void {
+    const { database, transaction } = this;
+    const { transport, onPublished } = this.request;
+    transaction.demandOpen();
+    const isReady = ({ parkedId }: { parkedId: string | null }): boolean => parkedId === null;
+    settleReady(database, transport, published.filter(isReady), onPublished);
+    const rest = published.filter((message) => !isReady(message));
+    settleParked(database, transport, rest, onPublished);
+    park(transaction, transport, parked, () => true);
+    repark(database, reparked, () => true);
+    transaction.end('committed');
+  }
+
+  /** Nothing is written, and the rows are anybody's again; without an effect after the commit. */
+  rollback(): void {
+    if (this.transaction.state === 'open') this.transaction.end('rolledBack');
+  }
+
+  /** @internal */ dueRows(transport: number, bucket: number) {
+    const now = this.database.now();
+    return this.database
+      .parkedRows(transport)
+      .filter((row) => row.bucket === bucket && (row.state === 'scheduled' || row.state === 'waiting'))
+      .filter((row) => row.dueAt !== null && row.dueAt <= now && !isLocked(row))
+      .sort(byDueTime);
+  }
+}

@@ -1,0 +1,38 @@
+import { OutboxConfigurationError } from '../../../lib/outbox.errors.js';
+import type { SchemaSettings } from '../../../lib/store/outbox-store.js';
+import { placeName, type MemoryDatabase } from './memory-database.js';
+
+/** Tables that are there stay as they are, whatever the settings. */
+export function create(database: MemoryDatabase, { buckets, ordering, coordination }: SchemaSettings): void {
+  database.meta ??= { buckets, ordering, coordination };
+}
+
+export function checkSettings({ settings }: MemoryDatabase, wanted: SchemaSettings): void {
+  for (const name of ['buckets', 'ordering', 'coordination'] as const) {
+    if (settings[name] === wanted[name]) continue;
+    throw new OutboxConfigurationError('SCHEMA_MISMATCH', `${name} is ${wanted[name]}, not ${settings[name]}.`);
+  }
+}
+
+export function registerTransports(
+  database: MemoryDatabase,
+  names: readonly string[],
+  defaultName: string,
+): ReadonlyMap<string, number> {
+  const { transports } = database;
+  const fresh = names.filter((name) => !transports.has(name));
+  fresh.sort((a, b) => Number(b === defaultName) - Number(a === defaultName));
+  for (const name of fresh) {
+    // 0 is what plain SQL writers mean: the default's or nobody's.
+    const next = transports.size === 0 && name !== defaultName ? 1 : Math.max(-1, ...transports.values()) + 1;
+    transports.set(name, next);
+    addLeases(database, next);
+  }
+  return new Map(names.map((name) => [name, transports.get(name) as number]));
+}
+
+function addLeases({ leases, settings }: MemoryDatabase, transport: number): void {
+  for (let bucket = 0; bucket < settings.buckets; bucket++) {
+    leases.set(placeName(transport, bucket), { transport, bucket, owner: null, epoch: 0n, expiresAt: -Infinity });
+  }
+}

@@ -1,0 +1,276 @@
+import type { NewMessage, Place } from '../../../lib/message.js';
+import type { MessageFilter, OperatorReport, TransportStats } from '../../../lib/store/admin-store.js';
+import type { SqlExecutor } from '../../../lib/store/executors/executor.js';
+import type { Instance, Lease, LeaseStore } from '../../../lib/store/lease-store.js';
+import type { InsertReport, OutboxStore, SchemaSettings } from '../../../lib/store/outbox-store.js';
+import type {
+  KeyInBucket,
+  ParkedStore,
+  ReparkEntry,
+  RowLockStore,
+  TakeRequest,
+  TakeResult,
+} from '../../../lib/store/parked-store.js';
+import type {
+  FetchResult,
+  ParkEntry,
+  ReadRange,
+  ReadyStore,
+  SettledMessage,
+  Snapshot,
+  SweepResult,
+  WriteReport,
+} from '../../../lib/store/ready-store.js';
+import * as admin from './memory-admin.js';
+import * as clean from './memory-clean.js';
+import type { MemoryDatabase } from './memory-database.js';
+import { MemoryInsert } from './memory-insert.js';
+import * as leases from './memory-leases.js';
+import * as parked from './memory-parked.js';
+import * as ready from './memory-ready.js';
+import { MemoryLockedRows } from './memory-row-locks.js';
+import { checkSettings, create, registerTransports } from './memory-setup.js';
+import { take } from './memory-take.js';
+import { Blocked, MemoryTransaction } from './memory-transaction.js';
+
+/**
+ * Carries one statement to the database and its answer back. `effect` is the statement: it is run once and at once, or,
+ * when the request is lost, never; the promise is what the caller hears.
+ */
+export type Wire = <T>(operation: string, effect: () => T) => Promise<T>;
+const AT_ONCE: Wire = (_operation, effect) => Promise.resolve().then(effect);
+
+export interface MemoryStoreOptions {
+  readonly wire?: Wire;
+  /** Places per bucket that one sweep returns. */
+  readonly sweepPage?: number;
+}
+
+/** The outbox as one process sees it. Operations carry the names of the methods; what takes two statements has two. */
+export class MemoryStore implements OutboxStore {
+  session = 0;
+  /** @internal */ readonly wire: Wire;
+  /** @internal */ readonly sweepPage: number;
+  /** @internal */ readonly locked = new Set<MemoryLockedRows>();
+  /** @internal */ lockStart = 0;
+
+  constructor(
+    readonly database: MemoryDatabase,
+    { wire = AT_ONCE, sweepPage = 10_000 }: MemoryStoreOptions = {},
+  ) {
+    this.wire = wire;
+    this.sweepPage = sweepPage;
+  }
+
+  /** The connections were lost: what they had locked is free, and readers start over. */
+  reconnect(): void {
+    this.session += 1;
+    for (const rows of this.locked) rows.rollback();
+  }
+  async close(): Promise<void> {
+    for (const rows of this.locked) rows.rollback();
+  }
+
+  async insert(tx: SqlExecutor, messages: readonly NewMessage[]): Promise<InsertReport> {
+    if (!(tx instanceof MemoryTransaction && tx.database === this.database)) {
+      throw new TypeError('The transaction is not one of this database.');
+    }
+    const insert = new MemoryInsert(tx, messages);
+    return this.unblocked(() => this.call('insert', () => insert.run()));
+  }
+
+  acquire(request: Parameters<LeaseStore['acquire']>[0]): Promise<Lease[]> {
+    return this.writeFound('acquire', () => leases.acquire(this.database, request));
+  }
+  renew(owner: string, leaseMs: number): Promise<Lease[]> {
+    return this.writeFound('renew', () => leases.renew(this.database, owner, leaseMs));
+  }
+  giveBack(owner: string, given: readonly Lease[]): Promise<void> {
+    return this.write('giveBack', () => leases.giveBack(this.database, owner, given));
+  }
+  beat(instance: Instance, ttlMs: number): Promise<Instance[]> {
+    return this.write('beat', () => leases.beat(this.database, instance, ttlMs));
+  }
+  leave(owner: string): Promise<void> {
+    return this.write('leave', () => void this.database.instances.delete(owner));
+  }
+  expire(): Promise<(Lease & { owner: string })[]> {
+    return this.writeFound('expire', () => leases.expire(this.database));
+  }
+
+  fetch(request: Parameters<ReadyStore['fetch']>[0]): Promise<FetchResult> {
+    return this.call('fetch', () => ({ ...ready.fetchReady(this.database, request), session: this.session }));
+  }
+  sweep(transport: number, ranges: readonly ReadRange[]): Promise<SweepResult> {
+    return this.call('sweep', () => ready.sweep(this.database, transport, ranges, this.sweepPage));
+  }
+  readPlaces(transport: number, places: readonly Place[], visibleIn: Snapshot | undefined): Promise<FetchResult> {
+    return this.call('readPlaces', () => ({
+      ...ready.readPlaces(this.database, transport, places, visibleIn),
+      session: this.session,
+    }));
+  }
+  flush(): Promise<void> {
+    return this.write('flush', () => undefined);
+  }
+
+  /** A second statement, as in SQL, for those that are not ready: between the two anybody may do anything. */
+  async settle(
+    transport: number,
+    messages: readonly SettledMessage[],
+    onPublished: 'delete' | 'archive',
+  ): Promise<WriteReport> {
+    const unparked = messages.filter(({ parkedId }) => parkedId === null);
+    const first: WriteReport =
+      unparked.length === 0
+        ? { fence: undefined, affected: 0 }
+        : await this.report('settle', () => ready.settleReady(this.database, transport, unparked, onPublished));
+    if (first.affected === messages.length) return first;
+    const all = first.affected < unparked.length;
+    const rest = all ? messages : messages.filter(({ parkedId }) => parkedId !== null);
+    const second = await this.report('settleParked', () =>
+      parked.settleParked(this.database, transport, rest, onPublished),
+    );
+    return { fence: first.fence ?? second.fence, affected: first.affected + second.affected };
+  }
+  async park(owner: string, held: readonly Lease[], entries: readonly ParkEntry[]): Promise<WriteReport> {
+    if (held.length === 0) return { fence: undefined, affected: 0 };
+    return this.report('park', (transaction) => {
+      let moved = 0;
+      for (const transport of new Set(held.map((lease) => lease.transport))) {
+        const buckets = ready.heldBuckets(this.database, owner, held, transport);
+        moved += ready.park(transaction, transport, entries, (bucket) => buckets.has(bucket));
+      }
+      return moved;
+    });
+  }
+
+  due(transport: number, buckets: readonly number[], limit: number): ReturnType<ParkedStore['due']> {
+    return this.call('due', () => parked.due(this.database, transport, buckets, limit));
+  }
+  take(request: TakeRequest): Promise<TakeResult> {
+    return this.write('take', () => take(this.database, request));
+  }
+  repark(owner: string, held: readonly Lease[], entries: readonly ReparkEntry[]): Promise<WriteReport> {
+    return this.report('repark', () =>
+      parked.repark(this.database, entries, parked.isSentBy(this.database, owner, held)),
+    );
+  }
+  blockingKeys(transport: number, buckets: readonly number[], limit: number): ReturnType<ParkedStore['blockingKeys']> {
+    return this.call('blockingKeys', () => parked.blockingKeys(this.database, transport, buckets, limit));
+  }
+  hasBlocking(transport: number, buckets: readonly number[]): Promise<boolean> {
+    return this.call('hasBlocking', () => parked.hasBlocking(this.database, transport, buckets));
+  }
+  blockedAmong(transport: number, keys: readonly KeyInBucket[]): Promise<KeyInBucket[]> {
+    return this.call('blockedAmong', () => parked.blockedAmong(this.database, transport, keys));
+  }
+  unannouncedDead(transports: readonly number[], limit: number): ReturnType<ParkedStore['unannouncedDead']> {
+    return this.call('unannouncedDead', () => parked.unannouncedDead(this.database, transports, limit));
+  }
+  markAnnounced(parkedIds: readonly string[]): Promise<void> {
+    return this.write('markAnnounced', () => parked.markAnnounced(this.database, parkedIds));
+  }
+
+  /** Two operations, `lockRows` and `commitRows`; a failure of either is a lost connection, and its locks are freed. */
+  async withLockedRows(
+    request: Parameters<RowLockStore['withLockedRows']>[0],
+    work: Parameters<RowLockStore['withLockedRows']>[1],
+  ): Promise<number> {
+    const rows = new MemoryLockedRows(this.database, request);
+    this.locked.add(rows);
+    this.lockStart += 1;
+    const start = this.lockStart;
+    try {
+      const { messages, durable } = await this.call('lockRows', () => rows.lock(start));
+      if (messages.length === 0) return 0;
+      const outcome = await work(messages, durable);
+      await this.call('commitRows', () => rows.write(outcome));
+      return messages.length;
+    } finally {
+      rows.rollback();
+      this.locked.delete(rows);
+    }
+  }
+
+  requeue(filter: MessageFilter): Promise<OperatorReport> {
+    return this.change('requeue', filter);
+  }
+  discard(filter: MessageFilter): Promise<OperatorReport> {
+    return this.change('discard', filter);
+  }
+  cancel(filter: MessageFilter): Promise<OperatorReport> {
+    return this.change('cancel', filter);
+  }
+  release(filter: { key: string; transport?: number }): Promise<{ released: number }> {
+    return this.write('release', () => admin.release(this.database, filter));
+  }
+  stats(): Promise<TransportStats[]> {
+    return this.call('stats', () => admin.stats(this.database));
+  }
+
+  cleanArchive(age: number, limit: number): Promise<number> {
+    return this.writeFound('cleanArchive', () => clean.cleanArchive(this.database, age, limit));
+  }
+  cleanDead(age: number, limit: number, announcedOnly: boolean): Promise<number> {
+    return this.writeFound('cleanDead', () => clean.cleanDead(this.database, age, limit, announcedOnly));
+  }
+  cleanDedup(age: number, limit: number): Promise<number> {
+    return this.writeFound('cleanDedup', () => clean.cleanDedup(this.database, age, limit));
+  }
+
+  create(settings: SchemaSettings): Promise<void> {
+    return this.write('create', () => create(this.database, settings));
+  }
+  check(settings: SchemaSettings): Promise<void> {
+    return this.call('check', () => checkSettings(this.database, settings));
+  }
+  registerTransports(names: readonly string[], defaultName: string): Promise<ReadonlyMap<string, number>> {
+    return this.write('registerTransports', () => registerTransports(this.database, names, defaultName));
+  }
+  warnings(): Promise<string[]> {
+    return this.call('warnings', () => []);
+  }
+
+  /** @internal */ async change(how: admin.Change, filter: MessageFilter): Promise<OperatorReport> {
+    const done = await this.unblocked(() => this.writeFound(how, () => admin.change(this.database, how, filter)));
+    if (filter.ids === undefined) return { done, tooLate: [], notFound: [] };
+    const others = [...new Set(filter.ids)].filter((id) => !done.includes(id));
+    if (others.length === 0) return { done, tooLate: [], notFound: [] };
+    const there = await this.call('whereabouts', () => admin.whereabouts(this.database, others));
+    const notFound = others.filter((id) => !there.has(id));
+    return { done, tooLate: others.filter((id) => there.has(id)), notFound };
+  }
+
+  /** The only way to the database. @internal */
+  call<T>(operation: string, effect: () => T): Promise<T> {
+    return this.wire(operation, effect);
+  }
+  /** A statement that writes, in a transaction of its own. @internal */
+  write<T>(operation: string, work: () => T): Promise<T> {
+    return this.call(operation, () => this.database.write(work));
+  }
+  /** One that takes no transaction id when it finds nothing to write: nobody's floor has to look at it. @internal */
+  writeFound<T extends number | readonly unknown[] | Blocked>(operation: string, work: () => T): Promise<T> {
+    return this.call(operation, () => {
+      const found = work();
+      if (Array.isArray(found) ? found.length > 0 : typeof found === 'number' && found > 0) {
+        this.database.write(() => undefined);
+      }
+      return found;
+    });
+  }
+  /** @internal */ report(operation: string, work: (transaction: MemoryTransaction) => number): Promise<WriteReport> {
+    return this.call(operation, () =>
+      this.database.write((transaction) => ({ fence: String(transaction.id), affected: work(transaction) })),
+    );
+  }
+  /** Sent again when whoever it waited for has ended. @internal */
+  async unblocked<T>(send: () => Promise<T | Blocked>): Promise<T> {
+    for (;;) {
+      const result = await send();
+      if (!(result instanceof Blocked)) return result;
+      await result.by.ended;
+    }
+  }
+}
