@@ -142,7 +142,7 @@ export class OutboxDispatcher {
   /** @internal */ async build(): Promise<void> {
     const { options, store, clock, transportIds, random } = this.relay;
     this.transports = await this.relay.createTransports();
-    const runId = (this.owner = randomUUID());
+    const runId = (this.owner = this.relay.owner?.() ?? randomUUID());
     const hooks = this.hooksOf(runId);
     const settings = {
       lease: options.lease,

@@ -11,6 +11,8 @@ export interface RelayDependencies {
   readonly clock: Clock;
   /** 0 ≤ x < 1. */
   readonly random: () => number;
+  /** Another one at every start. Default: random. */
+  readonly owner?: () => string;
   readonly hooks: OutboxHooks;
   /** Name → number, as registered in the store. */
   readonly transportIds: ReadonlyMap<string, number>;

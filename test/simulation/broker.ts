@@ -1,0 +1,89 @@
+import type { OutboxMessage } from '../../lib/message.js';
+import { OutboxTransport, PUBLISHED, type PublishContext, type PublishResult } from '../../lib/publish/transport.js';
+import type { History } from './history.js';
+import type { SimulatedProcess } from './process.js';
+import type { Random, World } from './world.js';
+
+export interface BrokerFaults {
+  /** Until then nothing reaches the broker. */
+  downUntil: number;
+  /** Share of batches whose connection breaks somewhere: some messages arrive, some receipts do not. */
+  breaks: number;
+  /** Share of batches that stay without an answer until the relay gives up. */
+  hangs: number;
+}
+
+/** Refuses it this many times: a number in the payload. */
+export const refusals = (message: OutboxMessage): number => Number(String(message.payload).split(' ')[1] ?? 0);
+
+/** One process's connection to the broker that all share. What `reset` cuts off does not arrive any more. */
+export class SimulatedTransport extends OutboxTransport {
+  readonly receipt = 'broker' as const;
+  /** @internal */ connection = 0;
+
+  constructor(
+    readonly world: World,
+    readonly random: Random,
+    readonly history: History,
+    readonly faults: BrokerFaults,
+    readonly process: SimulatedProcess,
+  ) {
+    super();
+  }
+
+  override async connect(): Promise<void> {
+    await this.answer(this.random.between(0.2, 3));
+    if (this.world.now < this.faults.downUntil) throw new Error('connection refused');
+  }
+
+  override publish(batch: readonly OutboxMessage[], { report }: PublishContext): Promise<void> {
+    const { connection } = this;
+    const breaksAt = this.random.chance(this.faults.breaks) ? this.random.whole(0, batch.length) : Infinity;
+    const hangs = this.random.chance(this.faults.hangs);
+    if (breaksAt < Infinity) this.history.fault('connection to the broker breaks', this.process.name);
+    if (hangs) this.history.fault('the broker does not answer', this.process.name);
+    return new Promise((resolve, reject) => {
+      let left = batch.length;
+      let delay = 0;
+      batch.forEach((message, index) => {
+        delay += this.random.between(0.01, 1);
+        // On its way: it arrives whatever becomes of the process, unless the connection is torn down.
+        this.world.in(delay, () => {
+          if (connection !== this.connection) return;
+          const lost = index >= breaksAt || this.world.now < this.faults.downUntil;
+          const result = lost ? undefined : this.take(message);
+          const answer = (): void => {
+            if (hangs || connection !== this.connection) return;
+            if (result === undefined || index === breaksAt - 1) return reject(new Error('connection lost'));
+            report(index, result);
+            left -= 1;
+            if (left === 0) resolve();
+          };
+          this.world.in(this.random.between(0.1, 2), answer, this.process);
+        });
+      });
+    });
+  }
+
+  override reset(): void {
+    this.connection += 1;
+  }
+  override async close(): Promise<void> {
+    this.connection += 1;
+  }
+
+  /** @internal */ take(message: OutboxMessage): PublishResult {
+    const fate = this.history.fates.get(message.id);
+    if (fate !== undefined && fate.refused < refusals(message)) {
+      fate.refused += 1;
+      this.history.tell(`${this.process.name}: broker refuses ${fate.name}`);
+      return { ok: false, blame: 'message', error: new Error('refused') };
+    }
+    this.history.taken(message.id, this.process.name);
+    return PUBLISHED;
+  }
+
+  /** @internal */ answer(ms: number): Promise<void> {
+    return new Promise((resolve) => this.world.in(ms, resolve, this.process));
+  }
+}
