@@ -35,6 +35,8 @@ export class HandOver {
   readonly inFlight = new Set<Batch>();
   /** Ids that are published by themselves: a neighbour was killed with its batch, and one of them did it. */
   readonly alone = new Set<string>();
+  /** Being published when their bucket's lease was lost. */
+  readonly orphans = new Set<OutboxMessage>();
   messagesInFlight = 0;
   /** @internal */ readonly runs: boolean;
   /** @internal */ readonly maxBatch: number;
@@ -84,11 +86,19 @@ export class HandOver {
   }
 
   /** Messages of these buckets that are being published and have no result yet. */
-  unresolvedIn(buckets: ReadonlySet<number>): boolean {
-    for (const { messages, resolved } of this.inFlight) {
-      if (messages.some(({ bucket }, i) => resolved[i] === 0 && buckets.has(bucket))) return true;
+  *unresolved(buckets: ReadonlySet<number>): Generator<OutboxMessage> {
+    for (const { messages, units, resolved } of this.inFlight) {
+      for (const [i, message] of messages.entries()) {
+        const unit = units?.get(i)?.unit;
+        const through = unit === undefined ? resolved[i] !== 0 : unit.left === 0;
+        if (!through && buckets.has(message.bucket)) yield message;
+      }
     }
-    return false;
+  }
+
+  /** The leases of these buckets are lost. */
+  orphan(buckets: ReadonlySet<number>): void {
+    for (const message of this.unresolved(buckets)) this.orphans.add(message);
   }
 
   /** @internal */ fill(limit: number): Batch | undefined {

@@ -99,7 +99,7 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
   async drain(buckets: readonly number[]): Promise<void> {
     const which = new Set(buckets);
     this.giveUpWaiting((bucket) => which.has(bucket));
-    while (this.handOver.unresolvedIn(which)) await this.nextBatchEnd();
+    while (this.handOver.unresolved(which).next().done !== true) await this.nextBatchEnd();
     await this.settler.quiet();
     this.forget(which);
   }
@@ -271,11 +271,11 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
   }
 
   /** @internal */ forget(which: ReadonlySet<number>): void {
-    const dropped = [
-      ...this.queues.drop(({ bucket }) => which.has(bucket)),
-      ...this.handOver.trim((bucket) => which.has(bucket)),
-    ];
-    this.dropped(dropped);
+    this.dropped(this.queues.drop(({ bucket }) => which.has(bucket)));
+    this.dropped(this.handOver.trim((bucket) => which.has(bucket)));
+    this.handOver.orphan(which);
+    // What was decided and is not written is void: if the bucket is ours again, they are read with the others, in order.
+    for (const { seq } of this.settler.unwritten(which)) this.claimer.known.delete(seq);
     for (const bucket of which) {
       this.open.delete(bucket);
       this.claimer.forget(bucket);

@@ -2,7 +2,7 @@ import type { OutboxMessage } from '../message.js';
 import { errorText } from '../observe/error-text.js';
 import type { Blame, PublishFailure } from '../publish/transport.js';
 import { decide, type Outcome } from '../settle/decide.js';
-import type { SettlerEvents, Transition, Written } from '../settle/settler.js';
+import type { Decided, SettlerEvents, Transition, Written } from '../settle/settler.js';
 import type { Lane } from './lane.js';
 
 /**
@@ -20,12 +20,15 @@ export class Results implements SettlerEvents {
 
   published(message: OutboxMessage): void {
     this.counts.published += 1;
+    if (this.lane.handOver.orphans.size > 0) this.lane.handOver.orphans.delete(message);
     if (this.lane.outage.circuit.state !== 'closed') this.lane.outage.succeeded(message);
     this.lane.settler.succeed(message);
   }
 
   failed(message: OutboxMessage, failure: PublishFailure): void {
+    const orphaned = this.lane.handOver.orphans.delete(message);
     if (!this.lane.open.has(message.bucket)) return this.leave(message, failure);
+    if (orphaned) return this.readAgain(message, failure);
     const charged = this.lane.outage.charge(message, failure);
     this.note(charged);
     const outcome = this.decide(message, charged);
@@ -60,6 +63,13 @@ export class Results implements SettlerEvents {
   /** Its lease was lost while it was out: the new owner has read it by now, and decides. @internal */
   leave(message: OutboxMessage, { blame, error }: PublishFailure): void {
     this.lane.dropped([message, ...this.lane.queues.cut(message)]);
+    if (blame === 'transport') this.lane.outage.failed(error);
+  }
+
+  /** Its lease was lost while it was out, and is ours again: others may have published it, and more, in between. @internal */
+  readAgain(message: OutboxMessage, { blame, error }: PublishFailure): void {
+    this.release([message, ...this.lane.queues.cut(message)]);
+    this.rewind();
     if (blame === 'transport') this.lane.outage.failed(error);
   }
 
@@ -110,15 +120,17 @@ export class Results implements SettlerEvents {
       deps.hooks.emit('published', { transport: deps.name, ids: messages.map(({ id }) => id) });
   }
 
-  transitioned(transitions: readonly Transition[], written: Written): void {
-    const { fence, readsBefore, buckets } = written;
+  transitioned(transitions: readonly Decided[], written: Written): void {
+    const { fence, readsBefore } = written;
     const { claimer, parked, deps } = this.lane;
     claimer.floor.wrote(fence, readsBefore);
     this.lane.room.held -= transitions.length;
     let soonest = Infinity;
     for (const transition of transitions) {
       const { message, blocks, delay } = transition;
-      if (message.parkedId === null) claimer.settled(message.seq);
+      // Under a later lease the row, if it is still there, was read again, and is known for that.
+      const current = deps.leases.lease(deps.id, message.bucket)?.epoch === transition.epoch;
+      if (message.parkedId === null && current) claimer.settled(message.seq);
       if (message.key !== null && deps.options.ordering === 'key') {
         if (blocks) parked.parked(message.key);
         else if (message.parkedId !== null) {
@@ -127,9 +139,19 @@ export class Results implements SettlerEvents {
         }
       }
       if (delay !== null) soonest = Math.min(soonest, delay);
-      if (buckets.has(message.bucket)) this.tell(transition);
+      this.tell(transition);
     }
     if (soonest < Infinity) this.lane.wanted('parked', soonest);
+    this.lane.roomMade();
+  }
+
+  /** The rows are as they were; whoever has the bucket now has read them, and that may be us. */
+  overtaken(transitions: readonly Decided[]): void {
+    const { parked, deps } = this.lane;
+    this.lane.room.held -= transitions.length;
+    for (const { message, blocks } of transitions) {
+      if (blocks && message.key !== null && deps.options.ordering === 'key') parked.parked(message.key);
+    }
     this.lane.roomMade();
   }
 

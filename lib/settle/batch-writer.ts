@@ -8,8 +8,9 @@ export class BatchWriter<T> {
   waiting: T[] = [];
   /** From the first item until nothing waits. */
   active: Promise<void> | undefined;
-  /** The write that is out now. */
+  /** The write that is out now, and what is in it. */
   writing: Promise<void> | undefined;
+  inHand: readonly T[] = [];
   stopped = false;
   /** @internal */ added = 0;
   /** @internal */ done = 0;
@@ -27,6 +28,12 @@ export class BatchWriter<T> {
     this.waiting.push(item);
     this.added += 1;
     if (this.active === undefined) this.active = Promise.resolve().then(() => this.run());
+  }
+
+  /** Everything that was added and is not written. */
+  *[Symbol.iterator](): Iterator<T> {
+    yield* this.inHand;
+    yield* this.waiting;
   }
 
   get size(): number {
@@ -51,13 +58,16 @@ export class BatchWriter<T> {
     while (this.waiting.length > 0 && !this.stopped) {
       const batch = this.waiting.length <= this.limit ? this.waiting : this.waiting.slice(0, this.limit);
       this.waiting = batch === this.waiting ? [] : this.waiting.slice(this.limit);
+      this.inHand = batch;
       try {
         await (this.writing = this.write(batch));
+        this.inHand = [];
         failures = 0;
         this.done += batch.length;
         while (this.quieting[0] !== undefined && this.quieting[0].upTo <= this.done) this.quieting.shift()?.resolve();
       } catch (error) {
         this.waiting = [...batch, ...this.waiting];
+        this.inHand = [];
         this.writing = undefined;
         const retryIn = Math.min(5_000, 100 * 2 ** Math.min(failures, 10));
         failures += 1;

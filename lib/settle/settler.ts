@@ -22,15 +22,19 @@ export interface Transition {
 export interface Written {
   readonly fence: string | undefined;
   readonly readsBefore: number;
-  /** Those whose lease was ours: nothing was written for the others. */
-  readonly buckets: ReadonlyMap<number, Lease>;
+}
+/** A transition, and the lease under which it was decided: under another one it is void, also when that is ours again. */
+export interface Decided extends Transition {
+  readonly epoch: string | undefined;
 }
 
 export interface SettlerEvents {
   /** The database has it: these rows are gone, whoever holds the lease. */
   settled(messages: readonly OutboxMessage[], fence: string | undefined, readsBefore: number): void;
-  /** Moved or updated, or, when the lease is lost, left to the new owner. */
-  transitioned(transitions: readonly Transition[], written: Written): void;
+  /** Moved or updated. */
+  transitioned(transitions: readonly Decided[], written: Written): void;
+  /** Nothing was written: the lease under which they were decided is gone. */
+  overtaken(transitions: readonly Decided[]): void;
   failedWrite(operation: 'settle' | 'park', error: unknown, retryIn: number): void;
 }
 
@@ -40,7 +44,7 @@ export interface SettlerEvents {
  */
 export class Settler {
   readonly successes: BatchWriter<OutboxMessage>;
-  readonly transitions: BatchWriter<Transition>;
+  readonly transitions: BatchWriter<Decided>;
 
   constructor(
     readonly store: Pick<ReadyStore & ParkedStore, 'settle' | 'park' | 'repark'>,
@@ -75,7 +79,14 @@ export class Settler {
   }
 
   transition(transition: Transition): void {
-    this.transitions.add(transition);
+    this.transitions.add({ ...transition, epoch: this.leaseOf(transition.message.bucket)?.epoch });
+  }
+
+  /** Ready rows of these buckets about which something was decided that is not written. */
+  *unwritten(buckets: ReadonlySet<number>): Generator<OutboxMessage> {
+    for (const { message } of this.transitions) {
+      if (message.parkedId === null && buckets.has(message.bucket)) yield message;
+    }
   }
 
   /** Resolves, whatever happens to them, when the writes that are out now have been answered; `undefined`: none is out. */
@@ -106,15 +117,19 @@ export class Settler {
     this.events.settled(batch, fence, reads);
   }
 
-  /** @internal */ async writeTransitions(batch: readonly Transition[]): Promise<void> {
+  /** @internal */ async writeTransitions(batch: readonly Decided[]): Promise<void> {
     const { owner } = this.settings;
     const leases = this.leasesOf(batch);
     const reads = this.reads();
-    const fromReady = batch.filter(({ message }) => message.parkedId === null && leases.has(message.bucket));
-    const fromParked = batch.filter(({ message }) => message.parkedId !== null && leases.has(message.bucket));
+    const isOurs = ({ message, epoch }: Decided): boolean =>
+      epoch !== undefined && leases.get(message.bucket)?.epoch === epoch;
+    const ours = batch.filter(isOurs);
+    const overtaken = batch.filter((each) => !isOurs(each));
+    const fromReady = ours.filter(({ message }) => message.parkedId === null);
+    const fromParked = ours.filter(({ message }) => message.parkedId !== null);
     let fence: string | undefined;
     if (fromReady.length > 0) {
-      const entries = fromReady.map(({ message, ...rest }) => ({
+      const entries = fromReady.map(({ message, epoch: _, ...rest }) => ({
         bucket: message.bucket,
         seq: message.seq,
         id: message.id,
@@ -123,21 +138,23 @@ export class Settler {
       fence = (await this.store.park(owner, [...leases.values()], entries)).fence;
     }
     if (fromParked.length > 0) {
-      const entries = fromParked.map(({ message, ...rest }) => ({
+      const entries = fromParked.map(({ message, epoch: _, ...rest }) => ({
         bucket: message.bucket,
         parkedId: message.parkedId as string,
         ...rest,
       }));
       fence = (await this.store.repark(owner, [...leases.values()], entries)).fence ?? fence;
     }
-    this.events.transitioned(batch, { fence, readsBefore: reads, buckets: leases });
+    this.events.transitioned(ours, { fence, readsBefore: reads });
+    if (overtaken.length > 0) this.events.overtaken(overtaken);
   }
 
-  /** @internal */ leasesOf(batch: readonly Transition[]): Map<number, Lease> {
+  /** @internal */ leasesOf(batch: readonly Decided[]): Map<number, Lease> {
     const leases = new Map<number, Lease>();
     for (const { message } of batch) {
-      const lease = leases.has(message.bucket) ? undefined : this.leaseOf(message.bucket);
-      if (lease !== undefined) leases.set(message.bucket, lease);
+      const { bucket } = message;
+      const lease = leases.has(bucket) ? undefined : this.leaseOf(bucket);
+      if (lease !== undefined) leases.set(bucket, lease);
     }
     return leases;
   }

@@ -19,6 +19,54 @@ async function loseAndRegain({ leases, store }: LaneUnderTest): Promise<void> {
 }
 
 describe('a lane and its leases', () => {
+  it('does not write under a new lease what it decided under the old one; reads it again, in order', async () => {
+    const under = await leased(createLane());
+    const { lane, store, transport, clock } = under;
+    store.ready = [stored({ key: 'a' }), stored({ key: 'a' }), stored({ key: 'a' })];
+    const inOrder = seqs(store.ready);
+    const parked: string[][] = [];
+    store.park = async (_owner, _leases, entries) => {
+      parked.push(seqs(entries as never));
+      throw new Error('the connection is gone');
+    };
+    transport.behave = rejected;
+    await lane.readOnce();
+    await turn();
+    expect(parked).toHaveLength(1); // and will be tried again
+    await loseAndRegain(under);
+    transport.behave = () => PUBLISHED;
+    await lane.readOnce();
+    await turn();
+    await clock.advance(1_000);
+    await turn();
+    expect(parked).toHaveLength(1);
+    expect(seqs(transport.published)).toEqual(inOrder);
+    expect(lane.room.held).toBe(0);
+    expect(lane.claimer.known.size).toBe(0);
+  });
+
+  it('charges nothing for a failure of a message that was out when its lease was lost, also when that is its own again', async () => {
+    const under = await leased(createLane());
+    const { lane, store, transport } = under;
+    store.ready = [stored({ key: 'a' }), stored({ key: 'a' })];
+    const inOrder = seqs(store.ready);
+    const out = gate<PublishResult>();
+    transport.behave = () => out.opened;
+    await lane.readOnce();
+    await turn();
+    await loseAndRegain(under);
+    await lane.readOnce();
+    const park = jest.spyOn(store, 'park');
+    transport.behave = () => PUBLISHED;
+    out.open(rejected());
+    await turn();
+    await lane.readOnce();
+    await turn();
+    expect(park).not.toHaveBeenCalled();
+    expect(seqs(transport.published)).toEqual(inOrder);
+    expect(lane.room.held).toBe(0);
+  });
+
   it('forgets what was read when the lease is lost while the read is made durable, and reads it again later', async () => {
     const under = await leased(createLane());
     const { lane, store, transport } = under;
