@@ -31,7 +31,7 @@ export const OPTIONS_TABLE: readonly OptionRow[] = [
   ),
   row('database.setup', 'check', oneOf('check', 'create', 'none'), 'production tables come from migrations'),
   row('database.schema', undefined, identifier(63), 'tables live beside yours', "the connection's"),
-  row('database.prefix', 'outbox_', identifier(MAX_PREFIX), 'seven tables, one glance'),
+  row('database.prefix', 'outbox_', identifier(MAX_PREFIX), 'eight tables, one glance'),
   row('database.poolSize', 4, integer(2, 8), 'reading, settling, leases and operators never wait for each other'),
   row(
     'database.preparedStatements',
