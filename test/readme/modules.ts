@@ -1,6 +1,6 @@
 import { posix } from 'node:path';
 import { transformSync } from '@swc/core';
-import { blocksIn } from './documents.js';
+import { blocksIn, type Block } from './documents.js';
 
 /** Runs blocks that are whole files, as they stand in the documents; they import each other by their names. */
 export class DocumentedModules {
@@ -9,10 +9,12 @@ export class DocumentedModules {
   /**
    * @param external Jest's own `require`, which maps the package's name to lib/
    * @param it takes the tests that a document defines, to be run when the caller is ready
+   * @param blocks others than those that stand in the documents
    */
   constructor(
     /** @internal */ readonly external: (name: string) => unknown,
     /** @internal */ readonly it: (name: string, body: () => Promise<void>) => void = () => {},
+    /** @internal */ readonly blocks: readonly Block[] = blocksIn('ts'),
   ) {}
 
   load<T = Record<string, never>>(file: string): T {
@@ -22,7 +24,7 @@ export class DocumentedModules {
 
   /** @internal */
   run(file: string): Record<string, unknown> {
-    const block = blocksIn('ts').find((one) => one.file === file);
+    const block = this.blocks.find((one) => one.file === file);
     if (block === undefined) throw new Error(`No document has a block ${file}`);
     const exports: Record<string, unknown> = {};
     this.loaded.set(file, exports);

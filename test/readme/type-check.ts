@@ -9,7 +9,6 @@ const FOLDER = join(ROOT, 'test', 'readme', 'virtual');
 /** As a Nest application compiles: decorator metadata needs imports that `verbatimModuleSyntax` would refuse. */
 const OPTIONS: ts.CompilerOptions = {
   target: ts.ScriptTarget.ES2023,
-  lib: ['lib.es2023.d.ts'],
   module: ts.ModuleKind.NodeNext,
   moduleResolution: ts.ModuleResolutionKind.NodeNext,
   moduleDetection: ts.ModuleDetectionKind.Force,
@@ -24,8 +23,12 @@ const OPTIONS: ts.CompilerOptions = {
   paths: { 'nestjs-outbox': [join(ROOT, 'lib/index.ts')], 'nestjs-outbox/*': [join(ROOT, 'lib/*.ts')] },
 };
 
+/** What a project without `lib` in its tsconfig.json gets, with the DOM; and what one that is strict about it has. */
+const LIBS = { default: undefined, es2023: ['lib.es2023.d.ts'] };
+
 /** @returns one line per error, with the place in the document */
-export function typeErrors(blocks: readonly Block[]): string[] {
+export function typeErrors(blocks: readonly Block[], libs: keyof typeof LIBS = 'default'): string[] {
+  const options = { ...OPTIONS, ...(LIBS[libs] && { lib: LIBS[libs] }) };
   const sources = new Map([[join(FOLDER, 'prelude.d.ts'), PRELUDE]]);
   const byFile = new Map<string, Block>();
   for (const block of blocks) {
@@ -34,7 +37,7 @@ export function typeErrors(blocks: readonly Block[]): string[] {
     sources.set(file, block.text);
     byFile.set(file, block);
   }
-  const program = ts.createProgram([...sources.keys()], OPTIONS, hostOf(sources));
+  const program = ts.createProgram([...sources.keys()], options, hostOf(sources, options));
   const errors = program.getOptionsDiagnostics().map((found) => textOf(found));
   for (const file of sources.keys()) {
     const source = program.getSourceFile(file) as ts.SourceFile;
@@ -45,8 +48,8 @@ export function typeErrors(blocks: readonly Block[]): string[] {
   return errors;
 }
 
-function hostOf(sources: ReadonlyMap<string, string>): ts.CompilerHost {
-  const host = ts.createCompilerHost(OPTIONS);
+function hostOf(sources: ReadonlyMap<string, string>, options: ts.CompilerOptions): ts.CompilerHost {
+  const host = ts.createCompilerHost(options);
   const { fileExists, readFile, directoryExists, getSourceFile } = host;
   host.getCurrentDirectory = () => ROOT;
   host.fileExists = (file) => sources.has(file) || fileExists(file);

@@ -1,11 +1,14 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { OPTIONS_TABLE } from '../../lib/options-table.js';
+import { outboxSql } from '../../lib/typeorm.js';
 import { blocksIn, documents, ROOT } from '../readme/documents.js';
 import { optionsTable } from '../readme/options-table.js';
+import { patchedBlocks } from '../readme/patches.js';
 import { typeErrors } from '../readme/type-check.js';
 
 const packageJson = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {
+  files: string[];
   scripts: Record<string, string>;
   peerDependencies: Record<string, string>;
   devDependencies: Record<string, string>;
@@ -13,20 +16,35 @@ const packageJson = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
 const readme = (): string => documents().find(({ path }) => path === 'README.md')?.text ?? '';
 
 describe('the documents', () => {
-  it('hold TypeScript that compiles against the library, and nothing wrong gets past that check', () => {
-    const blocks = blocksIn('ts');
-    expect(blocks.length).toBeGreaterThan(20);
-    const wrong = {
-      place: 'wrong.md:7',
-      language: 'ts',
-      info: '',
-      file: undefined,
-      text: 'const n: number = 1;\nawait outbox.enqueu(n);\n',
-    };
-    expect(typeErrors([...blocks, wrong])).toEqual([
-      expect.stringMatching(/^wrong\.md:9: Property 'enqueu' does not exist/),
-    ]);
+  it.each(['default', 'es2023'] as const)(
+    'hold TypeScript that compiles, libs: %s; nothing wrong gets past',
+    (libs) => {
+      const blocks = blocksIn('ts');
+      expect(blocks.length).toBeGreaterThan(20);
+      const wrong = {
+        place: 'wrong.md:7',
+        language: 'ts',
+        info: '',
+        file: undefined,
+        text: 'const n: number = 1;\nawait outbox.enqueu(n);\n',
+      };
+      expect(typeErrors([...blocks, wrong], libs)).toEqual([
+        expect.stringMatching(/^wrong\.md:9: Property 'enqueu' does not exist/),
+      ]);
+    },
+    120_000,
+  );
+
+  it('hold changes of their files that apply and compile', () => {
+    expect(blocksIn('diff').length).toBeGreaterThan(1);
+    expect(typeErrors(patchedBlocks())).toEqual([]);
   }, 120_000);
+
+  it('start what they call an entry', () => {
+    const entries = blocksIn('ts').filter(({ text }) => /\bNestFactory\.create/.test(text));
+    expect(entries.map(({ file }) => file)).toEqual(['src/main.ts', 'src/worker.ts']);
+    expect(entries.filter(({ text }) => !text.endsWith('\nvoid bootstrap();\n')).map(({ place }) => place)).toEqual([]);
+  });
 
   it('name commands that exist', () => {
     const commands = blocksIn('bash').flatMap(({ text, place }) =>
@@ -43,7 +61,7 @@ describe('the documents', () => {
   });
 
   it('fence nothing that is neither checked nor plain', () => {
-    const known = ['ts', 'bash', 'sql', 'json', 'text'];
+    const known = ['ts', 'diff', 'bash', 'sql', 'json', 'text'];
     const others = documents().flatMap(({ blocks }) => blocks.filter(({ language }) => !known.includes(language)));
     expect(others.map(({ place, language }) => `${place} ${language}`)).toEqual([]);
     for (const { info, place } of blocksIn('sql'))
@@ -56,6 +74,18 @@ describe('the documents', () => {
       [...outsideOfBlocks(text).matchAll(/\]\(([^)\s]+)\)/g)]
         .map(([, target]) => target as string)
         .filter((target) => !/^[a-z]+:/.test(target) && !isThere(path, target))
+        .map((target) => `${path}: ${target}`),
+    );
+    expect(dead).toEqual([]);
+  });
+
+  it('link, where npm installs them, to what npm installs', () => {
+    const installed = documents().filter(({ path }) => isInstalled(path));
+    expect(installed.length).toBeGreaterThan(5);
+    const dead = installed.flatMap(({ path, text }) =>
+      [...outsideOfBlocks(text).matchAll(/\]\(([^)#\s]+)[^)]*\)/g)]
+        .map(([, target]) => target as string)
+        .filter((target) => !/^[a-z]+:/.test(target) && !isInstalled(join(dirname(path), target)))
         .map((target) => `${path}: ${target}`),
     );
     expect(dead).toEqual([]);
@@ -89,6 +119,11 @@ describe('the README', () => {
     expect(
       blocksIn('bash').filter(({ place, text }) => place.startsWith('README.md:') && text === `${command}\n`),
     ).toHaveLength(1);
+  });
+
+  it('counts the tables', () => {
+    const tables = outboxSql('postgres').up.match(/^create table /gm) ?? [];
+    expect([tables.length, /(\w+) tables and one view/.exec(readme())?.[1]]).toEqual([8, 'Eight']);
   });
 
   it('names every option, error code and event somewhere in the documents', () => {
@@ -132,6 +167,11 @@ function script(name: string): string | undefined {
 
 function outsideOfBlocks(text: string): string {
   return text.replace(/^```[\s\S]*?^```$/gm, '');
+}
+
+/** npm adds README and LICENSE by itself. */
+function isInstalled(path: string): boolean {
+  return [...packageJson.files, 'README.md', 'LICENSE'].some((one) => path === one || path.startsWith(`${one}/`));
 }
 
 function isThere(from: string, target: string): boolean {
