@@ -49,6 +49,7 @@ export class BucketLeases {
     readonly info: string,
     readonly settings: {
       readonly lease: number;
+      /** Those that hold messages, from 0; the schema may have more. */
       readonly buckets: number;
       readonly leader: boolean;
       readonly every: number;
@@ -186,6 +187,11 @@ export class BucketLeases {
     return mine.size < share;
   }
 
+  /** In a global order all messages are in one bucket, and any other one would be leased in vain. @internal */
+  get used(): readonly number[] | undefined {
+    return this.settings.buckets === 1 ? [0] : undefined;
+  }
+
   /** How many buckets of this transport should be ours. */
   share(transport: number, holder: LeaseHolder): number {
     const { buckets, leader } = this.settings;
@@ -205,11 +211,16 @@ export class BucketLeases {
     transport: number,
     holder: LeaseHolder,
     limit: number,
-    only?: readonly number[],
+    only = this.used,
   ): Promise<void> {
     const deadline = new LeaseDeadline(this.clock, this.settings.lease);
-    const request = { owner: this.owner, leaseMs: this.settings.lease, transport, limit };
-    const leases = await this.store.acquire(only === undefined ? request : { ...request, only });
+    const leases = await this.store.acquire({
+      owner: this.owner,
+      leaseMs: this.settings.lease,
+      transport,
+      limit,
+      ...(only === undefined ? {} : { only }),
+    });
     if (leases.length === 0) return;
     const mine = this.held.get(transport) as Map<number, Held>;
     for (const { bucket, epoch } of leases) mine.set(bucket, { epoch, deadline });

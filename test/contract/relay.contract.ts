@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { PUBLISHED, type PublishResult } from '../../lib/publish/transport.js';
 import type { OutboxMessage } from '../../lib/message.js';
 import { until } from '../support/until.js';
@@ -209,6 +210,17 @@ export function describeRelay(kind: 'postgres' | 'mariadb'): void {
     await transport.until(() => transport.published.length === 2);
     expect(transport.texts).toEqual(['now', 'later']);
     expect(performance.now() - startedAt).toBeGreaterThan(600);
+  });
+
+  it('takes a global order over from an instance that died, though every other bucket is free', async () => {
+    harness = await createHarness(kind, { ordering: 'global', pollInterval: 50, lease: '10s', publishTimeout: '2s' });
+    const dead = { owner: randomUUID(), leaseMs: 1_000, transport: 0, limit: 1, only: [0] };
+    expect(await harness.store.acquire(dead)).toHaveLength(1);
+    const transport = new ScriptedTransport();
+    const { dispatcher } = harness.relay({ default: transport });
+    await dispatcher.start();
+    await harness.enqueue([{ bucket: 0 }]);
+    await transport.until(() => transport.published.length === 1);
   });
 
   it('keeps a global order', async () => {

@@ -19,6 +19,7 @@ export const refusals = (message: OutboxMessage): number => Number(String(messag
 /** One process's connection to the broker that all share. What `reset` cuts off does not arrive any more. */
 export class SimulatedTransport extends OutboxTransport {
   readonly receipt = 'broker' as const;
+  override readonly atomicRuns: boolean;
   /** @internal */ connection = 0;
 
   constructor(
@@ -27,8 +28,10 @@ export class SimulatedTransport extends OutboxTransport {
     readonly history: History,
     readonly faults: BrokerFaults,
     readonly process: SimulatedProcess,
+    atomicRuns = false,
   ) {
     super();
+    this.atomicRuns = atomicRuns;
   }
 
   override async connect(): Promise<void> {
@@ -45,23 +48,23 @@ export class SimulatedTransport extends OutboxTransport {
     return new Promise((resolve, reject) => {
       let left = batch.length;
       let delay = 0;
-      batch.forEach((message, index) => {
+      for (const run of this.runsOf(batch)) {
         delay += this.random.between(0.01, 1);
         // On its way: it arrives whatever becomes of the process, unless the connection is torn down.
         this.world.in(delay, () => {
           if (connection !== this.connection) return;
-          const lost = index >= breaksAt || this.world.now < this.faults.downUntil;
-          const result = lost ? undefined : this.take(message);
+          const lost = run.at >= breaksAt || this.world.now < this.faults.downUntil;
+          const result = lost ? undefined : this.take(run.messages);
           const answer = (): void => {
             if (hangs || connection !== this.connection) return;
-            if (result === undefined || index === breaksAt - 1) return reject(new Error('connection lost'));
-            report(index, result);
-            left -= 1;
+            if (result === undefined || run.at === breaksAt - 1) return reject(new Error('connection lost'));
+            run.messages.forEach((_, i) => report(run.at + i, result));
+            left -= run.messages.length;
             if (left === 0) resolve();
           };
           this.world.in(this.random.between(0.1, 2), answer, this.process);
         });
-      });
+      }
     });
   }
 
@@ -72,14 +75,28 @@ export class SimulatedTransport extends OutboxTransport {
     this.connection += 1;
   }
 
-  /** @internal */ take(message: OutboxMessage): PublishResult {
-    const fate = this.history.fates.get(message.id);
-    if (fate !== undefined && fate.refused < refusals(message)) {
-      fate.refused += 1;
-      this.history.tell(`${this.process.name}: broker refuses ${fate.name}`);
+  /** @internal Neighbours of one key, where the broker takes them all or none. */
+  runsOf(batch: readonly OutboxMessage[]): { at: number; messages: OutboxMessage[] }[] {
+    const runs: { at: number; messages: OutboxMessage[] }[] = [];
+    batch.forEach((message, at) => {
+      const last = runs.at(-1);
+      if (this.atomicRuns && last !== undefined && message.key !== null && last.messages[0]?.key === message.key)
+        last.messages.push(message);
+      else runs.push({ at, messages: [message] });
+    });
+    return runs;
+  }
+
+  /** @internal */ take(run: readonly OutboxMessage[]): PublishResult {
+    const bad = run.find((message) => (this.history.fates.get(message.id)?.refused ?? Infinity) < refusals(message));
+    if (bad !== undefined) {
+      const fate = this.history.fates.get(bad.id);
+      this.history.tell(`${this.process.name}: broker refuses ${fate?.name} and ${run.length - 1} with it`);
+      if (run.length > 1) return { ok: false, blame: 'collateral', error: new Error('refused with others') };
+      if (fate !== undefined) fate.refused += 1;
       return { ok: false, blame: 'message', error: new Error('refused') };
     }
-    this.history.taken(message.id, this.process.name);
+    for (const { id } of run) this.history.taken(id, this.process.name);
     return PUBLISHED;
   }
 

@@ -8,7 +8,8 @@ export interface Verdict {
 export interface Rules {
   readonly maxAttempts: number;
   readonly onDead: 'block' | 'skip';
-  readonly ordered: boolean;
+  /** What must not overtake: messages with the same one. `null`: nothing. */
+  readonly gateOf: (fate: Fate) => string | null;
 }
 
 /** Holds a finished history against the promises; knows nothing of how they are kept. */
@@ -18,7 +19,7 @@ export function judge(history: History, rules: Rules): Verdict {
     ...lost(fates, rules),
     ...ghosts(history, fates),
     ...deaths(fates, rules),
-    ...(rules.ordered ? disorder(history, rules) : []),
+    ...disorder(history, rules),
   ];
   const duplicates = fates.reduce((sum, { taken }) => sum + Math.max(0, taken.length - 1), 0);
   if (history.faults.size === 0 && duplicates > 0) violations.push(`${duplicates} duplicates without a fault`);
@@ -26,10 +27,9 @@ export function judge(history: History, rules: Rules): Verdict {
 }
 
 /** Invariant 1: what is committed is published, dead, or held behind a dead one of its key. */
-function lost(fates: readonly Fate[], { onDead }: Rules): string[] {
-  const held = (fate: Fate): boolean =>
-    onDead === 'block' &&
-    fates.some((other) => other.dead && other.key !== null && other.key === fate.key && other !== fate);
+function lost(fates: readonly Fate[], { onDead, gateOf }: Rules): string[] {
+  const closed = new Set(fates.filter(({ dead }) => dead).map(gateOf));
+  const held = (fate: Fate): boolean => onDead === 'block' && gateOf(fate) !== null && closed.has(gateOf(fate));
   return fates
     .filter((fate) => fate.committed !== undefined && fate.taken.length === 0 && !fate.dead && !held(fate))
     .map(({ name }) => `lost: ${name}`);
@@ -56,20 +56,22 @@ function deaths(fates: readonly Fate[], { maxAttempts }: Rules): string[] {
 }
 
 /** Invariant 3: of two messages of a key, one committed before the other's transaction began (or earlier in the same one) is first published first. */
-function disorder(history: History, { onDead }: Rules): string[] {
+function disorder(history: History, { onDead, gateOf }: Rules): string[] {
   const violations: string[] = [];
   const seen = new Map<string, Fate[]>();
   const known = new Set<Fate>();
   for (const fate of history.sightings) {
-    if (fate.key === null || known.has(fate)) continue;
+    const gate = gateOf(fate);
+    if (gate === null || known.has(fate)) continue;
     known.add(fate);
-    const earlier = seen.get(fate.key) ?? [];
+    const earlier = seen.get(gate) ?? [];
     for (const other of earlier) {
       if (precedes(fate, other) && !(onDead === 'skip' && fate.refused > 0)) {
         violations.push(`order: ${other.name} was published before ${fate.name}`);
       }
     }
-    seen.set(fate.key, [...earlier, fate]);
+    earlier.push(fate);
+    seen.set(gate, earlier);
   }
   return violations;
 }

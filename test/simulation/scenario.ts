@@ -2,7 +2,7 @@ import { OutboxDispatcher } from '../../lib/dispatch/dispatcher.js';
 import type { ResolvedOptions } from '../../lib/outbox.options.js';
 import { resolveOptions } from '../../lib/resolve-options.js';
 import { SimulatedTransport, type BrokerFaults } from './broker.js';
-import { History } from './history.js';
+import { History, type Fate } from './history.js';
 import { judge, type Verdict } from './judge.js';
 import { EPOCH, SimulatedProcess } from './process.js';
 import { MemoryDatabase } from './store/memory-database.js';
@@ -37,6 +37,7 @@ export class Scenario {
   readonly wireFaults: WireFaults;
   readonly brokerFaults: BrokerFaults;
   readonly relays = new Map<number, Relay>();
+  readonly atomicRuns: boolean;
   started = 0;
   transportIds: ReadonlyMap<string, number> = new Map();
 
@@ -55,6 +56,7 @@ export class Scenario {
       lateRequests: share(0.01),
       slow: random.chance(0.5) ? 0.05 : 0,
     };
+    this.atomicRuns = random.chance(0.4);
     this.brokerFaults = { downUntil: 0, breaks: share(0.1), hangs: share(0.02) };
     this.options = resolveOptions({
       transports: { default: new SimulatedTransport(this.world, random, this.history, this.brokerFaults, NOBODY) },
@@ -66,6 +68,7 @@ export class Scenario {
       batchesInFlight: random.pick([1, 2, 4]),
       onPublished: random.pick(['delete', 'archive']),
       onDead: random.pick(['block', 'skip']),
+      ordering: random.chance(0.15) ? 'global' : 'key',
       coordination: random.chance(0.15) ? 'leader' : 'buckets',
       retry: { initial: 20, max: 500, maxAttempts: 3 },
     });
@@ -79,14 +82,21 @@ export class Scenario {
     this.transportIds = await setup.registerTransports([...options.transports.keys()], options.defaultTransport);
     const relays = random.whole(1, 3);
     for (let slot = 0; slot < relays; slot += 1) world.in(random.between(0, 3_000), () => this.start(slot));
-    const workload = new Workload(world, random, history, this.database, setup, options.buckets);
+    const workload = new Workload(
+      world,
+      random,
+      history,
+      this.database,
+      setup,
+      options.ordering === 'global' ? 1 : options.buckets,
+    );
     workload.begin(TURMOIL);
     if (random.chance(0.8)) this.planFaults(relays);
     await world.run(TURMOIL);
     this.calm(relays);
     await world.run(TURMOIL + CALM_AFTER, () => workload.over && this.through());
     this.bury();
-    const verdict = judge(history, { maxAttempts: 3, onDead: options.retry.onDead, ordered: true });
+    const verdict = judge(history, { maxAttempts: 3, onDead: options.retry.onDead, gateOf: this.gateOf });
     for (const { process } of this.relays.values()) process.dead = true;
     return { ...verdict, seed: this.seed, steps: world.happened, faults: history.faults, trace: history.trace };
   }
@@ -98,7 +108,7 @@ export class Scenario {
     const wire = new Wire(world, random, history, this.wireFaults, process);
     const store = new MemoryStore(this.database, { wire: wire.call });
     wire.lost = () => store.reconnect();
-    const transport = new SimulatedTransport(world, random, history, this.brokerFaults, process);
+    const transport = new SimulatedTransport(world, random, history, this.brokerFaults, process, this.atomicRuns);
     const dispatcher = new OutboxDispatcher({
       options,
       store,
@@ -179,7 +189,7 @@ export class Scenario {
   through(): boolean {
     this.bury();
     for (const fate of this.history.fates.values()) {
-      if (fate.committed !== undefined && fate.taken.length === 0 && !fate.dead && !this.held(fate.key)) return false;
+      if (fate.committed !== undefined && fate.taken.length === 0 && !fate.dead && !this.held(fate)) return false;
     }
     return true;
   }
@@ -192,9 +202,13 @@ export class Scenario {
     }
   }
 
-  /** @internal */ held(key: string | null): boolean {
-    if (key === null || this.options.retry.onDead !== 'block') return false;
-    for (const fate of this.history.fates.values()) if (fate.dead && fate.key === key) return true;
+  /** @internal */ readonly gateOf = ({ key }: Fate): string | null => (this.options.ordering === 'global' ? '' : key);
+
+  /** @internal Behind a dead one. */
+  held(fate: Fate): boolean {
+    const gate = this.gateOf(fate);
+    if (gate === null || this.options.retry.onDead !== 'block') return false;
+    for (const other of this.history.fates.values()) if (other.dead && this.gateOf(other) === gate) return true;
     return false;
   }
 }
