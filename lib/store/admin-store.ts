@@ -13,7 +13,11 @@ export interface MessageFilter {
 export interface OperatorReport {
   /** Ids that were changed. */
   readonly done: string[];
-  /** Of `filter.ids`: those that can no longer be stopped (ready, or being sent right now). */
+  /**
+   * Those that can no longer be stopped: ready, or being sent right now; of `filter.ids`, or, without ids, of what the
+   * filter names, at most `filter.limit`. Looked for after the change and for two seconds at most: of a backlog too long
+   * for that every id counts as ready, and a filter's messages are named as far as they were found.
+   */
   readonly tooLate: string[];
   /** Of `filter.ids`: those that are nowhere (settled, or never there). */
   readonly notFound: string[];

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import type { Lane, StoreRun } from './store-harness.js';
+import { settled, type Lane, type StoreRun } from './store-harness.js';
 
 const LATER = 3_600_000;
 
@@ -54,6 +54,7 @@ export function describeOperators(run: StoreRun): void {
     });
   });
 
+  describeTooLate(run);
   describe('requeue', () => {
     it('puts a dead message back into its old place', async () => {
       const lane = await run.lane();
@@ -129,6 +130,79 @@ export function describeOperators(run: StoreRun): void {
     });
   });
   describeStats(run);
+}
+
+/** What an operator means by a filter and cannot have any more is named, as it is for ids. */
+function describeTooLate(run: StoreRun): void {
+  const { describe, it } = run.runner;
+  const ACTIONS = ['cancel', 'discard', 'requeue'] as const;
+  describe('a filter that comes too late', () => {
+    for (const action of ACTIONS) {
+      it(`names what is ready and what is being sent: ${action}`, async () => {
+        const lane = await run.lane();
+        const { transport } = lane;
+        const key = randomUUID();
+        const bucket = await bucketByStore(run, key);
+        const sending = await lane.parked({ key, bucket, type: 'x' });
+        await lane.take();
+        const [ready] = (await lane.insert({ key, bucket, topic: 't' }, { key: 'other' })) as [string];
+        const tooLate = async (filter: object): Promise<Set<string>> => {
+          const report = await run.other[action]({ transport, limit: 10, ...filter });
+          assert.deepEqual([report.done, report.notFound], [[], []]);
+          assert.equal(new Set(report.tooLate).size, report.tooLate.length);
+          return new Set(report.tooLate);
+        };
+        assert.deepEqual(await tooLate({ key }), new Set([ready, sending]));
+        assert.deepEqual(await tooLate({ key, type: 'x' }), new Set([sending]));
+        assert.deepEqual(await tooLate({ key, topic: 't' }), new Set([ready]));
+        assert.deepEqual(await tooLate({ topic: 't' }), new Set([ready]));
+        assert.equal((await tooLate({})).size, 3);
+        assert.equal((await tooLate({ limit: 2 })).size, 2);
+        assert.equal((await tooLate({ key, limit: 1 })).size, 1);
+        assert.deepEqual(await tooLate({ key: randomUUID() }), new Set());
+        assert.deepEqual(await tooLate({ topic: 't ' }), new Set());
+      });
+    }
+
+    it('is of all transports when it names none', async () => {
+      const [one, two] = [await run.lane(), await run.lane()];
+      const key = randomUUID();
+      const bucket = await bucketByStore(run, key);
+      const ids = [...(await one.insert({ key, bucket })), ...(await two.insert({ key, bucket }))];
+      assert.deepEqual(new Set((await run.other.cancel({ key, limit: 10 })).tooLate), new Set(ids));
+    });
+
+    it('stops what it can, and names the rest', async () => {
+      const lane = await run.lane();
+      const key = randomUUID();
+      const bucket = await bucketByStore(run, key);
+      const [scheduled, ready] = (await lane.insert({ key, bucket, delay: LATER }, { key, bucket })) as [
+        string,
+        string,
+      ];
+      const requeued = await run.other.requeue({ key, limit: 10 });
+      assert.deepEqual(requeued, { done: [], tooLate: [ready], notFound: [] }); // it waits for its time, which is no fault
+      const report = await run.other.cancel({ key, limit: 10 });
+      assert.deepEqual(report, { done: [scheduled], tooLate: [ready], notFound: [] });
+    });
+
+    it('waits for nobody, and holds up nobody', async () => {
+      const lane = await run.lane();
+      const key = randomUUID();
+      const bucket = await bucketByStore(run, key);
+      const [ready] = (await lane.insert({ key, bucket })) as [string];
+      const writing = await run.harness.begin();
+      await run.store.insert(writing.tx, [lane.message({ key, bucket })]);
+      assert.deepEqual((await run.other.cancel({ key, limit: 10 })).tooLate, [ready]);
+      await writing.rollback();
+      const request = { transport: lane.transport, limit: 10, onPublished: 'delete' } as const;
+      await run.store.withLockedRows(request, async (messages) => {
+        assert.deepEqual((await run.other.cancel({ key, limit: 10 })).tooLate, [ready]);
+        return { published: messages.map(settled), parked: [], reparked: [] };
+      });
+      assert.deepEqual((await run.other.cancel({ key, limit: 10 })).tooLate, []);
+    });
+  });
 }
 
 /** The same formula as in `bucket-of`, of which a store may know nothing: the contract fixes it. */

@@ -3,6 +3,7 @@ import type { MessageFilter, OperatorReport } from '../admin-store.js';
 import type { StoreSettings, TableNames } from '../schema/names.js';
 import { statement } from '../sql.js';
 import { BLOCKED, DEAD, readKey, SCHEDULED, WAITING } from './columns.js';
+import { MysqlTooLate } from './admin-too-late.js';
 import { MysqlFind } from './find.js';
 import { jsonRows, PARKED_IDS } from './json-rows.js';
 import { inTransaction } from './retry.js';
@@ -32,12 +33,15 @@ class Outcome {
   /** Being sent, or in a state that the action does not change. */
   readonly untouched = new Set<string>();
   rows = 0;
+  /** Every row of the filter was looked at. */
+  sawAll = true;
 }
 
 /** What operators may do: only with parked rows, and never with one that is being sent. */
 export class MysqlAdmin {
   /** @internal */ readonly sql: ReturnType<typeof adminStatements>;
   /** @internal */ readonly find: MysqlFind;
+  /** @internal */ readonly tooLate: MysqlTooLate;
 
   constructor(
     readonly database: SqlDatabase,
@@ -46,6 +50,7 @@ export class MysqlAdmin {
     readonly wake: MysqlWake,
   ) {
     this.find = new MysqlFind(names, settings);
+    this.tooLate = new MysqlTooLate(() => database.connection('admin'), names, settings, this.find);
     this.sql = adminStatements(names, this.find, settings.ordering === 'none' ? 0 : 1);
   }
 
@@ -53,7 +58,10 @@ export class MysqlAdmin {
     const outcome = new Outcome();
     await this.applyOnce(action, filter, outcome);
     const { done, untouched } = outcome;
-    if (filter.ids === undefined) return { done: [...done], tooLate: [], notFound: [] };
+    if (filter.ids === undefined) {
+      const tooLate = await this.tooLate.byFilter(filter, outcome.sawAll ? STATES[action] : []);
+      return { done: [...done], tooLate, notFound: [] };
+    }
     const open = new Set(filter.ids.filter((id) => !done.has(id) && !untouched.has(id)));
     const tooLate = await this.explain(action, filter, outcome, open);
     for (const id of untouched) if (!done.has(id)) tooLate.add(id);
@@ -68,7 +76,7 @@ export class MysqlAdmin {
     const admin = this.database.connection('admin');
     const tooLate = new Set<string>();
     for (let look = 1; open.size > 0 && look <= LOOKS; look++) {
-      for (const id of await this.find.readyAmong(admin, [...open], filter.transport)) {
+      for (const id of await this.tooLate.readyAmong([...open], filter.transport)) {
         open.delete(id);
         tooLate.add(id);
       }
@@ -101,6 +109,7 @@ export class MysqlAdmin {
     const limit = filter.limit - outcome.rows;
     if (limit <= 0) return;
     const { rows } = await admin.run(this.find.parked(filter, STATES[action], limit));
+    outcome.sawAll &&= rows.length < limit;
     for (let from = 0; from < rows.length; from += PER_TRANSACTION) {
       const some = rows.slice(from, from + PER_TRANSACTION).map(([parkedId]) => String(parkedId));
       const { changed, untouched } = await inTransaction(admin, (tx) => this.change(tx, action, some));

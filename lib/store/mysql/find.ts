@@ -4,30 +4,20 @@ import type { StoreSettings, TableNames } from '../schema/names.js';
 import { statement, type Sql, type Statement } from '../sql.js';
 import { marks, sized } from './statements.js';
 
-/** Rows of the hot table that one statement looks through. */
-const PAGE = 50_000;
+export interface Conditions {
+  readonly conditions: readonly string[];
+  readonly values: readonly unknown[];
+}
 
 /** Finds the rows that an operator means. */
 export class MysqlFind {
-  /** @internal */ readonly pageEnd: Statement;
-  /** @internal */ readonly inPage: (ids: number) => Statement;
   /** @internal */ readonly among: (ids: number) => Statement;
 
   constructor(
     readonly names: TableNames,
     readonly settings: StoreSettings,
   ) {
-    const { ready, parked } = names;
-    this.pageEnd = statement(
-      'page end',
-      `select max(seq) from (
-      select seq from ${ready} force index (by_seq) where seq > ? order by seq limit ?) page`,
-    );
-    this.inPage = sized(
-      (ids) => `select id, transport from ${ready} force index (by_seq)
-      where seq > ? and seq <= ? and id in (${marks(ids)})`,
-    );
-    this.among = sized((ids) => `select id, transport from ${parked} where id in (${marks(ids)})`);
+    this.among = sized((ids) => `select id, transport from ${names.parked} where id in (${marks(ids)})`);
   }
 
   /** Key and id of parked rows; of named ids whatever their state is, because they are then not "nowhere". */
@@ -38,10 +28,22 @@ export class MysqlFind {
     return statement(undefined, text).bind(...values, limit);
   }
 
-  /** @internal */ conditions({ ids, transport, key, topic, type }: MessageFilter): {
+  /** Ids of parked rows that are being sent, and of those in one of these states. */
+  late(filter: MessageFilter, states: readonly number[]): Sql {
+    const { parked, leases } = this.names;
+    const { conditions, values } = this.conditions(filter);
+    const sent = `exists (select 1 from ${leases} l where l.transport = p.transport and l.bucket = p.bucket
+      and l.epoch = p.sending_epoch and l.expires_at > utc_timestamp(6))`;
+    const late = states.length === 0 ? sent : `(state in (${states.join(', ')}) or ${sent})`;
+    const text = `select id from ${parked} p where ${[...conditions, late].join(' and ')} order by parked_id limit ?`;
+    return statement(undefined, text).bind(...values, filter.limit);
+  }
+
+  /** @internal */ conditions(filter: MessageFilter): {
     conditions: string[];
     values: unknown[];
   } {
+    const { ids, transport, key } = filter;
     const conditions: string[] = [];
     const values: unknown[] = [];
     const add = (condition: string, ...more: unknown[]): void => {
@@ -55,10 +57,9 @@ export class MysqlFind {
     );
     if (ids !== undefined) add(ids.length === 0 ? '1 = 0' : `id in (${marks(ids.length)})`, ...ids);
     if (key !== undefined) add(`${this.ofKey('blocking in (0, 1)')}`, Buffer.from(key, 'utf8'));
-    // As bytes: text would ignore trailing spaces.
-    if (topic !== undefined) add('cast(topic as binary) = ?', Buffer.from(topic, 'utf8'));
-    if (type !== undefined) add('cast(type as binary) = ?', Buffer.from(type, 'utf8'));
-    return { conditions, values };
+    const { topic, type } = filter;
+    const texts = textConditions({ topic, type });
+    return { conditions: [...conditions, ...texts.conditions], values: [...values, ...texts.values] };
   }
 
   /** Every column of the key index up to the message key. */
@@ -75,22 +76,16 @@ export class MysqlFind {
   ): Promise<string[]> {
     return idsOf((await connection.run(this.among(ids.length).bind(...ids))).rows, transport);
   }
+}
 
-  /** Of these ids, those in the hot table. It has no key on the id: this reads all of it, page by page. */
-  async readyAmong(
-    connection: SqlConnection,
-    ids: readonly string[],
-    transport: number | undefined,
-  ): Promise<string[]> {
-    const found: string[] = [];
-    for (let after = '0'; ;) {
-      const end = (await connection.run(this.pageEnd.bind(BigInt(after), PAGE))).rows[0]?.[0];
-      if (end === null || end === undefined) return found;
-      const page = this.inPage(ids.length).bind(BigInt(after), BigInt(end as string), ...ids);
-      found.push(...idsOf((await connection.run(page)).rows, transport));
-      after = end as string;
-    }
-  }
+/** What a filter says of texts, in either table. As bytes: text would ignore trailing spaces. */
+export function textConditions(filter: Partial<Record<'key' | 'topic' | 'type', string | undefined>>): Conditions {
+  const columns = { key: '`key`', topic: 'cast(topic as binary)', type: 'cast(type as binary)' } as const;
+  const names = (['key', 'topic', 'type'] as const).filter((name) => filter[name] !== undefined);
+  return {
+    conditions: names.map((name) => `${columns[name]} = ?`),
+    values: names.map((name) => Buffer.from(filter[name] as string, 'utf8')),
+  };
 }
 
 function idsOf(rows: readonly (readonly unknown[])[], transport: number | undefined): string[] {

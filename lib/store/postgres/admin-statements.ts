@@ -5,12 +5,11 @@ import { BLOCKED, DEAD, SCHEDULED, WAITING } from './columns.js';
 import { beingSent } from './parked-settle.js';
 
 export type Change = 'requeue' | 'discard' | 'cancel';
-const CHANGES: Readonly<Record<Change, readonly number[]>> = {
+export const CHANGES: Readonly<Record<Change, readonly number[]>> = {
   requeue: [WAITING, BLOCKED, DEAD],
   discard: [WAITING, BLOCKED, DEAD],
   cancel: [SCHEDULED, WAITING, BLOCKED, DEAD],
 };
-const SEARCH_TIMEOUT = 2_000;
 /** Whether a row that is tried again holds later ones back. */
 const BLOCKS = { key: '(o.key is not null)', none: 'false', global: 'true' } as const;
 const RETURNED = 'o.id, o.transport, o.bucket, o.key, o.blocking';
@@ -39,16 +38,6 @@ export function adminStatements(names: TableNames, settings: StoreSettings) {
       plainArray(rows.map((row) => row[2] as string)),
       textArray(rows.map((row) => row[3] as string)),
     ],
-    /** The ready table has no index on the id: looked through as a whole, but not for long. */
-    searchLimits: statement(
-      undefined,
-      `select set_config('enable_seqscan', 'on', true), set_config('statement_timeout', '${SEARCH_TIMEOUT}', true)`,
-    ),
-    whereabouts: statement(
-      undefined,
-      `select id from ${names.ready} where id = any(?::uuid[]) union select id from ${names.parked} where id = any(?::uuid[])`,
-    ),
-    inParked: statement(undefined, `select id from ${names.parked} where id = any(?::uuid[])`),
     ...keyStatements(names, settings),
   };
 }
@@ -88,7 +77,7 @@ function wakeNext({ parked, leases }: TableNames): Statement {
 }
 
 /** The same formula as in `enqueue/bucket-of.ts`. */
-function bucketOf({ buckets, ordering }: StoreSettings): string {
+export function bucketOf({ buckets, ordering }: StoreSettings): string {
   if (ordering === 'global') return '0';
   return `(select ((get_byte(h, 0) << 8) | get_byte(h, 1)) % ${buckets} from sha256(convert_to(?::text, 'UTF8')) h)`;
 }

@@ -3,7 +3,7 @@ import { STATS_COUNT_LIMIT, type MessageFilter, type TransportStats } from '../.
 import type { ParkedState } from '../../../lib/message.js';
 import { blockingRows, isBeingSent } from './memory-keys.js';
 import type { MemoryDatabase } from './memory-database.js';
-import { byOrder, isLocked, isVisible, type ParkedRow } from './memory-rows.js';
+import { byOrder, isLocked, isVisible, type ParkedRow, type ReadyRow } from './memory-rows.js';
 import { Blocked, type MemoryTransaction } from './memory-transaction.js';
 
 /** What operators do to parked messages, never to one that is being sent; each function is one step. */
@@ -15,8 +15,14 @@ const CHANGES: Readonly<Record<Change, readonly ParkedState[]>> = {
   cancel: ['scheduled', 'waiting', 'blocked', 'dead'],
 };
 
-/** @returns the ids that were changed; waits for a row that is locked while it is published */
-export function change(database: MemoryDatabase, how: Change, filter: MessageFilter): string[] | Blocked {
+export interface Changed {
+  readonly done: string[];
+  /** Every row of the filter was looked at. */
+  readonly sawAll: boolean;
+}
+
+/** @returns what was changed; waits for a row that is locked while it is published */
+export function change(database: MemoryDatabase, how: Change, filter: MessageFilter): Changed | Blocked {
   const now = database.now();
   const found = database
     .parkedRows(filter.transport)
@@ -31,10 +37,10 @@ export function change(database: MemoryDatabase, how: Change, filter: MessageFil
     else database.parked.delete(row.parkedId);
   }
   if (how !== 'requeue') wakeNext(database, changed, now);
-  return [...new Set(changed.map(({ id }) => id))];
+  return { done: [...new Set(changed.map(({ id }) => id))], sawAll: found.length < filter.limit };
 }
 
-function matches({ ids, key, topic, type }: MessageFilter, row: ParkedRow): boolean {
+function matches({ ids, key, topic, type }: MessageFilter, row: ReadyRow): boolean {
   if (ids !== undefined && !ids.includes(row.id)) return false;
   if (key !== undefined && row.key !== key) return false;
   return (topic === undefined || row.topic === topic) && (type === undefined || row.type === type);
@@ -64,6 +70,23 @@ export function whereabouts(database: MemoryDatabase, ids: readonly string[]): S
   const ready = [...database.ready.values()].flatMap((rows) => [...rows.values()]).filter(isVisible);
   const there = new Set([...ready, ...database.parkedRows()].map(({ id }) => id));
   return new Set(ids.filter((id) => there.has(id)));
+}
+
+/**
+ * What the filter means and nobody can stop any more.
+ * @param sawAll what could be changed now was parked since the change, which had every row of the filter in its hands
+ */
+export function tooLate(database: MemoryDatabase, how: Change, filter: MessageFilter, sawAll: boolean): string[] {
+  const now = database.now();
+  const { transport, limit } = filter;
+  const ready = [...database.ready.values()].flatMap((rows) => [...rows.values()]).filter(isVisible);
+  const parked = database.parkedRows(transport).filter((row) => {
+    return isBeingSent(database, row, now) || (sawAll && CHANGES[how].includes(row.state));
+  });
+  const late = [...ready, ...parked].filter((row) => {
+    return (transport === undefined || row.transport === transport) && matches(filter, row);
+  });
+  return [...new Set(late.map(({ id }) => id))].slice(0, limit);
 }
 
 export function release(database: MemoryDatabase, filter: { key: string; transport?: number }): { released: number } {

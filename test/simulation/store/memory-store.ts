@@ -233,13 +233,22 @@ export class MemoryStore implements OutboxStore {
   }
 
   /** @internal */ async change(how: admin.Change, filter: MessageFilter): Promise<OperatorReport> {
-    const done = await this.unblocked(() => this.writeFound(how, () => admin.change(this.database, how, filter)));
-    if (filter.ids === undefined) return { done, tooLate: [], notFound: [] };
+    const { done, sawAll } = await this.unblocked(() => this.call(how, () => this.changeFound(how, filter)));
+    if (filter.ids === undefined) {
+      const tooLate = await this.call('tooLate', () => admin.tooLate(this.database, how, filter, sawAll));
+      return { done, tooLate, notFound: [] };
+    }
     const others = [...new Set(filter.ids)].filter((id) => !done.includes(id));
     if (others.length === 0) return { done, tooLate: [], notFound: [] };
     const there = await this.call('whereabouts', () => admin.whereabouts(this.database, others));
     const notFound = others.filter((id) => !there.has(id));
     return { done, tooLate: others.filter((id) => there.has(id)), notFound };
+  }
+
+  /** @internal */ changeFound(how: admin.Change, filter: MessageFilter): admin.Changed | Blocked {
+    const changed = admin.change(this.database, how, filter);
+    if (!(changed instanceof Blocked) && changed.done.length > 0) this.database.write(() => undefined);
+    return changed;
   }
 
   /** The only way to the database. @internal */
@@ -251,7 +260,7 @@ export class MemoryStore implements OutboxStore {
     return this.call(operation, () => this.database.write(work));
   }
   /** One that takes no transaction id when it finds nothing to write: nobody's floor has to look at it. @internal */
-  writeFound<T extends number | readonly unknown[] | Blocked>(operation: string, work: () => T): Promise<T> {
+  writeFound<T extends number | readonly unknown[]>(operation: string, work: () => T): Promise<T> {
     return this.call(operation, () => {
       const found = work();
       if (Array.isArray(found) ? found.length > 0 : typeof found === 'number' && found > 0) {

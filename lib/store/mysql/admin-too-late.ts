@@ -1,0 +1,126 @@
+import { systemClock } from '../../dispatch/clock.js';
+import type { SqlConnection } from '../executors/executor.js';
+import type { MessageFilter } from '../admin-store.js';
+import { bucketSql } from '../schema/mysql-tables.js';
+import type { StoreSettings, TableNames } from '../schema/names.js';
+import { statement, type Sql, type Statement } from '../sql.js';
+import { MysqlFind, textConditions, type Conditions } from './find.js';
+
+/** Milliseconds for a look through the hot table. */
+const SEARCH_TIMEOUT = 2_000;
+/** Rows of the hot table that one statement looks through: the time may end between two, and others get their turn. */
+const PAGE = 50_000;
+
+/** Where in the hot table to look, in the order of an index that has no holes there. */
+interface Range {
+  readonly index: 'primary' | 'by_seq';
+  readonly conditions: Conditions;
+}
+
+/** What became of messages that an operator meant and did not get. Only reads: locks no row and waits for none. */
+export class MysqlTooLate {
+  /** @internal */ readonly transports: Statement;
+  /** @internal */ readonly bucketOf: Statement;
+
+  constructor(
+    readonly connection: () => SqlConnection,
+    readonly names: TableNames,
+    readonly settings: StoreSettings,
+    readonly find: MysqlFind,
+  ) {
+    this.transports = statement('all transports', `select id from ${names.transports} order by id`);
+    this.bucketOf = statement('bucket of a key', `select ${bucketSql('?', { ...settings, ordering: 'key' })}`);
+  }
+
+  /**
+   * Of these ids, those in the hot table. It has no key on the id: this reads all of it. With a backlog too long to be
+   * searched in time, every id may be in it: nobody is told that it is gone.
+   */
+  async readyAmong(ids: readonly string[], transport: number | undefined): Promise<string[]> {
+    const conditions = { conditions: [`id in (${ids.map(() => '?').join(', ')})`], values: [...ids] };
+    const found = new Set<string>();
+    const deadline = systemClock.monotonic() + SEARCH_TIMEOUT;
+    const whole = await this.look({ index: 'by_seq', conditions: EVERYWHERE }, conditions, deadline, (rows) => {
+      for (const [id, of] of rows) if (transport === undefined || Number(of) === transport) found.add(String(id));
+      return true;
+    });
+    return whole ? [...found] : [...ids];
+  }
+
+  /**
+   * What is ready, then what is parked, because rows move only in this direction.
+   * @param states what could be changed now was parked since the change, which had every row of the filter in its
+   * hands; empty when it had not
+   */
+  async byFilter(filter: MessageFilter, states: readonly number[]): Promise<string[]> {
+    const { limit } = filter;
+    const deadline = systemClock.monotonic() + SEARCH_TIMEOUT;
+    const found = new Set<string>();
+    const collect = (rows: readonly (readonly unknown[])[]): boolean => {
+      for (const [id] of rows) found.add(String(id));
+      return found.size < limit;
+    };
+    for (const range of await this.ranges(filter)) {
+      if (found.size >= limit) break;
+      await this.look(range, textConditions(filter), deadline, collect, limit);
+    }
+    if (found.size < limit) collect((await this.connection().run(this.find.late(filter, states))).rows);
+    return [...found].slice(0, limit);
+  }
+
+  /** @internal A key is in one bucket; without one, the whole table in the order of its numbers takes fewest statements. */
+  async ranges({ transport, key }: MessageFilter): Promise<Range[]> {
+    if (key === undefined || this.settings.ordering === 'global') {
+      const conditions =
+        transport === undefined ? EVERYWHERE : { conditions: ['transport = ?'], values: [transport] as unknown[] };
+      return [{ index: 'by_seq', conditions }];
+    }
+    const [place] = (await this.connection().run(this.bucketOf.bind(Buffer.from(key, 'utf8')))).rows;
+    const transports =
+      transport === undefined
+        ? (await this.connection().run(this.transports.bind())).rows.map(([id]) => Number(id))
+        : [transport];
+    return transports.map((of) => ({
+      index: 'primary',
+      conditions: { conditions: ['transport = ?', 'bucket = ?'], values: [of, Number(place?.[0])] },
+    }));
+  }
+
+  /** @internal Page by page, until `found` has enough. @returns whether there was the time for all of it */
+  async look(
+    range: Range,
+    wanted: Conditions,
+    deadline: number,
+    found: (rows: readonly (readonly unknown[])[]) => boolean,
+    limit = Number.MAX_SAFE_INTEGER,
+  ): Promise<boolean> {
+    for (let after = 0n; ;) {
+      const end = (await this.connection().run(this.pageEnd(range, after))).rows[0]?.[0];
+      if (end === null || end === undefined) return true;
+      const { rows } = await this.connection().run(this.inPage(range, after, BigInt(end as string), wanted, limit));
+      if (!found(rows)) return true;
+      after = BigInt(end as string);
+      if (systemClock.monotonic() > deadline) return false;
+    }
+  }
+
+  /** @internal */ pageEnd({ index, conditions }: Range, after: bigint): Sql {
+    const within = index === 'by_seq' ? EVERYWHERE : conditions;
+    return statement(
+      undefined,
+      `select max(seq) from (select seq from ${this.names.ready} force index (${index})
+      where ${[...within.conditions, 'seq > ?'].join(' and ')} order by seq limit ?) page`,
+    ).bind(...within.values, after, PAGE);
+  }
+
+  /** @internal */ inPage(range: Range, after: bigint, end: bigint, wanted: Conditions, limit: number): Sql {
+    const { index, conditions } = range;
+    const all = [...conditions.conditions, 'seq > ?', 'seq <= ?', ...wanted.conditions].join(' and ');
+    return statement(
+      undefined,
+      `select id, transport from ${this.names.ready} force index (${index}) where ${all} limit ?`,
+    ).bind(...conditions.values, after, end, ...wanted.values, limit);
+  }
+}
+
+const EVERYWHERE: Conditions = { conditions: [], values: [] };

@@ -1,0 +1,152 @@
+import { systemClock } from '../../dispatch/clock.js';
+import type { SqlConnection, SqlResult } from '../executors/executor.js';
+import type { MessageFilter } from '../admin-store.js';
+import type { StoreSettings, TableNames } from '../schema/names.js';
+import { statement, type Sql } from '../sql.js';
+import { bucketOf, CHANGES, type Change } from './admin-statements.js';
+import { plainArray } from './arrays.js';
+import { beingSent } from './parked-settle.js';
+
+/** SQLSTATE of a statement that ran out of time. */
+const CANCELED = '57014';
+/** Milliseconds for a look; the last of them are for the parked table, which is small. */
+const SEARCH_TIMEOUT = 2_000;
+const PARKED_TIME = 500;
+/** Pieces in which a transport's backlog is looked through: others get their turn, and the time may end between two. */
+const PIECES = 8;
+
+/** Buckets `from` to `to` of a transport. */
+type Piece = readonly [transport: number, from: number, to: number];
+
+/** What became of messages that an operator meant and did not get. Only reads: locks no row and waits for none. */
+export class PostgresTooLate {
+  /** @internal */ readonly sql: ReturnType<typeof statements>;
+
+  constructor(
+    readonly connection: () => SqlConnection,
+    readonly names: TableNames,
+    readonly settings: StoreSettings,
+  ) {
+    this.sql = statements(names, settings);
+  }
+
+  /**
+   * Messages move only from ready to parked, so that one which is in neither when looked for in this order, and not in
+   * parked once more, was never in both looks' gap: it is nowhere.
+   */
+  async byIds(ids: readonly string[]): Promise<{ tooLate: string[]; notFound: string[] }> {
+    if (ids.length === 0) return { tooLate: [], notFound: [] };
+    const list = plainArray(ids);
+    const deadline = systemClock.monotonic() + SEARCH_TIMEOUT;
+    const search = await this.within(deadline, 'any plan', this.sql.whereabouts.bind(list, list));
+    // With a backlog too long to be searched in time, every id may be in it: nobody is told that it is gone.
+    if (search === undefined) return { tooLate: [...ids], notFound: [] };
+    const there = new Set(idsOf(search));
+    const gone = ids.filter((id) => !there.has(id));
+    const again = gone.length === 0 ? undefined : await this.connection().run(this.sql.inParked.bind(plainArray(gone)));
+    for (const id of idsOf(again)) there.add(id);
+    return { tooLate: ids.filter((id) => there.has(id)), notFound: ids.filter((id) => !there.has(id)) };
+  }
+
+  /**
+   * Ready rows first, then parked ones, for the same reason.
+   * @param sawAll the change had every row of the filter in its hands: what could be changed now was parked since then
+   */
+  async byFilter(change: Change, filter: MessageFilter, sawAll: boolean): Promise<string[]> {
+    const deadline = systemClock.monotonic() + SEARCH_TIMEOUT;
+    const found = new Set<string>();
+    for (const piece of await this.pieces(filter)) {
+      if (found.size >= filter.limit) break;
+      const rows = await this.within(deadline - PARKED_TIME, 'by index', this.readySql(piece, filter));
+      for (const id of idsOf(rows)) found.add(id);
+    }
+    if (found.size < filter.limit) {
+      const rows = await this.within(deadline, 'any plan', this.parkedSql(change, filter, sawAll));
+      for (const id of idsOf(rows)) found.add(id);
+    }
+    return [...found].slice(0, filter.limit);
+  }
+
+  /** @internal A key is in one bucket. */
+  async pieces({ transport, key }: MessageFilter): Promise<Piece[]> {
+    const { rows } = await this.connection().run(this.sql.transports.bind());
+    const transports = rows.map(([id]) => Number(id)).filter((id) => transport === undefined || id === transport);
+    const ranges = this.settings.ordering === 'global' ? [[0, 0] as const] : await this.ranges(key);
+    return transports.flatMap((id) => ranges.map(([from, to]): Piece => [id, from, to]));
+  }
+
+  /** @internal */ async ranges(key: string | undefined): Promise<(readonly [from: number, to: number])[]> {
+    const { buckets } = this.settings;
+    if (key !== undefined) {
+      const bucket = Number((await this.connection().run(this.sql.bucket.bind(key))).rows[0]?.[0]);
+      return [[bucket, bucket]];
+    }
+    const size = Math.ceil(buckets / PIECES);
+    const count = Math.ceil(buckets / size);
+    return Array.from({ length: count }, (_, piece) => [piece * size, (piece + 1) * size - 1] as const);
+  }
+
+  /** @internal */ readySql([transport, from, to]: Piece, filter: MessageFilter): Sql {
+    const { text, values } = conditions(filter);
+    return statement(
+      undefined,
+      `select o.id from ${this.names.ready} o
+       where o.transport = ?::smallint and o.bucket between ?::smallint and ?::smallint${text} limit ?`,
+    ).bind(transport, from, to, ...values, filter.limit);
+  }
+
+  /** @internal */ parkedSql(change: Change, filter: MessageFilter, sawAll: boolean): Sql {
+    const { text, values } = conditions(filter);
+    const { transport = null, limit } = filter;
+    const { parked, leases } = this.names;
+    const late = sawAll ? `(${beingSent(leases)} or o.state in (${CHANGES[change].join(', ')}))` : beingSent(leases);
+    return statement(
+      undefined,
+      `select o.id from ${parked} o where ${late} and (?::smallint is null or o.transport = ?)${text} limit ?`,
+    ).bind(transport, transport, ...values, limit);
+  }
+
+  /** @internal @returns `undefined` when the time is over */
+  async within(deadline: number, plan: 'by index' | 'any plan', sql: Sql): Promise<SqlResult | undefined> {
+    try {
+      return await this.connection().transaction(async (tx) => {
+        const left = Math.floor(deadline - systemClock.monotonic());
+        if (left <= 0) return undefined;
+        await tx.run(this.sql.limits.bind(plan === 'by index' ? 'off' : 'on', String(left)));
+        return tx.run(sql);
+      });
+    } catch (error) {
+      if ((error as { code?: string }).code !== CANCELED) throw error;
+      return undefined;
+    }
+  }
+}
+
+function statements({ ready, parked, transports }: TableNames, settings: StoreSettings) {
+  return {
+    /** No index knows what an operator asks for: tables are looked through, but not for long; a bucket by its own index. */
+    limits: statement(
+      undefined,
+      `select set_config('enable_seqscan', ?, true), set_config('statement_timeout', ?, true)`,
+    ),
+    transports: statement(undefined, `select id from ${transports} order by id`),
+    bucket: statement(undefined, `select ${bucketOf({ ...settings, ordering: 'key' })}`),
+    whereabouts: statement(
+      undefined,
+      `select id from ${ready} where id = any(?::uuid[]) union select id from ${parked} where id = any(?::uuid[])`,
+    ),
+    inParked: statement(undefined, `select id from ${parked} where id = any(?::uuid[])`),
+  };
+}
+
+function conditions({ key, topic, type }: MessageFilter): { text: string; values: string[] } {
+  const given = Object.entries({ key, topic, type }).filter(
+    (entry): entry is [string, string] => entry[1] !== undefined,
+  );
+  return {
+    text: given.map(([column]) => ` and o.${column} = ?::text`).join(''),
+    values: given.map(([, value]) => value),
+  };
+}
+
+const idsOf = (result: SqlResult | undefined): string[] => (result?.rows ?? []).map((row) => row[0] as string);
