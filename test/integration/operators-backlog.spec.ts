@@ -1,0 +1,78 @@
+import { randomUUID } from 'node:crypto';
+import { bucketOf } from '../../lib/enqueue/bucket-of.js';
+import type { OutboxStore } from '../../lib/store/outbox-store.js';
+import { MariaDbStores } from '../support/mariadb-store.js';
+import { PostgresFixture, SETTINGS } from '../support/postgres-store.js';
+import { describeWith } from '../support/services.js';
+
+const ROWS = 400_000;
+/** A look may take two seconds; what it cannot find by then is not named. */
+const PATIENCE = 4_000;
+const LAST = 'last of all';
+
+/** Operators' look-ups, behind a long backlog. */
+async function expectBounded(store: OutboxStore, last: string): Promise<void> {
+  const within = async <T>(limit: number, look: Promise<T>): Promise<T> => {
+    const start = performance.now();
+    const result = await look;
+    expect(performance.now() - start).toBeLessThan(limit);
+    return result;
+  };
+  expect(await within(PATIENCE, store.cancel({ key: LAST, limit: 10 }))).toMatchObject({ done: [], tooLate: [last] });
+  expect((await within(PATIENCE, store.cancel({ transport: 0, limit: 7 }))).tooLate).toHaveLength(7);
+  const byType = await within(PATIENCE, store.cancel({ type: 'rare', limit: 10 }));
+  expect(byType.done).toEqual([]);
+  for (const id of byType.tooLate) expect(id).toBe(last);
+  const absent = randomUUID();
+  const byId = await within(PATIENCE, store.cancel({ ids: [absent, last], limit: 10 }));
+  expect([...byId.tooLate, ...byId.notFound].sort()).toEqual([absent, last].sort());
+  expect(byId.tooLate).toContain(last);
+}
+
+describeWith('postgres', 'PostgreSQL operators behind a backlog', () => {
+  it.each(['key', 'global'] as const)('name what is too late, in bounded time: ordering %s', async (ordering) => {
+    const fixture = await new PostgresFixture().start();
+    try {
+      const store = fixture.store({ ordering });
+      await store.create({ ...SETTINGS, ordering });
+      await store.registerTransports(['default'], 'default');
+      const { buckets } = SETTINGS;
+      await fixture.application.query(
+        `insert into outbox_ready (transport, bucket, id, topic, key, type)
+         select 0, ${ordering === 'global' ? 0 : `g % ${buckets}`}, gen_random_uuid(), 't', 'k' || g, 'common' from generate_series(1, ${ROWS}) g`,
+      );
+      const last = randomUUID();
+      await fixture.application.query(
+        `insert into outbox_ready (transport, bucket, id, topic, key, type) values (0, $1, $2, 't', $3, 'rare')`,
+        [ordering === 'global' ? 0 : bucketOf(LAST, buckets), last, LAST],
+      );
+      await expectBounded(store, last);
+    } finally {
+      await fixture.stop();
+    }
+  });
+});
+
+describeWith('mariadb', 'MariaDB operators behind a backlog', () => {
+  it.each(['key', 'global'] as const)('name what is too late, in bounded time: ordering %s', async (ordering) => {
+    const stores = new MariaDbStores({ ordering });
+    await stores.start();
+    const store = stores.open();
+    try {
+      await store.registerTransports(['default'], 'default');
+      const columns = '(transport, id, topic, `key`, type)';
+      await stores.application.query(
+        `insert into outbox_ready ${columns} select 0, uuid(), 't', concat('k', seq), 'common' from seq_1_to_${ROWS}`,
+      );
+      const last = randomUUID();
+      await stores.application.query(`insert into outbox_ready ${columns} values (0, ?, 't', ?, 'rare')`, [
+        last,
+        Buffer.from(LAST),
+      ]);
+      await expectBounded(store, last);
+    } finally {
+      await store.close();
+      await stores.stop();
+    }
+  });
+});
