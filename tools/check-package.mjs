@@ -9,7 +9,8 @@ import { checkApi } from './check-api.mjs';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
-const ALLOWED = /^(dist\/(esm|cjs)\/.*\.(js|js\.map|d\.ts|json)|docs\/.*\.md|package\.json|README\.md|CHANGELOG\.md|LICENSE)$/;
+const ALLOWED =
+  /^(dist\/(esm|cjs)\/.*\.(js|js\.map|d\.ts|json)|docs\/.*\.md|package\.json|README\.md|CHANGELOG\.md|LICENSE)$/;
 const REQUIRED = ['package.json', 'README.md', 'CHANGELOG.md', 'LICENSE'];
 const TEST_CODE = /\.spec\.|(^|\/)(test|fixtures|__mocks__)\//;
 

@@ -61,10 +61,11 @@ describeWith('postgres', 'the example of the README', () => {
   const count = async (of: DataSource, where: string): Promise<number> =>
     ((await of.query(`select count(*)::int as n from ${where}`)) as { n: number }[])[0]?.n as number;
 
-  it('passes its own test: the first message is enqueued and published', async () => {
+  it('passes its own test, again and again: the first message is enqueued and published', async () => {
     modules.load('src/orders/orders.service.spec.ts');
     expect(tests.map(({ name }) => name)).toEqual(['tells the world of an order']);
     for (const { body } of tests) await body();
+    for (const { body } of tests) await body(); // the database keeps what the first run committed
   });
 
   it('keeps the message of an order when the broker is down, where the dual write loses it', async () => {
