@@ -60,14 +60,16 @@ export async function createRuntime(sources: RuntimeSources): Promise<OutboxRunt
   const instance: Instance = { name: options.name, application, dataSource, options, declaredAt, started: false };
   const unregister = register(instance);
   const store = open(dataSource, options);
+  const notifier = notifierOf(store, options, events, clock);
   const close = once(async () => {
     unregister();
+    await notifier.close();
     await store.close().catch(() => {});
     events.close();
   });
   try {
     const transportIds = await prepareStore(store, options, events);
-    return assemble({ ...sources, options, clock, events, instance, store, transportIds, close });
+    return assemble({ ...sources, options, clock, events, instance, store, notifier, transportIds, close });
   } catch (error) {
     await close();
     throw error;
@@ -76,11 +78,13 @@ export async function createRuntime(sources: RuntimeSources): Promise<OutboxRunt
 
 interface Parts
   extends RuntimeSources, Pick<OutboxRuntime, 'options' | 'clock' | 'events' | 'instance' | 'store' | 'close'> {
+  readonly notifier: Notifier;
   readonly transportIds: ReadonlyMap<string, number>;
 }
 
 function assemble(parts: Parts): OutboxRuntime {
-  const { options, clock, events, instance, store, transportIds, overrides, dataSource, moduleRef, close } = parts;
+  const { options, clock, events, instance, store, notifier, transportIds, close } = parts;
+  const { overrides, dataSource, moduleRef } = parts;
   const dispatcher = new OutboxDispatcher({
     options,
     store,
@@ -90,10 +94,6 @@ function assemble(parts: Parts): OutboxRuntime {
     transportIds,
     createTransports: () => createTransports(options.transports, moduleRef),
   });
-  const notifier = new Notifier(
-    options.wakeUp === 'poll' || store.notify === undefined ? undefined : () => (store.notify as () => Promise<void>)(),
-    (error) => events.emit('error', { operation: 'wake', error, retryIn: null }),
-  );
   const report = reportOf({ store, dispatcher, options, transportIds });
   const enqueue: EnqueueRuntime = {
     options,
@@ -115,6 +115,15 @@ function assemble(parts: Parts): OutboxRuntime {
   const cleaner = new OutboxCleaner(store, events, options.retention, options.deadLetter !== undefined);
   const handlers = new InProcessHandlers();
   return { options, instance, clock, events, store, enqueue, dispatcher, unlocker, cleaner, handlers, close };
+}
+
+function notifierOf(store: OutboxStore, options: ResolvedOptions, events: OutboxEvents, clock: Clock): Notifier {
+  const wanted = options.wakeUp !== 'poll' && store.notify !== undefined;
+  return new Notifier(
+    wanted ? () => (store.notify as () => Promise<void>)() : undefined,
+    (error) => events.emit('error', { operation: 'wake', error, retryIn: null }),
+    clock,
+  );
 }
 
 /** Tests learn of a commit at once, not when the event stream gets to it. */

@@ -1,0 +1,98 @@
+import { DataSource } from 'typeorm';
+import { OutboxModule, OutboxService } from '../../lib/index.js';
+import { systemClock } from '../../lib/dispatch/clock.js';
+import { Notifier } from '../../lib/module/notifier.js';
+import { createTestDatabase, type TestDatabase } from '../support/databases.js';
+import { describeWith } from '../support/services.js';
+import { Applications, build, enqueueIn, LineLogger, OrderPlaced, quiet, typeOrm } from './support/app.js';
+
+describeWith('postgres', 'An application that enqueues and closes at once', () => {
+  let database: TestDatabase;
+  const applications = new Applications();
+
+  beforeAll(async () => {
+    database = await createTestDatabase('postgres');
+  });
+  afterEach(() => applications.close());
+  afterAll(() => database.drop());
+
+  it.each([0, 1, 5, 20])('says nothing of its notification, %d ms after the commit', async (pause) => {
+    const logger = new LineLogger();
+    const app = await applications.start(
+      build([typeOrm(database), OutboxModule.forRoot(quiet({ relay: false, logLevel: 'debug', logger }))]),
+    );
+    const errors: unknown[] = [];
+    app.get(OutboxService).events.on('error', (event) => errors.push(event));
+    await enqueueIn(app.get(DataSource), (manager) =>
+      app.get(OutboxService).enqueue(new OrderPlaced('a'), { manager }),
+    );
+    if (pause > 0) await new Promise((resolve) => setTimeout(resolve, pause));
+    const start = performance.now();
+    await applications.close();
+    expect(performance.now() - start).toBeLessThan(3_000);
+    expect(errors).toEqual([]);
+    expect(logger.lines.filter((line) => /^(error|warn)/.test(line))).toEqual([]);
+  });
+
+  it('has told the relays of other processes when it is closed', async () => {
+    const app = await applications.start(build([typeOrm(database), OutboxModule.forRoot(quiet({ relay: false }))]));
+    const listener = await new DataSource(database.options as never).initialize();
+    const runner = listener.createQueryRunner();
+    const client = await runner.connect();
+    const [{ channel }] = await listener.query(
+      `select 'outbox_' || left(encode(sha256(convert_to('"public"."outbox_ready"', 'UTF8')), 'hex'), 24) as channel`,
+    );
+    const heard = jest.fn();
+    client.on('notification', heard);
+    await runner.query(`listen "${channel}"`);
+    await enqueueIn(app.get(DataSource), (manager) =>
+      app.get(OutboxService).enqueue(new OrderPlaced('a'), { manager }),
+    );
+    await applications.close();
+    await runner.query('select 1');
+    expect(heard).toHaveBeenCalled();
+    await runner.release();
+    await listener.destroy();
+  });
+});
+
+describe('Notifier', () => {
+  const failures = jest.fn();
+  beforeEach(() => failures.mockClear());
+  const notifier = (send: () => Promise<void>): Notifier => new Notifier(send, failures, systemClock);
+
+  it('waits for what is outstanding when it is closed, and sends nothing after that', async () => {
+    let sent = 0;
+    const one = notifier(async () => {
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      sent += 1;
+    });
+    one.notify();
+    one.notify();
+    await one.close();
+    expect(sent).toBe(2);
+    one.notify();
+    await one.close();
+    expect(sent).toBe(2);
+  });
+
+  it('does not wait for ever, and a failure after that is nobody’s business', async () => {
+    let fail = (_error: Error): void => {};
+    const one = notifier(() => new Promise((_resolve, reject) => (fail = reject)));
+    one.notify();
+    const start = performance.now();
+    await one.close();
+    expect(performance.now() - start).toBeGreaterThan(900);
+    expect(performance.now() - start).toBeLessThan(2_000);
+    fail(new Error('Connection terminated'));
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(failures).not.toHaveBeenCalled();
+  });
+
+  it('tells of failures while it is open', async () => {
+    const one = notifier(() => Promise.reject(new Error('no route')));
+    one.notify();
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(failures).toHaveBeenCalledTimes(1);
+  });
+});
