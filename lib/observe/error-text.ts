@@ -45,13 +45,20 @@ function describe(error: unknown, depth: number): string {
       .map((one) => describe(one, depth + 1))
       .join('; ')}]`;
   }
-  if (cause === undefined || cause === null || own.includes(messageOf(cause))) return own;
-  return `${own} ← ${describe(cause, depth + 1)}`;
+  return own + describeCause(text, cause, depth + 1);
 }
 
-function messageOf(cause: unknown): string {
-  const message = (cause as { message?: unknown }).message;
-  return typeof message === 'string' && message !== '' ? message : '\u0000';
+/** Wrappers often repeat what they wrap: that is left out, but not what is behind it. */
+function describeCause(text: string, cause: unknown, depth: number): string {
+  if (cause === undefined || cause === null || depth > MAX_DEPTH) return '';
+  if (!repeats(text, cause)) return ` ← ${describe(cause, depth)}`;
+  return describeCause(text, (cause as { cause?: unknown }).cause, depth + 1);
+}
+
+/** As a whole or at its end. Anywhere else a short text is there by accident, as an `x` is in "Outbox". */
+function repeats(text: string, cause: unknown): boolean {
+  const { message } = cause as { message?: unknown };
+  return typeof message === 'string' && message !== '' && (text === message || text.endsWith(`: ${message}`));
 }
 
 function clip(text: string): string {

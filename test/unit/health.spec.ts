@@ -1,4 +1,5 @@
 import { errorText, MAX_ERROR_TEXT, redact } from '../../lib/observe/error-text.js';
+import { OutboxError } from '../../lib/outbox.errors.js';
 import { healthOf, type HealthSources } from '../../lib/observe/health.js';
 
 describe('error texts', () => {
@@ -8,6 +9,21 @@ describe('error texts', () => {
     expect(errorText(new AggregateError([new Error('a'), new Error('b')], 'both'))).toBe('AggregateError: both [a; b]');
     expect(errorText('text')).toBe('text');
     expect(errorText(undefined)).toBe('undefined');
+  });
+
+  it('says once what an error repeats of its cause, and never takes an accident for that', () => {
+    const failed = (cause: unknown): Error => new OutboxError('HANDLER_FAILED', 'Failed: Mailer.send.', { cause });
+    for (const text of ['x', 'Outbox', 'send', 'Mailer.send', 'Failed']) {
+      expect(errorText(failed(new Error(text)))).toBe(`OutboxError: Failed: Mailer.send. (HANDLER_FAILED) ← ${text}`);
+    }
+    const refused = new Error('refused', { cause: new Error('no route') });
+    expect(errorText(new Error('refused', { cause: refused }))).toBe('refused ← no route');
+    expect(errorText(new Error('cannot connect: refused', { cause: refused }))).toBe(
+      'cannot connect: refused ← no route',
+    );
+    expect(errorText(new Error('the order was refused', { cause: refused }))).toBe(
+      'the order was refused ← refused ← no route',
+    );
   });
 
   it('never holds credentials, payloads or queries', () => {
