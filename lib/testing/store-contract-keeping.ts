@@ -94,6 +94,19 @@ export function describeSetup(run: StoreRun): void {
       }
     });
 
+    it('names every setting that differs, with both values', async () => {
+      const ordering = settings.ordering === 'none' ? 'key' : 'none';
+      const buckets = settings.buckets + 1;
+      const error = await run.store.check({ ...settings, buckets, ordering }).then(
+        () => assert.fail('It was accepted.'),
+        ({ message }: Error) => message,
+      );
+      for (const word of ['buckets', settings.buckets, buckets, 'ordering', settings.ordering, ordering]) {
+        assert.match(error, new RegExp(`\\b${word}\\b`));
+      }
+      assert.doesNotMatch(error, /coordination/);
+    });
+
     it('numbers transports once, whoever registers them', async () => {
       const names = Array.from({ length: 4 }, () => `t-${randomBytes(6).toString('hex')}`);
       const all = await Promise.all([run.store, run.other].map((store) => store.registerTransports(names, 'default')));

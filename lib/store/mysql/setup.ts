@@ -37,21 +37,7 @@ export class MysqlSetup {
 
   async check(settings: SchemaSettings): Promise<void> {
     capabilitiesOf((await this.server.state()).version);
-    const stored = await this.readMeta();
-    for (const [name, wanted] of metaRows(settings)) {
-      const found = stored.get(name);
-      if (found === wanted) continue;
-      throw new OutboxConfigurationError(
-        'SCHEMA_MISMATCH',
-        `The outbox tables were made with ${name} ${found ?? '(none)'}; this process has ${wanted}.`,
-        {
-          hint:
-            name === 'version'
-              ? MIGRATE
-              : `Set ${name} to what the tables were made with, or drain the outbox and make them anew.`,
-        },
-      );
-    }
+    checkMeta(await this.readMeta(), settings);
     const { schema, prefix } = this.settings;
     const wrong = await compareSchema(this.database.connection('admin'), { schema, prefix, ...settings });
     if (wrong.length === 0) return;
@@ -105,6 +91,24 @@ export class MysqlSetup {
       });
     }
   }
+}
+
+/** Of other tables nothing else is worth comparing. */
+function checkMeta(stored: ReadonlyMap<string, string>, settings: SchemaSettings): void {
+  const different = metaRows(settings).filter(([name, wanted]) => stored.get(name) !== wanted);
+  if (different.length === 0) return;
+  const made = different.map(([name]) => `${name} ${stored.get(name) ?? '(none)'}`).join(', ');
+  const wanted = different.map(([name, value]) => (different.length === 1 ? value : `${name} ${value}`)).join(', ');
+  const names = different.map(([name]) => name).join(' and ');
+  throw new OutboxConfigurationError(
+    'SCHEMA_MISMATCH',
+    `The outbox tables were made with ${made}; this process has ${wanted}.`,
+    {
+      hint: different.some(([name]) => name === 'version')
+        ? MIGRATE
+        : `Set ${names} to what the tables were made with, or drain the outbox and make them anew.`,
+    },
+  );
 }
 
 function setupStatements({ meta, transports, leases }: TableNames) {

@@ -69,22 +69,34 @@ async function checkMeta(db: SqlExecutor, names: TableNames, wanted: SchemaSetti
     );
   }
   const settings = { ...wanted, hash: HASH_VERSION };
-  for (const name of ['buckets', 'hash', 'ordering', 'coordination'] as const) {
-    const value = String(settings[name]);
-    if (stored.get(name) === value) continue;
-    throw new OutboxConfigurationError(
-      'SCHEMA_MISMATCH',
-      `${name} is ${value} in the options and ${stored.get(name) ?? 'unknown'} in ${names.meta}.`,
-      { hint: hintFor(name, value, names) },
-    );
-  }
+  const different = SETTING_NAMES.filter((name) => stored.get(name) !== String(settings[name]));
+  if (different.length === 0) return;
+  const problems = different.map(
+    (name) => `${name} is ${settings[name]} in the options and ${stored.get(name) ?? 'unknown'}`,
+  );
+  throw new OutboxConfigurationError('SCHEMA_MISMATCH', `${problems.join(', ')} in ${names.meta}.`, {
+    hint: hintFor(different, settings, names),
+  });
 }
 
-function hintFor(name: string, value: string, names: TableNames): string {
-  if (name === 'ordering' || name === 'coordination') {
-    return `All processes must agree: use the stored value, or stop every relay, let it drain, and run: update ${names.meta} set value = '${value}' where name = '${name}'.`;
+const SETTING_NAMES = ['buckets', 'hash', 'ordering', 'coordination'] as const;
+type SettingName = (typeof SETTING_NAMES)[number];
+
+/** One way out for all of them: what is fixed with the tables decides. */
+function hintFor(
+  different: readonly SettingName[],
+  settings: Readonly<Record<SettingName, unknown>>,
+  names: TableNames,
+): string {
+  const fixed = different.filter((name) => name === 'buckets' || name === 'hash');
+  if (fixed.length > 0) {
+    const what = fixed.length === 1 ? `${fixed[0]} is` : `${fixed.join(' and ')} are`;
+    return `All processes must agree, and ${what} fixed when the tables are made: use the stored values, or move to new tables under another prefix.`;
   }
-  return 'It is fixed when the tables are made: use the stored value, or move to new tables under another prefix.';
+  const updates = different.map(
+    (name) => `update ${names.meta} set value = '${String(settings[name])}' where name = '${name}'`,
+  );
+  return `All processes must agree: use the stored values, or stop every relay, let it drain, and run: ${updates.join('; ')}.`;
 }
 
 function checkColumns(found: Found, names: TableNames): void {

@@ -8,10 +8,10 @@ export function create(database: MemoryDatabase, { buckets, ordering, coordinati
 }
 
 export function checkSettings({ settings }: MemoryDatabase, wanted: SchemaSettings): void {
-  for (const name of ['buckets', 'ordering', 'coordination'] as const) {
-    if (settings[name] === wanted[name]) continue;
-    throw new OutboxConfigurationError('SCHEMA_MISMATCH', `${name} is ${wanted[name]}, not ${settings[name]}.`);
-  }
+  const names = (['buckets', 'ordering', 'coordination'] as const).filter((name) => settings[name] !== wanted[name]);
+  if (names.length === 0) return;
+  const problems = names.map((name) => `${name} is ${wanted[name]}, not ${settings[name]}`);
+  throw new OutboxConfigurationError('SCHEMA_MISMATCH', `${problems.join(', ')}.`);
 }
 
 export function registerTransports(
