@@ -21,11 +21,13 @@ import {
   type OutboxPart,
 } from './outbox.tokens.js';
 import { InProcessHandlers } from './publish/transports/in-process-handlers.js';
+import { refuseNoObject } from './resolve-options.js';
 
 /** Import it once per outbox, in the root module: every call makes another instance. Several have names. */
 @Module({})
 export class OutboxModule {
   static forRoot(options: OutboxOptions & OutboxExtras): DynamicModule {
+    refuseNoObject(options);
     const { name, isGlobal, dataSource, ...input } = options;
     return declare({
       extras: extrasOf({ name, isGlobal, dataSource }),
@@ -37,10 +39,10 @@ export class OutboxModule {
 
   /** `name`, `isGlobal` and `dataSource` stand beside `useFactory`: they are needed before it runs. */
   static forRootAsync(options: OutboxAsyncOptions): DynamicModule {
-    const { name, isGlobal, dataSource, imports = [] } = options;
+    const { name, isGlobal, dataSource, imports = [] } = options ?? {}; // plain JavaScript gives nothing at times
     return declare({
       extras: extrasOf({ name, isGlobal, dataSource }),
-      options: asyncOptionsProviders(optionsToken(name ?? DEFAULT_NAME), options),
+      options: asyncOptionsProviders(optionsToken(name ?? DEFAULT_NAME), options ?? {}),
       imports,
       declaredAt: callerOf(OutboxModule.forRootAsync),
     });

@@ -20,10 +20,7 @@ type Values = Map<string, unknown>;
 /** Checks everything once and reports all problems together. */
 export function resolveOptions(input: OutboxOptions, extras: OutboxExtras = {}): ResolvedOptions {
   const problems: string[] = [];
-  const given: unknown = input;
-  if (typeof given !== 'object' || given === null || given instanceof Promise) {
-    throw invalid([`options: is ${show(given)}; must be an object with 'transports'`]);
-  }
+  refuseNoObject(input);
   unknownKeys(input, problems);
   const values = readValues(input, problems);
   const transports = toDefinitions(input.transports, problems);
@@ -34,6 +31,12 @@ export function resolveOptions(input: OutboxOptions, extras: OutboxExtras = {}):
   }
   if (problems.length > 0) throw invalid([...new Set(problems)]);
   return assemble(name, transports, values);
+}
+
+export function refuseNoObject(given: unknown): void {
+  if (typeof given === 'object' && given !== null && !(given instanceof Promise)) return;
+  const example = '{ transports: { default: inProcess() } }';
+  throw invalid([`options: is ${show(given)}; must be an object with 'transports', for example ${example}`]);
 }
 
 function unknownKeys(input: OutboxOptions, problems: string[]): void {

@@ -6,6 +6,13 @@ import { list, show } from './show.js';
 const ALLOWED = 'a definition such as kafka({ … }), a transport, its class, a DI token, or { inject, useFactory }';
 const NAME = /^[A-Za-z0-9_.-]{1,64}$/;
 const RECEIPTS = ['broker', 'handler', 'none'] as const;
+/** By their names: three of them live behind entries of their own, which must not be loaded here. */
+const FACTORIES: ReadonlyMap<string, string> = new Map([
+  ['inProcess', 'inProcess()'],
+  ['kafka', 'kafka({ … })'],
+  ['rabbitmq', 'rabbitmq({ … })'],
+  ['clientProxy', 'clientProxy({ … })'],
+]);
 type Receipt = (typeof RECEIPTS)[number];
 
 /** Brings every form of a transport to a definition; loads and creates nothing. */
@@ -31,7 +38,7 @@ export function toDefinitions(option: unknown, problems: string[]): ReadonlyMap<
 /** @returns the definition, or what is wrong. */
 function toDefinition(value: unknown): TransportDefinition | string {
   if ((typeof value === 'string' && value !== '') || typeof value === 'symbol') return injected(value);
-  if (typeof value === 'function') return injected(value as Type, value.name);
+  if (typeof value === 'function') return ofFunction(value as Type);
   if (typeof value !== 'object' || value === null) return `is ${show(value)}; must be ${ALLOWED}`;
   const object = value as Record<string, unknown>;
   if (typeof object['publish'] === 'function') return ofInstance(value as OutboxTransport);
@@ -41,6 +48,20 @@ function toDefinition(value: unknown): TransportDefinition | string {
     return receiptProblem(object['receipt']) ?? (value as TransportDefinition);
   }
   return `is ${show(value)}; must be ${ALLOWED}`;
+}
+
+/** Any other function may be somebody's DI token: whether it is one is seen when the relay asks for it. */
+function ofFunction(value: Type): TransportDefinition | string {
+  const call = FACTORIES.get(value.name);
+  if (call === undefined || !isPlainFunction(value)) return injected(value, value.name);
+  return `is ${show(value)}, not what it returns; did you mean ${call}?`;
+}
+
+/** Neither a class nor what a compiler makes of one, as far as one can see. */
+export function isPlainFunction(value: unknown): value is (...args: never[]) => unknown {
+  if (typeof value !== 'function' || /^class\b/.test(Function.prototype.toString.call(value))) return false;
+  const prototype = value.prototype as object | undefined;
+  return prototype === undefined || Object.getOwnPropertyNames(prototype).every((name) => name === 'constructor');
 }
 
 /** What it is worth is known when it was created; until then it counts as confirmed, and `none` is refused then. */

@@ -4,6 +4,7 @@ import { OutboxConfigurationError } from '../outbox.errors.js';
 import type { TransportDefinition } from '../outbox.options.js';
 import type { OutboxTransport } from '../publish/transport.js';
 import { show } from '../show.js';
+import { isPlainFunction } from '../transport-option.js';
 
 type Definitions = ReadonlyMap<string, TransportDefinition>;
 
@@ -57,6 +58,13 @@ async function resolve(name: string, token: InjectionToken, moduleRef: ModuleRef
   }
   if (typeof token === 'function' && typeof (token.prototype as OutboxTransport | undefined)?.publish === 'function') {
     return moduleRef.create(token as Type);
+  }
+  if (isPlainFunction(token)) {
+    const call = (token as { name: string }).name === '' ? 'to call it' : `${(token as { name: string }).name}()`;
+    throw new OutboxConfigurationError(
+      'INVALID_OPTIONS',
+      `transports.${name}: is ${show(token)}, which is no transport, no class and no provider; did you mean ${call}?`,
+    );
   }
   throw new OutboxConfigurationError(
     'INVALID_OPTIONS',

@@ -64,6 +64,28 @@ describe('kafka()', () => {
     expect(() => kafka({ client, ...options })).toThrow(`kafka(): ${path} `);
   });
 
+  it.each([
+    [undefined, "kafka(): options are undefined; must be an object with 'client'."],
+    [{ client: { clientId: 'x' } }, 'kafka(): client.brokers is missing.'],
+    [{ client: { brokers: undefined } }, 'kafka(): client.brokers is missing.'],
+    [{ client: { brokers: [] } }, 'kafka(): client.brokers is empty.'],
+    [{ brokers: ['b'] }, "kafka(): brokers is no option (did you mean 'client.brokers'?); client is missing."],
+    [
+      { client, acs: 1, topicprefix: 'x', producers: 0, zzz: 1 },
+      "kafka(): acs is no option (did you mean 'acks'?); topicprefix is no option (did you mean 'topicPrefix'?); " +
+        'zzz is no option (there are client, producer, producers, partitioner, compression, acks, idempotent, transactional, ' +
+        'allowAutoTopicCreation, topicPrefix, headers, cloudEvents, maxMessageBytes); producers must be an integer from 1 to 32.',
+    ],
+  ])('says everything that is wrong with %j', (options, message) => {
+    expect(() => kafka(options as never)).toThrow(expect.objectContaining({ code: 'INVALID_OPTIONS', message }));
+  });
+
+  it('takes a brokers function, and a forward reference as a token', () => {
+    expect(kafka({ client: { brokers: async () => ['127.0.0.1:1'] } })).toMatchObject({ kind: 'kafka' });
+    const token = { forwardRef: () => Kafka };
+    expect(kafka({ client: token as never }).inject).toEqual([token]);
+  });
+
   it('refuses a compression whose codec is not there', async () => {
     await expect(async () => kafka({ client, compression: 'snappy' }).create()).rejects.toMatchObject({
       code: 'MISSING_PEER',

@@ -1,5 +1,11 @@
 import { didYouMean, editDistance } from '../../lib/did-you-mean.js';
 import { OPTIONS_TABLE } from '../../lib/options-table.js';
+import type { ModuleRef } from '@nestjs/core';
+import { clientProxy } from '../../lib/client-proxy.js';
+import { inProcess, OutboxModule } from '../../lib/index.js';
+import { kafka } from '../../lib/kafka.js';
+import { createTransports } from '../../lib/module/transports.js';
+import { rabbitmq } from '../../lib/rabbitmq.js';
 import { OutboxConfigurationError } from '../../lib/outbox.errors.js';
 import type { OutboxExtras, OutboxOptions, ResolvedOptions } from '../../lib/outbox.options.js';
 import { OutboxTransport, PUBLISHED, type PublishResult } from '../../lib/publish/transport.js';
@@ -176,6 +182,18 @@ describe('options', () => {
     expect(() => resolveOptions(given as never)).toThrow(/options|transports/);
   });
 
+  it.each([undefined, null, 5])('says what forRoot(%p) lacks', (given) => {
+    let error: unknown;
+    try {
+      OutboxModule.forRoot(given as never);
+    } catch (thrown) {
+      error = thrown;
+    }
+    expect(error).toBeInstanceOf(OutboxConfigurationError);
+    expect(error).toMatchObject({ code: 'INVALID_OPTIONS', message: expect.stringContaining("'transports'") });
+    expect(() => OutboxModule.forRootAsync(given as never)).toThrow(/forRootAsync needs one of 'useFactory'/);
+  });
+
   it('never prints the inside of an object or the password of a URL', () => {
     const [text] = problems({
       wakeUp: { password: 'hunter2' },
@@ -204,6 +222,54 @@ describe('transports', () => {
     expect(one(Null)).toMatchObject({ kind: 'Null', receipt: 'broker', inject: [Null] });
     expect(one('TOKEN')).toMatchObject({ inject: ['TOKEN'] });
     expect(one({ forwardRef: () => Null })).toMatchObject({ inject: [Null] });
+  });
+
+  it.each([
+    [inProcess, 'did you mean inProcess()?'],
+    [kafka, 'did you mean kafka({ … })?'],
+    [rabbitmq, 'did you mean rabbitmq({ … })?'],
+    [clientProxy, 'did you mean clientProxy({ … })?'],
+  ])('notices that %p was not called', (transport, hint) => {
+    expect(problems({ transports: { t: transport } })).toEqual([
+      `transports.t: is the function ${transport.name}, not what it returns; ${hint}`,
+    ]);
+  });
+
+  it('names options of transports that do not exist', () => {
+    expect(() => inProcess({ concurency: 5, zzz: 1 } as never)).toThrow(
+      "inProcess(): concurency is no option (did you mean 'concurrency'?); zzz is no option (there are concurrency).",
+    );
+    expect(() => clientProxy({ client: 'T', patern: 'x', allowUnconfirmd: true } as never)).toThrow(
+      "clientProxy(): patern is no option (did you mean 'pattern'?); allowUnconfirmd is no option (did you mean 'allowUnconfirmed'?).",
+    );
+  });
+
+  it('takes a class for a class, whatever its name and its compiler', () => {
+    class kafka extends Null {}
+    expect(one(kafka)).toMatchObject({ inject: [kafka] });
+    function inProcess(): void {}
+    inProcess.prototype.publish = () => [];
+    expect(one(inProcess)).toMatchObject({ inject: [inProcess] });
+  });
+
+  it('names a function of the application that was not called', async () => {
+    const missing = {
+      get: () => {
+        throw new Error('no such provider');
+      },
+    } as unknown as ModuleRef;
+    const created = (transport: unknown) =>
+      createTransports(resolve({ transports: { t: transport } }).transports, missing);
+    function ours(): Null {
+      return new Null();
+    }
+    await expect(created(ours)).rejects.toMatchObject({
+      code: 'INVALID_OPTIONS',
+      message: expect.stringMatching(/^transports\.t: .*the function ours.*did you mean ours\(\)\?/),
+    });
+    await expect(created(() => new Null())).rejects.toThrow(/a function.*did you mean to call it\?/);
+    await expect(created('ours')).rejects.toThrow(/no provider 'ours'/);
+    await expect(created(class Ours {})).rejects.toThrow(/no provider/);
   });
 
   it('takes a factory', async () => {

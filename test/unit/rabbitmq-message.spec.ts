@@ -101,6 +101,21 @@ describe('rabbitmq() options', () => {
     expect(() => rabbitmq(options)).toThrow(what);
   });
 
+  it('tell everything that is wrong together', () => {
+    const options = { url: 'amqp://h', exchnage: 'x', Mandatory: true, zzz: 1, heartbeat: 0, maxUnconfirmed: -1 };
+    expect(() => rabbitmq(options as RabbitMqOptions)).toThrow(
+      expect.objectContaining({
+        code: 'INVALID_OPTIONS',
+        message: expect.stringMatching(
+          /^rabbitmq: exchnage is no option \(did you mean 'exchange'\?\); Mandatory is no option \(did you mean 'mandatory'\?\); zzz is no option \(there are url, .*\); heartbeat must be .*; maxUnconfirmed must be a positive integer\.$/,
+        ),
+      }),
+    );
+    expect(() => rabbitmq(undefined as never)).toThrow(
+      "rabbitmq: options are undefined; must be an object with 'url'.",
+    );
+  });
+
   it('never show a password', () => {
     expect(() => rabbitmq({ url: 'amqps//user:secret@host' })).toThrow(
       expect.not.objectContaining({ message: expect.stringContaining('secret') }),

@@ -12,6 +12,7 @@ import {
   receiptOf,
   WORTH,
 } from './client-proxy-kind.js';
+import { refuseNoOptions, refuseOptions, unknownNames } from './option-names.js';
 import type { RecordOption } from './client-proxy-record.js';
 import { ClientProxyTransport } from './client-proxy-transport.js';
 
@@ -28,8 +29,12 @@ export interface ClientProxyOptions {
   concurrency?: number;
 }
 
+const NAMES: readonly (keyof ClientProxyOptions)[] = ['client', 'pattern', 'record', 'allowUnconfirmed', 'concurrency'];
+
 /** A transport over a client of `@nestjs/microservices`. */
 export function clientProxy(options: ClientProxyOptions): TransportDefinition {
+  refuseNoOptions('clientProxy()', options, 'client');
+  refuseOptions('clientProxy()', unknownNames(options, NAMES));
   const { client, pattern = topicOf, record = 'auto', allowUnconfirmed = false, concurrency = 50 } = options;
   if (client === undefined || client === null) throw invalid('client', client, 'a ClientProxy or its injection token');
   if (!Number.isInteger(concurrency) || concurrency < 1 || concurrency > 10_000) {

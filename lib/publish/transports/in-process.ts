@@ -10,6 +10,7 @@ import {
   type PublishResult,
 } from '../transport.js';
 import { InProcessHandlers, type InProcessHandler } from './in-process-handlers.js';
+import { refuseOptions, unknownNames } from './option-names.js';
 
 export interface InProcessOptions {
   /** Messages of one batch that are handled at once. Default 10. */
@@ -27,6 +28,7 @@ const MAX_PROGRESS = 4096;
 
 /** Delivers to the `@OnOutboxEvent` methods of this application. */
 export function inProcess(options: InProcessOptions = {}): TransportDefinition {
+  refuseOptions('inProcess()', unknownNames(options, ['concurrency']));
   const { concurrency = 10 } = options;
   if (!Number.isInteger(concurrency) || concurrency < 1 || concurrency > 1000) {
     throw new OutboxConfigurationError(

@@ -4,6 +4,7 @@ import { OutboxConfigurationError } from '../../outbox.errors.js';
 import type { TransportDefinition } from '../../outbox.options.js';
 import type { CloudEventsOptions } from './envelope.js';
 import { topicProblem } from './kafka-limits.js';
+import { refuseNoOptions, refuseOptions, unknownNames } from './option-names.js';
 
 export type Token = NonNullable<TransportDefinition['inject']>[number];
 export type Client = Kafka | KafkaConfig;
@@ -49,37 +50,64 @@ export interface KafkaOptions {
 
 export const COMPRESSIONS = { none: 0, gzip: 1, snappy: 2, lz4: 3, zstd: 4 } as const;
 
-/** Throws over the first wrong option. */
+const NAMES: readonly (keyof KafkaOptions)[] = [
+  'client',
+  'producer',
+  'producers',
+  'partitioner',
+  'compression',
+  'acks',
+  'idempotent',
+  'transactional',
+  'allowAutoTopicCreation',
+  'topicPrefix',
+  'headers',
+  'cloudEvents',
+  'maxMessageBytes',
+];
+/** Of kafkajs' configuration: given beside `client` by mistake. */
+const CLIENT_NAMES = Object.fromEntries(
+  ['brokers', 'clientId', 'ssl', 'sasl', 'connectionTimeout', 'requestTimeout'].map((name) => [name, `client.${name}`]),
+);
+
+/** Throws over all that is wrong. */
 export function checkKafkaOptions(options: KafkaOptions): void {
-  const {
-    client,
-    acks = -1,
-    idempotent,
-    transactional,
-    producers = 4,
-    topicPrefix,
-    compression,
-    partitioner,
-    producer,
-  } = options;
-  if (client === undefined || client === null) throw invalid('client', 'is missing');
-  if (acks !== -1 && acks !== 1) throw invalid('acks', 'must be -1 (all in-sync replicas) or 1');
-  if (acks === 1 && (idempotent === true || transactional))
-    throw invalid('acks', 'must be -1 for an idempotent or transactional producer');
-  if (transactional && idempotent === false)
-    throw invalid('idempotent', 'cannot be false for a transactional producer');
-  if (typeof transactional === 'object' && !transactional.transactionalId)
-    throw invalid('transactional.transactionalId', 'is empty');
+  refuseNoOptions('kafka()', options, 'client');
+  const { producers = 4, topicPrefix, compression, partitioner } = options;
+  const problems = unknownNames(options, NAMES, CLIENT_NAMES);
+  problems.push(...clientProblems(options.client), ...deliveryProblems(options));
   if (!Number.isInteger(producers) || producers < 1 || producers > 32)
-    throw invalid('producers', 'must be an integer from 1 to 32');
+    problems.push('producers must be an integer from 1 to 32');
   if (compression !== undefined && !Object.hasOwn(COMPRESSIONS, compression))
-    throw invalid('compression', `must be one of ${Object.keys(COMPRESSIONS).join(', ')}`);
+    problems.push(`compression must be one of ${Object.keys(COMPRESSIONS).join(', ')}`);
   if (typeof partitioner === 'string' && partitioner !== 'default' && partitioner !== 'legacy')
-    throw invalid('partitioner', 'must be default, legacy or a function');
-  if ((idempotent ?? acks === -1) && (producer?.retry?.retries ?? 1) < 1)
-    throw invalid('producer.retry.retries', 'must be at least 1 for an idempotent producer');
+    problems.push('partitioner must be default, legacy or a function');
   const problem = topicPrefix ? topicProblem(topicPrefix) : undefined;
-  if (problem !== undefined) throw invalid('topicPrefix', problem);
+  if (problem !== undefined) problems.push(`topicPrefix ${problem}`);
+  refuseOptions('kafka()', problems);
+}
+
+/** What is no configuration of kafkajs is a DI token, a factory or a `Kafka` object; no token is an object but a forward reference. */
+function clientProblems(client: unknown): string[] {
+  if (client === undefined || client === null) return ['client is missing'];
+  if (typeof client !== 'object' || isFactory(client) || 'forwardRef' in client) return [];
+  if ('producer' in client && 'admin' in client) return [];
+  const { brokers } = client as { brokers?: unknown };
+  if (brokers === undefined || brokers === null) return ['client.brokers is missing'];
+  return Array.isArray(brokers) && brokers.length === 0 ? ['client.brokers is empty'] : [];
+}
+
+function deliveryProblems({ acks = -1, idempotent, transactional, producer }: KafkaOptions): string[] {
+  const problems: string[] = [];
+  if (acks !== -1 && acks !== 1) problems.push('acks must be -1 (all in-sync replicas) or 1');
+  if (acks === 1 && (idempotent === true || transactional))
+    problems.push('acks must be -1 for an idempotent or transactional producer');
+  if (transactional && idempotent === false) problems.push('idempotent cannot be false for a transactional producer');
+  if (typeof transactional === 'object' && !transactional.transactionalId)
+    problems.push('transactional.transactionalId is empty');
+  if ((idempotent ?? acks === -1) && (producer?.retry?.retries ?? 1) < 1)
+    problems.push('producer.retry.retries must be at least 1 for an idempotent producer');
+  return problems;
 }
 
 export function invalid(path: string, problem: string): OutboxConfigurationError {

@@ -1,8 +1,8 @@
 import type { InjectionToken } from '@nestjs/common';
 import { milliseconds } from '../../duration.js';
 import type { Duration, HeaderValue, OutboxMessage } from '../../message.js';
-import { OutboxConfigurationError } from '../../outbox.errors.js';
 import type { CloudEventsOptions } from './envelope.js';
+import { refuseNoOptions, refuseOptions, unknownNames } from './option-names.js';
 import type { AmqpChannel, AmqpConnection } from './rabbitmq-client.js';
 
 /** `amqp://user:password@host:port/vhost`, or amqplib's object of the same. */
@@ -106,49 +106,58 @@ const NAMES: readonly (keyof RabbitMqOptions)[] = [
   'maxPayloadBytes',
 ];
 
+/** Throws over all that is wrong. */
 export function resolveRabbitMqOptions(options: RabbitMqOptions): RabbitMqSettings {
-  const unknown = Object.keys(options).find((name) => !(NAMES as readonly string[]).includes(name));
-  if (unknown !== undefined) invalid(unknown, `is no option; there are ${NAMES.join(', ')}`);
+  refuseNoOptions('rabbitmq', options, 'url');
   const { url, urls, connection, ...rest } = options;
-  if ([url, urls, connection].filter((given) => given !== undefined).length !== 1) {
-    invalid('url', 'or urls or connection must be given, one of them');
-  }
   const servers = urls ?? (url === undefined ? [] : [url]);
-  if (servers.length === 0 && connection === undefined) invalid('urls', 'must not be empty');
-  servers.forEach(checkServer);
-  if (Buffer.byteLength(options.exchange ?? '') > 255) invalid('exchange', 'must not be longer than 255 bytes');
+  const problems = [...unknownNames(options, NAMES), ...serverProblems(options, servers)];
+  const check = (problem: string | undefined): void => {
+    if (problem !== undefined) problems.push(problem);
+  };
+  if (Buffer.byteLength(options.exchange ?? '') > 255) problems.push('exchange must not be longer than 255 bytes');
   if (rest.routingKey !== undefined && typeof rest.routingKey !== 'function')
-    invalid('routingKey', 'must be a function');
-  return {
+    problems.push('routingKey must be a function');
+  const settings = {
     ...rest,
     servers,
     exchange: rest.exchange ?? '',
     mandatory: rest.mandatory ?? true,
     persistent: rest.persistent ?? true,
-    confirmTimeout: rest.confirmTimeout === undefined ? Infinity : duration('confirmTimeout', rest.confirmTimeout, 1),
-    connectTimeout: duration('connectTimeout', rest.connectTimeout ?? 5_000, 1),
+    confirmTimeout: duration('confirmTimeout', rest.confirmTimeout, Infinity, 1, check),
+    connectTimeout: duration('connectTimeout', rest.connectTimeout, 5_000, 1, check),
     // AMQP counts heartbeats in whole seconds, and 0 turns them off: then a black-holed peer is found by timeouts only.
-    heartbeat: duration('heartbeat', rest.heartbeat ?? 10_000, 1_000),
-    maxUnconfirmed: count('maxUnconfirmed', rest.maxUnconfirmed ?? 5_000),
+    heartbeat: duration('heartbeat', rest.heartbeat, 10_000, 1_000, check),
+    maxUnconfirmed: count('maxUnconfirmed', rest.maxUnconfirmed ?? 5_000, check),
     pipelineKeys: rest.pipelineKeys ?? false,
-    maxPayloadBytes: count('maxPayloadBytes', rest.maxPayloadBytes ?? 16 * 1024 * 1024),
+    maxPayloadBytes: count('maxPayloadBytes', rest.maxPayloadBytes ?? 16 * 1024 * 1024, check),
   };
+  refuseOptions('rabbitmq', problems);
+  return settings;
+}
+
+type Check = (problem: string | undefined) => void;
+
+function serverProblems({ url, urls, connection }: RabbitMqOptions, servers: readonly RabbitMqUrl[]): string[] {
+  if ([url, urls, connection].filter((given) => given !== undefined).length !== 1) {
+    return ['url or urls or connection must be given, one of them'];
+  }
+  if (!Array.isArray(servers) || (servers.length === 0 && connection === undefined)) return ['urls must not be empty'];
+  return servers.every(isServer) ? [] : ['url must be amqp://host or amqps://host, or an object'];
 }
 
 /** The value is not shown: it may hold a password. */
-function checkServer(server: RabbitMqUrl): void {
-  if (typeof server === 'object' && server !== null) return;
-  if (typeof server !== 'string' || !URL.canParse(server) || !/^amqps?:/.test(server)) {
-    invalid('url', 'must be amqp://host or amqps://host, or an object');
-  }
+function isServer(server: RabbitMqUrl): boolean {
+  if (typeof server === 'object' && server !== null) return true;
+  return typeof server === 'string' && URL.canParse(server) && /^amqps?:/.test(server);
 }
-function duration(name: string, value: Duration, min: number): number {
-  const ms = milliseconds(value);
-  return ms !== undefined && ms >= min && ms < 2 ** 31 ? ms : invalid(name, `must be a duration of at least ${min} ms`);
+function duration(name: string, value: Duration | undefined, otherwise: number, min: number, check: Check): number {
+  if (value === undefined) return otherwise;
+  const ms = milliseconds(value) ?? NaN;
+  check(ms >= min && ms < 2 ** 31 ? undefined : `${name} must be a duration of at least ${min} ms`);
+  return ms;
 }
-function count(name: string, value: number): number {
-  return Number.isSafeInteger(value) && value > 0 ? value : invalid(name, 'must be a positive integer');
-}
-function invalid(name: string, what: string): never {
-  throw new OutboxConfigurationError('INVALID_OPTIONS', `rabbitmq: ${name} ${what}.`);
+function count(name: string, value: number, check: Check): number {
+  check(Number.isSafeInteger(value) && value > 0 ? undefined : `${name} must be a positive integer`);
+  return value;
 }

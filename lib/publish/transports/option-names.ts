@@ -1,0 +1,32 @@
+import { didYouMean } from '../../did-you-mean.js';
+import { OutboxConfigurationError } from '../../outbox.errors.js';
+
+/**
+ * What is wrong with the names of a transport's options, each with what was probably meant.
+ * @param inner names that belong into one of the options → where
+ */
+export function unknownNames(
+  options: object,
+  known: readonly string[],
+  inner: Readonly<Record<string, string>> = {},
+): string[] {
+  return Object.keys(options)
+    .filter((name) => !known.includes(name))
+    .map((name) => {
+      const meant = Object.hasOwn(inner, name) ? inner[name] : didYouMean(name, known);
+      return `${name} is no option (${meant === undefined ? `there are ${known.join(', ')}` : `did you mean '${meant}'?`})`;
+    });
+}
+
+/** One error for all problems. @param factory as it is called: `kafka()` */
+export function refuseOptions(factory: string, problems: readonly string[]): void {
+  if (problems.length > 0) {
+    throw new OutboxConfigurationError('INVALID_OPTIONS', `${factory}: ${problems.join('; ')}.`);
+  }
+}
+
+/** @param needed the option that cannot be left out */
+export function refuseNoOptions(factory: string, options: unknown, needed: string): void {
+  if (typeof options === 'object' && options !== null) return;
+  refuseOptions(factory, [`options are ${String(options)}; must be an object with '${needed}'`]);
+}
