@@ -19,7 +19,7 @@ export class GlobalHold {
 
   /** Looks whether it is over. */
   async look(buckets: readonly number[]): Promise<void> {
-    if (!this.on || !this.settled()) return;
+    if (!this.on || buckets.length === 0 || !this.settled()) return; // no bucket proves nothing
     const { holds } = this;
     const blocking = await this.ask(buckets);
     if (blocking || holds !== this.holds) return; // or another one was blocked while we asked

@@ -152,7 +152,7 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
     const leases = buckets.map((bucket) => this.deps.leases.lease(this.deps.id, bucket) as Lease);
     const result = await this.parked.runOnce(buckets, leases, room);
     if (buckets.length > 0) this.answers += 1;
-    if (result.taken === 0) await this.globalHold.look(buckets);
+    if (result.taken === 0) await this.globalHold.look([...this.open]); // also those that may not be sent from now
     return result;
   }
 
@@ -210,7 +210,7 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
     const ask = this.deps.options.ordering === 'key' && keys.size > 0;
     for (const message of messages) {
       if (ask && message.parkedId === null && message.key !== null && keys.has(message.bucket, message.key))
-        this.results.parkBehind(message);
+        this.results.behindParked(message, message.key);
       else this.queues.accept(message);
     }
     this.handOver.pump();

@@ -82,8 +82,10 @@ export class ParkedReader {
   ): Promise<{ taken: number; nextIn: number | null }> {
     if (buckets.length === 0) return { taken: 0, nextIn: null };
     await this.reload(buckets);
+    // Only an order per key has rows that wait behind others of their key.
+    const ordered = this.lane.options.ordering === 'key';
     const { rows, nextIn } = await this.lane.store.due(this.lane.id, buckets, limit);
-    const due = rows.filter((row) => this.mayTake(row));
+    const due = rows.filter((row) => this.mayTake(row)).map((row) => (ordered ? row : { ...row, key: null }));
     const keys = this.keysToAsk(Math.max(1, limit - due.length));
     if (due.length === 0 && keys.length === 0) return { taken: 0, nextIn };
     const perKey = Math.min(PER_KEY, Math.floor(limit / (due.length + keys.length)));

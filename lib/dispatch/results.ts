@@ -95,6 +95,15 @@ export class Results implements SettlerEvents {
     this.lane.wanted('read');
   }
 
+  /**
+   * Something of its key is parked, so it is parked behind that. But not past messages of its key that are in memory from
+   * the ready table: were those given back, it would stand before them.
+   */
+  behindParked(message: OutboxMessage, key: string): void {
+    if (this.lane.queues.tails.get(key)?.parkedId === null) this.lane.queues.accept(message);
+    else this.parkBehind(message);
+  }
+
   /** A ready row whose key has a blocking row waits with it. */
   parkBehind(message: OutboxMessage): void {
     this.park(message, 'blocked', { attempts: message.attempts, delay: null, error: null, blocks: true });

@@ -223,6 +223,18 @@ export function describeRelay(kind: 'postgres' | 'mariadb'): void {
     await transport.until(() => transport.published.length === 1);
   });
 
+  it('publishes what was scheduled for the same moment in a global order, and goes on', async () => {
+    harness = await createHarness(kind, { ordering: 'global', pollInterval: 50 });
+    const transport = new ScriptedTransport();
+    const { dispatcher } = harness.relay({ default: transport });
+    await harness.enqueue(['1', '2', '3'].map((each) => ({ key: 'k', bucket: 0, delay: 1, payload: text(each) })));
+    await dispatcher.start();
+    await transport.until(() => transport.published.length === 3);
+    await harness.enqueue([{ key: 'k', bucket: 0, payload: text('4') }]);
+    await transport.until(() => transport.published.length === 4);
+    expect(transport.texts).toEqual(['1', '2', '3', '4']);
+  });
+
   it('keeps a global order', async () => {
     harness = await createHarness(kind, { ordering: 'global' });
     const transport = new ScriptedTransport();

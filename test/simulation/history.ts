@@ -15,6 +15,12 @@ export interface Fate {
   /** Failures that were its own. */
   refused: number;
   dead: boolean;
+  /** Of its refusals those before its last requeue: they do not count any more. */
+  forgiven: number;
+  /** By an operator, before it was published as far as anybody knew. */
+  removed: boolean;
+  /** Was not to be published at once: it holds nobody, and nobody it. */
+  scheduled: boolean;
 }
 
 /** The facts of one history, written down as they happen and judged at its end. */

@@ -4,6 +4,7 @@ import { resolveOptions } from '../../lib/resolve-options.js';
 import { SimulatedTransport, type BrokerFaults } from './broker.js';
 import { History, type Fate } from './history.js';
 import { judge, type Verdict } from './judge.js';
+import { Operator } from './operator.js';
 import { EPOCH, SimulatedProcess } from './process.js';
 import { MemoryDatabase } from './store/memory-database.js';
 import { MemoryStore } from './store/memory-store.js';
@@ -68,7 +69,7 @@ export class Scenario {
       batchesInFlight: random.pick([1, 2, 4]),
       onPublished: random.pick(['delete', 'archive']),
       onDead: random.pick(['block', 'skip']),
-      ordering: random.chance(0.15) ? 'global' : 'key',
+      ordering: random.pick(['key', 'key', 'key', 'key', 'global', 'none']),
       coordination: random.chance(0.15) ? 'leader' : 'buckets',
       retry: { initial: 20, max: 500, maxAttempts: 3 },
     });
@@ -91,12 +92,19 @@ export class Scenario {
       options.ordering === 'global' ? 1 : options.buckets,
     );
     workload.begin(TURMOIL);
+    const operator = new Operator(world, random, history, setup, 5);
+    if (random.chance(0.4)) void operator.work(TURMOIL);
     if (random.chance(0.8)) this.planFaults(relays);
     await world.run(TURMOIL);
     this.calm(relays);
     await world.run(TURMOIL + CALM_AFTER, () => workload.over && this.through());
     this.bury();
-    const verdict = judge(history, { maxAttempts: 3, onDead: options.retry.onDead, gateOf: this.gateOf });
+    const verdict = judge(history, {
+      maxAttempts: 3,
+      onDead: options.retry.onDead,
+      gateOf: this.gateOf,
+      touched: operator.touched,
+    });
     for (const { process } of this.relays.values()) process.dead = true;
     return { ...verdict, seed: this.seed, steps: world.happened, faults: history.faults, trace: history.trace };
   }
@@ -189,7 +197,8 @@ export class Scenario {
   through(): boolean {
     this.bury();
     for (const fate of this.history.fates.values()) {
-      if (fate.committed !== undefined && fate.taken.length === 0 && !fate.dead && !this.held(fate)) return false;
+      if (fate.committed !== undefined && fate.taken.length === 0 && !fate.dead && !fate.removed && !this.held(fate))
+        return false;
     }
     return true;
   }
@@ -202,7 +211,8 @@ export class Scenario {
     }
   }
 
-  /** @internal */ readonly gateOf = ({ key }: Fate): string | null => (this.options.ordering === 'global' ? '' : key);
+  /** @internal */ readonly gateOf = ({ key }: Fate): string | null =>
+    ({ global: '', key, none: null })[this.options.ordering];
 
   /** @internal Behind a dead one. */
   held(fate: Fate): boolean {

@@ -39,6 +39,7 @@ export class Wire {
         let answer: () => void;
         try {
           const result = effect();
+          this.history.tell(`${process.name}: ${operation} takes effect ${typeof result === 'boolean' ? result : ''}`);
           answer = () => resolve(result);
         } catch (error) {
           answer = () => reject(error as Error);

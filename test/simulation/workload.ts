@@ -11,6 +11,7 @@ export class Workload {
   /** @internal */ running = 0;
   /** @internal */ enqueued = 0;
   /** @internal */ transactions = 0;
+  /** @internal */ readonly delays: boolean;
 
   constructor(
     readonly world: World,
@@ -19,7 +20,9 @@ export class Workload {
     readonly database: MemoryDatabase,
     readonly store: MemoryStore,
     readonly buckets: number,
-  ) {}
+  ) {
+    this.delays = random.chance(0.3);
+  }
 
   get over(): boolean {
     return this.running === 0;
@@ -52,7 +55,8 @@ export class Workload {
       const n = (this.enqueued += 1);
       const id = `00000000-0000-7000-8000-${String(n).padStart(12, '0')}`;
       const refused = poisonous && random.chance(0.1) ? random.pick([1, 2, 9]) : 0;
-      const message = newMessage({ id, key, payload: Buffer.from(`${n} ${refused}`) }, this.buckets);
+      const delay = this.delays && random.chance(0.15) ? random.between(0, 10_000) : null;
+      const message = newMessage({ id, key, payload: Buffer.from(`${n} ${refused}`), delay }, this.buckets);
       history.fates.set(id, {
         id,
         key,
@@ -65,6 +69,9 @@ export class Workload {
         taken: [],
         refused: 0,
         dead: false,
+        forgiven: 0,
+        removed: false,
+        scheduled: delay !== null,
       });
       await this.store.insert(tx, [message]);
       written.push(message);

@@ -18,6 +18,36 @@ async function loseAndRegain({ leases, store }: LaneUnderTest): Promise<void> {
   await leases.runOnce();
 }
 
+describe('a lane and the order of a key', () => {
+  it('parks nothing past messages of its key that are out from the ready table', async () => {
+    const under = await leased(createLane());
+    const { lane, store, transport } = under;
+    const [first, second] = [stored({ key: 'a' }), stored({ key: 'a' })];
+    store.ready = [first];
+    const out = gate<PublishResult>();
+    transport.behave = () => out.opened;
+    await lane.readOnce();
+    await turn();
+    lane.parked.keys.addBeyond(first.bucket, 'a'); // as when a scheduled message of the key falls due
+    store.ready.push(second);
+    const park = jest.spyOn(store, 'park');
+    await lane.readOnce();
+    out.open(PUBLISHED);
+    await turn();
+    expect(park).not.toHaveBeenCalled();
+    expect(seqs(transport.published)).toEqual(seqs([first, second]));
+  });
+
+  it('a global order is held while its leases are too short to publish', async () => {
+    const { lane, store } = await leased(createLane({ ordering: 'global' }));
+    lane.globalHold.hold();
+    store.hasBlocking = async (_transport, buckets) => buckets.length > 0;
+    lane.usable = () => false;
+    await lane.parkedOnce();
+    expect(lane.globalHold.on).toBe(true);
+  });
+});
+
 describe('a lane and its leases', () => {
   it('does not write under a new lease what it decided under the old one; reads it again, in order', async () => {
     const under = await leased(createLane());

@@ -73,8 +73,7 @@ export class MysqlTake {
   }
 
   /** @internal */ isOrdered(row: LockedRow): boolean {
-    if (row.key === null) return false;
-    return row.blocking || (row.state === SCHEDULED && this.settings.ordering !== 'none');
+    return row.key !== null && this.settings.ordering === 'key' && (row.blocking || row.state === SCHEDULED);
   }
 
   /** @internal Locks rows that exist, belong to a held bucket and are not being sent in its epoch. */
