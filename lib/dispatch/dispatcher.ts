@@ -107,8 +107,8 @@ export class OutboxDispatcher {
   }
 
   /** A hint that there is work. Synchronous, never throws. */
-  nudge(): void {
-    for (const lane of this.lanes) lane.nudge();
+  nudge(where: 'ready' | 'parked' = 'ready'): void {
+    for (const lane of this.lanes) lane.nudge(where);
   }
 
   /** Whether everything that is committed now is this instance's to publish: nobody else needs to know of it. @internal */

@@ -41,8 +41,8 @@ export class LaneLoops implements RunningLane {
     return this.readLoop.running && open.size === deps.leases.settings.buckets;
   }
 
-  nudge(): void {
-    this.readLoop.nudge();
+  nudge(where: 'ready' | 'parked'): void {
+    (where === 'ready' ? this.readLoop : this.parkedLoop).nudge();
   }
 
   /** Stops claiming, waits for what is in flight, then closes the transport; past the deadline it is destroyed. */

@@ -47,7 +47,7 @@ export interface RunReport {
 /** What the dispatcher turns: one per transport, however it is coordinated. */
 export interface RunningLane {
   start(): void;
-  nudge(): void;
+  nudge(where: 'ready' | 'parked'): void;
   /** Stops claiming and waits for what is in flight until the deadline (monotonic ms), then destroys the connection. */
   stop(deadline: number): Promise<void>;
   /** Everything that is ready or due now, until it is settled. */

@@ -131,7 +131,7 @@ export class OutboxService<TEvent extends object = object> {
       key: checked as string,
       ...(transport === undefined ? {} : { transport }),
     });
-    this.runtime.committed();
+    this.runtime.committed('parked');
     return report;
   }
 
@@ -150,7 +150,7 @@ export class OutboxService<TEvent extends object = object> {
   }
   /** @internal Changed rows may be due at once. */
   operate(report: OperatorReport): OperatorReport {
-    if (report.done.length > 0) this.runtime.committed();
+    if (report.done.length > 0) this.runtime.committed('parked');
     return report;
   }
 }

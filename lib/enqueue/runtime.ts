@@ -22,7 +22,7 @@ export interface EnqueueRuntime {
   /** Runs SQL in the transaction of this runner. */
   executorFor(runner: QueryRunner): SqlExecutor;
   /** Messages may be waiting: after a commit, and after an operator's action. Must return at once. */
-  committed(): void;
+  committed(where?: 'ready' | 'parked'): void;
   /** For tests: what was written in a transaction that is still open. */
   onEnqueued?(messages: readonly NewMessage[], runner: QueryRunner): void;
   /** Ids of `onEnqueued` that are gone again, with their savepoint or their transaction. */

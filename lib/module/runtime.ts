@@ -104,8 +104,8 @@ function assemble(parts: Parts): OutboxRuntime {
     events,
     report,
     executorFor: transactionExecutor,
-    committed() {
-      dispatcher.nudge();
+    committed(where) {
+      dispatcher.nudge(where);
       if (!dispatcher.holdsAll) notifier.notify();
     },
     ...(overrides?.onEnqueued === undefined ? {} : { onEnqueued: overrides.onEnqueued.bind(overrides) }),
