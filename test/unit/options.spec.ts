@@ -1,11 +1,6 @@
 import { didYouMean, editDistance } from '../../lib/did-you-mean.js';
 import { OPTIONS_TABLE } from '../../lib/options-table.js';
-import type { ModuleRef } from '@nestjs/core';
-import { clientProxy } from '../../lib/client-proxy.js';
-import { inProcess, OutboxModule } from '../../lib/index.js';
-import { kafka } from '../../lib/kafka.js';
-import { createTransports } from '../../lib/module/transports.js';
-import { rabbitmq } from '../../lib/rabbitmq.js';
+import { OutboxModule } from '../../lib/index.js';
 import { OutboxConfigurationError } from '../../lib/outbox.errors.js';
 import type { OutboxExtras, OutboxOptions, ResolvedOptions } from '../../lib/outbox.options.js';
 import { OutboxTransport, PUBLISHED, type PublishResult } from '../../lib/publish/transport.js';
@@ -16,9 +11,6 @@ class Null extends OutboxTransport {
   async publish(batch: readonly unknown[]): Promise<PublishResult[]> {
     return batch.map(() => PUBLISHED);
   }
-}
-class Unconfirmed extends Null {
-  override readonly receipt = 'none';
 }
 const transports = { default: new Null() };
 
@@ -201,101 +193,6 @@ describe('options', () => {
     });
     expect(text).toContain('an object (Object)');
     expect(problems({ ordering: 'amqp://u:hunter2@h' })[0]).toContain("'amqp://***@h'");
-  });
-});
-
-describe('transports', () => {
-  const one = (transport: unknown) => resolve({ transports: { t: transport } }).transports.get('t');
-
-  it('takes a definition as it is', () => {
-    const definition = { kind: 'x', receipt: 'none', create: () => new Null() };
-    expect(one(definition)).toBe(definition);
-  });
-
-  it('takes an object', async () => {
-    const transport = new Null();
-    expect(await one(transport)?.create()).toBe(transport);
-    expect(one(transport)).toMatchObject({ kind: 'Null', receipt: 'broker' });
-  });
-
-  it('takes a class or a token, and creates nothing', () => {
-    expect(one(Null)).toMatchObject({ kind: 'Null', receipt: 'broker', inject: [Null] });
-    expect(one('TOKEN')).toMatchObject({ inject: ['TOKEN'] });
-    expect(one({ forwardRef: () => Null })).toMatchObject({ inject: [Null] });
-  });
-
-  it.each([
-    [inProcess, 'did you mean inProcess()?'],
-    [kafka, 'did you mean kafka({ … })?'],
-    [rabbitmq, 'did you mean rabbitmq({ … })?'],
-    [clientProxy, 'did you mean clientProxy({ … })?'],
-  ])('notices that %p was not called', (transport, hint) => {
-    expect(problems({ transports: { t: transport } })).toEqual([
-      `transports.t: is the function ${transport.name}, not what it returns; ${hint}`,
-    ]);
-  });
-
-  it('names options of transports that do not exist', () => {
-    expect(() => inProcess({ concurency: 5, zzz: 1 } as never)).toThrow(
-      "inProcess(): concurency is no option (did you mean 'concurrency'?); zzz is no option (there are concurrency).",
-    );
-    expect(() => clientProxy({ client: 'T', patern: 'x', allowUnconfirmd: true } as never)).toThrow(
-      "clientProxy(): patern is no option (did you mean 'pattern'?); allowUnconfirmd is no option (did you mean 'allowUnconfirmed'?).",
-    );
-  });
-
-  it('takes a class for a class, whatever its name and its compiler', () => {
-    class kafka extends Null {}
-    expect(one(kafka)).toMatchObject({ inject: [kafka] });
-    function inProcess(): void {}
-    inProcess.prototype.publish = () => [];
-    expect(one(inProcess)).toMatchObject({ inject: [inProcess] });
-  });
-
-  it('names a function of the application that was not called', async () => {
-    const missing = {
-      get: () => {
-        throw new Error('no such provider');
-      },
-    } as unknown as ModuleRef;
-    const created = (transport: unknown) =>
-      createTransports(resolve({ transports: { t: transport } }).transports, missing);
-    function ours(): Null {
-      return new Null();
-    }
-    await expect(created(ours)).rejects.toMatchObject({
-      code: 'INVALID_OPTIONS',
-      message: expect.stringMatching(/^transports\.t: .*the function ours.*did you mean ours\(\)\?/),
-    });
-    await expect(created(() => new Null())).rejects.toThrow(/a function.*did you mean to call it\?/);
-    await expect(created('ours')).rejects.toThrow(/no provider 'ours'/);
-    await expect(created(class Ours {})).rejects.toThrow(/no provider/);
-  });
-
-  it('takes a factory', async () => {
-    const definition = one({
-      inject: ['A'],
-      useFactory: (a: string) => ({ a }) as never,
-      receipt: 'none',
-      limits: { topicBytes: 3 },
-    });
-    expect(definition).toMatchObject({ receipt: 'none', inject: ['A'], limits: { topicBytes: 3 } });
-    expect(await definition?.create('x')).toEqual({ a: 'x' });
-  });
-
-  it('refuses what confirms nothing unless somebody said so', () => {
-    expect(problems({ transports: { t: new Unconfirmed() } })[0]).toMatch(/confirms nothing/);
-  });
-
-  it.each([5, null, {}, [], { create: 1, kind: 'x' }, { useFactory: 1 }])('refuses %p', (transport) => {
-    expect(problems({ transports: { t: transport } })[0]).toMatch(/^transports\.t: is .*; must be a definition/);
-  });
-
-  it('refuses none, an array, bad names and bad receipts', () => {
-    expect(problems({ transports: {} })).toEqual(['transports: is empty; must name at least one transport']);
-    expect(problems({ transports: [new Null()] })[0]).toMatch(/^transports: is an array/);
-    expect(problems({ transports: { 'a b': new Null() } })[0]).toMatch(/a name must be/);
-    expect(problems({ transports: { t: { useFactory: () => 1, receipt: 'maybe' } } })[0]).toMatch(/receipt is 'maybe'/);
   });
 });
 

@@ -109,7 +109,7 @@ const NAMES: readonly (keyof RabbitMqOptions)[] = [
 /** Throws over all that is wrong. */
 export function resolveRabbitMqOptions(options: RabbitMqOptions): RabbitMqSettings {
   refuseNoOptions('rabbitmq', options, 'url');
-  const { url, urls, connection, ...rest } = options;
+  const { url, urls, connection: _connection, ...rest } = options;
   const servers = urls ?? (url === undefined ? [] : [url]);
   const problems = [...unknownNames(options, NAMES), ...serverProblems(options, servers)];
   const check = (problem: string | undefined): void => {
