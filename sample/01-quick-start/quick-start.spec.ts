@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { DataSource } from 'typeorm';
 import { createTestDatabase, type TestDatabase } from '../../test/support/databases.js';
 import { describeWith } from '../../test/support/services.js';
@@ -70,15 +70,35 @@ describeWith('postgres', 'the quick start on a database of its own', () => {
       await new Promise((resolve) => setTimeout(resolve, 20));
     }
     expect(readFileSync(ledger!, 'utf8')).toContain(id);
+    expect(sample.output).toContain(new URL(database.url).pathname);
+    await sample.printed(new RegExp(`arrived: order.placed ${id},`), 5_000);
+
+    const inUse = new SampleRun(['--serve'], { DATABASE_URL: database.url, PORT: new URL(url!).port });
+    expect(await inUse.finish(MINUTE)).toMatch(
+      /^Port \d+ is in use; another one: PORT=\d+ npm start -- --serve\n\nexit 1$/m,
+    );
+
     process.kill(Number(pid), 'SIGKILL');
     expect(await place(order(`${id}-2`))).toBe(202);
+    await sample.printed(/the relay \(pid \d+\) ended with SIGKILL; another one starts/, 5_000);
+    await sample.printed(/a new relay \(pid \d+\) is there/, 20_000);
+    await sample.printed(new RegExp(`arrived: order.placed ${id}-2,`), 30_000);
     sample.child.kill('SIGTERM');
     expect(await sample.finish(20_000)).toMatch(/stopped\n+exit 0$/);
+    expect(existsSync(ledger!)).toBe(false);
   });
 
-  it('says what is wrong with its arguments', async () => {
-    sample = new SampleRun(['--orders', 'many'], { DATABASE_URL: database.url });
-    expect(await sample.finish(MINUTE)).toMatch(/--orders is many; must be a whole number[^]*exit 1$/);
+  it.each([
+    [['--orders', 'many'], /--orders is many; must be a whole number/],
+    [['--kafka', 'nonsense'], /^Kafka at nonsense could not be reached: /m],
+    [['--rabbitmq', 'amqp://me:secret@127.0.0.1:9'], /^RabbitMQ at amqp:\/\/me@127.0.0.1:9 could not be reached: /m],
+    [['--serve', '--rabbitmq', 'amqp://127.0.0.1:9'], /^RabbitMQ at amqp:\/\/127.0.0.1:9 could not be reached: /m],
+  ])('says what is wrong with its arguments: %j', async (args, sentence) => {
+    sample = new SampleRun(args, { DATABASE_URL: database.url, PORT: '0' });
+    const output = await sample.finish(MINUTE);
+    expect(output).toMatch(sentence);
+    expect(output).toMatch(/exit 1$/);
+    expect(output).not.toContain('secret');
   });
 });
 

@@ -1,11 +1,17 @@
 import { Kafka, logLevel } from 'kafkajs';
+import { reach } from './reach.js';
 import type { Received, Reader } from './received.js';
 
 /** A consumer of its own, with a topic and a group that exist for this run only. */
 export async function startKafkaReader(brokers: string, prefix: string): Promise<Reader> {
   const topic = `${prefix}orders`;
   const groupId = `${prefix}reader`;
-  const kafka = new Kafka({ clientId: 'reader', brokers: brokers.split(','), logLevel: logLevel.NOTHING });
+  const config = { clientId: 'reader', brokers: brokers.split(','), logLevel: logLevel.NOTHING };
+  await reach('Kafka', brokers, async () => {
+    const once = new Kafka({ ...config, connectionTimeout: 5_000, retry: { retries: 0 } }).admin();
+    await once.connect().finally(() => once.disconnect());
+  });
+  const kafka = new Kafka(config);
   const admin = kafka.admin();
   await admin.connect();
   await admin.createTopics({ waitForLeaders: true, topics: [{ topic, numPartitions: 4, replicationFactor: 1 }] });

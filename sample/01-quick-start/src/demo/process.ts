@@ -11,6 +11,8 @@ export class ShopProcess {
     readonly child: ChildProcess,
     /** What it said when it was ready. */
     readonly ready: string,
+    /** The signal or the exit code that it ended with. */
+    readonly ended: Promise<string>,
   ) {}
 
   get pid(): number {
@@ -20,8 +22,9 @@ export class ShopProcess {
   static async start(name: 'api' | 'relay', env: NodeJS.ProcessEnv): Promise<ShopProcess> {
     const file = new URL(`../${name}.js`, import.meta.url);
     const child = fork(file, { env: { ...process.env, ...env }, stdio: ['ignore', 'inherit', 'inherit', 'ipc'] });
-    const failed = once(child, 'exit').then(([code, signal]) => {
-      throw new Error(`the ${name} process ended with ${signal ?? code} before it was ready`);
+    const ended = once(child, 'exit').then(([code, signal]) => String(signal ?? code));
+    const failed = ended.then((how) => {
+      throw new Error(`the ${name} process ended with ${how} before it was ready`);
     });
     const timeout = once(AbortSignal.timeout(READY_WITHIN), 'abort').then(() => {
       throw new Error(`the ${name} process was not ready within ${READY_WITHIN} ms`);
@@ -29,7 +32,7 @@ export class ShopProcess {
     failed.catch(() => {});
     timeout.catch(() => {});
     const [message] = (await Promise.race([once(child, 'message'), failed, timeout])) as [{ ready: string }];
-    return new ShopProcess(name, child, message.ready);
+    return new ShopProcess(name, child, message.ready, ended);
   }
 
   /** No warning, no clean-up: as a crash or the kernel does it. */

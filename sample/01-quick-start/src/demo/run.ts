@@ -4,15 +4,15 @@ import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { NewOrder } from '../shop/orders.service.js';
+import { LEASE } from '../shop/settings.js';
 import type { Arguments } from './arguments.js';
 import { printVerdict, say } from './console.js';
 import { type Answer, sendOrders } from './customers.js';
 import { ShopDatabase } from './database.js';
-import { startKafkaReader } from './kafka-reader.js';
-import { LedgerReader } from './ledger-reader.js';
 import { generatedOrders, ordersOfFile, STOCK_PER_ORDER } from './orders.js';
 import { ShopProcess } from './process.js';
-import { startRabbitMqReader } from './rabbitmq-reader.js';
+import { withoutPassword } from './reach.js';
+import { startReader } from './reader.js';
 import type { Reader } from './received.js';
 import { isGood, judge } from './verdict.js';
 
@@ -51,6 +51,8 @@ class Run {
   private reader!: Reader;
   private api!: ShopProcess;
   private relay!: ShopProcess;
+  /** Those of the killed relay, at the latest. */
+  private leasesEndAt = 0;
   private stoppedReading: Promise<void> | undefined;
   private readonly undo: (() => Promise<void>)[] = [];
 
@@ -92,30 +94,23 @@ class Run {
     const { DATABASE_URL: url = '' } = process.env;
     this.database = await ShopDatabase.open(url, this.env['SHOP_SCHEMA']!);
     this.undo.unshift(() => this.database.close());
-    this.reader = await this.startReader();
+    this.reader = await startReader(this.args, this.env['SHOP_PREFIX']!, this.env['SHOP_LEDGER']!);
     this.undo.unshift(() => this.readAll());
     this.api = await ShopProcess.start('api', this.env);
     this.undo.unshift(() => this.api.stop());
     await this.database.fillShelves(STOCK_PER_ORDER * this.orders.length);
     this.relay = await ShopProcess.start('relay', this.env);
     this.undo.unshift(() => this.relay.stop());
-    say(
-      `PostgreSQL ${await this.database.version()}, ${this.args.kafka ? 'Kafka' : this.args.rabbitmq ? 'RabbitMQ' : 'no broker'}`,
-    );
+    const broker = this.args.kafka ? 'Kafka' : this.args.rabbitmq ? 'RabbitMQ' : 'no broker';
+    const where = `${withoutPassword(url)}, schema ${this.database.schema}`;
+    say(`PostgreSQL ${await this.database.version()} (${where}), ${broker}`);
     say(`API ${this.api.ready} (pid ${this.api.pid}) only enqueues; relay (pid ${this.relay.pid}) publishes`);
-  }
-
-  private startReader(): Promise<Reader> {
-    const { kafka, rabbitmq } = this.args;
-    const prefix = this.env['SHOP_PREFIX']!;
-    if (kafka !== undefined) return startKafkaReader(kafka, prefix);
-    if (rabbitmq !== undefined) return startRabbitMqReader(rabbitmq, prefix);
-    return LedgerReader.start(this.env['SHOP_LEDGER']!);
   }
 
   private async crash(): Promise<void> {
     const { pid } = this.relay;
     await this.relay.kill();
+    this.leasesEndAt = performance.now() + LEASE;
     say(`SIGKILL for the relay (pid ${pid}); the API goes on taking orders`);
     await new Promise((resolve) => setTimeout(resolve, ABSENCE));
     this.relay = await ShopProcess.start('relay', this.env);
@@ -142,8 +137,11 @@ class Run {
   private progress(): void {
     const accepted = this.answers.filter(({ status }) => status === 202).length;
     const sent = `${this.answers.length}/${this.orders.length}`;
+    const arrived = this.reader.received.length;
+    const left = Math.ceil((this.leasesEndAt - performance.now()) / 1_000);
+    const waiting = left > 0 && arrived < accepted ? `  (the dead relay's leases end in ${left} s at most)` : '';
     say(
-      `orders ${sent}  committed ${accepted}  rolled back ${this.answers.length - accepted}  arrived ${this.reader.received.length}`,
+      `orders ${sent}  committed ${accepted}  rolled back ${this.answers.length - accepted}  arrived ${arrived}${waiting}`,
     );
   }
 

@@ -9,6 +9,9 @@ export interface Settings {
   readonly rabbitmq: string | undefined;
 }
 
+/** Short, because somebody is watching: after a crash, another relay waits for the end of the dead one's lease. */
+export const LEASE = 14_000;
+
 /** From the environment, as the processes of a deployment would get them. */
 export function settings(env: NodeJS.ProcessEnv = process.env): Settings {
   return {

@@ -3,7 +3,7 @@ import { TypeOrmModule } from '@nestjs/typeorm';
 import { inProcess, OutboxModule, type TransportOption } from 'nestjs-outbox';
 import { kafka } from 'nestjs-outbox/kafka';
 import { rabbitmq } from 'nestjs-outbox/rabbitmq';
-import { settings } from './settings.js';
+import { LEASE, settings } from './settings.js';
 import { Article, Customer, Order } from './shop.entities.js';
 
 /** The same in both processes; only one of them relays. */
@@ -23,8 +23,7 @@ export function shared(relay: boolean): DynamicModule[] {
       relay,
       transports: { default: transport() },
       database: { setup: 'create', schema },
-      // Short, because somebody is watching: after a crash, another relay waits for the end of the dead one's lease.
-      lease: '14s',
+      lease: LEASE,
       publishTimeout: '1s',
     }),
   ];
