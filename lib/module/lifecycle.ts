@@ -113,7 +113,7 @@ export class OutboxLifecycle implements OnModuleInit, OnApplicationBootstrap, On
         createCronJob(every.cron, () => clean.nudge()),
       );
     if (options.wakeUp !== 'poll' && store.listen !== undefined) {
-      this.listener = new WakeListener(store, clock, events, () => dispatcher.nudge());
+      this.listener = new WakeListener(store, clock, events, (where) => dispatcher.nudge(where));
     }
   }
 

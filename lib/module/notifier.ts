@@ -1,29 +1,30 @@
 import type { Clock } from '../dispatch/clock.js';
+import type { WakeUp } from '../store/outbox-store.js';
 
 /** Milliseconds for which a close waits for the notification that is on its way. */
 const CLOSE_TIMEOUT = 1_000;
 
 /**
  * Wakes the relays of other processes after a commit, off the caller's path: at most one notification is outstanding,
- * however many commits ask meanwhile; the next one covers them all. A failure costs a poll interval, nothing else.
+ * however many commits ask meanwhile; the next one of its kind covers them all. A failure costs a poll interval, nothing else.
  */
 export class Notifier {
   /** @internal */ sending = false;
   /** @internal */ outstanding: Promise<void> = Promise.resolve();
-  /** @internal */ again = false;
+  /** @internal */ readonly wanted = new Set<WakeUp>();
   /** @internal */ closing = false;
 
   constructor(
-    /** @internal */ readonly send: (() => Promise<void>) | undefined,
+    /** @internal */ readonly send: ((where: WakeUp) => Promise<void>) | undefined,
     /** @internal */ readonly onError: (error: unknown) => void,
     /** @internal */ readonly clock: Pick<Clock, 'after'>,
   ) {}
 
   /** Synchronous, never throws. */
-  notify(): void {
+  notify(where: WakeUp = 'ready'): void {
     if (this.send === undefined || this.closing) return;
-    if (this.sending) this.again = true;
-    else this.outstanding = this.run(this.send);
+    this.wanted.add(where);
+    if (!this.sending) this.outstanding = this.run(this.send);
   }
 
   /**
@@ -40,17 +41,17 @@ export class Notifier {
   }
 
   /** @internal */
-  async run(send: () => Promise<void>): Promise<void> {
+  async run(send: (where: WakeUp) => Promise<void>): Promise<void> {
     this.sending = true;
-    do {
-      this.again = false;
+    for (const where of this.wanted) {
+      this.wanted.delete(where); // one that is wanted again comes to the end, and the loop to it
       try {
-        await send();
+        await send(where);
       } catch (error) {
-        this.again = false;
+        this.wanted.clear();
         if (!this.closing) this.onError(error);
       }
-    } while (this.again);
+    }
     this.sending = false;
   }
 }

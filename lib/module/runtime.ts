@@ -106,7 +106,7 @@ function assemble(parts: Parts): OutboxRuntime {
     executorFor: transactionExecutor,
     committed(where) {
       dispatcher.nudge(where);
-      if (!dispatcher.holdsAll) notifier.notify();
+      if (!dispatcher.holdsAll) notifier.notify(where);
     },
     ...(overrides?.onEnqueued === undefined ? {} : { onEnqueued: overrides.onEnqueued.bind(overrides) }),
     ...(overrides?.onRolledBack === undefined ? {} : { onRolledBack: overrides.onRolledBack.bind(overrides) }),
@@ -120,7 +120,7 @@ function assemble(parts: Parts): OutboxRuntime {
 function notifierOf(store: OutboxStore, options: ResolvedOptions, events: OutboxEvents, clock: Clock): Notifier {
   const wanted = options.wakeUp !== 'poll' && store.notify !== undefined;
   return new Notifier(
-    wanted ? () => (store.notify as () => Promise<void>)() : undefined,
+    wanted ? (where) => (store.notify as Required<OutboxStore>['notify']).call(store, where) : undefined,
     (error) => events.emit('error', { operation: 'wake', error, retryIn: null }),
     clock,
   );

@@ -1,7 +1,7 @@
 import type { Clock } from '../dispatch/clock.js';
 import { Loop } from '../dispatch/loop.js';
 import type { OutboxHooks } from '../observe/events.js';
-import type { OutboxStore } from '../store/outbox-store.js';
+import type { OutboxStore, WakeUp } from '../store/outbox-store.js';
 
 /** Silence after which the listener is put to the test, and how long its own notification may take. */
 const SILENCE = 30_000;
@@ -21,7 +21,7 @@ export class WakeListener {
     /** @internal */ readonly store: Pick<OutboxStore, 'listen' | 'notify'>,
     clock: Clock,
     /** @internal */ readonly hooks: OutboxHooks,
-    /** @internal */ readonly onNotify: () => void,
+    /** @internal */ readonly onNotify: (where: WakeUp) => void,
   ) {
     this.loop = new Loop(
       clock,
@@ -59,9 +59,9 @@ export class WakeListener {
   /** @internal What was committed while nobody listened is found by looking. */
   async connect(): Promise<void> {
     const listening = await this.store.listen?.(
-      () => {
+      (where = 'ready') => {
         this.heard = true;
-        this.onNotify();
+        this.onNotify(where);
       },
       (error) => {
         if (this.listening !== listening) return;
@@ -71,7 +71,8 @@ export class WakeListener {
       },
     );
     this.listening = listening;
-    this.onNotify();
+    this.onNotify('ready');
+    this.onNotify('parked');
   }
 
   /** @internal */

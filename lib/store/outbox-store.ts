@@ -14,8 +14,12 @@ import type { ReadyStore } from './ready-store.js';
 export interface OutboxStore
   extends MessageWriter, LeaseStore, ReadyStore, ParkedStore, RowLockStore, AdminStore, CleanStore, StoreSetup {
   /** Sends a wake-up to the relays of other processes; `undefined` where the database cannot. Never inside a business transaction. */
-  notify?(): Promise<void>;
-  listen?(onNotify: () => void, onLost: (error: unknown) => void): Promise<{ close(): Promise<void> }>;
+  notify?(where?: 'ready' | 'parked'): Promise<void>;
+  /** Calls `onNotify` for every wake-up, with where it is; a store that does not know says nothing, which means `ready`. */
+  listen?(
+    onNotify: (where?: 'ready' | 'parked') => void,
+    onLost: (error: unknown) => void,
+  ): Promise<{ close(): Promise<void> }>;
   close(): Promise<void>;
 }
 
@@ -32,6 +36,9 @@ export interface InsertReport {
   /** Index into `messages` → id of the message that holds the dedup key. Empty without duplicates. */
   readonly duplicates: ReadonlyMap<number, string>;
 }
+
+/** Where there is work: messages were enqueued, or an operator changed what is parked. */
+export type WakeUp = 'ready' | 'parked';
 
 export interface SchemaSettings {
   readonly buckets: number;

@@ -29,6 +29,10 @@ export interface SqlDatabase {
   /** One more for each transport whose transactions stay open while messages are published (`coordination: 'rowLock'`). */
   publishing?(transport: number): SqlConnection;
   /** LISTEN on a connection of its own; `undefined` where the database has no such thing. */
-  listen?(channel: string, onNotify: () => void, onLost: (error: unknown) => void): Promise<{ close(): Promise<void> }>;
+  listen?(
+    channel: string,
+    onNotify: (payload: string) => void,
+    onLost: (error: unknown) => void,
+  ): Promise<{ close(): Promise<void> }>;
   close(): Promise<void>;
 }

@@ -9,7 +9,7 @@ const LIVENESS_INTERVAL = 15_000;
 export async function listenOn(
   { client, release }: CheckedOut,
   channel: string,
-  onNotify: () => void,
+  onNotify: (payload: string) => void,
   onLost: (error: unknown) => void,
 ): Promise<{ close(): Promise<void> }> {
   let open = true;
@@ -29,7 +29,8 @@ export async function listenOn(
       client.query('select 1').then(() => open && check(), lose);
     });
   };
-  client.on('notification', (() => open && onNotify()) as () => void);
+  const notified = ({ payload = '' }: { payload?: string }): void => void (open && onNotify(payload));
+  client.on('notification', notified as (message: never) => void);
   client.on('error', lose as (error: never) => void);
   client.on('end', () => lose(new Error('The connection was closed.')));
   try {

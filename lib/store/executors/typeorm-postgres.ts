@@ -60,7 +60,7 @@ class TypeOrmPostgresDatabase implements SqlDatabase {
 
   async listen(
     channel: string,
-    onNotify: () => void,
+    onNotify: (payload: string) => void,
     onLost: (error: unknown) => void,
   ): Promise<{ close(): Promise<void> }> {
     const client = await this.checkOut('');

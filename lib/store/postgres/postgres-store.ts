@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { SqlConnection, SqlDatabase, SqlExecutor } from '../executors/executor.js';
 import type { MessageFilter, OperatorReport, TransportStats } from '../admin-store.js';
 import type { Instance, Lease, LeaseStore } from '../lease-store.js';
-import type { InsertReport, OutboxStore, SchemaSettings } from '../outbox-store.js';
+import type { InsertReport, OutboxStore, SchemaSettings, WakeUp } from '../outbox-store.js';
 import type { KeyInBucket, ParkedStore, ReparkEntry, RowLockStore, TakeRequest, TakeResult } from '../parked-store.js';
 import type { FetchResult, ParkEntry, ReadRange, ReadyStore, SettledMessage, WriteReport } from '../ready-store.js';
 import type { NewMessage } from '../../message.js';
@@ -181,12 +181,17 @@ export class PostgresStore implements OutboxStore {
     return this.setup.warnings();
   }
 
-  async notify(): Promise<void> {
-    await this.database.connection('lease').run(statement(undefined, `notify "${this.channel}"`).bind());
+  async notify(where: WakeUp = 'ready'): Promise<void> {
+    const payload = where === 'parked' ? `, 'parked'` : '';
+    await this.database.connection('lease').run(statement(undefined, `notify "${this.channel}"${payload}`).bind());
   }
-  async listen(onNotify: () => void, onLost: (error: unknown) => void): Promise<{ close(): Promise<void> }> {
+  async listen(
+    onNotify: (where: WakeUp) => void,
+    onLost: (error: unknown) => void,
+  ): Promise<{ close(): Promise<void> }> {
     if (this.database.listen === undefined) throw new Error('This database cannot listen.');
-    return this.database.listen(this.channel, onNotify, onLost);
+    const told = (payload: string): void => onNotify(payload === 'parked' ? 'parked' : 'ready');
+    return this.database.listen(this.channel, told, onLost);
   }
   close(): Promise<void> {
     return this.database.close();

@@ -1,0 +1,58 @@
+import { DataSource } from 'typeorm';
+import {
+  OutboxModule,
+  OutboxService,
+  OutboxTransport,
+  PUBLISHED,
+  type OutboxMessage,
+  type PublishResult,
+} from '../../lib/index.js';
+import { createTestDatabase, type TestDatabase } from '../support/databases.js';
+import { describeWith } from '../support/services.js';
+import { Applications, build, OrderPlaced, quiet, typeOrm, until } from './support/app.js';
+
+class Moody extends OutboxTransport {
+  override readonly receipt = 'broker';
+  refuses = true;
+  readonly ids: string[] = [];
+
+  override async publish(batch: readonly OutboxMessage[]): Promise<PublishResult[]> {
+    if (this.refuses) return batch.map(() => ({ ok: false, blame: 'message', error: new Error('no') }));
+    this.ids.push(...batch.map(({ id }) => id));
+    return batch.map(() => PUBLISHED);
+  }
+}
+
+describeWith('postgres', 'What an operator changes in another process', () => {
+  let database: TestDatabase;
+  const applications = new Applications();
+
+  beforeAll(async () => {
+    database = await createTestDatabase('postgres');
+  });
+  afterEach(() => applications.close());
+  afterAll(() => database.drop());
+
+  it('is published at once, not at the next poll', async () => {
+    const transport = new Moody();
+    const start = (options: object) =>
+      applications.start(
+        build([
+          typeOrm(database),
+          OutboxModule.forRoot(quiet({ pollInterval: '30s', retry: { maxAttempts: 1 }, ...options })),
+        ]),
+      );
+    const relay = await start({ transports: { default: transport } });
+    const operator = (await start({ relay: false })).get(OutboxService);
+    const isDead = async (): Promise<boolean> =>
+      (await relay.get(DataSource).query('select 1 from outbox_parked where state = 4')).length > 0;
+    for (const key of ['a', 'b', 'c']) {
+      transport.refuses = true;
+      const id = await operator.enqueueOutsideTransaction(new OrderPlaced(key));
+      await until(isDead);
+      transport.refuses = false;
+      expect((await operator.requeue({ ids: [id] })).done).toEqual([id]);
+      await until(() => transport.ids.includes(id), 5_000);
+    }
+  });
+});
