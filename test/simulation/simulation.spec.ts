@@ -1,11 +1,15 @@
 import { Scenario } from './scenario.js';
 
-/** Histories that once broke a promise, before what they found was mended. */
-const ONCE_BROKEN = [1694, 942, 1382, 856, 1277];
+/**
+ * Histories in which a fault that was once there, put back, breaks a promise: rows parked past what is out (274, 613), rows
+ * that leave a sweep unseen by the fetch's snapshot (357; among the others 25 and 119). 83 and 134 convict a global order
+ * that leases any bucket, 6 and 7 failures that are all charged to the message.
+ */
+const TELLING = [274, 357, 613];
 const HISTORIES = 150;
 
 describe('the relay in virtual time', () => {
-  it.each(ONCE_BROKEN)('keeps its promises in history %i', async (seed) => {
+  it.each(TELLING)('keeps its promises in history %i', async (seed) => {
     expect((await new Scenario(seed).play()).violations).toEqual([]);
   });
 

@@ -12,6 +12,8 @@ export class Workload {
   /** @internal */ enqueued = 0;
   /** @internal */ transactions = 0;
   /** @internal */ readonly delays: boolean;
+  /** @internal Milliseconds between two messages of a transaction, at most. */
+  readonly dawdle: number;
 
   constructor(
     readonly world: World,
@@ -22,6 +24,7 @@ export class Workload {
     readonly buckets: number,
   ) {
     this.delays = random.chance(0.3);
+    this.dawdle = random.pick([5, 50, 1_000]);
   }
 
   get over(): boolean {
@@ -75,7 +78,7 @@ export class Workload {
       });
       await this.store.insert(tx, [message]);
       written.push(message);
-      if (random.chance(0.3)) await world.pause(random.between(0, 50));
+      if (random.chance(0.5)) await world.pause(random.between(0, this.dawdle));
     }
     await world.pause(random.chance(0.1) ? random.between(0, 3_000) : random.between(0, 20));
     const rollback = random.chance(0.1);
