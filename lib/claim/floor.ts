@@ -15,7 +15,6 @@ export type Heads = ReadonlyMap<number, string>;
 export interface Floor {
   /**
    * Ranges in which a row may have become visible since the last read, given what a head fetch saw.
-   * `undefined`: cannot tell until our own writes that are under way are acknowledged.
    */
   toSweep(snapshot: Snapshot | undefined, heads: Heads): ReadRange[];
   /**

@@ -7,12 +7,8 @@ import {
   OutboxEvent,
   OutboxModule,
   OutboxService,
-  OutboxTransport,
-  PUBLISHED,
   type OutboxEventName,
-  type OutboxMessage,
   type OutboxOptions,
-  type PublishResult,
 } from '../../lib/index.js';
 import { kafka } from '../../lib/kafka.js';
 import { rabbitmq } from '../../lib/rabbitmq.js';
@@ -28,6 +24,7 @@ import {
   build,
   CollectingTransport,
   LineLogger,
+  MoodyTransport,
   OrderPlaced,
   quiet,
   typeOrm,
@@ -65,19 +62,13 @@ describeWith('postgres', 'what an application sees of its outbox', () => {
   });
 
   it('publishes what was requeued at once, not at the next poll', async () => {
-    let refuses = true;
-    class Moody extends OutboxTransport {
-      readonly receipt = 'broker' as const;
-      async publish(batch: readonly OutboxMessage[]): Promise<PublishResult[]> {
-        return batch.map(() => (refuses ? { ok: false, blame: 'message', error: new Error('no') } : PUBLISHED));
-      }
-    }
-    const app = await start({ transports: { default: new Moody() }, pollInterval: '30s', retry: { maxAttempts: 1 } });
+    const transport = new MoodyTransport();
+    const app = await start({ transports: { default: transport }, pollInterval: '30s', retry: { maxAttempts: 1 } });
     const outbox = app.get(OutboxService);
     const told = record(outbox);
     const id = await outbox.enqueueOutsideTransaction(new OrderPlaced('o-1'));
     await until(() => told.some(({ name }) => name === 'dead'));
-    refuses = false;
+    transport.refuses = false;
     expect((await outbox.requeue({ ids: [id] })).done).toEqual([id]);
     await until(() => told.some(({ name }) => name === 'published'));
   });

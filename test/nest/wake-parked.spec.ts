@@ -1,27 +1,8 @@
 import { DataSource } from 'typeorm';
-import {
-  OutboxModule,
-  OutboxService,
-  OutboxTransport,
-  PUBLISHED,
-  type OutboxMessage,
-  type PublishResult,
-} from '../../lib/index.js';
+import { OutboxModule, OutboxService } from '../../lib/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { describeWith } from '../support/services.js';
-import { Applications, build, OrderPlaced, quiet, typeOrm, until } from './support/app.js';
-
-class Moody extends OutboxTransport {
-  override readonly receipt = 'broker';
-  refuses = true;
-  readonly ids: string[] = [];
-
-  override async publish(batch: readonly OutboxMessage[]): Promise<PublishResult[]> {
-    if (this.refuses) return batch.map(() => ({ ok: false, blame: 'message', error: new Error('no') }));
-    this.ids.push(...batch.map(({ id }) => id));
-    return batch.map(() => PUBLISHED);
-  }
-}
+import { Applications, build, MoodyTransport, OrderPlaced, quiet, typeOrm, until } from './support/app.js';
 
 describeWith('postgres', 'What an operator changes in another process', () => {
   let database: TestDatabase;
@@ -34,7 +15,7 @@ describeWith('postgres', 'What an operator changes in another process', () => {
   afterAll(() => database.drop());
 
   it('is published at once, not at the next poll', async () => {
-    const transport = new Moody();
+    const transport = new MoodyTransport();
     const start = (options: object) =>
       applications.start(
         build([

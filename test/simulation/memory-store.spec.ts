@@ -1,6 +1,6 @@
-import { randomUUID } from 'node:crypto';
 import type { NewMessage } from '../../lib/message.js';
 import { describeStoreContract, type StoreHarness } from '../../lib/testing/store-contract.js';
+import { newMessage } from '../support/relay.js';
 import { MemoryDatabase } from './store/memory-database.js';
 import { MemoryStore, type Wire } from './store/memory-store.js';
 
@@ -36,23 +36,8 @@ describeStoreContract('in memory', memory());
 
 describe('a database in memory', () => {
   const TRANSPORT = 1;
-  const message = (fields: Partial<NewMessage> = {}): NewMessage => ({
-    id: randomUUID(),
-    transport: TRANSPORT,
-    bucket: 0,
-    topic: 'orders',
-    key: 'k',
-    type: 'order.placed',
-    version: 1,
-    contentType: 'application/json',
-    headers: null,
-    options: null,
-    payload: Buffer.from('{}'),
-    delay: null,
-    deliverAt: null,
-    dedupKey: null,
-    ...fields,
-  });
+  const message = (fields: Partial<NewMessage> = {}): NewMessage =>
+    newMessage({ transport: TRANSPORT, bucket: 0, key: 'k', ...fields });
   let time: number;
   let database: MemoryDatabase;
   let store: MemoryStore;

@@ -35,6 +35,16 @@ export class CollectingTransport extends OutboxTransport {
   }
 }
 
+/** Refuses everything until it is told not to. */
+export class MoodyTransport extends CollectingTransport {
+  refuses = true;
+
+  override async publish(batch: readonly OutboxMessage[]): Promise<PublishResult[]> {
+    if (!this.refuses) return super.publish(batch);
+    return batch.map(() => ({ ok: false, blame: 'message', error: new Error('no') }));
+  }
+}
+
 /** Every line, as a text logger would print it. */
 export class LineLogger implements LoggerService {
   readonly lines: string[] = [];
