@@ -22,6 +22,7 @@ export type { RelayStatus, LaneStatus, RunReport } from './dispatch/relay.js';
 export { OutboxTransport, PUBLISHED } from './publish/transport.js';
 export type {
   Blame,
+  CheckedMessage,
   PublishContext,
   PublishFailure,
   PublishOk,
@@ -30,6 +31,7 @@ export type {
   TransportLimits,
 } from './publish/transport.js';
 export type { Serializer } from './publish/serializer.js';
+export type { EncryptedPayload, EncryptionContext, PayloadEncryption } from './encryption.js';
 
 export type {
   Classifier,
@@ -57,6 +59,7 @@ export {
   OutboxError,
   OutboxKeyMissingError,
   OutboxMessageError,
+  OutboxTransactionConflictError,
   OutboxTransactionRequiredError,
   type OutboxErrorCode,
 } from './outbox.errors.js';

@@ -161,6 +161,12 @@ export class OutboxMessage {
   get headers(): MessageHeaders {
     return this.headersJson === null ? NO_HEADERS : decodeHeaders(this.headersJson);
   }
+  /** Id of the key with which `payload` is encrypted, as it is in the tables and in dead letters; `null`: it is in clear. */
+  get encryptionKeyId(): string | null {
+    if (!isEncrypted(this)) return null;
+    const { keyId } = Object(this.options[ENCRYPTION_OPTION]) as { keyId?: unknown };
+    return typeof keyId === 'string' ? keyId : null;
+  }
   get options(): MessageOptions {
     return this.optionsJson === null ? NO_OPTIONS : (JSON.parse(this.optionsJson) as MessageOptions);
   }
@@ -172,6 +178,14 @@ export class OutboxMessage {
   get size(): number {
     return this.body === null ? 0 : Buffer.byteLength(this.body as string);
   }
+}
+
+/** Among a message's options; names with `$` belong to the outbox. */
+export const ENCRYPTION_OPTION = '$encryption';
+
+/** By its options, whatever they are worth. Nearly all messages have none. */
+export function isEncrypted({ optionsJson }: Pick<StoredMessage, 'optionsJson'>): boolean {
+  return optionsJson !== null && optionsJson.includes(`"${ENCRYPTION_OPTION}"`);
 }
 
 const NO_HEADERS: MessageHeaders = Object.freeze(Object.create(null) as MessageHeaders);

@@ -72,3 +72,12 @@ export function orCron(rule: Rule): Rule {
     },
   };
 }
+
+/** `{ encrypt, decrypt, deliver? }`, kept as it is: it may be an instance of a class. */
+export const encryption: Rule = {
+  allowed: "an object with encrypt(), decrypt(), and deliver 'plain' or 'encrypted', if any",
+  parse(value) {
+    const { deliver = 'plain' } = Object(value) as { deliver?: unknown };
+    return deliver === 'plain' || deliver === 'encrypted' ? having('encrypt', 'decrypt').parse(value) : INVALID;
+  },
+};

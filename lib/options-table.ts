@@ -1,4 +1,15 @@
-import { aFunction, duration, having, integer, oneOf, orCron, orNull, text, type Rule } from './option-rules.js';
+import {
+  aFunction,
+  duration,
+  encryption,
+  having,
+  integer,
+  oneOf,
+  orCron,
+  orNull,
+  text,
+  type Rule,
+} from './option-rules.js';
 import { MAX_PREFIX } from './store/schema/names.js';
 
 export interface OptionRow {
@@ -41,7 +52,7 @@ export const OPTIONS_TABLE: readonly OptionRow[] = [
   ),
   row('store', undefined, aFunction, 'PostgreSQL, MariaDB and MySQL come with one', 'none'),
   row('currentManager', undefined, aFunction, 'only if another library keeps your transactions', 'none'),
-  row('ordering', 'key', oneOf('key', 'none', 'global'), 'order where it matters, parallel elsewhere'),
+  row('ordering', 'key', oneOf('key', 'strict', 'none', 'global'), 'order where it matters, parallel elsewhere'),
   row(
     'coordination',
     'buckets',
@@ -100,8 +111,9 @@ export const OPTIONS_TABLE: readonly OptionRow[] = [
   ),
   row('shutdownTimeout', '10s', duration('100ms', '10m'), 'well within the 30 s that orchestrators grant'),
   row('durability', 'auto', oneOf('auto', 'always'), 'waits for the disk only when a commit did not'),
-  row('maxPayloadBytes', 2 ** 20, integer(1, 2 ** 30), 'what brokers take by default'),
+  row('maxPayloadBytes', 2 ** 20, integer(1, 2 ** 27), 'what brokers take by default'),
   row('serializer', undefined, having('serialize', 'deserialize'), 'readable everywhere', 'JSON'),
+  row('encryption', undefined, encryption, 'only where others may read the tables or their backups', 'none'),
   row('idGenerator', undefined, aFunction, 'ids that sort by time, monotonic in a process', 'UUIDv7'),
   row('logger', undefined, having('log', 'warn', 'error'), 'goes where the rest of your log goes', 'Nest Logger'),
   row(

@@ -9,8 +9,10 @@ export type OutboxErrorCode =
   | 'INVALID_MESSAGE'
   | 'PAYLOAD_NOT_SERIALIZABLE'
   | 'PAYLOAD_TOO_LARGE'
+  | 'ENCRYPTION_FAILED'
   | 'DUPLICATE_MESSAGE'
   | 'UNKNOWN_TRANSPORT'
+  | 'TRANSACTION_CONFLICT'
   // configuration and start
   | 'INVALID_OPTIONS'
   | 'MISSING_PEER'
@@ -19,6 +21,7 @@ export type OutboxErrorCode =
   | 'UNSUPPORTED_DATABASE'
   | 'SCHEMA_MISSING'
   | 'SCHEMA_MISMATCH'
+  | 'DATABASE_COPIED'
   | 'HANDLER_NOT_ROUTED'
   | 'UNCONFIRMED_TRANSPORT'
   | 'NOT_STARTED'
@@ -26,6 +29,7 @@ export type OutboxErrorCode =
   | 'PUBLISH_TIMEOUT'
   | 'PUBLISH_REJECTED'
   | 'TRANSPORT_UNAVAILABLE'
+  | 'DECRYPTION_FAILED'
   | 'HANDLER_MISSING'
   | 'HANDLER_FAILED'
   | 'LEASE_LOST'
@@ -75,6 +79,15 @@ export class OutboxMessageError extends OutboxError {}
 export class OutboxDuplicateMessageError extends OutboxError {
   constructor(message: string, details?: OutboxErrorDetails) {
     super('DUPLICATE_MESSAGE', message, details);
+  }
+}
+/**
+ * `ordering: 'strict'` on MySQL and MariaDB: another transaction holds a key that this one needs. Retryable: roll back and
+ * run the whole transaction again.
+ */
+export class OutboxTransactionConflictError extends OutboxError {
+  constructor(message: string, details?: OutboxErrorDetails) {
+    super('TRANSACTION_CONFLICT', message, details);
   }
 }
 /** Options, schema or environment make a start impossible. */

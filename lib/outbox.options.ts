@@ -1,5 +1,6 @@
 import type { InjectionToken, LoggerService, ModuleMetadata, Type } from '@nestjs/common';
 import type { DataSource, EntityManager, QueryRunner } from 'typeorm';
+import type { PayloadEncryption } from './encryption.js';
 import type { Duration, OutboxMessage } from './message.js';
 import type { Blame, OutboxTransport } from './publish/transport.js';
 import type { Serializer } from './publish/serializer.js';
@@ -18,6 +19,8 @@ export interface TransportDefinition {
   /** See {@link OutboxTransport.receipt}; `none` is refused unless the transport was allowed to be unconfirmed. */
   readonly receipt: 'broker' | 'handler' | 'none';
   readonly limits?: OutboxTransport['limits'];
+  /** What its options weaken, one sentence each: told when the application starts. */
+  readonly warnings?: readonly string[];
   /** Tokens whose instances are handed to `create`, resolved from the application when the relay starts. */
   readonly inject?: readonly InjectionToken[];
   create(...dependencies: unknown[]): OutboxTransport | Promise<OutboxTransport>;
@@ -58,7 +61,7 @@ export type OpenStore = (
   options: {
     readonly name: string;
     readonly buckets: number;
-    readonly ordering: 'key' | 'none' | 'global';
+    readonly ordering: 'key' | 'strict' | 'none' | 'global';
     readonly coordination: 'buckets' | 'rowLock' | 'leader';
     readonly onPublished: 'delete' | 'archive';
   },
@@ -98,14 +101,18 @@ export interface OutboxOptions {
   currentManager?: () => TransactionHandle | undefined;
   /** Opens a store of your own, which passes `describeStoreContract` of `nestjs-outbox/testing`. Default: by the DataSource's type. */
   store?: OpenStore;
-  ordering?: 'key' | 'none' | 'global';
+  /**
+   * `key`: messages of one key in the order of their transactions, where these do not overlap. `strict`: in the order of the
+   * commits, also where they do; see docs/reliability.md for what it costs. `none`, `global`. Stored with the tables, compared at start. Default `key`.
+   */
+  ordering?: 'key' | 'strict' | 'none' | 'global';
   coordination?: 'buckets' | 'rowLock' | 'leader';
   /** Buckets per transport, fixed when the schema is made: the most instances that publish at once. Default 32. */
   buckets?: number;
   retry?: RetryOptions;
   /** What a dead message does to its key. Default `block` (messages without a key never block). */
   onDead?: 'block' | 'skip';
-  /** Called at least once per death, after commit. A rejection is logged and tried again. */
+  /** Called at least once per death, after commit. A rejection, or no answer within `publishTimeout`, is logged and tried again. */
   deadLetter?: (letter: DeadLetterEvent) => void | Promise<void>;
   onPublished?: 'delete' | 'archive';
   retention?: {
@@ -137,6 +144,8 @@ export interface OutboxOptions {
   /** Default 1 MiB. */
   maxPayloadBytes?: number;
   serializer?: Serializer;
+  /** Encrypts payloads before they are stored. Default: none. */
+  encryption?: PayloadEncryption;
   /** Must return UUIDv7. */
   idGenerator?: () => string;
   logger?: LoggerService;
@@ -189,7 +198,7 @@ export interface ResolvedOptions {
   };
   readonly currentManager: (() => TransactionHandle | undefined) | undefined;
   readonly store: OpenStore | undefined;
-  readonly ordering: 'key' | 'none' | 'global';
+  readonly ordering: 'key' | 'strict' | 'none' | 'global';
   readonly coordination: 'buckets' | 'rowLock' | 'leader';
   readonly buckets: number;
   readonly retry: RetryPolicy;
@@ -211,6 +220,7 @@ export interface ResolvedOptions {
   readonly durability: 'auto' | 'always';
   readonly maxPayloadBytes: number;
   readonly serializer: Serializer;
+  readonly encryption: PayloadEncryption | undefined;
   readonly idGenerator: () => string;
   readonly logger: LoggerService | undefined;
   readonly logLevel: 'debug' | 'log' | 'warn' | 'error' | 'silent';

@@ -7,5 +7,6 @@ export type {
   RabbitMqServer,
   RabbitMqTopology,
   RabbitMqUrl,
+  RabbitMqUrlProvider,
 } from './publish/transports/rabbitmq-options.js';
 export type { RabbitMqMessageOptions } from './message.js';

@@ -19,8 +19,10 @@ const SEAMS = new Set([
   'lib/publish/transport',
   'lib/publish/serializer',
   'lib/dispatch/clock',
+  'lib/observe/error-text',
   'lib/observe/events',
   'lib/observe/health',
+  'lib/observe/secrets',
   'lib/observe/stats',
 ]);
 /** Loaded only when a relay needs them, so that an application without them starts. */

@@ -10,8 +10,17 @@ import { checkApi } from './check-api.mjs';
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
 const ALLOWED =
-  /^(dist\/(esm|cjs)\/.*\.(js|js\.map|d\.ts|json)|docs\/.*\.md|package\.json|README\.md|CHANGELOG\.md|LICENSE)$/;
-const REQUIRED = ['package.json', 'README.md', 'CHANGELOG.md', 'LICENSE'];
+  /^(dist\/(esm|cjs)\/.*\.(js|js\.map|d\.ts|json)|docs\/.*\.md|package\.json|README\.md|CHANGELOG\.md|SECURITY\.md|LICENSE)$/;
+const REQUIRED = ['package.json', 'README.md', 'CHANGELOG.md', 'SECURITY.md', 'LICENSE'];
+/** What npm runs on the machine of whoever installs the package. */
+const INSTALL_SCRIPTS = ['preinstall', 'install', 'postinstall', 'prepublish', 'preprepare', 'prepare', 'postprepare'];
+/** Keys and tokens as they begin, and passwords in URLs; not those of examples. */
+const CREDENTIALS = [
+  /-----BEGIN [A-Z ]*PRIVATE KEY-----/,
+  /\b(?:npm_|gh[pousr]_|github_pat_|glpat-|xox[abpr]-|AKIA)[A-Za-z0-9_-]{16,}/,
+  /_authToken\s*=/,
+  /\b[a-z][a-z0-9+.-]+:\/\/[^\s/:@'"`<>{}$*]+:(?!password@|secret@|guest@)[^\s/@'"`<>{}$*]+@/,
+];
 const TEST_CODE = /\.spec\.|(^|\/)(test|fixtures|__mocks__)\//;
 
 const scratch = mkdtempSync(join(tmpdir(), 'outbox-package-'));
@@ -44,7 +53,9 @@ function pack() {
   if (status !== 0) throw new Error('npm pack failed');
   // npm 11 prints an array, npm 12 an object by package name.
   const [packed] = Object.values(JSON.parse(stdout));
-  step('content of the tarball', () => checkContent(packed.files.map((file) => file.path)));
+  const files = packed.files.map((file) => file.path);
+  step('content of the tarball', () => checkContent(files));
+  step('nothing runs at install, nothing secret is in it', () => checkSafety(files));
   return join(scratch, packed.filename);
 }
 
@@ -57,6 +68,22 @@ function checkContent(files) {
   ];
   for (const problem of problems) console.error(problem);
   console.log(`${files.length} files`);
+  return problems.length === 0;
+}
+
+function checkSafety(files) {
+  const problems = [
+    ...INSTALL_SCRIPTS.filter((name) => name in manifest.scripts).map((name) => `runs at install: ${name}`),
+    ...Object.keys(manifest.dependencies ?? {}).map((name) => `brings along: ${name}`),
+    ...files
+      .filter((file) => /(^|\/)(\.env|\.npmrc|binding\.gyp)$/.test(file))
+      .map((file) => `does not belong: ${file}`),
+    ...files.flatMap((file) => {
+      const text = readFileSync(join(root, file), 'utf8');
+      return CREDENTIALS.flatMap((pattern) => pattern.exec(text)?.[0] ?? []).map((found) => `${file}: ${found}`);
+    }),
+  ];
+  for (const problem of problems) console.error(problem);
   return problems.length === 0;
 }
 

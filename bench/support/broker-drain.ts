@@ -15,10 +15,12 @@ export const BATCH = 500;
 export interface BrokerUnderTest {
   readonly topic: string;
   readonly definition: TransportDefinition;
+  /** The same transport with other options, over the largest number of keys. */
+  readonly variants?: Readonly<Record<string, TransportDefinition>>;
   /** The client by itself: publishes the batches from memory, so many at a time, and waits for the confirms. */
   readonly ceilings: Readonly<Record<string, (messages: number, keys: number) => Promise<{ ms: number; cpu: number }>>>;
-  /** Throws unless exactly so many messages arrived since the last call. */
-  expect(messages: number): Promise<void>;
+  /** Throws unless exactly so many messages arrived since the last call; with `markers` also what is none may have. */
+  expect(messages: number, markers?: boolean): Promise<void>;
 }
 
 /** A backlog whose keys have at least a few messages each, and which few keys do not stretch to minutes. */
@@ -62,28 +64,36 @@ export class BrokerDrain {
       samples.add({ [`${name}PerSecond`]: (this.most / ms) * 1_000, [`${name}NodeMicros`]: cpu / this.most });
     }
     samples.add({ ceilingPerSecond: ceiling });
-    for (const keys of KEYS) await this.drain(samples, keys, ceiling);
+    for (const keys of KEYS) await this.drain(samples, `keys${keys}`, keys, ceiling, this.broker.definition);
+    for (const [name, definition] of Object.entries(this.broker.variants ?? {}))
+      await this.drain(samples, name, KEYS[0] as number, ceiling, definition);
   }
 
-  /** @internal */ async drain(samples: Samples, keys: number, ceiling: number): Promise<void> {
+  /** @internal */ async drain(
+    samples: Samples,
+    name: string,
+    keys: number,
+    ceiling: number,
+    definition: TransportDefinition,
+  ): Promise<void> {
     const messages = messagesFor(keys, this.most);
     await empty(this.admin);
     await fillReady(this.admin, { rows: messages, keys, topic: this.broker.topic });
-    const relay = await benchRelay(this.dataSource, { default: this.broker.definition }, { batchSize: BATCH });
+    const relay = await benchRelay(this.dataSource, { default: definition }, { batchSize: BATCH });
     try {
       const drained = await drain(this.dataSource, relay, messages);
       const perSecond = (drained.rows / drained.ms) * 1_000;
       const { claim, settle } = await cpuOfRelay(this.admin);
       samples.add({
-        [`keys${keys}PerSecond`]: perSecond,
-        [`keys${keys}Ratio`]: perSecond / ceiling,
-        [`keys${keys}NodeMicros`]: drained.cpu / drained.rows,
-        [`keys${keys}DatabaseMicros`]: (claim + settle) / messages,
+        [`${name}PerSecond`]: perSecond,
+        [`${name}Ratio`]: perSecond / ceiling,
+        [`${name}NodeMicros`]: drained.cpu / drained.rows,
+        [`${name}DatabaseMicros`]: (claim + settle) / messages,
       });
     } finally {
       await relay.close();
     }
-    await this.broker.expect(messages);
+    await this.broker.expect(messages, definition !== this.broker.definition);
   }
 }
 

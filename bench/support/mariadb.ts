@@ -21,7 +21,7 @@ grant all on *.* to bench@'127.0.0.1'; grant all on *.* to bench@localhost;`
   .replaceAll('; ', ';\n');
 
 /** A MariaDB of our own on a tmpfs, durable at every commit as it is by default. */
-export async function startMariadb(closing: Closing): Promise<OwnServer> {
+export async function startMariadb(closing: Closing, flags: readonly string[] = []): Promise<OwnServer> {
   const folder = makeFolder('mariadb');
   const [data, pidFile, init] = ['data', 'pid', 'init.sql'].map((name) => join(folder, name)) as [
     string,
@@ -51,6 +51,7 @@ export async function startMariadb(closing: Closing): Promise<OwnServer> {
       '--innodb-buffer-pool-size=1G',
       '--innodb-log-file-size=1G',
       '--innodb-flush-log-at-trx-commit=1',
+      ...flags,
     ],
     { cwd: folder, detached: true, stdio: ['ignore', log, log], ...UNPRIVILEGED },
   );

@@ -1,10 +1,10 @@
 import type { Clock } from '../dispatch/clock.js';
-import type { Instance, Lease, LeaseStore } from '../store/lease-store.js';
+import type { Acquired, Instance, Lease, LeaseStore } from '../store/lease-store.js';
 import { LeaseDeadline } from './lease-deadline.js';
 
 export interface LeaseHolder {
   /** Buckets of this transport are ours now. */
-  gained(leases: readonly Lease[]): void;
+  gained(leases: readonly Acquired[]): void;
   /** The leases are good for longer: what had to wait for that may go. */
   renewed(): void;
   /** No longer ours: expired, or taken over. Nothing may be written for them but success. */
@@ -18,6 +18,10 @@ export interface LeaseHolder {
 interface Held {
   epoch: string;
   deadline: LeaseDeadline;
+  /** Leases in a row before this one that ran out; 0 once this one has lasted. */
+  crashes: number;
+  /** When it was taken, by the monotonic clock. */
+  readonly since: number;
 }
 
 /**
@@ -38,6 +42,8 @@ export class BucketLeases {
   draining = new Set<string>();
   /** Times that the database answered. */
   answers = 0;
+  /** @internal what the database's clock said at the last beat, and when that was */
+  databaseClock = { now: -Infinity, at: 0 };
   /** Buckets were given back, and some of them may be wanted again. Set by the dispatcher. */
   freed: () => void = () => undefined;
 
@@ -72,6 +78,12 @@ export class BucketLeases {
     return this.held.get(transport) ?? new Map<number, Held>();
   }
 
+  /** Milliseconds since the epoch by the database's clock, whatever this machine's says; `-Infinity` before the first beat. */
+  get now(): number {
+    const { now, at } = this.databaseClock;
+    return now + this.clock.monotonic() - at;
+  }
+
   /** The lease for a fenced write; `undefined` when it is not ours. */
   lease(transport: number, bucket: number): Lease | undefined {
     const held = this.held.get(transport)?.get(bucket);
@@ -82,6 +94,11 @@ export class BucketLeases {
   usable(transport: number, bucket: number, need: number): boolean {
     const held = this.held.get(transport)?.get(bucket);
     return held !== undefined && held.deadline.remaining > need && !this.draining.has(`${transport}/${bucket}`);
+  }
+
+  /** Whether owner after owner died with this bucket: its messages go by themselves, so that it shows which one it is. */
+  suspected(transport: number, bucket: number): boolean {
+    return (this.held.get(transport)?.get(bucket)?.crashes ?? 0) >= CRASHES;
   }
 
   /** Renew, look who is there, take or give back. One pass of the lease loop; returns the delay until the next. */
@@ -141,8 +158,27 @@ export class BucketLeases {
       this.lose(transport, lost);
     }
     for (const holder of this.holders.values()) holder.renewed();
+    await this.forgive();
     // Acquired or freed without our hearing of it: nobody reads them, and each renewal would keep it so.
     if (orphans.length > 0) await this.store.giveBack(this.owner, orphans);
+  }
+
+  /** Whoever has held a lease for as long as it takes to lose one does not die of it. @internal */
+  async forgive(): Promise<void> {
+    const { lease } = this.settings;
+    const now = this.clock.monotonic();
+    const lasted: Held[] = [];
+    const leases: Lease[] = [];
+    for (const [transport, buckets] of this.held) {
+      for (const [bucket, held] of buckets) {
+        if (held.crashes === 0 || now - held.since < lease) continue;
+        lasted.push(held);
+        leases.push({ transport, bucket, epoch: held.epoch });
+      }
+    }
+    if (leases.length === 0) return;
+    await this.store.lasted(this.owner, leases);
+    for (const held of lasted) held.crashes = 0;
   }
 
   /** @internal */ dropExpired(): void {
@@ -162,8 +198,14 @@ export class BucketLeases {
 
   /** @internal */ async beat(): Promise<void> {
     const transports = [...this.present].filter(([, holder]) => holder.participates).map(([transport]) => transport);
-    this.instances = await this.store.beat({ owner: this.owner, transports, info: this.info }, this.settings.lease);
+    const { instances, now } = await this.store.beat(
+      { owner: this.owner, transports, info: this.info },
+      this.settings.lease,
+    );
+    this.instances = instances;
     this.beatenAt = this.clock.monotonic();
+    // Taken after the answer: what is measured by it seems younger than it is, never older.
+    this.databaseClock = { now, at: this.beatenAt };
     this.answers += 1;
   }
 
@@ -223,7 +265,8 @@ export class BucketLeases {
     });
     if (leases.length === 0) return;
     const mine = this.held.get(transport) as Map<number, Held>;
-    for (const { bucket, epoch } of leases) mine.set(bucket, { epoch, deadline });
+    const since = this.clock.monotonic();
+    for (const { bucket, epoch, crashes } of leases) mine.set(bucket, { epoch, deadline, crashes, since });
     holder.gained(leases);
   }
 
@@ -249,3 +292,6 @@ export class BucketLeases {
       });
   }
 }
+
+/** Leases in a row that ran out in somebody's hands: one is a machine, two are a bad day. */
+const CRASHES = 3;

@@ -38,7 +38,7 @@ export class Claimer {
   rotation = 0;
   /** Buckets whose last read came back full: more of them is waiting. */
   readonly full = new Set<number>();
-  /** Reads while some are full; every fourth looks at all buckets. */
+  /** Reads while some are full; one in {@link WIDE_EVERY} looks at all buckets. */
   turn = 0;
   readonly lateRows: LateRows;
 
@@ -76,42 +76,48 @@ export class Claimer {
   async read(limit: number, only?: number): Promise<ReadResult> {
     const positions = this.positions(only);
     if (positions.length === 0 || limit < 1) return NOTHING;
-    const restarts = this.restarts;
     this.reading = true;
     this.forgotten.clear();
     try {
-      if (this.backlog.length > 0) return await this.readBacklog(limit, restarts);
-      const perBucket = this.perBucket(limit, positions.length);
-      const fetched = await this.store.fetch({ transport: this.transport, positions, perBucket, limit });
-      this.session ??= fetched.session;
-      if (this.session !== fetched.session) return this.newSession(fetched.session);
-      const { places, complete, raise } = await this.lateRows.find(fetched.snapshot, this.heads, positions);
-      this.backlog = places.filter(({ seq }) => !this.known.has(seq));
-      this.backlogSeen = fetched.snapshot;
-      // The head fetch is made again when all that became visible behind it is read.
-      if (this.backlog.length > limit || !complete) return await this.readBacklog(limit, restarts);
-      const late =
-        this.backlog.length === 0
-          ? NOTHING
-          : await this.store.readPlaces(this.transport, this.backlog.splice(0), fetched.snapshot);
-      if (this.restarts !== restarts) return this.void();
-      raise?.(); // not before what the sweep found is in hand: a restart would skip it
-      const messages = this.fresh(late.messages);
-      const reached = this.advance(fetched.messages, positions, perBucket);
-      for (const message of this.fresh(fetched.messages)) messages.push(message);
-      this.floor.passed(fetched.snapshot, this.heads, reached);
-      this.reads += 1;
-      for (const message of messages) this.known.add(message.seq);
-      return {
-        messages,
-        durable: fetched.durable && late.durable,
-        more: fetched.messages.length >= limit || this.full.size > 0,
-      };
+      return await (this.backlog.length > 0
+        ? this.readBacklog(limit, this.restarts)
+        : this.readHeads(limit, positions, this.restarts));
+    } catch (error) {
+      this.void(); // what a sweep had found may be lost with the answer: it is looked for again
+      throw error;
     } finally {
       this.reading = false;
       for (const seq of this.lingering) this.known.delete(seq);
       this.lingering = [];
     }
+  }
+
+  /** What is new beyond the heads, and before it what became visible behind them. @internal */
+  async readHeads(limit: number, positions: readonly ReadPosition[], restarts: number): Promise<ReadResult> {
+    const perBucket = this.perBucket(limit, positions.length);
+    const fetched = await this.store.fetch({ transport: this.transport, positions, perBucket, limit });
+    this.session ??= fetched.session;
+    if (this.session !== fetched.session) return this.newSession(fetched.session);
+    const { places, complete, raise } = await this.lateRows.find(fetched.snapshot, this.heads, positions);
+    if (this.restarts !== restarts) return this.void(); // what was found is of a range that has moved
+    this.backlog = places.filter(({ seq }) => !this.known.has(seq));
+    this.backlogSeen = fetched.snapshot;
+    // The head fetch is made again when all that became visible behind it is read.
+    if (this.backlog.length > limit || !complete) return await this.readBacklog(limit, restarts);
+    const late =
+      this.backlog.length === 0
+        ? NOTHING
+        : await this.store.readPlaces(this.transport, this.backlog.splice(0), fetched.snapshot);
+    if (this.restarts !== restarts) return this.void();
+    raise?.(); // not before what the sweep found is in hand: a restart would skip it
+    const messages = this.fresh(late.messages);
+    const reached = this.advance(fetched.messages, positions, perBucket);
+    for (const message of this.fresh(fetched.messages)) messages.push(message);
+    this.floor.passed(fetched.snapshot, this.heads, reached);
+    this.reads += 1;
+    for (const message of messages) this.known.add(message.seq);
+    const more = fetched.messages.length >= limit || this.full.size > 0;
+    return { messages, durable: fetched.durable && late.durable, more };
   }
 
   /** The row left the ready table, and the database said so. */

@@ -1,4 +1,4 @@
-import type { Clock } from '../dispatch/clock.js';
+import { within, type Clock } from '../dispatch/clock.js';
 import type { ReadPosition, ReadyStore, Snapshot, SweepResult } from '../store/ready-store.js';
 import type { Floor, Heads } from './floor.js';
 import { ProbeFloor } from './probe-floor.js';
@@ -39,7 +39,8 @@ export class LateRows {
     let toSweep = this.floor.toSweep(snapshot, heads);
     const writes = toSweep.length > 0 && snapshot !== undefined ? this.ownWrites() : undefined;
     if (writes !== undefined) {
-      await this.within(OWN_WRITES, writes);
+      // They may hang in a lock; then the sweep is made, which is never wrong.
+      await within(this.clock, OWN_WRITES, Promise.allSettled([writes]));
       toSweep = this.floor.toSweep(snapshot, heads);
     }
     const narrow = snapshot === undefined && positions.length < heads.size;
@@ -63,18 +64,6 @@ export class LateRows {
     if (toProbe.length === 0) return undefined;
     const { clean, now } = await this.store.probe(this.transport, toProbe);
     return () => floor.probed(toProbe, clean, now);
-  }
-
-  /** Our own writes may hang in a lock; then the sweep is made, which is never wrong. @internal */
-  within(ms: number, work: Promise<unknown>): Promise<void> {
-    return new Promise((resolve) => {
-      const cancel = this.clock.after(ms, resolve);
-      const done = (): void => {
-        cancel();
-        resolve();
-      };
-      work.then(done, done);
-    });
   }
 }
 

@@ -8,6 +8,27 @@ export interface Clock {
   after(ms: number, action: () => void): () => void;
 }
 
+/**
+ * Milliseconds since now, by whichever clock went further: the monotonic one may stand still while a machine sleeps, the
+ * wall clock may be set back. For ends that must not be missed: a timer may fire late, after what it was to prevent.
+ */
+export function stopwatch(clock: Clock): () => number {
+  const [monotonic, wall] = [clock.monotonic(), clock.wall()];
+  return () => Math.max(clock.monotonic() - monotonic, clock.wall() - wall);
+}
+
+/**
+ * Waits for `work`, but no longer than `ms`; it goes on by itself then, and what becomes of it is nobody's business.
+ * @returns whether it was done in time; its rejection passes through
+ */
+export async function within(clock: Pick<Clock, 'after'>, ms: number, work: Promise<unknown>): Promise<boolean> {
+  let cancel = (): void => {};
+  const late = new Promise<boolean>((resolve) => {
+    cancel = clock.after(ms, () => resolve(false));
+  });
+  return Promise.race([work.then(() => true), late]).finally(cancel);
+}
+
 /** Longest delay a Node timer takes; beyond it fires at once. */
 const MAX_TIMER = 2 ** 31 - 1;
 

@@ -2,12 +2,13 @@ import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
 import { BucketLeases } from '../claim/bucket-leases.js';
 import type { OutboxHooks } from '../observe/events.js';
-import { OutboxError } from '../outbox.errors.js';
+import { OutboxConfigurationError, OutboxError } from '../outbox.errors.js';
 import type { OutboxTransport } from '../publish/transport.js';
 import { DeadLetters } from '../settle/dead-letters.js';
+import { Deadline } from './deadline.js';
 import { LaneLoops } from './lane-loops.js';
 import { Lane } from './lane.js';
-import { timeOfOne, type LaneDependencies } from './lane.types.js';
+import { laneOptions, timeOfOne, type LaneDependencies } from './lane.types.js';
 import { Loop } from './loop.js';
 import type { RelayDependencies, RelayStatus, RunningLane, RunReport } from './relay.js';
 import { RowLockLane } from './row-lock-lane.js';
@@ -22,11 +23,14 @@ export class OutboxDispatcher {
   /** @internal */ leases: BucketLeases | undefined;
   /** @internal */ running = false;
   /** @internal */ storeDownSince: number | null = null;
+  /** @internal */ heldBack: string | null = null;
+  /** @internal */ origin: Promise<void> | undefined;
   /** @internal */ opening: Promise<void> | undefined;
   /** @internal */ leaseLoop: Loop | undefined;
   /** @internal */ deadLoop: Loop | undefined;
   /** @internal */ pass: Promise<RunReport> | undefined;
   /** @internal */ ending: Promise<void> | undefined;
+  /** @internal */ deadline: Deadline | undefined;
   /** Calls of `stop`: a start that one of them overtook does not start. @internal */
   stops = 0;
   /** @internal */ transports: ReadonlyMap<string, OutboxTransport> = new Map();
@@ -57,23 +61,29 @@ export class OutboxDispatcher {
     return (this.ending ??= this.end().finally(() => (this.ending = undefined)));
   }
 
+  /** A stop that still waits goes on as if its time were over. Without one nothing happens. @internal */
+  hurry(): void {
+    this.deadline?.end();
+  }
+
   /** @internal */ async end(): Promise<void> {
     const { clock, options, hooks } = this.relay;
     const startedAt = clock.monotonic();
-    const deadline = startedAt + options.shutdownTimeout;
-    if (this.opening !== undefined) await this.bounded(deadline, this.opening);
+    const deadline = (this.deadline = new Deadline(clock, options.shutdownTimeout));
+    if (this.opening !== undefined) await deadline.within(this.opening);
     const { leases, lanes } = this;
     if (leases === undefined) return;
     this.running = false;
     const others = Promise.all([this.pass?.catch(() => undefined), this.deadLoop?.stop()]);
-    await Promise.all([this.bounded(deadline, others), ...lanes.map((lane) => lane.stop(deadline))]);
-    await this.bounded(deadline + 1_000, this.leaseLoop?.stop() ?? Promise.resolve());
+    await Promise.all([deadline.within(others), ...lanes.map((lane) => lane.stop(deadline))]);
+    await deadline.within(this.leaseLoop?.stop() ?? Promise.resolve(), 1_000);
     let released = false;
     const release = leases.releaseAll().then(() => (released = true));
-    await this.bounded(Math.max(deadline + 2_000, clock.monotonic() + LAST_WORD), release);
+    await deadline.within(release, Math.max(2_000, clock.monotonic() - deadline.at + LAST_WORD));
     this.leases = undefined;
     this.lanes = [];
     this.opening = undefined;
+    this.origin = undefined;
     hooks.emit('stopped', { runId: this.owner, released, took: clock.monotonic() - startedAt });
   }
 
@@ -91,11 +101,11 @@ export class OutboxDispatcher {
    * @throws OutboxError `TIMEOUT`
    */
   async drain({ timeout = 10_000 }: { timeout?: number } = {}): Promise<RunReport> {
-    const deadline = this.relay.clock.monotonic() + timeout;
+    const deadline = new Deadline(this.relay.clock, timeout);
     const total = { published: 0, retried: 0, dead: 0 };
     for (;;) {
       const pass = this.runOnce();
-      if (!(await this.bounded(deadline, pass))) {
+      if (!(await deadline.within(pass))) {
         throw new OutboxError('TIMEOUT', `The outbox was not empty after ${timeout} ms.`);
       }
       const { published, retried, dead } = await pass;
@@ -123,11 +133,13 @@ export class OutboxDispatcher {
   }
 
   status(): RelayStatus {
-    const { storeDownSince } = this;
+    const { storeDownSince, heldBack } = this;
     return {
       running: this.running,
       owner: this.owner,
       storeDownFor: storeDownSince === null ? null : this.relay.clock.monotonic() - storeDownSince,
+      heldBack,
+      heartbeatLate: Math.round(this.leaseLoop?.lateBy ?? 0),
       lanes: this.lanes.map((lane) => lane.status()),
     };
   }
@@ -140,7 +152,8 @@ export class OutboxDispatcher {
   }
 
   /** @internal */ async build(): Promise<void> {
-    const { options, store, clock, transportIds, random } = this.relay;
+    const { store, clock, transportIds, random } = this.relay;
+    const options = laneOptions(this.relay.options);
     this.transports = await this.relay.createTransports();
     const runId = (this.owner = this.relay.owner?.() ?? randomUUID());
     const hooks = this.hooksOf(runId);
@@ -162,7 +175,8 @@ export class OutboxDispatcher {
     this.lanes = [...this.transports].map(([name, transport]) => {
       const died = (): void => this.deadLoop?.nudge();
       const id = transportIds.get(name) as number;
-      return this.lane({ name, id, transport, store, leases, options, clock, random, hooks, died });
+      const admitted = (): Promise<void> => this.admitted();
+      return this.lane({ name, id, transport, store, leases, options, clock, random, hooks, died, admitted });
     });
     this.deadLoop = this.deadLetters(hooks);
   }
@@ -171,6 +185,12 @@ export class OutboxDispatcher {
     const { coordination, pollInterval } = this.relay.options;
     const failed = (operation: 'fetch' | 'take', error: unknown): number => this.failed(operation, error, pollInterval);
     const answered = (): void => this.answered();
+    if (coordination === 'rowLock' && parts.transport.perBucket === true)
+      throw new OutboxConfigurationError(
+        'INVALID_OPTIONS',
+        `The transport '${parts.name}' is fenced by bucket, and with coordination: 'rowLock' nobody owns a bucket.`,
+        { hint: `Take coordination: 'buckets', or turn the fencing off.` },
+      );
     return coordination === 'rowLock'
       ? new RowLockLane(parts, failed, answered)
       : new LaneLoops(new Lane(parts), failed, answered);
@@ -180,7 +200,7 @@ export class OutboxDispatcher {
     const { options, store, clock, transportIds } = this.relay;
     if (options.deadLetter === undefined) return undefined;
     const names = new Map([...this.transports.keys()].map((name) => [transportIds.get(name) as number, name]));
-    const letters = new DeadLetters(store, options.deadLetter, names, hooks);
+    const letters = new DeadLetters(store, options.deadLetter, names, hooks, clock, options.publishTimeout);
     const every = Math.max(1_000, options.lease / 2);
     return new Loop(
       clock,
@@ -200,6 +220,7 @@ export class OutboxDispatcher {
     await this.open();
     const leases = this.leases as BucketLeases;
     const manual = !this.running;
+    await this.admitted();
     if (manual) leases.lookAgain();
     await (manual ? leases.runOnce() : this.leaseLoop?.runNow());
     try {
@@ -219,9 +240,29 @@ export class OutboxDispatcher {
 
   /** @internal */ async guarded(leases: BucketLeases): Promise<number> {
     const { answers } = leases;
+    this.lookAtTime();
+    await this.admitted();
     const delay = await leases.runOnce();
     if (leases.answers > answers) this.answered();
     return delay;
+  }
+
+  /** A third of a lease late: what was in hand is given up by now or soon, and others take it over. @internal */
+  lookAtTime(): void {
+    if ((this.leaseLoop?.lateBy ?? 0) < this.relay.options.lease / 3) return;
+    this.relay.hooks.emit('warning', { text: STOOD_STILL });
+  }
+
+  /** Asked until it is answered with yes, once per start. @internal */
+  admitted(): Promise<void> {
+    return (this.origin ??= Promise.resolve(this.relay.store.checkOrigin?.()).then(
+      () => void (this.heldBack = null),
+      (error: unknown) => {
+        this.origin = undefined;
+        if (error instanceof OutboxError && error.code === 'DATABASE_COPIED') this.heldBack = error.message;
+        throw error;
+      },
+    ));
   }
 
   /** @internal */ answered(): void {
@@ -230,26 +271,16 @@ export class OutboxDispatcher {
 
   /** The database did not answer: the loops go on, slower. @internal */
   failed(operation: 'lease' | 'fetch' | 'take' | 'deadLetter', error: unknown, pause: number): number {
-    this.storeDownSince ??= this.relay.clock.monotonic();
-    const downFor = this.relay.clock.monotonic() - this.storeDownSince;
+    if (this.heldBack === null) this.storeDownSince ??= this.relay.clock.monotonic();
+    const downFor = this.relay.clock.monotonic() - (this.storeDownSince ?? this.relay.clock.monotonic());
     const retryIn = Math.min(5_000, Math.max(pause, downFor / 2)) * (0.75 + this.relay.random() / 2);
     this.relay.hooks.emit('error', { runId: this.owner, operation, error, retryIn });
     return retryIn;
   }
-
-  /** @returns whether the work ended before the deadline; its error is not thrown @internal */
-  bounded(deadline: number, work: Promise<unknown>): Promise<boolean> {
-    const { clock } = this.relay;
-    return new Promise((resolve) => {
-      const cancel = clock.after(deadline - clock.monotonic(), () => resolve(false));
-      const end = (): void => {
-        cancel();
-        resolve(true);
-      };
-      work.then(end, end);
-    });
-  }
 }
+
+const STOOD_STILL =
+  'the process stood still for more than a third of a lease (a blocked event loop, a frozen or starved process): its leases may go to others';
 
 /** Milliseconds for freeing the leases, however late it is. */
 const LAST_WORD = 500;

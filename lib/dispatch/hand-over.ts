@@ -4,12 +4,17 @@ import type { Circuit } from '../publish/circuit.js';
 import type { Publisher } from '../publish/publisher.js';
 import type { PublishFailure, PublishResult } from '../publish/transport.js';
 import type { LaneDependencies } from './lane.types.js';
+import { Trials } from './trials.js';
 
 export interface HandOverEvents {
+  readonly results: {
+    published(message: OutboxMessage): void;
+    failed(message: OutboxMessage, failure: PublishFailure): void;
+    /** Was not sent after all. */
+    withdrawn(message: OutboxMessage): void;
+  };
   /** May this message be handed over now, as far as its bucket's lease goes? */
   usable(bucket: number): boolean;
-  published(message: OutboxMessage): void;
-  failed(message: OutboxMessage, failure: PublishFailure): void;
   /** A batch ended; results and failures of all its messages were told. */
   batchEnded(): void;
 }
@@ -38,6 +43,9 @@ export class HandOver {
   /** Being published when their bucket's lease was lost. */
   readonly orphans = new Set<OutboxMessage>();
   messagesInFlight = 0;
+  /** Of batches that are out; only kept for a transport that wants one bucket in a batch. @internal */
+  readonly bucketsOut = new Set<number>();
+  readonly trials: Trials;
   /** @internal */ readonly runs: boolean;
   /** @internal */ readonly maxBatch: number;
 
@@ -49,6 +57,7 @@ export class HandOver {
     readonly events: HandOverEvents,
     readonly kill: AbortSignal,
   ) {
+    this.trials = new Trials(lane);
     this.maxBatch = Math.min(lane.options.batchSize, lane.transport.maxBatch ?? Infinity);
     // In a global order a run would span keys, which no broker publishes all or nothing.
     this.runs = lane.transport.atomicRuns && lane.options.ordering === 'key';
@@ -57,7 +66,7 @@ export class HandOver {
   /** Hands over what may go now. Synchronous; called whenever something changed. */
   pump(): void {
     const limit = this.circuit.allows === 'all' ? this.lane.options.batchesInFlight : 1;
-    while (this.circuit.allows !== 'none' && this.inFlight.size < limit) {
+    while (this.circuit.allows !== 'none' && this.inFlight.size < limit && !this.trials.running) {
       const batch = this.fill(this.circuit.allows === 'one' ? 1 : this.maxBatch);
       if (batch === undefined) return;
       void this.send(batch);
@@ -110,11 +119,11 @@ export class HandOver {
     while (messages.length < limit && (messages.length === 0 || bytes < this.lane.options.batchBytes)) {
       const message = this.queues.shift();
       if (message === undefined) break;
-      if (!this.mayGo(message, usable)) {
+      if (!this.mayGo(message, usable) || !this.mayJoin(message, messages)) {
         later.push(message);
         continue;
       }
-      const alone = this.alone.size > 0 && this.alone.has(message.id);
+      const alone = (this.alone.size > 0 && this.alone.has(message.id)) || this.trials.needed(message.bucket);
       if (alone && (messages.length > 0 || this.inFlight.size > 0)) {
         // It shares no batch, and nothing else is out with it. Nobody overtakes it either: under load its turn never came.
         later.push(message);
@@ -136,6 +145,11 @@ export class HandOver {
     let may = usable.get(bucket);
     if (may === undefined) usable.set(bucket, (may = this.events.usable(bucket)));
     return may;
+  }
+
+  /** @internal */ mayJoin({ bucket }: OutboxMessage, [first]: readonly OutboxMessage[]): boolean {
+    if (this.lane.transport.perBucket !== true) return true;
+    return first === undefined ? !this.bucketsOut.has(bucket) : first.bucket === bucket;
   }
 
   /** The run behind the first message of a key: same topic, within the bounds. @internal */
@@ -162,6 +176,8 @@ export class HandOver {
 
   /** @internal */ async send(batch: Batch): Promise<void> {
     this.inFlight.add(batch);
+    const { bucket } = batch.messages[0] as OutboxMessage;
+    if (this.lane.transport.perBucket === true) this.bucketsOut.add(bucket);
     this.messagesInFlight += batch.messages.length;
     const onResult = (index: number, result: PublishResult): void => {
       batch.resolved[index] = 1;
@@ -170,17 +186,40 @@ export class HandOver {
       if (part === undefined) this.resolve(batch.messages[index] as OutboxMessage, result);
       else this.resolvePart(part.unit, part.index, result);
     };
-    await this.publisher.publish(batch.messages, onResult, this.kill);
+    if (this.trials.needed(bucket)) await this.try(batch, onResult);
+    else await this.publisher.publish(batch.messages, onResult, this.kill);
     this.inFlight.delete(batch);
+    this.bucketsOut.delete(bucket);
     this.events.batchEnded();
+  }
+
+  /** One message, and what it does is known even if nobody is left to tell. @internal */
+  async try({ messages, resolved }: Batch, onResult: (index: number, result: PublishResult) => void): Promise<void> {
+    const message = messages[0] as OutboxMessage;
+    let published = false;
+    const onVerdict = (index: number, result: PublishResult): void => {
+      published = result.ok;
+      onResult(index, result);
+    };
+    this.trials.running = true;
+    const verdict = await this.trials.begin(message);
+    if (verdict === 'go') {
+      await this.publisher.publish(messages, onVerdict, this.kill);
+      if (!published) await this.trials.end(message);
+    } else if (verdict === 'later') {
+      resolved[0] = 1;
+      this.messagesInFlight -= 1;
+      this.events.results.withdrawn(message);
+    } else onResult(0, verdict);
+    this.trials.running = false;
   }
 
   /** @internal */ resolve(message: OutboxMessage, result: PublishResult): void {
     if (this.alone.size > 0) this.alone.delete(message.id);
     if (result.ok) {
-      this.events.published(message);
+      this.events.results.published(message);
       this.queues.resolve(message);
-    } else this.events.failed(message, result);
+    } else this.events.results.failed(message, result);
   }
 
   /** A run is resolved when all of it is, in order: what was published first, then what was not. @internal */
@@ -190,7 +229,7 @@ export class HandOver {
     if (unit.left > 0) return;
     const failedAt = unit.results.findIndex((each) => each?.ok === false);
     if (failedAt === -1) {
-      for (const message of unit.messages) this.events.published(message);
+      for (const message of unit.messages) this.events.results.published(message);
       this.unlinkRun(unit);
       this.queues.resolve(unit.messages.at(-1) as OutboxMessage);
       return;
@@ -203,7 +242,7 @@ export class HandOver {
     this.unlinkRun(unit);
     const unpublished: OutboxMessage[] = [];
     unit.messages.forEach((message, i) => {
-      if (unit.results[i]?.ok === true) this.events.published(message);
+      if (unit.results[i]?.ok === true) this.events.results.published(message);
       else unpublished.push(message);
     });
     // The rest of the run, and what waited, queue up again behind the first that failed; `failed` decides for all of them.

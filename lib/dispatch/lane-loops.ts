@@ -1,4 +1,6 @@
 import { errorText } from '../observe/error-text.js';
+import { within } from './clock.js';
+import type { Deadline } from './deadline.js';
 import type { Lane } from './lane.js';
 import { Loop } from './loop.js';
 import type { LaneStatus, RunningLane, RunReport } from './relay.js';
@@ -46,26 +48,23 @@ export class LaneLoops implements RunningLane {
   }
 
   /** Stops claiming, waits for what is in flight, then closes the transport; past the deadline it is destroyed. */
-  async stop(deadline: number): Promise<void> {
+  async stop(deadline: Deadline): Promise<void> {
     const { lane } = this;
-    const { clock } = lane.deps;
     lane.stopping = true;
-    const left = (): number => Math.max(0, deadline - clock.monotonic());
     const finish = async (): Promise<void> => {
       await Promise.all([this.readLoop.stop(), this.parkedLoop.stop()]);
       lane.giveUpWaiting();
       await lane.quiet();
     };
-    const finished = await lane.publisher.within(left(), finish());
-    if (!finished) {
+    if (!(await deadline.within(finish()))) {
       lane.kill.abort();
       await lane.publisher.reset();
-      await lane.publisher.within(1_000, lane.settler.quiet());
+      await within(lane.deps.clock, 1_000, Promise.allSettled([lane.settler.quiet()]));
     }
     lane.settler.stop();
     lane.outage.stop();
     lane.deps.transport.onState = () => undefined;
-    await lane.publisher.close(Math.max(500, left()));
+    await lane.publisher.close(Math.max(500, deadline.left));
   }
 
   drain(): Promise<void> {

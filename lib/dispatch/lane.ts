@@ -5,9 +5,8 @@ import { ProbeFloor } from '../claim/probe-floor.js';
 import { SnapshotFloor } from '../claim/snapshot-floor.js';
 import type { OutboxMessage } from '../message.js';
 import { Publisher } from '../publish/publisher.js';
-import type { PublishFailure } from '../publish/transport.js';
 import { Settler } from '../settle/settler.js';
-import type { Lease } from '../store/lease-store.js';
+import type { Acquired, Lease } from '../store/lease-store.js';
 import { GlobalHold } from './global-hold.js';
 import { HandOver, type HandOverEvents } from './hand-over.js';
 import { timeOfOne, type LaneDependencies } from './lane.types.js';
@@ -73,7 +72,7 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
       () => this.claimer.reads,
       this.results,
     );
-    this.publisher = new Publisher(deps.transport, clock, options.publishTimeout);
+    this.publisher = new Publisher(deps.transport, clock, options.publishTimeout, options.encryption);
     this.outage = new Outage(this, deps);
     this.handOver = new HandOver(deps, this.queues, this.publisher, this.outage.circuit, this, this.kill.signal);
     this.parked = new ParkedReader(deps, this.queues, this);
@@ -83,7 +82,8 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
 
   // ── leases ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-  gained(): void {
+  gained(leases: readonly Acquired[]): void {
+    this.handOver.trials.gained(leases);
     this.wanted('read');
   }
 
@@ -217,14 +217,6 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
   }
 
   // ── publish and settle ──────────────────────────────────────────────────────────────────────────────────────────
-
-  published(message: OutboxMessage): void {
-    this.results.published(message);
-  }
-
-  failed(message: OutboxMessage, failure: PublishFailure): void {
-    this.results.failed(message, failure);
-  }
 
   batchEnded(): void {
     this.results.tellFailures();

@@ -6,18 +6,30 @@ import type { OutboxTransport } from '../publish/transport.js';
 import type { OutboxStore } from '../store/outbox-store.js';
 import type { Clock } from './clock.js';
 
+/** A lane publishes in the order of `seq`; `strict` is a matter of how that is given out. */
+export interface LaneOptions extends ResolvedOptions {
+  readonly ordering: Exclude<ResolvedOptions['ordering'], 'strict'>;
+}
+
 export interface LaneDependencies {
   readonly name: string;
   readonly id: number;
   readonly transport: OutboxTransport;
   readonly store: OutboxStore;
   readonly leases: BucketLeases;
-  readonly options: ResolvedOptions;
+  readonly options: LaneOptions;
   readonly clock: Clock;
   readonly random: () => number;
   readonly hooks: OutboxHooks;
   /** Something died: the dead-letter hook has work. */
   readonly died: () => void;
+  /** Rejects while nothing of this database may be published. Leases ask by themselves. */
+  readonly admitted?: () => Promise<void>;
+}
+
+export function laneOptions(options: ResolvedOptions): LaneOptions {
+  const { ordering } = options;
+  return { ...options, ordering: ordering === 'strict' ? 'key' : ordering };
 }
 
 /** Milliseconds that a lease must be good for when a publish starts: it ends, and is settled, before the lease does. */

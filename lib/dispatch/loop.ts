@@ -10,6 +10,8 @@ export class Loop {
   /** @internal */ nudged = false;
   /** @internal */ cancelTimer: (() => void) | undefined;
   /** @internal */ dueAt = Infinity;
+  /** Milliseconds by which the last run came after its time: the process stood still, or was busy. */
+  lateBy = 0;
 
   constructor(
     readonly clock: Clock,
@@ -73,6 +75,7 @@ export class Loop {
   /** @internal */ run(): void {
     this.cancelTimer = undefined;
     this.nudged = false;
+    this.lateBy = this.dueAt === Infinity ? 0 : Math.max(0, this.clock.monotonic() - this.dueAt);
     this.dueAt = Infinity;
     if (this.wantedAt <= this.clock.monotonic()) this.wantedAt = Infinity;
     this.active = this.runOnce()

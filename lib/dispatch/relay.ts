@@ -3,6 +3,7 @@ import type { ResolvedOptions } from '../outbox.options.js';
 import type { OutboxTransport } from '../publish/transport.js';
 import type { OutboxStore } from '../store/outbox-store.js';
 import type { Clock } from './clock.js';
+import type { Deadline } from './deadline.js';
 
 /** Everything the relay is made of. The module builds it; tests and the simulation bring their own parts. */
 export interface RelayDependencies {
@@ -36,6 +37,10 @@ export interface RelayStatus {
   readonly owner: string;
   /** Since when the database has not answered, milliseconds; `null` when it does. */
   readonly storeDownFor: number | null;
+  /** Why nothing of this database is published until somebody decides, or `null`. */
+  readonly heldBack: string | null;
+  /** By how much the last heartbeat of the leases came too late, milliseconds: a blocked event loop, a frozen process. */
+  readonly heartbeatLate: number;
   readonly lanes: readonly LaneStatus[];
 }
 export interface RunReport {
@@ -48,8 +53,8 @@ export interface RunReport {
 export interface RunningLane {
   start(): void;
   nudge(where: 'ready' | 'parked'): void;
-  /** Stops claiming and waits for what is in flight until the deadline (monotonic ms), then destroys the connection. */
-  stop(deadline: number): Promise<void>;
+  /** Stops claiming and waits for what is in flight until the deadline, then destroys the connection. */
+  stop(deadline: Deadline): Promise<void>;
   /** Everything that is ready or due now, until it is settled. */
   runPass(): Promise<RunReport>;
   /** Whether nobody else may publish anything of this transport now. */

@@ -1,5 +1,6 @@
 import type { OutboxMessage } from '../message.js';
-import { errorText } from '../observe/error-text.js';
+import { errorText, withoutSecrets } from '../observe/error-text.js';
+import { secretsOf } from '../observe/secrets.js';
 import type { Blame, PublishFailure } from '../publish/transport.js';
 import { decide, type Outcome } from '../settle/decide.js';
 import type { Decided, SettlerEvents, Transition, Written } from '../settle/settler.js';
@@ -30,9 +31,10 @@ export class Results implements SettlerEvents {
     if (!this.lane.open.has(message.bucket)) return this.leave(message, failure);
     if (orphaned) return this.readAgain(message, failure);
     const charged = this.lane.outage.charge(message, failure);
-    this.note(charged);
+    const text = errorText(failure.error, [message]);
+    this.note(charged.blame, text);
     const outcome = this.decide(message, charged);
-    if (outcome.kind !== 'release') return this.settleFailure(message, outcome, charged);
+    if (outcome.kind !== 'release') return this.settleFailure(message, outcome, text, failure.progress);
     if (outcome.alone && !this.lane.handOver.onlyOne) {
       this.lane.handOver.markAlone(message);
       this.lane.queues.unshift(message);
@@ -40,13 +42,21 @@ export class Results implements SettlerEvents {
     }
     const waiting = this.lane.queues.cut(message);
     this.release([message, ...waiting]);
-    this.lane.outage.failed(failure.error, message);
+    this.lane.outage.failed(text, message);
     // At once: until then the key is open, and what another read returns of it would overtake.
     this.rewind();
   }
 
-  /** @internal */ note({ blame, error }: PublishFailure): void {
-    const text = errorText(error);
+  /** Was not sent after all: nobody is to blame, and if it is still ours it is read again. */
+  withdrawn(message: OutboxMessage): void {
+    this.lane.handOver.orphans.delete(message);
+    const messages = [message, ...this.lane.queues.cut(message)];
+    if (!this.lane.open.has(message.bucket)) return this.lane.dropped(messages);
+    this.release(messages);
+    this.rewind();
+  }
+
+  /** @internal */ note(blame: Blame, text: string): void {
     const known = this.failures.get(`${blame} ${text}`);
     if (known !== undefined) known.count += 1;
     else this.failures.set(`${blame} ${text}`, { blame, error: text, count: 1 });
@@ -63,14 +73,14 @@ export class Results implements SettlerEvents {
   /** Its lease was lost while it was out: the new owner has read it by now, and decides. @internal */
   leave(message: OutboxMessage, { blame, error }: PublishFailure): void {
     this.lane.dropped([message, ...this.lane.queues.cut(message)]);
-    if (blame === 'transport') this.lane.outage.failed(error);
+    if (blame === 'transport') this.lane.outage.failed(errorText(error, [message]));
   }
 
   /** Its lease was lost while it was out, and is ours again: others may have published it, and more, in between. @internal */
   readAgain(message: OutboxMessage, { blame, error }: PublishFailure): void {
     this.release([message, ...this.lane.queues.cut(message)]);
     this.rewind();
-    if (blame === 'transport') this.lane.outage.failed(error);
+    if (blame === 'transport') this.lane.outage.failed(errorText(error, [message]));
   }
 
   /** Gives messages back without charging anybody: ready ones are read again, parked ones fall due again. */
@@ -172,13 +182,13 @@ export class Results implements SettlerEvents {
 
   /** A classifier that throws has no say. @internal */
   decide(message: OutboxMessage, failure: PublishFailure): Outcome {
-    const { options, clock, random, hooks } = this.lane.deps;
-    const now = clock.wall();
+    const { options, leases, random, hooks } = this.lane.deps;
+    const { now } = leases;
     const chance = random();
     try {
       return decide(message, failure, options.retry, now, chance);
     } catch (error) {
-      hooks.emit('error', { operation: 'publish', error, retryIn: null });
+      hooks.emit('error', { operation: 'publish', error: withoutSecrets(error, secretsOf([message])), retryIn: null });
       return decide(message, failure, { ...options.retry, classify: undefined }, now, chance);
     }
   }
@@ -186,24 +196,19 @@ export class Results implements SettlerEvents {
   /** @internal */ settleFailure(
     message: OutboxMessage,
     outcome: Exclude<Outcome, { kind: 'release' }>,
-    failure: PublishFailure,
+    error: string,
+    progress: string | undefined,
   ): void {
     const { queues, deps } = this.lane;
     const blocks = this.ordered(message) && (outcome.kind === 'retry' || outcome.blocks);
     const waiting = blocks ? queues.cut(message) : [];
     if (!blocks) queues.resolve(message);
-    const error = errorText(failure.error);
     if (outcome.kind === 'dead') {
       this.counts.dead += 1;
-      this.park(message, 'dead', { attempts: outcome.attempts, delay: null, error, blocks }, failure.progress);
+      this.park(message, 'dead', { attempts: outcome.attempts, delay: null, error, blocks }, progress);
     } else {
       this.counts.retried += 1;
-      this.park(
-        message,
-        'waiting',
-        { attempts: outcome.attempts, delay: outcome.delay, error, blocks },
-        failure.progress,
-      );
+      this.park(message, 'waiting', { attempts: outcome.attempts, delay: outcome.delay, error, blocks }, progress);
     }
     if (blocks && deps.options.ordering === 'global') {
       this.lane.globalHold.hold();

@@ -1,10 +1,13 @@
 import type { OutboxMessage } from '../message.js';
-import { errorText } from '../observe/error-text.js';
+import { errorText, withoutSecrets } from '../observe/error-text.js';
+import { secretsOf } from '../observe/secrets.js';
 import { Publisher } from '../publish/publisher.js';
 import type { PublishFailure } from '../publish/transport.js';
 import { decide, type Outcome } from '../settle/decide.js';
 import type { LockedOutcome, ReparkEntry } from '../store/parked-store.js';
 import type { ParkEntry } from '../store/ready-store.js';
+import { within } from './clock.js';
+import type { Deadline } from './deadline.js';
 import type { LaneDependencies } from './lane.types.js';
 import { Loop } from './loop.js';
 import { Outage, type OutageLane } from './outage.js';
@@ -32,7 +35,7 @@ export class RowLockLane implements RunningLane, OutageLane {
     failed: (operation: 'fetch', error: unknown) => number,
     readonly answered: () => void,
   ) {
-    this.publisher = new Publisher(deps.transport, deps.clock, deps.options.publishTimeout);
+    this.publisher = new Publisher(deps.transport, deps.clock, deps.options.publishTimeout, deps.options.encryption);
     this.outage = new Outage(this, deps);
     this.loop = new Loop(
       deps.clock,
@@ -62,15 +65,14 @@ export class RowLockLane implements RunningLane, OutageLane {
     this.loop.nudge();
   }
 
-  async stop(deadline: number): Promise<void> {
-    const left = (): number => Math.max(0, deadline - this.deps.clock.monotonic());
-    if (!(await this.publisher.within(left(), this.loop.stop()))) {
+  async stop(deadline: Deadline): Promise<void> {
+    if (!(await deadline.within(this.loop.stop()))) {
       this.kill.abort();
       await this.publisher.reset();
-      await this.publisher.within(1_000, this.loop.stop());
+      await within(this.deps.clock, 1_000, Promise.allSettled([this.loop.stop()]));
     }
     this.outage.stop();
-    await this.publisher.close(Math.max(500, left()));
+    await this.publisher.close(Math.max(500, deadline.left));
   }
 
   async runPass(): Promise<RunReport> {
@@ -118,6 +120,7 @@ export class RowLockLane implements RunningLane, OutageLane {
   /** @internal */ async read(): Promise<number> {
     this.lastLocked = 0;
     const { options, id, store } = this.deps;
+    await this.deps.admitted?.();
     if (!(await this.outage.mayRead())) return options.pollInterval;
     const limit = this.outage.probing || this.alone.size > 0 ? 1 : options.batchSize;
     const request = { transport: id, limit, onPublished: options.onPublished };
@@ -153,7 +156,10 @@ export class RowLockLane implements RunningLane, OutageLane {
         if (entry === undefined) return;
         if (message.parkedId === null)
           parked.push({ bucket: message.bucket, seq: message.seq, id: message.id, ...entry });
-        else reparked.push({ parkedId: message.parkedId, bucket: message.bucket, ...entry });
+        else {
+          const { parkedId, bucket, attempts } = message;
+          reparked.push({ parkedId, bucket, attemptsBefore: attempts, ...entry });
+        }
       },
       this.kill.signal,
     );
@@ -165,15 +171,15 @@ export class RowLockLane implements RunningLane, OutageLane {
     message: OutboxMessage,
     failure: PublishFailure,
     told: (() => void)[],
-  ): Omit<ReparkEntry, 'parkedId' | 'bucket'> | undefined {
+  ): Omit<ReparkEntry, 'parkedId' | 'bucket' | 'attemptsBefore'> | undefined {
     const { hooks, name } = this.deps;
     const outcome = this.decide(message, failure);
-    const error = errorText(failure.error);
+    const error = errorText(failure.error, [message]);
     const { id, type, topic } = message;
     told.push(() => hooks.emit('failed', { transport: name, count: 1, blame: failure.blame, error }));
     if (outcome.kind === 'release') {
       if (outcome.alone && !this.onlyOne) this.markAlone(message);
-      else this.outage.failed(failure.error, message);
+      else this.outage.failed(error, message);
       return undefined;
     }
     const progress = failure.progress === undefined ? {} : { progress: failure.progress };
@@ -195,12 +201,12 @@ export class RowLockLane implements RunningLane, OutageLane {
 
   /** A classifier that throws has no say; thrown on, it would undo the whole batch, published or not. @internal */
   decide(message: OutboxMessage, failure: PublishFailure): Outcome {
-    const { options, clock, random, hooks } = this.deps;
-    const [now, chance] = [clock.wall(), random()];
+    const { options, leases, random, hooks } = this.deps;
+    const [now, chance] = [leases.now, random()];
     try {
       return decide(message, failure, options.retry, now, chance);
     } catch (error) {
-      hooks.emit('error', { operation: 'publish', error, retryIn: null });
+      hooks.emit('error', { operation: 'publish', error: withoutSecrets(error, secretsOf([message])), retryIn: null });
       return decide(message, failure, { ...options.retry, classify: undefined }, now, chance);
     }
   }

@@ -2,6 +2,10 @@ import { didYouMean } from '../did-you-mean.js';
 import { OutboxMessageError } from '../outbox.errors.js';
 import type { ResolvedOptions } from '../outbox.options.js';
 import type { TransportLimits } from '../publish/transport.js';
+import type { Draft } from './draft.js';
+import type { EncodedOptions } from './encode-options.js';
+import type { EncodedPayload } from './encode-payload.js';
+import type { EncodedHeaders } from './headers.js';
 
 /** A transport as the enqueue side knows it: no client, no connection, only its number and what it cannot carry. */
 export interface Destination {
@@ -44,20 +48,15 @@ export class Destinations {
   }
 }
 
-export interface Measured {
-  readonly topic: string;
-  readonly key: string | null;
-  readonly payload: Uint8Array | null;
-  readonly headerBytes: number;
-}
-
 /** What makes a message unfit for a transport, or `undefined`. Here and not at publish time, when nobody can correct it. */
 export function limitProblem(
-  message: Measured,
+  { topic, key, type }: Pick<Draft, 'topic' | 'key' | 'type'>,
+  { bytes: payload, contentType }: EncodedPayload,
+  headers: EncodedHeaders,
+  options: EncodedOptions,
   { name, limits }: Destination,
 ): { code: 'INVALID_MESSAGE' | 'PAYLOAD_TOO_LARGE'; problem: string } | undefined {
   if (limits === undefined) return undefined;
-  const { payload, topic, key, headerBytes } = message;
   const size = payload?.byteLength ?? 0;
   if (limits.payloadBytes !== undefined && size > limits.payloadBytes) {
     return { code: 'PAYLOAD_TOO_LARGE', problem: tooLong('payload', size, limits.payloadBytes, name) };
@@ -65,17 +64,34 @@ export function limitProblem(
   const problem =
     exceeded('topic', Buffer.byteLength(topic), limits.topicBytes, name) ??
     exceeded('key', key === null ? 0 : Buffer.byteLength(key), limits.keyBytes, name) ??
-    exceeded('headers', headerBytes, limits.headerBytes, name) ??
+    exceeded('headers', headers.bytes, limits.headerBytes, name) ??
     (payload === null && limits.tombstones === false
       ? `payload is null, but transport '${name}' has no tombstones`
       : undefined) ??
-    topicProblem(topic, limits, name);
+    topicProblem(topic, limits, name) ??
+    (limits.check === undefined
+      ? undefined
+      : otherProblem(
+          limits.check({
+            topic,
+            key,
+            type,
+            contentType,
+            payloadBytes: size,
+            headers: headers.map,
+            options: options.map,
+          }),
+          name,
+        ));
   return problem === undefined ? undefined : { code: 'INVALID_MESSAGE', problem };
 }
 
 function topicProblem(topic: string, limits: TransportLimits, name: string): string | undefined {
   const problem = limits.checkTopic?.(topic);
   return problem === undefined ? undefined : `topic is refused by transport '${name}': ${problem}`;
+}
+function otherProblem(problem: string | undefined, name: string): string | undefined {
+  return problem === undefined ? undefined : `transport '${name}' cannot carry it: ${problem}`;
 }
 function exceeded(what: string, bytes: number, limit: number | undefined, transport: string): string | undefined {
   return limit !== undefined && bytes > limit ? tooLong(what, bytes, limit, transport) : undefined;

@@ -1,5 +1,7 @@
 import { didYouMean } from '../did-you-mean.js';
 import type { MessageOptions } from '../message.js';
+import { withoutSecrets } from '../observe/error-text.js';
+import { secretsIn } from '../observe/secrets.js';
 import { OutboxKeyMissingError, OutboxMessageError, type OutboxErrorCode } from '../outbox.errors.js';
 import { PLAIN_MESSAGE_NAMES, type MessageSettings, type PlainMessage } from './enqueue-options.js';
 import type { EventClass, EventMetadata, HeadersInput, StoredRetry } from './event-metadata.js';
@@ -51,7 +53,8 @@ function fromEvent(event: object, metadata: EventMetadata, settings: MessageSett
     if (typeof value !== 'function') return value;
     try {
       return (value as (event: object) => R)(event);
-    } catch (cause) {
+    } catch (error) {
+      const cause = withoutSecrets(error, secretsIn(event));
       throw new OutboxMessageError('INVALID_MESSAGE', `${subject}: its function \`${name}\` threw.`, { cause });
     }
   };

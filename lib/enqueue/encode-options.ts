@@ -6,11 +6,18 @@ import { typeName } from './text-checks.js';
 /** Options are a few numbers and names; what is larger belongs into headers or payload. */
 export const MAX_OPTIONS_BYTES = 16 * 1024;
 
+export interface EncodedOptions {
+  readonly json: string | null;
+  /** The broker-specific ones. */
+  readonly map: MessageOptions;
+}
+const NONE: MessageOptions = Object.freeze({});
+
 /**
  * Broker-specific settings by kind of transport, later sources overruling earlier ones kind by kind and setting by setting,
  * and `$retry`, which the relay reads: names with `$` belong to the outbox.
  */
-export function encodeOptions({ subject, options, retry }: Draft): string | null {
+export function encodeOptions({ subject, options, retry }: Draft): EncodedOptions {
   let merged: Record<string, unknown> | undefined;
   for (const source of options) {
     if (source === undefined) continue;
@@ -24,11 +31,10 @@ export function encodeOptions({ subject, options, retry }: Draft): string | null
     const lost = findJsonLoss(merged);
     if (lost !== undefined) refuse(subject, `${pathText('options', lost.path)} ${lost.problem}`);
   }
-  if (retry !== undefined) (merged ??= {})['$retry'] = retry;
-  if (merged === undefined) return null;
-  const json = JSON.stringify(merged);
+  if (merged === undefined && retry === undefined) return { json: null, map: NONE };
+  const json = JSON.stringify(retry === undefined ? merged : { ...merged, $retry: retry });
   if (json.length > MAX_OPTIONS_BYTES) refuse(subject, `options have more than ${MAX_OPTIONS_BYTES} bytes`);
-  return json === '{}' ? null : json;
+  return { json: json === '{}' ? null : json, map: merged ?? NONE };
 }
 
 function merge(into: Record<string, unknown>, source: MessageOptions, subject: string): void {

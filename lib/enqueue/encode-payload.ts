@@ -1,4 +1,6 @@
 import { types } from 'node:util';
+import { withoutSecrets } from '../observe/error-text.js';
+import { secretsIn } from '../observe/secrets.js';
 import { OutboxError, OutboxMessageError } from '../outbox.errors.js';
 import type { Serializer } from '../publish/serializer.js';
 import { isWellFormed, typeName } from './text-checks.js';
@@ -46,7 +48,8 @@ function serialize(payload: unknown, serializer: Serializer, subject: string): B
     bytes = serializer.serialize(payload);
   } catch (error) {
     if (error instanceof OutboxError) throw refused(subject, error.message.replace(/\.$/, ''));
-    throw refused(subject, 'payload: the serializer, or a toJSON or getter of the payload, threw', error);
+    const cause = withoutSecrets(error, secretsIn(payload));
+    throw refused(subject, 'payload: the serializer, or a toJSON or getter of the payload, threw', cause);
   }
   if (!types.isUint8Array(bytes))
     throw refused(subject, `payload: the serializer returned ${typeName(bytes)}, not a Uint8Array`);

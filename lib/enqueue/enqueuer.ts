@@ -1,4 +1,5 @@
 import type { QueryRunner } from 'typeorm';
+import type { PayloadEncryption } from '../encryption.js';
 import type { NewMessage } from '../message.js';
 import { OutboxDuplicateMessageError, OutboxError, OutboxMessageError } from '../outbox.errors.js';
 import type { SqlExecutor } from '../store/executors/executor.js';
@@ -10,7 +11,9 @@ import { refuseUnknown } from './draft.js';
 import { ENQUEUE_OPTION_NAMES, type EnqueueOptions } from './enqueue-options.js';
 import { EventRegistry } from './event-registry.js';
 import type { EnqueueRuntime } from './runtime.js';
+import { sealPayloads } from './seal-payloads.js';
 import { ID_PREFIX, toMessage, type MessageRules } from './to-message.js';
+import { uuidV7 } from './uuid-v7.js';
 
 const NO_OPTIONS: EnqueueOptions = Object.freeze({});
 /** Statements that both PostgreSQL and MySQL know. */
@@ -44,7 +47,9 @@ export class Enqueuer {
     const { rows, ids } = this.prepare(inputs, options);
     if (rows.length === 0) return ids;
     return watchTransaction(runner).write(this.listener, async () => {
-      const holders = await this.insert(this.runtime.executorFor(runner), rows);
+      const { encryption } = this.runtime.options;
+      const stored = encryption === undefined ? rows : await this.seal(rows, encryption);
+      const holders = await this.insert(this.runtime.executorFor(runner), stored);
       const written = rows.filter(({ id }) => !holders.has(id));
       if (written.length > 0) this.runtime.onEnqueued?.(written, runner);
       return {
@@ -52,6 +57,11 @@ export class Enqueuer {
         ids: [...new Set(written.map(({ id }) => id))],
       };
     });
+  }
+
+  /** @internal Here, where the end of the transaction waits for it. */
+  seal(rows: readonly NewMessage[], encryption: PayloadEncryption): Promise<NewMessage[]> {
+    return sealPayloads(rows, encryption, this.startedRules().destinations);
   }
 
   transportId(name: string, subject: string): number {
@@ -113,8 +123,28 @@ export class Enqueuer {
     }
     const { serializer, idGenerator, maxPayloadBytes, ordering, buckets } = options;
     const destinations = new Destinations(options, transportIds);
-    return { serializer, idGenerator, maxPayloadBytes, ordering, buckets, registry: this.registry, destinations };
+    return {
+      serializer,
+      idGenerator: distinct(idGenerator),
+      maxPayloadBytes,
+      ordering,
+      buckets,
+      registry: this.registry,
+      destinations,
+    };
   }
+}
+
+/** Generated ids are not looked up: a generator that repeats itself would have consumers drop what they take for known. */
+function distinct(generate: () => string): () => string {
+  if (generate === uuidV7) return generate;
+  let last: string | undefined;
+  return () => {
+    const id = generate();
+    if (id === last)
+      throw new OutboxMessageError('INVALID_MESSAGE', 'idGenerator returned the same id twice in a row.');
+    return (last = id);
+  };
 }
 
 /** Options that name one message cannot be meant for several. */

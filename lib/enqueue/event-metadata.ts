@@ -1,7 +1,9 @@
-import type { HeaderValue, MessageHeaders, MessageOptions } from '../message.js';
+import type { HeaderValue, MessageHeaders, MessageOptions, OutboxMessage } from '../message.js';
+import type { Classifier } from '../outbox.options.js';
 
 /** Shared by every copy of this package in a process. */
 const EVENT = Symbol.for('nestjs-outbox:event');
+const CLASSIFIERS = Symbol.for('nestjs-outbox:classifiers');
 
 /** Headers as a caller gives them; the same shape as a message has them. */
 export type HeadersInput = Readonly<Record<string, HeaderValue>>;
@@ -27,6 +29,8 @@ export interface EventMetadata<T = object> {
   readonly transports: readonly string[] | undefined;
   readonly options: MessageOptions | ((event: T) => MessageOptions) | undefined;
   readonly retry: StoredRetry | undefined;
+  /** Not stored with a message: found by type and version, see {@link classifierFor}. */
+  readonly classify: Classifier | undefined;
   readonly contentType: string | undefined;
   readonly payload: ((event: T) => unknown) | undefined;
   /** Makes an event of a deserialized payload, for handlers in this process. */
@@ -45,6 +49,26 @@ export function eventMetadata<T>(eventClass: EventClass<T>): EventMetadata<T> | 
 
 export function setEventMetadata<T>(eventClass: EventClass<T>, metadata: EventMetadata<T>): void {
   Object.defineProperty(eventClass, EVENT, { value: Object.freeze(metadata), configurable: true });
+  const { classify } = metadata;
+  if (classify === undefined) classifiers().delete(identity(metadata));
+  else classifiers().set(identity(metadata), classify);
+}
+
+/**
+ * The classifier of the message's event, when its class was loaded in this process: a relay meets rows, not classes.
+ * Of two classes of one type and version, as a reloaded module brings them, the later counts.
+ */
+export function classifierFor(message: OutboxMessage): Classifier | undefined {
+  return classifiers().get(identity(message));
+}
+
+function classifiers(): Map<string, Classifier> {
+  const shared = globalThis as { [CLASSIFIERS]?: Map<string, Classifier> };
+  return (shared[CLASSIFIERS] ??= new Map());
+}
+
+function identity({ type, version }: { readonly type: string; readonly version: number }): string {
+  return `${version} ${type}`;
 }
 
 /** The nearest decorated class above an undecorated one. */

@@ -8,13 +8,17 @@ import { encodingProblem, typeName } from './text-checks.js';
 const MAX_NAME_BYTES = 255;
 /** All names and values of a message together; a transport may allow less. */
 export const MAX_HEADER_BYTES = 64 * 1024;
+/** Every one costs a broker some bytes, also when it is empty. */
+export const MAX_HEADER_VALUES = 1000;
 
 export interface EncodedHeaders {
   readonly json: string | null;
   /** Bytes of names and values, for the limits of transports. */
   readonly bytes: number;
+  readonly map: MessageHeaders;
 }
-export const NO_HEADERS: EncodedHeaders = Object.freeze({ json: null, bytes: 0 });
+const NONE: MessageHeaders = Object.freeze(Object.create(null) as MessageHeaders);
+export const NO_HEADERS: EncodedHeaders = Object.freeze({ json: null, bytes: 0, map: NONE });
 
 /**
  * Later sources overrule earlier ones by exact name. The result has no prototype, so `__proto__` is a name like any other.
@@ -40,14 +44,17 @@ export function collectHeaders(
 
 function encode(headers: MessageHeaders, refuse: (problem: string) => never): EncodedHeaders {
   let bytes = 0;
+  let values = 0;
   for (const name of Object.keys(headers)) {
     const problem = nameProblem(name) ?? valueProblem(`headers.${name}`, headers[name]);
     if (problem !== undefined) refuse(problem);
     bytes += Buffer.byteLength(name) + valueBytes(headers[name] as HeaderValue);
+    values += Array.isArray(headers[name]) ? headers[name].length : 1;
     // Inside the loop: stops before the rest of a hostile map is looked at.
     if (bytes > MAX_HEADER_BYTES) refuse(`headers have more than ${MAX_HEADER_BYTES} bytes`);
+    if (values > MAX_HEADER_VALUES) refuse(`headers have more than ${MAX_HEADER_VALUES} values`);
   }
-  return { json: encodeHeaders(headers), bytes };
+  return { json: encodeHeaders(headers), bytes, map: headers };
 }
 
 function nameProblem(name: string): string | undefined {

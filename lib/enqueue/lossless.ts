@@ -39,6 +39,7 @@ function inObject(value: object, key: string | number, depth: number): JsonLoss 
   if (Array.isArray(value)) return inArray(value, depth);
   const prototype: unknown = Object.getPrototypeOf(value);
   if (prototype !== null && prototype !== Object.prototype && !ordinary.has(prototype as object)) {
+    if (types.isBoxedPrimitive(value)) return findJsonLoss(value.valueOf(), key, depth + 1);
     const problem = unsupported(value);
     if (problem !== undefined) return loss(problem);
     // A Date may be valid now and invalid next time; of all others the class decides.
@@ -54,11 +55,28 @@ function inObject(value: object, key: string | number, depth: number): JsonLoss 
 }
 
 function inMembers(value: object, depth: number): JsonLoss | undefined {
+  let empty = true;
   for (const name of Object.keys(value)) {
     const member = (value as Record<string, unknown>)[name];
     if (member === undefined) continue;
+    empty = false;
     const found = findJsonLoss(member, name, depth + 1);
     if (found !== undefined) return within(name, found);
+  }
+  const problem = empty ? unseen(value) : undefined;
+  return problem === undefined ? undefined : loss(problem);
+}
+
+/** An empty result is a loss when the object has content behind getters or an iterator: JSON sees own members only. */
+function unseen(value: object): string | undefined {
+  if (Symbol.iterator in value) return 'is iterable, and JSON sees nothing of it; use an array';
+  let prototype = Object.getPrototypeOf(value) as object | null;
+  while (prototype !== null && Object.getPrototypeOf(prototype) !== null) {
+    for (const descriptor of Object.values(Object.getOwnPropertyDescriptors(prototype))) {
+      if (descriptor.get !== undefined)
+        return 'has only getters, which JSON does not see; add toJSON() or the option `payload`';
+    }
+    prototype = Object.getPrototypeOf(prototype) as object | null;
   }
   return undefined;
 }

@@ -2,6 +2,7 @@ import { didYouMean } from '../did-you-mean.js';
 import { milliseconds } from '../duration.js';
 import type { Duration, MessageOptions } from '../message.js';
 import { OutboxConfigurationError } from '../outbox.errors.js';
+import type { Classifier } from '../outbox.options.js';
 import {
   eventMetadata,
   setEventMetadata,
@@ -25,8 +26,11 @@ export interface OutboxEventOptions<T> {
   transport?: string | readonly string[];
   /** Broker-specific settings, by kind of transport. */
   options?: MessageOptions | ((event: T) => MessageOptions);
-  /** Overrides the module's, for messages of this class. */
-  retry?: { initial?: Duration; max?: Duration; maxAttempts?: number | null; maxAge?: Duration };
+  /**
+   * Overrides the module's, for messages of this class. All but `classify` is stored with each message; `classify` counts
+   * in every process that has loaded the class, and is asked first: when it says `undefined`, the module's is asked.
+   */
+  retry?: { initial?: Duration; max?: Duration; maxAttempts?: number | null; maxAge?: Duration; classify?: Classifier };
   onDead?: 'block' | 'skip';
   /** Default: the serializer's, `application/octet-stream` for bytes. */
   contentType?: string;
@@ -62,6 +66,7 @@ export function OutboxEvent<T extends object>(
       transports: transport === undefined ? undefined : [transport].flat(),
       options: rest.options,
       retry: storedRetry(retry, onDead, check),
+      classify: retry?.classify,
       contentType: rest.contentType,
       payload: rest.payload,
       revive: rest.revive,
@@ -106,7 +111,7 @@ function optionsProblem<T>(options: OutboxEventOptions<T>): string | undefined {
   return undefined;
 }
 
-const RETRY_OPTIONS = ['initial', 'max', 'maxAttempts', 'maxAge'] as const;
+const RETRY_OPTIONS = ['initial', 'max', 'maxAttempts', 'maxAge', 'classify'] as const;
 
 function storedRetry(
   retry: OutboxEventOptions<object>['retry'],
@@ -119,6 +124,10 @@ function storedRetry(
       check(`unknown option 'retry.${name}'${suggestion(name, RETRY_OPTIONS)}`);
     }
     if (value === undefined) continue;
+    if (name === 'classify') {
+      check(typeof value === 'function' ? undefined : 'retry.classify must be a function');
+      continue;
+    }
     stored[name] = name === 'maxAttempts' ? value : milliseconds(value);
     check(retryProblem(name, stored[name]));
   }

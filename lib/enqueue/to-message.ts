@@ -39,14 +39,13 @@ export function toMessage(input: unknown, settings: MessageSettings, rules: Mess
   }
   const headers = collectHeaders(draft.headers, (problem) => refuse(subject, problem));
   const destinations = destinationsOf(draft, rules.destinations);
-  const measured = { topic: draft.topic, key, payload: payload.bytes, headerBytes: headers.bytes };
+  const options = encodeOptions(draft);
   for (const destination of destinations) {
-    const exceeded = limitProblem(measured, destination);
+    const exceeded = limitProblem(draft, payload, headers, options, destination);
     if (exceeded !== undefined) refuse(subject, exceeded.problem, exceeded.code);
   }
   const identity = identityOf(draft, settings, rules.idGenerator);
   const bucket = rules.ordering === 'global' ? 0 : bucketOf(key ?? identity.id, rules.buckets);
-  const options = encodeOptions(draft);
   const { delay, deliverAt } = timingOf(draft, settings);
   // A literal: spreading a shared object took a third of the whole function.
   return destinations.map(({ id: transport }) => ({
@@ -59,7 +58,7 @@ export function toMessage(input: unknown, settings: MessageSettings, rules: Mess
     version: draft.version,
     contentType: payload.contentType,
     headers: headers.json,
-    options,
+    options: options.json,
     payload: payload.bytes,
     delay,
     deliverAt,

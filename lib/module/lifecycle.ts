@@ -1,5 +1,6 @@
 import type { OnApplicationBootstrap, OnApplicationShutdown, OnModuleDestroy, OnModuleInit } from '@nestjs/common';
 import type { ModulesContainer } from '@nestjs/core';
+import { within } from '../dispatch/clock.js';
 import { Loop } from '../dispatch/loop.js';
 import type { OutboxOperation } from '../observe/events.js';
 import { createCronJob, type CronHandle } from './cron.js';
@@ -8,6 +9,7 @@ import { instancesOf, markStarted } from './instances.js';
 import { checkRouting } from './routing.js';
 import type { OutboxRuntime } from './runtime.js';
 import { Schedule } from './scheduler.js';
+import { onSecondSignal } from './second-signal.js';
 import { WakeListener } from './wake-listener.js';
 
 /** A day: the loop of a cleaner that cron wakes. */
@@ -84,12 +86,13 @@ export class OutboxLifecycle implements OnModuleInit, OnApplicationBootstrap, On
     const { dispatcher, options, clock } = this.runtime;
     this.cron?.stop();
     this.schedule?.clear();
+    const forget = onSecondSignal(() => dispatcher.hurry());
     const all = Promise.all([dispatcher.stop(), this.listener?.stop(), ...this.loops.map(({ loop }) => loop.stop())]);
     await within(
       clock,
       options.shutdownTimeout + STOP_MARGIN,
       all.then(() => {}),
-    );
+    ).finally(forget);
   }
 
   /** @internal */
@@ -145,13 +148,4 @@ class ShutdownHooksHint {
     const text = 'nobody listens for SIGTERM: a stop is a crash, and its messages wait for the lease to expire';
     this.events.emit('warning', { text: `${text}; call app.enableShutdownHooks()` });
   }
-}
-
-/** Waits for `work`, but no longer than `ms`. */
-async function within(clock: OutboxRuntime['clock'], ms: number, work: Promise<void>): Promise<void> {
-  let cancel = (): void => {};
-  const deadline = new Promise<void>((resolve) => {
-    cancel = clock.after(ms, resolve);
-  });
-  await Promise.race([work, deadline]).finally(cancel);
 }

@@ -1,4 +1,4 @@
-import type { Clock } from '../dispatch/clock.js';
+import { within, type Clock } from '../dispatch/clock.js';
 import type { WakeUp } from '../store/outbox-store.js';
 
 /** Milliseconds between two notifications: 200 a second cost 8 writers nothing, one for each commit cost them a tenth. */
@@ -35,11 +35,7 @@ export class Notifier {
    */
   async close(): Promise<void> {
     this.closing = true;
-    let cancel = (): void => {};
-    const deadline = new Promise<void>((resolve) => {
-      cancel = this.clock.after(CLOSE_TIMEOUT, resolve);
-    });
-    await Promise.race([this.outstanding, deadline]).finally(cancel);
+    await within(this.clock, CLOSE_TIMEOUT, this.outstanding);
   }
 
   /** @internal */

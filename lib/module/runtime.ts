@@ -3,8 +3,9 @@ import type { ModuleRef } from '@nestjs/core';
 import type { DataSource } from 'typeorm';
 import { OutboxUnlocker } from '../claim/unlocker.js';
 import { OutboxCleaner } from '../clean/cleaner.js';
-import { systemClock, type Clock } from '../dispatch/clock.js';
+import { systemClock, within, type Clock } from '../dispatch/clock.js';
 import { OutboxDispatcher } from '../dispatch/dispatcher.js';
+import { classifierFor } from '../enqueue/event-metadata.js';
 import type { EnqueueRuntime } from '../enqueue/runtime.js';
 import type { OutboxEventMap, OutboxHooks } from '../observe/events.js';
 import { healthOf, type OutboxHealth } from '../observe/health.js';
@@ -14,7 +15,7 @@ import { LogLine } from '../observe/log-line.js';
 import { OutboxEvents } from '../observe/outbox-events.js';
 import { readStats, type OutboxStats } from '../observe/stats.js';
 import { OutboxConfigurationError } from '../outbox.errors.js';
-import type { OutboxExtras, OutboxOptions, ResolvedOptions } from '../outbox.options.js';
+import type { Classifier, OutboxExtras, OutboxOptions, ResolvedOptions } from '../outbox.options.js';
 import { InProcessHandlers } from '../publish/transports/in-process-handlers.js';
 import { resolveOptions } from '../resolve-options.js';
 import { openStore } from '../store/open-store.js';
@@ -24,6 +25,9 @@ import { ownFile, register, registerCopy, type Instance } from './instances.js';
 import { Notifier } from './notifier.js';
 import type { OutboxOverrides } from './overrides.js';
 import { createTransports } from './transports.js';
+
+/** Milliseconds for the store's connections: a database that fell silent must not keep the application from ending. */
+const CLOSE_TIMEOUT = 1_000;
 
 /** One outbox, opened: its store is checked and its transports have numbers; nothing runs yet. */
 export interface OutboxRuntime {
@@ -64,7 +68,11 @@ export async function createRuntime(sources: RuntimeSources): Promise<OutboxRunt
   const close = once(async () => {
     unregister();
     await notifier.close();
-    await store.close().catch(() => {});
+    await within(
+      clock,
+      CLOSE_TIMEOUT,
+      Promise.resolve(store.close()).catch(() => {}),
+    );
     events.close();
   });
   try {
@@ -86,7 +94,7 @@ function assemble(parts: Parts): OutboxRuntime {
   const { options, clock, events, instance, store, notifier, transportIds, close } = parts;
   const { overrides, dataSource, moduleRef } = parts;
   const dispatcher = new OutboxDispatcher({
-    options,
+    options: { ...options, retry: { ...options.retry, classify: eventsFirst(options.retry.classify) } },
     store,
     clock,
     random: overrides?.random ?? Math.random,
@@ -115,6 +123,12 @@ function assemble(parts: Parts): OutboxRuntime {
   const cleaner = new OutboxCleaner(store, events, options.retention, options.deadLetter !== undefined);
   const handlers = new InProcessHandlers();
   return { options, instance, clock, events, store, enqueue, dispatcher, unlocker, cleaner, handlers, close };
+}
+
+/** What an event class says of its own failures, then what the module says of all. */
+function eventsFirst(ofModule: Classifier | undefined): Classifier {
+  return (error, message, blame) =>
+    classifierFor(message)?.(error, message, blame) ?? ofModule?.(error, message, blame);
 }
 
 function notifierOf(store: OutboxStore, options: ResolvedOptions, events: OutboxEvents, clock: Clock): Notifier {
@@ -181,7 +195,8 @@ async function prepareStore(
   if (options.database.setup === 'create') await store.create(options);
   if (options.database.setup === 'check') await store.check(options);
   const ids = await store.registerTransports([...options.transports.keys()], options.defaultTransport);
-  for (const text of await store.warnings()) events.emit('warning', { text });
+  const ofTransports = [...options.transports.values()].flatMap(({ warnings = [] }) => warnings);
+  for (const text of [...(await store.warnings()), ...ofTransports]) events.emit('warning', { text });
   return ids;
 }
 
@@ -199,6 +214,7 @@ function reportOf(parts: {
       const counts = await stats().catch((error: unknown) => ({ error }));
       return healthOf({
         mode: options.relay,
+        lease: options.lease,
         relay: dispatcher.status(),
         transports: options.transports,
         stats: counts,

@@ -1,3 +1,6 @@
+import type { OutboxMessage } from '../message.js';
+import { mask, quotes, secretsOf } from './secrets.js';
+
 /** Longest error text that is stored or logged, in code points. */
 export const MAX_ERROR_TEXT = 1024;
 /** Levels of `cause` and members of an AggregateError that are named. */
@@ -7,13 +10,44 @@ const MAX_DEPTH = 3;
  * What may be said about an error in a log, an event or `last_error`: name, code and message, and those of its causes.
  * Never a stack or any other property (`query`, `parameters`, `config` hold payloads and credentials); user info of URLs
  * is removed; control characters and lone surrogates too, as no database takes all of them.
+ *
+ * @param about messages whose payloads and headers the error may quote: what it quotes becomes `***`
  */
-export function errorText(error: unknown): string {
+export function errorText(error: unknown, about: readonly OutboxMessage[] = []): string {
   try {
-    return clip(redact(describe(error, 0)));
+    const text = describe(error, 0);
+    return clip(redact(about.length === 0 ? text : mask(text, secretsOf(about))));
   } catch {
     return 'an error that cannot be read';
   }
+}
+
+/** The error itself, unless its text quotes one of these messages: then an error with the text that may be told. */
+export function unquoted(error: unknown, about: readonly OutboxMessage[]): unknown {
+  const text = errorText(error, about);
+  return text === errorText(error)
+    ? error
+    : Object.assign(new Error(text), { code: (error as { code?: unknown }).code });
+}
+
+/** The error itself, or, when anything in it quotes a secret, a copy that has its text and its place, and nothing else. */
+export function withoutSecrets(error: unknown, secrets: ReadonlySet<string>): unknown {
+  try {
+    if (!quotes(error, secrets)) return error;
+  } catch {
+    // Whoever cannot be looked into must not be shown either.
+  }
+  let text = 'an error that cannot be read';
+  let places = '';
+  try {
+    text = clip(redact(mask(describe(error, 0), secrets)));
+    places = (error as Error).stack?.match(/(?:\n {4}at [^\n]*)+$/)?.[0] ?? '';
+  } catch {
+    // as above
+  }
+  const copy = new Error(text);
+  copy.stack = `Error: ${text}${mask(places, secrets)}`;
+  return copy;
 }
 
 /** Removes the user and the password of every URL, what looks like a password elsewhere, and what JSON.parse quotes. */

@@ -11,6 +11,8 @@ export interface OutboxHealth {
     readonly mode: boolean | 'manual';
     readonly running: boolean;
     readonly storeDownFor: number | null;
+    /** By how much the last heartbeat of the leases came too late, milliseconds; above `lease` / 3 the status is `degraded`. */
+    readonly heartbeatLate: number;
   };
   readonly transports: Readonly<Record<string, TransportHealthReport>>;
 }
@@ -29,6 +31,8 @@ export interface TransportHealthReport {
 export interface RelayView {
   readonly running: boolean;
   readonly storeDownFor: number | null;
+  readonly heldBack?: string | null;
+  readonly heartbeatLate?: number;
   readonly lanes: readonly LaneView[];
 }
 export interface LaneView {
@@ -39,6 +43,8 @@ export interface LaneView {
 }
 
 export interface HealthSources {
+  /** Milliseconds. */
+  readonly lease?: number;
   readonly mode: boolean | 'manual';
   readonly relay: RelayView;
   readonly transports: ReadonlyMap<string, { readonly kind: string; readonly receipt: 'broker' | 'handler' | 'none' }>;
@@ -46,17 +52,20 @@ export interface HealthSources {
   readonly stats: OutboxStats | { readonly error: unknown };
 }
 
-export function healthOf({ mode, relay, transports, stats }: HealthSources): OutboxHealth {
+export function healthOf({ mode, relay, transports, stats, lease = Infinity }: HealthSources): OutboxHealth {
   const counts = 'error' in stats ? undefined : stats.transports;
   const down = [
     ...('error' in stats ? [`The database does not answer: ${errorText(stats.error)}.`] : []),
     ...(relay.storeDownFor === null
       ? []
       : [`The relay has not reached the database for ${durationText(Math.round(relay.storeDownFor))}.`]),
+    ...(typeof relay.heldBack === 'string' ? [relay.heldBack] : []),
     ...(mode === true && !relay.running ? ['The relay is not running.'] : []),
   ];
   const lanes = new Map(relay.lanes.map((lane) => [lane.transport, lane]));
+  const { heartbeatLate = 0 } = relay;
   const problems = [
+    ...(heartbeatLate > lease / 3 ? [`The process stood still for ${durationText(heartbeatLate)}.`] : []),
     ...relay.lanes.flatMap(laneProblems),
     ...Object.entries(counts ?? {}).flatMap(([name, one]) => countProblems(name, one)),
   ];
@@ -75,7 +84,7 @@ export function healthOf({ mode, relay, transports, stats }: HealthSources): Out
   return {
     status: down.length > 0 || allDown ? 'down' : problems.length > 0 ? 'degraded' : 'up',
     reasons: [...down, ...problems],
-    relay: { mode, running: relay.running, storeDownFor: relay.storeDownFor },
+    relay: { mode, running: relay.running, storeDownFor: relay.storeDownFor, heartbeatLate },
     transports: reports,
   };
 }

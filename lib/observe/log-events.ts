@@ -88,7 +88,7 @@ const LINES: Lines = {
       retryIn: retryIn === null ? undefined : durationText(Math.round(retryIn)),
     },
   }),
-  warning: ({ text }) => ({ level: 'warn', text, fields: {} }),
+  warning: ({ text }) => ({ level: 'warn', text, fields: {}, repeatKey: text }),
 };
 
 /** Writes events to a logger: one stable line each, nothing per message at the level `log`. */

@@ -1,6 +1,9 @@
-import type { Clock } from '../dispatch/clock.js';
-import type { OutboxMessage } from '../message.js';
+import { stopwatch, within, type Clock } from '../dispatch/clock.js';
+import type { PayloadEncryption } from '../encryption.js';
+import { isEncrypted, type OutboxMessage } from '../message.js';
+import { unquoted } from '../observe/error-text.js';
 import { OutboxError } from '../outbox.errors.js';
+import { OpenedBatch } from './open-payloads.js';
 import type { OutboxTransport, PublishFailure, PublishResult } from './transport.js';
 
 /** What a transport may take beyond its deadline to tear its connection down. */
@@ -19,6 +22,7 @@ export class Publisher {
     readonly transport: OutboxTransport,
     readonly clock: Clock,
     readonly timeout: number,
+    readonly encryption?: PayloadEncryption,
   ) {}
 
   /**
@@ -55,7 +59,7 @@ export class Publisher {
       open = false;
     } catch (error) {
       if (left > 0) await this.reset();
-      failRest({ ok: false, blame: 'transport', error });
+      failRest({ ok: false, blame: 'transport', error: left > 0 ? unquoted(error, batch) : error });
     }
   }
 
@@ -69,19 +73,12 @@ export class Publisher {
   async reset(): Promise<void> {
     this.connected = false;
     this.connecting = undefined;
-    await this.within(
-      TEARDOWN,
-      Promise.resolve().then(() => this.transport.reset?.()),
-    );
+    await this.ended(TEARDOWN, () => this.transport.reset?.());
   }
 
   /** Never throws; destroys what does not close in time. */
   async close(timeout: number): Promise<void> {
-    const closed = await this.within(
-      timeout,
-      Promise.resolve().then(() => this.transport.close?.()),
-    );
-    if (!closed) await this.reset();
+    if (!(await this.ended(timeout, () => this.transport.close?.()))) await this.reset();
   }
 
   /** @internal */ async send(
@@ -89,9 +86,14 @@ export class Publisher {
     signal: AbortSignal,
     report: (index: number, result: PublishResult) => void,
   ): Promise<readonly PublishResult[] | void> {
-    const startedAt = this.clock.monotonic();
+    const elapsed = stopwatch(this.clock);
     if (!this.connected) await this.connect(signal);
-    const timeout = Math.max(1, this.timeout - (this.clock.monotonic() - startedAt));
+    const opened = batch.some(isEncrypted) ? await OpenedBatch.of(batch, this.transport, this.encryption) : undefined;
+    if (opened !== undefined) signal.throwIfAborted();
+    const timeout = this.timeout - elapsed();
+    // The process stood still, or slept, while it connected; the lease may be over, and the timer comes too late.
+    if (timeout <= 0) throw this.timedOut();
+    if (opened !== undefined) return opened.publish(this.transport, { signal, timeout, report });
     return this.transport.publish(batch, { signal, timeout, report });
   }
 
@@ -115,11 +117,9 @@ export class Publisher {
     const controller = new AbortController();
     return new Promise<T>((resolve, reject) => {
       let giveUp: (() => void) | undefined;
-      const timedOut = (): OutboxError =>
-        new OutboxError('PUBLISH_TIMEOUT', `The transport did not finish within ${this.timeout} ms.`);
       const abort = (): void => {
-        controller.abort(timedOut());
-        giveUp ??= this.clock.after(TEARDOWN, () => done(() => reject(timedOut())));
+        controller.abort(this.timedOut());
+        giveUp ??= this.clock.after(TEARDOWN, () => done(() => reject(this.timedOut())));
       };
       const cancel = this.clock.after(this.timeout, abort);
       kill.addEventListener('abort', abort, { once: true });
@@ -140,15 +140,12 @@ export class Publisher {
     });
   }
 
-  /** @returns whether the work ended in time @internal */
-  within(ms: number, work: Promise<unknown>): Promise<boolean> {
-    return new Promise((resolve) => {
-      const cancel = this.clock.after(ms, () => resolve(false));
-      const end = (): void => {
-        cancel();
-        resolve(true);
-      };
-      work.then(end, end);
-    });
+  /** @internal */ timedOut(): OutboxError {
+    return new OutboxError('PUBLISH_TIMEOUT', `The transport did not finish within ${this.timeout} ms.`);
+  }
+
+  /** @returns whether the work ended in time, well or not @internal */
+  ended(ms: number, work: () => void | Promise<void>): Promise<boolean> {
+    return within(this.clock, ms, Promise.allSettled([Promise.resolve().then(work)]));
   }
 }

@@ -1,4 +1,4 @@
-import type { OutboxMessage } from '../message.js';
+import type { MessageHeaders, MessageOptions, OutboxMessage } from '../message.js';
 
 /**
  * SEAM: publishes messages to one broker connection.
@@ -7,8 +7,10 @@ import type { OutboxMessage } from '../message.js';
  * 1. A result `ok` means that the broker took the message, as far as `receipt` says. Nothing else may be `ok`.
  * 2. Every message of the batch gets one result, by its index: through `report` as soon as it is known, or in the
  *    array that `publish` resolves to, or both (the first counts). One without a result counts as a `transport` failure.
- * 3. After `publish` settled, and after `signal` was aborted, nothing of the batch is sent any more. A transport whose
- *    client resends by itself must destroy that client's connection first ("a rejected publish is dead").
+ * 3. After `publish` settled, after `signal` was aborted and after `timeout`, nothing of the batch is sent any more. A
+ *    transport whose client resends by itself must destroy that client's connection first ("a rejected publish is dead").
+ *    One that sends a batch in parts compares the time before each part: in a process that stood still, what it waited for
+ *    comes before the timer that aborts, and another relay may have its lease by then.
  * 4. Order: messages of one key are sent in the order of the array. With `atomicRuns: false` a batch never holds two
  *    messages of one key.
  * 5. Concurrent `publish` calls are allowed; they never share a key.
@@ -37,6 +39,23 @@ export interface TransportLimits {
   readonly tombstones?: boolean;
   /** Returns what is wrong with a topic, or undefined. */
   readonly checkTopic?: (topic: string) => string | undefined;
+  /**
+   * Returns what else is wrong with a message, or undefined: names, header counts, options. It runs in the caller's
+   * transaction, for every message, after the limits above; what it says must not quote the message.
+   */
+  readonly check?: (message: CheckedMessage) => string | undefined;
+}
+
+/** A message at its enqueue, as far as a broker could refuse it. */
+export interface CheckedMessage {
+  readonly topic: string;
+  readonly key: string | null;
+  readonly type: string;
+  readonly contentType: string;
+  readonly payloadBytes: number;
+  /** The caller's; without a prototype. */
+  readonly headers: MessageHeaders;
+  readonly options: MessageOptions;
 }
 
 /** Who caused a failure. Only `message` failures count as an attempt. */
@@ -82,6 +101,11 @@ export interface TransportHealth {
 export abstract class OutboxTransport implements TransportContract {
   abstract readonly receipt: 'broker' | 'handler' | 'none';
   readonly atomicRuns: boolean = false;
+  /**
+   * A batch holds messages of one bucket, and no two batches of a bucket are out at once: for a transport that lets the
+   * broker know which relay owns the bucket. @internal
+   */
+  readonly perBucket?: boolean;
   /** Messages that one batch may hold at most; for transports that work on them one by one. Default: `batchSize`. */
   readonly maxBatch?: number;
   readonly limits?: TransportLimits;

@@ -1,4 +1,8 @@
+import { within, type Clock } from '../dispatch/clock.js';
+import { withoutSecrets } from '../observe/error-text.js';
+import { secretsOf } from '../observe/secrets.js';
 import type { OutboxHooks } from '../observe/events.js';
+import { OutboxError } from '../outbox.errors.js';
 import type { DeadLetterEvent, ResolvedOptions } from '../outbox.options.js';
 import type { ParkedStore } from '../store/parked-store.js';
 
@@ -19,6 +23,9 @@ export class DeadLetters {
     readonly hook: NonNullable<ResolvedOptions['deadLetter']>,
     readonly transports: ReadonlyMap<number, string>,
     readonly hooks: OutboxHooks,
+    readonly clock: Clock,
+    /** Milliseconds for one letter: a hook that never ends must not keep the others from being told. */
+    readonly timeout: number,
   ) {}
 
   /** @returns whether more may be waiting */
@@ -29,20 +36,29 @@ export class DeadLetters {
     for (const { parkedId, message, transport, error, diedAt } of letters) {
       const name = this.transports.get(transport) ?? String(transport);
       const letter = { message, transport: name, attempts: message.attempts, error, diedAt };
-      if (await this.tell(letter)) told.push(parkedId);
+      const answer = await this.tell(letter);
+      if (answer === 'told') told.push(parkedId);
+      if (answer === 'late') break; // the next ones would take as long
     }
     this.refused = letters.length - told.length;
     if (told.length > 0) await this.store.markAnnounced(told);
     return letters.length === limit && told.length > 0;
   }
 
-  /** @internal */ async tell(letter: DeadLetterEvent): Promise<boolean> {
+  /** @internal */ async tell(letter: DeadLetterEvent): Promise<'told' | 'refused' | 'late'> {
     try {
-      await this.hook(letter);
-      return true;
+      if (await within(this.clock, this.timeout, Promise.resolve(this.hook(letter)))) return 'told';
+      throw new HookTimeout(this.timeout);
     } catch (error) {
-      this.hooks.emit('error', { operation: 'deadLetter', error, retryIn: null });
-      return false;
+      const shown = withoutSecrets(error, secretsOf([letter.message]));
+      this.hooks.emit('error', { operation: 'deadLetter', error: shown, retryIn: null });
+      return error instanceof HookTimeout ? 'late' : 'refused';
     }
+  }
+}
+
+class HookTimeout extends OutboxError {
+  constructor(ms: number) {
+    super('TIMEOUT', `The deadLetter hook did not end within ${ms} ms; the letter is told again.`);
   }
 }

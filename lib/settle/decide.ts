@@ -17,7 +17,7 @@ type Overrides = Partial<Pick<RetryPolicy, 'initial' | 'max' | 'maxAttempts' | '
  * Pure. Only a `message` failure counts an attempt, and only then are `maxAttempts` and `maxAge` looked at, so that an
  * outage of any length kills nothing.
  *
- * @param now milliseconds since the epoch
+ * @param now milliseconds since the epoch, by the clock that said when the message was created: the database's
  * @param random 0 ≤ x < 1
  */
 export function decide(

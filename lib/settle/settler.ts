@@ -141,6 +141,7 @@ export class Settler {
       const entries = fromParked.map(({ message, epoch: _, ...rest }) => ({
         bucket: message.bucket,
         parkedId: message.parkedId as string,
+        attemptsBefore: message.attempts,
         ...rest,
       }));
       fence = (await this.store.repark(owner, [...leases.values()], entries)).fence ?? fence;

@@ -9,6 +9,14 @@ export interface Lease extends Bucket {
   readonly epoch: string;
 }
 
+/** A lease that was just taken, and what its former owners left. */
+export interface Acquired extends Lease {
+  /** Times in a row that its lease ran out in the hands of another owner, and none since lasted; see {@link LeaseStore.lasted}. */
+  readonly crashes: number;
+  /** The message that the former owner was publishing by itself when its lease ran out; see {@link LeaseStore.noteTrial}. */
+  readonly trial: string | null;
+}
+
 export interface LeaseStore {
   /** Takes up to `limit` buckets of a transport whose lease is free or expired; of `only` when given. */
   acquire(request: {
@@ -17,17 +25,30 @@ export interface LeaseStore {
     transport: number;
     limit: number;
     only?: readonly number[];
-  }): Promise<Lease[]>;
+  }): Promise<Acquired[]>;
   /** Extends every lease of the owner that has not expired and returns them: what is not returned is lost. */
   renew(owner: string, leaseMs: number): Promise<Lease[]>;
-  /** Frees leases of this owner and epoch at once. */
+  /** Frees leases of this owner and epoch at once, and forgets their trial. */
   giveBack(owner: string, leases: readonly Lease[]): Promise<void>;
-  /** Registers or refreshes this instance and returns all that are alive, itself included. */
-  beat(instance: Instance, ttlMs: number): Promise<Instance[]>;
+  /** Registers or refreshes this instance; tells who is alive, itself included, and what time it is. */
+  beat(instance: Instance, ttlMs: number): Promise<Beat>;
   /** Removes an instance at shutdown. */
   leave(owner: string): Promise<void>;
+  /**
+   * Fenced: of this transport the owner publishes this message from now on, and no other; `null`: none. When its leases run
+   * out before the next word, whoever takes this bucket knows what killed it.
+   * @returns false when the lease is not this owner's any more
+   */
+  noteTrial(owner: string, lease: Lease, id: string | null): Promise<boolean>;
+  /** Fenced: these leases have lasted, and what their former owners left is forgotten. */
+  lasted(owner: string, leases: readonly Lease[]): Promise<void>;
   /** Unlocker: clears expired leases and dead instances; never shortens a lease. Returns whose leases it cleared. */
   expire(): Promise<(Lease & { owner: string })[]>;
+}
+export interface Beat {
+  readonly instances: Instance[];
+  /** The database's clock, milliseconds since the epoch: what the age of a message is measured by. */
+  readonly now: number;
 }
 export interface Instance {
   /** Random per start (UUID). */

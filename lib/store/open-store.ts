@@ -74,8 +74,15 @@ export function openStore(dataSource: DataSource, settings: OpenStoreSettings): 
   });
 }
 
-/** TypeORM asks the server for both when it connects. */
+/**
+ * TypeORM asks the server for both when it connects. It is quoted wherever it stands, so it may be any name; but a `?` in a
+ * statement is a parameter.
+ */
 export function connectionSchema(dataSource: DataSource): string | undefined {
   const { schema, database } = dataSource.driver;
-  return (databaseKind(dataSource).dialect === 'postgres' ? schema : database) ?? undefined;
+  const name = (databaseKind(dataSource).dialect === 'postgres' ? schema : database) ?? undefined;
+  if (name?.includes('?') !== true) return name;
+  throw new OutboxConfigurationError('INVALID_OPTIONS', `The connection's schema is ${JSON.stringify(name)}.`, {
+    hint: 'A name with ? cannot hold an outbox: set database.schema to another one.',
+  });
 }

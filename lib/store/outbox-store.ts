@@ -42,7 +42,7 @@ export type WakeUp = 'ready' | 'parked';
 
 export interface SchemaSettings {
   readonly buckets: number;
-  readonly ordering: 'key' | 'none' | 'global';
+  readonly ordering: 'key' | 'strict' | 'none' | 'global';
   readonly coordination: 'buckets' | 'rowLock' | 'leader';
 }
 export interface StoreSetup {
@@ -52,6 +52,11 @@ export interface StoreSetup {
   check(settings: SchemaSettings): Promise<void>;
   /** Name → number; unknown names are added, with one lease row per bucket. `defaultName` gets 0 in a new schema. */
   registerTransports(names: readonly string[], defaultName: string): Promise<ReadonlyMap<string, number>>;
+  /**
+   * Throws `DATABASE_COPIED` when the messages came from another database, with a restored backup or a copy: its relay may
+   * have published them. Asked before a relay starts; `undefined` where copies cannot be told from a failover.
+   */
+  checkOrigin?(): Promise<void>;
   /** Server settings that weaken a promise, one sentence each, for the log at start. */
   warnings(): Promise<string[]>;
 }

@@ -38,6 +38,8 @@ export interface ReparkEntry {
   readonly state: 'waiting' | 'blocked' | 'dead';
   readonly blocks: boolean;
   readonly attempts: number;
+  /** With how many it was sent: an operator who requeued it meanwhile began a new life, of which this says nothing. */
+  readonly attemptsBefore: number;
   readonly delay: number | null;
   readonly error: string | null;
   /** `PublishFailure.progress`, stored as it is. Absent: none on `park`, unchanged on `repark`. */
@@ -58,7 +60,7 @@ export interface ParkedStore {
   due(transport: number, buckets: readonly number[], limit: number): Promise<{ rows: DueRow[]; nextIn: number | null }>;
   /** Fenced: marks rows as `sending` in this epoch and returns them. Rows that an older epoch was sending are taken again. */
   take(request: TakeRequest): Promise<TakeResult>;
-  /** Fenced: what happened to rows that were `sending`. */
+  /** Fenced: what happened to rows that were `sending`, with as many attempts as they were sent with. */
   repark(owner: string, leases: readonly Lease[], entries: readonly ReparkEntry[]): Promise<WriteReport>;
   /** Keys that have a blocking row, and whether their first one can go on without waiting (`ready`: blocked or left `sending` by an older epoch). */
   blockingKeys(

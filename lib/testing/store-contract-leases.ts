@@ -1,14 +1,20 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import type { Lease } from '../store/lease-store.js';
+import type { Acquired, Lease } from '../store/lease-store.js';
 import { eventually, type Lane, type StoreRun } from './store-harness.js';
 
 const MINUTE = 60_000;
 
 export function describeLeases(run: StoreRun): void {
   const { describe, it } = run.runner;
-  const acquire = (lane: Lane, owner: string, fields: { limit?: number; only?: number[]; leaseMs?: number } = {}) =>
+  type Fields = { limit?: number; only?: number[]; leaseMs?: number };
+  const acquired = (lane: Lane, owner: string, fields: Fields = {}): Promise<Acquired[]> =>
     run.other.acquire({ owner, transport: lane.transport, leaseMs: MINUTE, limit: 1000, ...fields });
+  const acquire = async (lane: Lane, owner: string, fields: Fields = {}): Promise<Lease[]> =>
+    (await acquired(lane, owner, fields)).map(({ transport, bucket, epoch }) => ({ transport, bucket, epoch }));
+  /** Bucket 5 in the hands of somebody whose lease has run out. */
+  const expired = async (lane: Lane, owner = randomUUID()): Promise<Lease> =>
+    ((await acquire(lane, owner, { only: [5], leaseMs: 1 })) as [Lease])[0];
 
   describe('leases', () => {
     it('gives each bucket to one owner, up to the limit, of those asked for', async () => {
@@ -72,11 +78,85 @@ export function describeLeases(run: StoreRun): void {
     });
   });
 
+  describe('what a crash leaves', () => {
+    const next = (lane: Lane, owner = randomUUID(), leaseMs = MINUTE): Promise<Acquired> =>
+      eventually('a takeover', async () => (await acquired(lane, owner, { only: [5], leaseMs }))[0]);
+
+    it('counts leases that ran out in the hands of others, until one has lasted', async () => {
+      const lane = await run.lane({ leased: false });
+      const [a, b] = [randomUUID(), randomUUID()];
+      assert.equal((await next(lane, a, 1)).crashes, 0);
+      assert.equal((await next(lane, a, 1)).crashes, 0, 'it lives');
+      assert.equal((await next(lane, b, 1)).crashes, 1);
+      const third = await next(lane, a);
+      assert.equal(third.crashes, 2);
+      await run.store.giveBack(a, [third]);
+      const fourth = await next(lane, b);
+      assert.equal(fourth.crashes, 2, 'given back is not lasted');
+      await run.store.lasted(a, [fourth]);
+      await run.store.lasted(b, [third]);
+      await run.store.giveBack(b, [fourth]);
+      const fifth = await next(lane, b);
+      assert.equal(fifth.crashes, 2, 'only its owner can say so, in its epoch');
+      await run.store.lasted(b, [fifth]);
+      await run.store.giveBack(b, [fifth]);
+      assert.equal((await next(lane, a)).crashes, 0);
+    });
+
+    it('counts one that the unlocker cleared', async () => {
+      const lane = await run.lane({ leased: false });
+      await expired(lane);
+      await eventually('expiry', async () =>
+        (await run.store.expire()).some(({ transport }) => transport === lane.transport) ? true : undefined,
+      );
+      assert.equal((await next(lane)).crashes, 1);
+    });
+
+    it('tells what its owner was publishing by itself, unless that said that it is through', async () => {
+      const lane = await run.lane({ leased: false });
+      const [owner, id] = [randomUUID(), randomUUID()];
+      const first = await next(lane, owner, 1_500);
+      assert.equal(first.trial, null);
+      assert.equal(await run.store.noteTrial(randomUUID(), first, id), false);
+      assert.equal(await run.store.noteTrial(owner, { ...first, epoch: '999' }, id), false);
+      assert.equal(await run.store.noteTrial(owner, first, id), true);
+      const second = await next(lane, owner);
+      assert.equal(second.trial, id);
+      assert.equal(await run.store.noteTrial(owner, first, null), false, 'not in this epoch');
+      assert.equal(await run.store.noteTrial(owner, second, null), true);
+      assert.equal(await run.store.noteTrial(owner, second, id), true);
+      await run.store.giveBack(owner, [second]);
+      assert.equal((await next(lane)).trial, null, 'given back in peace');
+    });
+
+    it('tells the last one of the owner only, in whatever bucket', async () => {
+      const lane = await run.lane({ leased: false });
+      const [owner, id] = [randomUUID(), randomUUID()];
+      const [former, last] = (await acquired(lane, owner, { only: [5, 6], leaseMs: 1_500 })) as [Acquired, Acquired];
+      assert.equal(await run.store.noteTrial(owner, former, randomUUID()), true);
+      assert.equal(await run.store.noteTrial(owner, last, id), true);
+      const taken = new Map<number, string | null>();
+      await eventually('takeover', async () => {
+        for (const { bucket, trial } of await acquired(lane, randomUUID(), { only: [5, 6] })) taken.set(bucket, trial);
+        return taken.size === 2 ? true : undefined;
+      });
+      assert.deepEqual([taken.get(5), taken.get(6)], [null, id]);
+    });
+
+    it('notes nothing once the lease has run out', async () => {
+      const lane = await run.lane({ leased: false });
+      const owner = randomUUID();
+      const lease = await expired(lane, owner);
+      await eventually('expiry', async () => ((await run.store.renew(owner, 1)).length === 0 ? true : undefined));
+      assert.equal(await run.store.noteTrial(owner, lease, randomUUID()), false);
+    });
+  });
+
   describe('instances', () => {
     it('sees who is alive, with what, until they leave or stop beating', async () => {
       const [a, b] = [randomUUID(), randomUUID()];
       await run.store.beat({ owner: a, transports: [1, 2], info: 'a' }, MINUTE);
-      const both = await run.other.beat({ owner: b, transports: [], info: 'b \u{1F4A5}' }, MINUTE);
+      const { instances: both } = await run.other.beat({ owner: b, transports: [], info: 'b \u{1F4A5}' }, MINUTE);
       assert.deepEqual(
         both.find(({ owner }) => owner === a),
         { owner: a, transports: [1, 2], info: 'a' },
@@ -88,11 +168,22 @@ export function describeLeases(run: StoreRun): void {
       await run.store.leave(a);
       await run.other.beat({ owner: a, transports: [3], info: 'a' }, 1);
       await eventually('death of a', async () => {
-        const alive = await run.store.beat({ owner: b, transports: [7], info: 'b' }, MINUTE);
+        const { instances: alive } = await run.store.beat({ owner: b, transports: [7], info: 'b' }, MINUTE);
         assert.deepEqual(alive.find(({ owner }) => owner === b)?.transports, [7]);
         return alive.some(({ owner }) => owner === a) ? undefined : true;
       });
       await run.store.leave(b);
+    });
+
+    it('hears what time it is by the clock that dates messages', async () => {
+      const lane = await run.lane();
+      const instance = { owner: randomUUID(), transports: [], info: '' };
+      const before = (await run.other.beat(instance, MINUTE)).now;
+      await lane.insert({});
+      const after = (await run.store.beat(instance, MINUTE)).now;
+      await run.store.leave(instance.owner);
+      const created = (await lane.ready())[0]?.createdAt.getTime() ?? Number.NaN;
+      assert.ok(Math.floor(before) <= created && created <= after, `${before} ${created} ${after}`);
     });
   });
 }

@@ -15,6 +15,7 @@ export function repark(message: OutboxMessage, fields: Partial<ReparkEntry> = {}
     state: 'waiting',
     blocks: key !== null,
     attempts: 1,
+    attemptsBefore: message.attempts,
     delay: 0,
     error: null,
     ...fields,

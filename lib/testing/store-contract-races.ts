@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
+import type { OutboxMessage } from '../message.js';
+import type { ReparkEntry } from '../store/parked-store.js';
 import { parkEntry, type StoreRun } from './store-harness.js';
 import { repark } from './store-contract-parked.js';
 
@@ -27,7 +29,7 @@ export function describeRaces(run: StoreRun): void {
       }
     });
 
-    it('lets no parking of an old epoch commit after a takeover', async () => {
+    it('B2: lets no parking of an old epoch commit after a takeover', async () => {
       for (let round = 0; round < ROUNDS; round++) {
         const lane = await run.lane({ leaseMs: 1 });
         await lane.insert({}, {});
@@ -55,7 +57,7 @@ export function describeRaces(run: StoreRun): void {
       }
     });
 
-    it('lets no repark of an old epoch commit after a takeover', async () => {
+    it('B2: lets no repark of an old epoch commit after a takeover', async () => {
       for (let round = 0; round < ROUNDS; round++) {
         const lane = await run.lane();
         await lane.parked({ key: null });
@@ -70,6 +72,21 @@ export function describeRaces(run: StoreRun): void {
         await run.other.acquire({ owner: randomUUID(), transport: lane.transport, leaseMs: 60_000, limit: 1000 });
         assert.equal((await zombie).affected, 0);
       }
+    });
+
+    it('writes nothing of a life that a requeue has ended, when it comes late', async () => {
+      const lane = await run.lane();
+      const id = await lane.parked({}, { attempts: 2 });
+      const take = async (): Promise<OutboxMessage> => ((await lane.take()).messages as [OutboxMessage])[0];
+      const former = repark(await take(), { state: 'dead', attempts: 3, delay: null });
+      const write = async (entry: ReparkEntry) => (await run.store.repark(run.owner, lane.leases, [entry])).affected;
+      assert.equal(await write(former), 1);
+      assert.deepEqual((await run.store.requeue({ ids: [id], limit: 1 })).done, [id]);
+      const again = await take();
+      assert.equal(again.attempts, 0);
+      assert.equal(await write(former), 0);
+      assert.equal(await write(repark(again)), 1);
+      assert.equal((await take()).attempts, 1);
     });
 
     it('cancels or sends, never both', async () => {

@@ -21,7 +21,7 @@ export function describeDatabaseFaults(kind: 'postgres' | 'mariadb'): void {
 
   const sql = (postgres: string, mariadb: string): string => (kind === 'postgres' ? postgres : mariadb);
 
-  it('connections killed again and again under load: nothing lost, order kept, nobody charged', async () => {
+  it('E2: connections killed again and again under load: nothing lost, order kept, nobody charged', async () => {
     harness = await createHarness(kind, { buckets: 4, pollInterval: 50 });
     const ledger = new Ledger();
     writers = await Writers.open(harness, ledger, 4);
@@ -71,7 +71,7 @@ export function describeDatabaseFaults(kind: 'postgres' | 'mariadb'): void {
     expect(await harness.count('parked')).toBe(0);
   }, 40_000);
 
-  it('a database that is away for three seconds: the relay comes back by itself, and nobody is charged', async () => {
+  it('E2: a database that is away for three seconds: the relay comes back by itself, and nobody is charged', async () => {
     harness = await createHarness(kind, { buckets: 4 });
     const proxy = await TcpProxy.start(harness.database.url);
     const url = new URL(harness.database.url);

@@ -23,7 +23,7 @@ export function describeFaults(kind: 'postgres' | 'mariadb'): void {
 
   const sql = (postgres: string, mariadb: string): string => (kind === 'postgres' ? postgres : mariadb);
 
-  it('a frozen relay cannot change what the new owner has; that it published counts', async () => {
+  it('B2: a frozen relay cannot change what the new owner has; that it published counts', async () => {
     harness = await createHarness(kind, { buckets: 4, shutdownTimeout: '1s', retry: { initial: '1h', max: '1h' } });
     // It stands still: its clock too, and its heartbeat never gets an answer.
     let frozenAt: { monotonic: number; wall: number } | undefined;

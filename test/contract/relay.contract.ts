@@ -278,7 +278,7 @@ export function describeRelay(kind: 'postgres' | 'mariadb'): void {
     expect(await harness.count('parked')).toBe(0);
   });
 
-  it('tells the dead-letter hook after commit, again when it rejected', async () => {
+  it('G8: tells the dead-letter hook after commit, again when it threw', async () => {
     let rejections = 1;
     const told: string[] = [];
     harness = await createHarness(kind, {

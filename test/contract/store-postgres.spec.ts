@@ -11,13 +11,11 @@ const SESSION = {
   options: '-c timezone=Asia/Kathmandu -c datestyle=German -c default_transaction_isolation=serializable',
 };
 
-function postgres(database: {
-  schema?: string;
-  prefix: string;
-  preparedStatements: boolean;
-  poolSize: number;
-}): StoreHarness {
-  const settings = { buckets: 8, ordering: 'key', coordination: 'buckets' } as const;
+function postgres(
+  database: { schema?: string; prefix: string; preparedStatements: boolean; poolSize: number },
+  ordering: 'key' | 'strict' = 'key',
+): StoreHarness {
+  const settings = { buckets: 8, ordering, coordination: 'buckets' } as const;
   let testDatabase: TestDatabase;
   let application: DataSource;
   const open = (): OutboxStore =>
@@ -63,7 +61,7 @@ describeWith('postgres', 'PostgreSQL store', () => {
     postgres({ schema: 'messaging', prefix: 'order', preparedStatements: true, poolSize: 4 }),
   );
   describeStoreContract(
-    'unprepared, two connections',
-    postgres({ prefix: 'outbox_', preparedStatements: false, poolSize: 2 }),
+    'unprepared, two connections, commit order',
+    postgres({ prefix: 'outbox_', preparedStatements: false, poolSize: 2 }, 'strict'),
   );
 });

@@ -34,7 +34,7 @@ export function describeVisibility(kind: 'postgres' | 'mariadb'): void {
     await harness?.close();
   });
 
-  it('eight writers of which a third commits late, some roll back, and one takes two seconds: nothing lost, nothing twice', async () => {
+  it('A1: eight writers of which a third commits late, some roll back, and one takes two seconds: nothing lost, nothing twice', async () => {
     harness = await createHarness(kind, { buckets: 4, pollInterval: 20 });
     const ledger = new Ledger();
     const open = (writers = await Writers.open(harness, ledger));
@@ -55,7 +55,7 @@ export function describeVisibility(kind: 'postgres' | 'mariadb'): void {
     await open.end();
     await until(() => ledger.complete);
     await until(async () => (await harness.count('ready')) === 0);
-    expect(ledger.committed.size).toBeGreaterThan(500);
+    expect(ledger.committed.size).toBeGreaterThan(100);
     expect(ledger.verdict()).toEqual(CALM);
     expect(hooks.of('error')).toEqual([]);
   }, 30_000);
@@ -71,11 +71,11 @@ export function describeVisibility(kind: 'postgres' | 'mariadb'): void {
     await pause(4_000); // of load
     await open.end();
     await until(() => ledger.complete);
-    expect(ledger.committed.size).toBeGreaterThan(500);
+    expect(ledger.committed.size).toBeGreaterThan(100);
     expect(ledger.verdict()).toEqual(CALM);
   }, 30_000);
 
-  it('a transaction that commits while what became visible is looked for: its rows come in their order', async () => {
+  it('A1: a transaction that commits while what became visible is looked for: its rows come in their order', async () => {
     let commitLate: (() => Promise<void>) | undefined;
     const wrapStore = (store: OutboxStore): OutboxStore =>
       wrapped(store, {
@@ -108,7 +108,7 @@ export function describeVisibility(kind: 'postgres' | 'mariadb'): void {
     expect(ledger.sightings.filter((name) => name.startsWith('key'))).toEqual(['key:0', 'key:1']);
   });
 
-  it('a transaction with thousands of messages that commits behind others is read in parts, all of it', async () => {
+  it('A1: a transaction with thousands of messages that commits behind others is read in parts, all of it', async () => {
     harness = await createHarness(kind, { buckets: 4, pollInterval: 20, batchSize: 100 });
     const ledger = new Ledger();
     const open = (writers = await Writers.open(harness, ledger));

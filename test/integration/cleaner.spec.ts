@@ -106,7 +106,7 @@ describe.each(['postgres', 'mariadb'] as const)('OutboxCleaner', (kind) => {
       expect(hooks.of('cleaned')).toEqual([]);
     });
 
-    it('goes on in batches until nothing old is left', async () => {
+    it('E5: goes on in batches until nothing old is left', async () => {
       await harness.enqueue(Array.from({ length: 5_000 }, () => ({})));
       await publish(await ready());
       await age('archive', ['published_at']);

@@ -145,7 +145,7 @@ describeWith('kafka', 'clientProxy() over ClientKafka', () => {
     await transport.close?.();
   });
 
-  it('does not take the empty answer for a partition that does not exist for a success', async () => {
+  it('C8: does not take the empty answer for a partition that does not exist for a success', async () => {
     const [topic, transport] = [await topics.create(), await transportOf(kafkaClient())];
     const message = contractMessage({ topic, options: { kafka: { partition: 7 } } });
     const { results } = await probePublish(transport, [message], { timeout: 5_000 });

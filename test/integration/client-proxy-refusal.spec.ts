@@ -1,6 +1,7 @@
 import {
   ClientGrpcProxy,
   ClientKafka,
+  ClientMqtt,
   ClientNats,
   ClientProxy,
   ClientRedis,
@@ -33,19 +34,20 @@ class OwnClient extends ClientProxy {
 class ShopRmqClient extends ClientRMQ {}
 
 type Client = Pick<ClientProxy, 'connect' | 'emit' | 'close'>;
-// The constructor of ClientNats ends the process where its driver is missing.
+// Constructors of Nest's clients end the process where a driver is missing.
 const nats = Object.create(ClientNats.prototype) as Client;
 
 const unconfirmed = (): [string, Client][] => [
   ['TCP', new ClientTCP({})],
   ['Redis', new ClientRedis({})],
   ['NATS', nats],
+  ['MQTT', Object.create(ClientMqtt.prototype) as never],
   ['Kafka without acks', new ClientKafka({ client: { brokers: ['127.0.0.1:1'] }, send: { acks: 0 } })],
   ['a client of the application', new OwnClient()],
 ];
 
 describe('clientProxy() and clients that confirm nothing', () => {
-  it.each(unconfirmed())('refuses %s, whether given as an object or found by its token', async (_, client) => {
+  it.each(unconfirmed())('C15: refuses %s, whether given as an object or found by its token', async (_, client) => {
     for (const create of [
       () => clientProxy({ client }).create(),
       () => clientProxy({ client: 'TOKEN' }).create(client),
@@ -54,7 +56,7 @@ describe('clientProxy() and clients that confirm nothing', () => {
     }
   });
 
-  it.each(unconfirmed())('takes %s with allowUnconfirmed, and says what it is worth', async (_, client) => {
+  it.each(unconfirmed())('C15: takes %s with allowUnconfirmed, and says what it is worth', async (_, client) => {
     const definition = clientProxy({ client, allowUnconfirmed: true });
     expect(definition.receipt).toBe('none');
     const transport = await definition.create();

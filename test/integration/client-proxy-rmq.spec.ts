@@ -195,7 +195,7 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ', () => {
       await reader.stop();
     });
 
-    it('sends nothing after the timeout, although amqp-connection-manager resends after its reconnect', async () => {
+    it('C6: sends nothing after the timeout, although amqp-connection-manager resends after its reconnect', async () => {
       const reader = await new QueueReader().start(false);
       const link = await TcpProxy.start(requiredUrl('rabbitmq'));
       const client = rmqClient(reader.queue, through(link));

@@ -70,7 +70,7 @@ describe.each(KINDS)('atomicity on %s', (kind) => {
     }
     const msg = () => ({ type: 'm', payload: 1 });
 
-    it('a message is there exactly when its transaction, and its savepoint, committed', async () => {
+    it('A8, A10: a message is there exactly when its transaction, and its savepoint, committed', async () => {
       await fc.assert(
         fc.asyncProperty(fc.array(step, { maxLength: 6 }), async (steps) => {
           await db.clear();

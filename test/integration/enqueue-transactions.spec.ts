@@ -38,7 +38,7 @@ describe.each(KINDS)('enqueue on %s', (kind) => {
       expect(ids[0]).toMatch(V7);
     });
 
-    it('is gone with the transaction', async () => {
+    it('A8: is gone with the transaction', async () => {
       const failing = db.dataSource.transaction(async (manager) => {
         await db.addThing(manager);
         await outbox.enqueue(new Event('1'), { manager });
@@ -74,7 +74,7 @@ describe.each(KINDS)('enqueue on %s', (kind) => {
       expect(rows.filter(({ type }) => type === 'both').map(({ id }) => id)).toEqual([rows[0]?.id, rows[0]?.id]);
     });
 
-    it('a savepoint that is rolled back drops only its own messages', async () => {
+    it('A10: a savepoint that is rolled back drops only its own messages', async () => {
       await db.dataSource.transaction(async (manager) => {
         await outbox.enqueue(plain('outer'), { manager });
         await manager
@@ -224,7 +224,7 @@ describe.each(KINDS)('enqueue on %s', (kind) => {
       const write = (options: object, message: object | object[] = plain('m')) =>
         db.dataSource.transaction((manager) => outbox.enqueue(message, { ...options, manager }));
 
-      it('an id is taken once: the second is refused, its whole array with it, and the transaction goes on', async () => {
+      it('F8: an id is taken once: the second is refused, its whole array with it, and the transaction goes on', async () => {
         expect(await write({ id: id.toUpperCase(), transport: ['default', 'other'] })).toBe(id);
         expect((await refusal(() => write({ id }))).code).toBe('DUPLICATE_MESSAGE');
         await db.dataSource.transaction(async (manager) => {
@@ -237,9 +237,18 @@ describe.each(KINDS)('enqueue on %s', (kind) => {
         expect([await db.types(), await db.things()]).toEqual([['after', 'm', 'm'], 1]);
       });
 
-      it('an id twice in one array is refused before any SQL', async () => {
+      it('F8: an id twice in one array is refused before any SQL', async () => {
         const twice = { ...plain('m'), id };
         expect((await refusal(() => write({}, [twice, twice]))).code).toBe('DUPLICATE_MESSAGE');
+        expect(await db.rows()).toEqual([]);
+      });
+
+      it('F8: a generator that repeats itself is refused before any SQL', async () => {
+        const stuck = db.outbox({ options: { idGenerator: () => id } });
+        const refused = await refusal(() =>
+          db.dataSource.transaction((manager) => stuck.enqueue([plain('a'), plain('b')], { manager })),
+        );
+        expect(refused).toMatchObject({ code: 'INVALID_MESSAGE', message: expect.stringContaining('same id twice') });
         expect(await db.rows()).toEqual([]);
       });
 

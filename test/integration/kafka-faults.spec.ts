@@ -53,19 +53,22 @@ describeWith('kafka', 'kafka() behind a broken network', () => {
     ['a Kafka object', () => new Kafka(kafkaThrough(proxy))],
   ] as const)('from %s', (_name, client) => {
     // kafkajs, left to itself: the next send resolves with the offset of the lost one and is never stored.
-    it.each([2, 3])('after a lost reply the next batch of %d is stored, never taken for the lost one', async (size) => {
-      const topic = await topics.create();
-      const transport = await open({ client: client(), producers: 1 });
-      const first = contractMessage({ topic, key: 'first' });
-      expect(verdicts(await publish(transport, [first]))).toEqual(['ok']);
-      const [lost, next] = [messages(topic, 2), messages(topic, size)];
-      expect(codes(await publishWithoutReply(transport, topic, lost))).toEqual(['PUBLISH_TIMEOUT']);
-      proxy.heal();
-      expect(verdicts(await publish(transport, next))).toEqual(['ok']);
-      expect(await ids(topic, 3 + size)).toEqual([first, ...lost, ...next].map(({ id }) => id));
-    });
+    it.each([2, 3])(
+      'C8: after a lost reply the next batch of %d is stored, never taken for the lost one',
+      async (size) => {
+        const topic = await topics.create();
+        const transport = await open({ client: client(), producers: 1 });
+        const first = contractMessage({ topic, key: 'first' });
+        expect(verdicts(await publish(transport, [first]))).toEqual(['ok']);
+        const [lost, next] = [messages(topic, 2), messages(topic, size)];
+        expect(codes(await publishWithoutReply(transport, topic, lost))).toEqual(['PUBLISH_TIMEOUT']);
+        proxy.heal();
+        expect(verdicts(await publish(transport, next))).toEqual(['ok']);
+        expect(await ids(topic, 3 + size)).toEqual([first, ...lost, ...next].map(({ id }) => id));
+      },
+    );
 
-    it('a stalled broker: fails at the deadline, and what was held up is never delivered', async () => {
+    it('C6, C9: a stalled broker: fails at the deadline, and what was held up is never delivered', async () => {
       const topic = await topics.create();
       const transport = await open({ client: client() });
       await transport.connect!(AbortSignal.timeout(5000));
@@ -97,7 +100,7 @@ describeWith('kafka', 'kafka() behind a broken network', () => {
     });
   });
 
-  it('a connection that breaks after the broker stored the batch: repeated by itself, stored once, also without keys', async () => {
+  it('C7: a connection that breaks after the broker stored the batch: repeated by itself, stored once, also without keys', async () => {
     const topic = await topics.create(4);
     const transport = await open({ producers: 1 });
     expect(
@@ -222,7 +225,7 @@ describeWith('kafka', 'kafka() behind a broken network', () => {
     );
   });
 
-  it('two relays with one transactional id: the older is fenced, blames nobody and recovers', async () => {
+  it('C10: two relays with one transactional id: the older is fenced, blames nobody and recovers', async () => {
     const topic = await topics.create();
     const transactional = { transactionalId: `tx-${TestTopics.name()}` };
     const [older, newer] = [await open({ transactional, producers: 1 }), await open({ transactional, producers: 1 })];

@@ -145,7 +145,7 @@ describeWith('kafka', 'kafka() publishes', () => {
     expect((await publish(await open(), batch(strict))).every((r) => !r.ok && r.blame === 'collateral')).toBe(true);
   });
 
-  it('to a fixed partition with a time of its own; one that does not exist fails alone, and is found when it was added', async () => {
+  it('C8: to a fixed partition with a time of its own; one that does not exist fails alone, and is found when it was added', async () => {
     const topic = await topics.create(3);
     const transport = await open();
     const at = (partition: number, key: string) =>

@@ -1,3 +1,4 @@
+import { Kafka } from 'kafkajs';
 import { kafka, type KafkaOptions } from '../../lib/kafka.js';
 import type { OutboxTransport, PublishResult } from '../../lib/publish/transport.js';
 import { contractMessage } from '../../lib/testing/contract-message.js';
@@ -39,6 +40,36 @@ describeWith('kafka', 'kafka() refuses and commits', () => {
         'ok',
       ]);
       expect((await topics.read(topic, 2)).map(({ key }) => text(key))).toEqual(['a', 'c']);
+    });
+
+    it.each([
+      ['a configuration', () => kafkaConfig()],
+      ['a Kafka object', () => new Kafka(kafkaConfig())],
+    ])(
+      'a request that is refused in part: what was stored is published, and not sent again (%s)',
+      async (_, client) => {
+        const [topic, small] = [await topics.create(4), await topics.create(1, { 'max.message.bytes': '1000' })];
+        const batch = [
+          ...messages(topic, 20),
+          contractMessage({ topic: small, key: 'big', payload: 'x'.repeat(2000) }),
+          contractMessage({ topic: small, key: 'small' }),
+        ];
+        const results = await publish(await open({ client: client() }), batch);
+        expect(results.map((r) => (r.ok ? 'ok' : r.blame))).toEqual([
+          ...Array.from({ length: 20 }, () => 'ok'),
+          'collateral',
+          'collateral',
+        ]);
+        expect([await topics.total(topic), await topics.total(small)]).toEqual([20, 0]);
+      },
+    );
+
+    it('the only message of a request that is refused is the culprit', async () => {
+      const [topic, small] = [await topics.create(4), await topics.create(1, { 'max.message.bytes': '1000' })];
+      const big = contractMessage({ topic: small, key: 'big', payload: 'x'.repeat(2000) });
+      const results = await publish(await open(), [...messages(topic, 20), big]);
+      expect(results.at(-1)).toMatchObject({ ok: false, blame: 'message', final: true });
+      expect(await topics.total(topic)).toBe(20);
     });
 
     it('a topic that does not exist: the message’s failure, not final, and no topic is made', async () => {

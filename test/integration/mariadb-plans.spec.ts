@@ -155,12 +155,13 @@ describeWith('mariadb', 'plans on MariaDB', () => {
       await store.repark(
         owner,
         leases,
-        messages.map(({ parkedId, bucket }) => ({
+        messages.map(({ parkedId, bucket, attempts }) => ({
           parkedId: parkedId as string,
           bucket,
           state: 'blocked' as const,
           blocks: true,
-          attempts: 0,
+          attempts,
+          attemptsBefore: attempts,
           delay: null,
           error: null,
         })),

@@ -231,7 +231,24 @@ describeWith('mariadb', 'MariaDB store', () => {
     });
   });
 
-  it('leaves a second row of one id in the hot table when it parks the first, and parks the others', async () => {
+  it('F3: a payload at the limit of max_allowed_packet is stored and read, one byte more is refused before the insert', async () => {
+    const lane = await run.lane();
+    const [row] = (await stores.application.query('select @@session.max_allowed_packet as n')) as { n: string }[];
+    const { topic, type, contentType, key } = lane.message();
+    const texts = topic.length + type.length + contentType.length + (key?.length ?? 0);
+    // Its hexadecimal digits, and what the estimate adds.
+    const limit = Math.floor((Math.min(Number(row?.n), 2 ** 27) - 200 - 6 * texts) / 2);
+    const fits = [limit - 1, limit].map((size) => lane.message({ payload: Buffer.alloc(size, 255) }));
+    for (const message of fits) await run.committed((tx) => run.store.insert(tx, [message]));
+    const over = lane.message({ payload: Buffer.alloc(limit + 1, 255) });
+    await expect(run.committed((tx) => run.store.insert(tx, [over]))).rejects.toMatchObject({
+      code: 'PAYLOAD_TOO_LARGE',
+    });
+    const found = await lane.ready();
+    expect(found.map(({ id, size }) => [id, size])).toEqual(fits.map(({ id, payload }) => [id, payload?.length]));
+  });
+
+  it('F8: leaves a second row of one id in the hot table when it parks the first, and parks the others', async () => {
     const lane = await run.lane();
     const id = randomUUID();
     await lane.insert({ id }, { id }, {});

@@ -141,6 +141,7 @@ describeWith('postgres', 'PostgreSQL plans', () => {
       state: 'dead' as const,
       blocks: false,
       attempts: 1,
+      attemptsBefore: m.attempts,
       delay: null,
       error: 'x',
     }));

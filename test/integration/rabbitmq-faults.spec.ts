@@ -1,4 +1,5 @@
 import amqp from 'amqplib';
+import { systemClock } from '../../lib/dispatch/clock.js';
 import type { OutboxMessage } from '../../lib/message.js';
 import type { OutboxTransport, PublishResult } from '../../lib/publish/transport.js';
 import { rabbitmq, type RabbitMqOptions } from '../../lib/rabbitmq.js';
@@ -63,7 +64,7 @@ describeWith('rabbitmq', 'rabbitmq() over a bad network', () => {
     expect(batch.every(({ id }) => seen.has(id)) && seen.size === 2_000).toBe(true);
   });
 
-  it('destroys the connection before a timed-out publish settles, for everybody on it', async () => {
+  it('C2: destroys the connection before a timed-out publish settles, for everybody on it', async () => {
     const [topic, transport] = [await observer.queue(), await transportOf()];
     proxy.set({ down: 'hold' });
     const [short, long] = await Promise.all([
@@ -82,7 +83,7 @@ describeWith('rabbitmq', 'rabbitmq() over a bad network', () => {
     expect((await probePublish(transport, many(topic, 1), { timeout: 20_000 })).took).toBeLessThan(2_000);
   });
 
-  it('notices a silent peer by its heartbeat', async () => {
+  it('C2: notices a silent peer by its heartbeat', async () => {
     const transport = await transportOf({ heartbeat: '1s' });
     const down = new Promise<void>((resolve) => {
       transport.onState = (state) => (state === 'down' ? resolve() : undefined);
@@ -92,7 +93,7 @@ describeWith('rabbitmq', 'rabbitmq() over a bad network', () => {
     expect(transport.health?.()).toMatchObject({ up: false });
   });
 
-  it('writes no more than the window and the buffers take from a broker that does not answer', async () => {
+  it('C4: writes no more than the window and the buffers take from a broker that does not answer', async () => {
     const [topic, transport] = [await observer.queue(), await transportOf({ maxUnconfirmed: 50 })];
     proxy.set({ down: 'hold' });
     const before = proxy.bytesUp;
@@ -108,7 +109,7 @@ describeWith('rabbitmq', 'rabbitmq() over a bad network', () => {
     expect(await observer.depth(topic)).toBe(10_000);
   });
 
-  it('destroys even a connection of the application rather than send later, and the process survives', async () => {
+  it('C6: destroys even a connection of the application rather than send later, and the process survives', async () => {
     const connection = await amqp.connect(proxied(), { timeout: 5_000 });
     const [topic, transport] = [await observer.queue(), await transportOf({ connection })];
     const closed = new Promise((resolve) => connection.once('close', resolve));
@@ -117,6 +118,29 @@ describeWith('rabbitmq', 'rabbitmq() over a bad network', () => {
     expect(blames(results)).toEqual(new Set(['transport']));
     await closed;
     expect(await observer.depth(topic)).toBe(0);
+  });
+
+  it('C16: charges nobody for what a broker that was away does not find yet, and believes it later', async () => {
+    const [topic, transport] = [await observer.queue(), await transportOf()];
+    const missing = `${topic}-not-loaded-yet`;
+    const lost = new Promise<void>((resolve) => {
+      transport.onState = (state) => (state === 'down' ? resolve() : undefined);
+    });
+    // A queue that never was: before the outage the message's fault, right after it nobody's.
+    expect(blames((await probePublish(transport, many(missing, 1), { timeout: 10_000 })).results)).toEqual(
+      new Set(['message']),
+    );
+    proxy.cut();
+    await lost;
+    const { results } = await probePublish(transport, [...many(missing, 2), ...many(topic, 2)], { timeout: 10_000 });
+    expect(results.map((result) => (result.ok ? 'ok' : result.blame))).toEqual(['transport', 'transport', 'ok', 'ok']);
+    expect(results[0]).toMatchObject({ error: { reason: 'unroutable', code: 'TRANSPORT_UNAVAILABLE' } });
+    const now = systemClock.monotonic();
+    const later = jest.spyOn(systemClock, 'monotonic').mockReturnValue(now + 10_000);
+    expect(blames((await probePublish(transport, many(missing, 1), { timeout: 10_000 })).results)).toEqual(
+      new Set(['message']),
+    );
+    later.mockRestore();
   });
 
   it('fails at once while connections are refused', async () => {

@@ -1,109 +1,206 @@
-import type { OutboxMessage } from '../../lib/message.js';
-import type { OutboxTransport, PublishResult } from '../../lib/publish/transport.js';
-import { rabbitmq } from '../../lib/rabbitmq.js';
-import { contractMessage } from '../../lib/testing/contract-message.js';
-import { probePublish } from '../../lib/testing/publish-probe.js';
+import { rabbitmq, type RabbitMqOptions } from '../../lib/rabbitmq.js';
+import type { NewMessage } from '../../lib/message.js';
+import type { OutboxStore } from '../../lib/store/outbox-store.js';
 import { RabbitMqNode } from '../support/rabbitmq-node.js';
 import { RabbitMqObserver } from '../support/rabbitmq.js';
-import { describeUnlessMissing } from '../support/services.js';
+import { createHarness, ScriptedTransport, wrapped, type Harness } from '../support/relay.js';
+import { describeUnlessMissing, serviceUrl, type Service } from '../support/services.js';
+import { TcpProxy } from '../support/tcp-proxy.js';
+import { until } from '../support/until.js';
+import { watch } from '../support/watched.js';
 
-describeUnlessMissing(RabbitMqNode.isInstalled ? [] : ['rabbitmq'], 'rabbitmq() and a broker in trouble', () => {
+const missing: Service[] = RabbitMqNode.isInstalled ? [] : ['rabbitmq'];
+if (serviceUrl('postgres') === undefined) missing.push('postgres');
+
+describeUnlessMissing(missing, 'a relay and a RabbitMQ in trouble', () => {
   let node: RabbitMqNode;
-  let transport: OutboxTransport;
-  const states: { state: string; reason?: unknown }[] = [];
-  const listeners = new Set<() => void>();
+  let harness: Harness;
+  let proxy: TcpProxy;
+  let running: { stop(): Promise<void> } | undefined;
   beforeAll(async () => {
-    node = await RabbitMqNode.start();
-    transport = await rabbitmq({ url: node.url }).create();
-    transport.onState = (state, reason) => {
-      states.push({ state, reason });
-      for (const listener of listeners) listener();
-    };
-    await transport.connect?.(AbortSignal.timeout(20_000));
+    [node, harness] = await Promise.all([
+      RabbitMqNode.start(),
+      createHarness('postgres', {
+        transports: { default: new ScriptedTransport(), other: new ScriptedTransport() },
+        // Whatever is charged dies.
+        retry: { maxAttempts: 1 },
+        publishTimeout: '2s',
+      }),
+    ]);
+    proxy = await TcpProxy.start(node.url);
   }, 90_000);
   afterAll(async () => {
-    await transport.close?.();
-    await node.remove();
+    await harness?.close();
+    await proxy?.close();
+    await node?.remove();
   }, 30_000);
 
-  const publish = async (batch: readonly OutboxMessage[], timeout = 20_000) =>
-    (await probePublish(transport, batch, { timeout })).results;
-  const blames = (results: readonly PublishResult[]) =>
-    new Set(results.map((result) => (result.ok ? 'ok' : result.blame)));
-  /** The next time that the transport says so. */
-  const saying = (state: string) => {
-    const from = states.length;
-    return new Promise<void>((resolve) => {
-      const look = (): void => {
-        if (!states.slice(from).some((one) => one.state === state)) return;
-        listeners.delete(look);
-        resolve();
-      };
-      listeners.add(look);
-    });
-  };
-  async function durableQueue(): Promise<string> {
-    const observer = await RabbitMqObserver.connect(node.url);
-    const queue = await observer.queue();
-    await observer.connection.close();
-    return queue;
+  afterEach(() => running?.stop());
+
+  async function observe<T>(work: (observer: RabbitMqObserver) => Promise<T>, url = node.url): Promise<T> {
+    const observer = await RabbitMqObserver.connect(url);
+    try {
+      return await work(observer);
+    } finally {
+      await observer.connection.close();
+    }
   }
-  const batchOf = (topic: string, count: number) =>
-    Array.from({ length: count }, (_, n) => contractMessage({ topic, key: `k${n}` }));
+  const durableQueue = (url?: string) => observe((observer) => observer.queue(), url);
+  const batch = (topic: string, count: number): Partial<NewMessage>[] =>
+    Array.from({ length: count }, (_, n) => ({ topic, key: `${topic} ${n % 50}`, payload: Buffer.from(String(n)) }));
+  const through = ({ port }: { port: number }) => Object.assign(new URL(node.url), { port: String(port) }).href;
 
-  it('waits while the broker is out of memory, charges nobody, and goes on', async () => {
-    const topic = await durableQueue();
-    const [blocked, up] = [saying('blocked'), saying('up')];
-    await node.ctl('set_vm_memory_high_watermark', '0');
-    const first = publish(batchOf(topic, 20));
-    await blocked;
-    expect(transport.health?.()).toMatchObject({ up: true, state: 'blocked' });
-    // Nothing of this one is written, so that its deadline needs no new connection.
-    const second = await publish(batchOf(topic, 20), 300);
-    expect(blames(second)).toEqual(new Set(['transport']));
-    expect(second[0]).toMatchObject({ error: { reason: 'blocked' } });
-    expect(transport.health?.().state).toBe('blocked');
-    await node.ctl('set_vm_memory_high_watermark', '0.6');
-    await up;
-    expect(blames(await first)).toEqual(new Set(['ok']));
-    const observer = await RabbitMqObserver.connect(node.url);
-    expect(await observer.depth(topic)).toBe(20);
-    await observer.connection.close();
-  }, 60_000);
-
-  it('comes back after an operator closed its connection', async () => {
-    const topic = await durableQueue();
-    const down = saying('down');
-    await node.ctl('close_all_connections', 'maintenance');
-    await down;
-    expect(blames(await publish(batchOf(topic, 5)))).toEqual(new Set(['ok']));
-  }, 60_000);
-
-  it('said ok only for what is still there after a SIGKILL', async () => {
-    const topic = await durableQueue();
-    const acknowledged: string[] = [];
-    let killed: Promise<void> | undefined;
-    while (killed === undefined || acknowledged.length === 0) {
-      const batch = batchOf(topic, 500);
-      const results = await probePublish(transport, batch, {
-        timeout: 10_000,
-        onReport: (index, result) => {
-          if (result.ok) acknowledged.push(batch[index]!.id);
-          if (acknowledged.length > 700) killed ??= node.kill();
+  /** A relay that publishes to the node, and to a transport that is always up; counts its reads per transport. */
+  async function start(options: Partial<RabbitMqOptions> = { url: through(proxy) }) {
+    const transport = await rabbitmq({ url: node.url, ...options }).create();
+    const batches = watch(transport);
+    const other = new ScriptedTransport();
+    const reads = new Map<number, number>();
+    const count = (store: OutboxStore) =>
+      wrapped(store, {
+        fetch: (request) => {
+          reads.set(request.transport, (reads.get(request.transport) ?? 0) + 1);
+          return store.fetch(request);
         },
       });
-      expect(blames(results.results)).not.toContain('message');
+    const relay = harness.relay({ default: transport, other }, {}, { wrapStore: count });
+    await relay.dispatcher.start();
+    const { hooks, dispatcher } = relay;
+    running = dispatcher;
+    const main = harness.transportIds.get('default')!;
+    return {
+      hooks,
+      transport,
+      batches,
+      readsOfBroken: () => reads.get(main) ?? 0,
+      /** Milliseconds from a commit to the publish, on the transport that is up. */
+      latencyOfOther: async () => {
+        const [id] = await harness.enqueue([{ transport: harness.transportIds.get('other') as number }]);
+        const from = performance.now();
+        dispatcher.nudge();
+        await other.until(() => other.published.some((message) => message.id === id));
+        return performance.now() - from;
+      },
+      enqueue: async (messages: Partial<NewMessage>[]) => {
+        const ids = await harness.enqueue(messages);
+        dispatcher.nudge();
+        return ids;
+      },
+      /** All is settled, nobody was charged, nothing is parked, and the broker has every message. */
+      expectAllDelivered: async (topic: string, ids: readonly string[], url?: string) => {
+        await until(async () => (await harness.count('ready')) === 0, 30_000);
+        expect([...hooks.of('dead'), ...hooks.of('retried')]).toEqual([]);
+        expect(await harness.count('parked')).toBe(0);
+        await observe(async (observer) => {
+          const found = await observer.received(topic, ids.length);
+          await until(() => new Set(found.map(({ id }) => id)).size === ids.length);
+        }, url);
+      },
+    };
+  }
+
+  it.each([
+    ['memory', ['set_vm_memory_high_watermark', '0'], ['set_vm_memory_high_watermark', '0.6']],
+    ['disk', ['set_disk_free_limit', '999999999999999'], ['set_disk_free_limit', '50MB']],
+  ] as const)(
+    'C4: out of %s: claiming stops, nobody is charged, all goes out after it',
+    async (_, alarm, relief) => {
+      const topic = await durableQueue();
+      const relay = await start();
+      const first = await relay.enqueue(batch(topic, 10));
+      await until(async () => (await harness.count('ready')) === 0);
+      await node.ctl(...alarm);
+      // The broker says so at the next publish; from then on nothing is written.
+      const later = await relay.enqueue(batch(topic, 2_000));
+      await until(() => relay.transport.health?.().state === 'blocked');
+      const [reads, sent] = [relay.readsOfBroken(), proxy.bytesUp];
+      for (let polls = 0; polls < 5; polls += 1) expect(await relay.latencyOfOther()).toBeLessThan(1_000);
+      // No claim but those of probes, and next to nothing written, while the alarm lasts.
+      expect(relay.readsOfBroken() - reads).toBeLessThanOrEqual(2);
+      expect(proxy.bytesUp - sent).toBeLessThan(2_000 * 100);
+      await node.ctl(...relief);
+      await relay.expectAllDelivered(topic, [...first, ...later]);
+    },
+    60_000,
+  );
+
+  it('C5: an operator closes all connections again and again', async () => {
+    const topic = await durableQueue();
+    const relay = await start();
+    const ids: string[] = [];
+    for (let round = 0; round < 3; round += 1) {
+      ids.push(...(await relay.enqueue(batch(topic, 500))));
+      await node.ctl('close_all_connections', 'maintenance');
     }
-    await killed;
-    expect(blames(await publish(batchOf(topic, 2), 2_000))).toEqual(new Set(['transport']));
+    expect(relay.hooks.of('circuitOpened').map(({ error }) => error)).toContainEqual(expect.stringContaining('320'));
+    await relay.expectAllDelivered(topic, ids);
+  }, 60_000);
+
+  it('C11, C16, D2: killed under load and away for seconds: what was confirmed is there, no claim, one probe, few connects', async () => {
+    const topic = await durableQueue();
+    const relay = await start();
+    const calm = await relay.latencyOfOther();
+    const ids = await relay.enqueue(batch(topic, 1_000));
+    await until(() => relay.batches.some(({ results }) => results.some((result) => result?.ok)));
+    await node.kill();
+    ids.push(...(await relay.enqueue(batch(topic, 2_000))));
+    await relay.hooks.until('circuitOpened');
+    await until(() => relay.transport.health?.().up === false);
+    const [reads, tried] = [relay.readsOfBroken(), proxy.accepted];
+    // Three probes on: some seconds.
+    await until(() => proxy.accepted >= tried + 3, 20_000);
+    expect(relay.readsOfBroken()).toBe(reads);
+    expect(await relay.latencyOfOther()).toBeLessThan(Math.max(10 * calm, 1_000));
+    const [connects, before] = [proxy.accepted, relay.batches.length];
+    const closed = relay.hooks.of('circuitClosed').length; // before it can be there again
     await node.start();
-    await transport.reset?.();
-    await transport.connect?.(AbortSignal.timeout(10_000));
-    const last = contractMessage({ topic });
-    expect(blames(await publish([last]))).toEqual(new Set(['ok']));
-    const observer = await RabbitMqObserver.connect(node.url);
-    const stored = new Set((await observer.receivedUpTo(topic, last.id)).map(({ id }) => id));
-    expect(acknowledged.filter((id) => !stored.has(id))).toEqual([]);
-    await observer.connection.close();
+    await relay.hooks.until('circuitClosed', closed + 1, 30_000);
+    await until(async () => (await harness.count('ready')) === 0, 20_000);
+    const after = relay.batches.slice(before).filter(({ results }) => results.some((result) => result?.ok));
+    expect(after[0]!.ids).toHaveLength(1);
+    // One probe for each doubled delay while it started, and no storm when it was there.
+    expect(proxy.accepted - connects).toBeLessThan(15);
+    await relay.expectAllDelivered(topic, ids);
   }, 90_000);
+
+  it('C18: a password is rotated under load: refused with the old one, back with the new, nobody is charged', async () => {
+    const topic = await durableQueue();
+    await node.ctl('add_user', 'app', 'first');
+    await node.ctl('set_permissions', 'app', '.*', '.*', '.*');
+    let password = 'first';
+    const asked: string[] = [];
+    const url = async () => {
+      asked.push(password);
+      return `amqp://app:${password}@127.0.0.1:${proxy.port}`;
+    };
+    const relay = await start({ url });
+    const ids = await relay.enqueue(batch(topic, 500));
+    await node.ctl('change_password', 'app', 'second');
+    await node.ctl('close_all_connections', 'rotation');
+    ids.push(...(await relay.enqueue(batch(topic, 500))));
+    await until(() => asked.length >= 2);
+    await until(() => relay.hooks.of('circuitOpened').some(({ error }) => error.includes('403')));
+    password = 'second';
+    await relay.expectAllDelivered(topic, ids);
+    expect(JSON.stringify(relay.hooks.events)).not.toContain('first@');
+  }, 60_000);
+
+  it('C16: the virtual host is deleted (320, then 530) and made again: nobody is charged', async () => {
+    const url = `${node.url}/own`;
+    const create = async () => {
+      await node.ctl('add_vhost', 'own');
+      await node.ctl('set_permissions', '-p', 'own', 'guest', '.*', '.*', '.*');
+    };
+    await create();
+    const topic = await durableQueue(url);
+    const relay = await start({ url });
+    await relay.enqueue(batch(topic, 10));
+    await until(async () => (await harness.count('ready')) === 0);
+    await node.ctl('delete_vhost', 'own');
+    const ids = await relay.enqueue(batch(topic, 50));
+    await until(() => relay.hooks.of('circuitOpened').some(({ error }) => /530|ConnectionOpenOk/.test(error)));
+    await create();
+    await observe((observer) => observer.channel.assertQueue(topic, { durable: true }), url);
+    await relay.expectAllDelivered(topic, ids, url);
+  }, 60_000);
 });

@@ -74,7 +74,7 @@ describeWith('rabbitmq', 'rabbitmq() on a real broker', () => {
     });
   });
 
-  it('fails an unroutable message, and only that one', async () => {
+  it('C1: fails an unroutable message, and only that one', async () => {
     const topic = await observer.queue();
     const [good, lost] = [contractMessage({ topic }), contractMessage({ topic: `${topic}-nowhere` })];
     const results = await publish(await transportOf(), good, lost, contractMessage({ topic }));

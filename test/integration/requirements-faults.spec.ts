@@ -66,7 +66,7 @@ describe.each(['postgres', 'mariadb'] as const)('faults around the relay on %s',
       expect(transport.published).toHaveLength(30);
     });
 
-    it('publishes nothing twice when the database goes away between the confirm and the settle', async () => {
+    it('B6: publishes nothing twice when the database goes away between the confirm and the settle', async () => {
       harness = await createHarness(kind);
       const transport = new ScriptedTransport();
       const { dispatcher, hooks, goAway, comeBack } = await proxied(transport);
@@ -102,7 +102,7 @@ describe.each(['postgres', 'mariadb'] as const)('faults around the relay on %s',
       expect(dispatcher.status().storeDownFor).toBeNull();
     });
 
-    it('survives the end of its sessions, again and again, in the middle of its work', async () => {
+    it('E2: survives the end of its sessions, again and again, in the middle of its work', async () => {
       harness = await createHarness(kind, { batchSize: 20 });
       const transport = new ScriptedTransport();
       const { dispatcher } = harness.relay({ default: transport });

@@ -175,7 +175,7 @@ describe.each(['postgres', 'mariadb'] as const)('the work of a relay on %s', (ki
       expect(BigInt((transport.published[9] as { seq: string }).seq)).toBeGreaterThan(2n ** 53n);
     });
 
-    it('needs two connections, and none of the application’s', async () => {
+    it('E1: needs two connections, and none of the application’s', async () => {
       harness = await createHarness(kind, { database: { poolSize: 2 } });
       const transport = new ScriptedTransport();
       const { dispatcher, hooks } = harness.relay({ default: transport });
@@ -206,7 +206,7 @@ describe.each(['postgres', 'mariadb'] as const)('the work of a relay on %s', (ki
       await transport.until(() => transport.published.length === 1);
     });
 
-    it('believes the database’s clock, whatever those of the machines say', async () => {
+    it('B3: believes the database’s clock, whatever those of the machines say', async () => {
       harness = await createHarness(kind, {
         pollInterval: 20,
         lease: '10s',

@@ -1,9 +1,12 @@
+import { cpSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { Module, type DynamicModule } from '@nestjs/common';
 import { DataSource } from 'typeorm';
 import { OutboxModule, OutboxService } from '../../lib/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { describeWith } from '../support/services.js';
-import { Applications, build, failure, OrderPlaced, quiet, typeOrm } from './support/app.js';
+import { Applications, build, failure, LineLogger, OrderPlaced, quiet, typeOrm } from './support/app.js';
 
 describeWith('postgres', 'DataSources and instances', () => {
   let database: TestDatabase;
@@ -65,14 +68,14 @@ describeWith('postgres', 'DataSources and instances', () => {
   });
 
   describe('a second instance', () => {
-    it('of one name is refused, with both places', async () => {
+    it('G4: of one name is refused, with both places', async () => {
       const error = await failure(
         build([typeOrm(database), OutboxModule.forRoot(quiet()), OutboxModule.forRoot(quiet())]),
       );
       expect(error).toMatchObject({ code: 'DUPLICATE_INSTANCE' });
       expect(error.message.match(/instances\.spec\.ts:\d+/g)).toHaveLength(2);
     });
-    it('on the same tables is refused, on others not', async () => {
+    it('G4: on the same tables is refused, on others not', async () => {
       const named = (prefix: string) =>
         OutboxModule.forRoot({ ...quiet({ relay: false, database: { prefix } }), name: 'second' });
       const first = OutboxModule.forRoot(quiet({ relay: false }));
@@ -87,7 +90,7 @@ describeWith('postgres', 'DataSources and instances', () => {
       await applications.close();
       await applications.start(build([typeOrm(database), OutboxModule.forRoot(quiet({ relay: false }))]));
     });
-    it('on one DataSource object in another application is refused while the first runs', async () => {
+    it('G4: on one DataSource object in another application is refused while the first runs', async () => {
       const dataSource = await new DataSource(database.options).initialize();
       const module = (): DynamicModule => OutboxModule.forRoot({ ...quiet({ relay: false }), dataSource });
       try {
@@ -98,6 +101,27 @@ describeWith('postgres', 'DataSources and instances', () => {
         await applications.close();
       } finally {
         await dataSource.destroy();
+      }
+    });
+    it('G4: of another copy of the package on one DataSource object is refused, and both copies are named', async () => {
+      const folder = mkdtempSync(join(tmpdir(), 'outbox-copy-'));
+      const dataSource = await new DataSource(database.options).initialize();
+      try {
+        cpSync('lib', join(folder, 'lib'), { recursive: true });
+        symlinkSync(join(process.cwd(), 'node_modules'), join(folder, 'node_modules'));
+        const copy = (await import(join(folder, 'lib', 'index.ts'))) as { OutboxModule: typeof OutboxModule };
+        expect(copy.OutboxModule).not.toBe(OutboxModule);
+        await applications.start(build([OutboxModule.forRoot({ ...quiet({ relay: false }), dataSource })]));
+        const logger = new LineLogger();
+        const second = { ...quiet({ relay: false, logger, logLevel: 'warn' }), dataSource };
+        expect(await failure(build([copy.OutboxModule.forRoot(second)]))).toMatchObject({ code: 'DUPLICATE_INSTANCE' });
+        const [warning] = logger.lines.filter((line) => line.includes('loaded more than once'));
+        expect(warning).toContain(join(folder, 'lib'));
+        expect(warning).toContain(join(process.cwd(), 'lib'));
+      } finally {
+        await applications.close();
+        await dataSource.destroy();
+        rmSync(folder, { recursive: true, force: true });
       }
     });
   });

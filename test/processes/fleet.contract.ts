@@ -75,7 +75,7 @@ export function describeFleet(kind: 'postgres' | 'mariadb'): void {
     expect(await harness.count('parked')).toBe(0);
   }, 240_000);
 
-  it('one relay killed, one frozen past its lease: nothing lost, order kept, duplicates bounded by what was in flight', async () => {
+  it('G9: one relay killed, one frozen past its lease: nothing lost, order kept, duplicates bounded by what was in flight', async () => {
     const settings = await prepare(10_000);
     const started = await relays(settings);
     const [victim, sleeper] = started as [ChildProcess, ChildProcess];

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { DataSourceOptions } from 'typeorm';
+import type { OutboxOptions } from '../../lib/outbox.options.js';
 
 export interface FleetSettings {
   readonly url: string;
@@ -13,7 +14,28 @@ export interface FleetSettings {
   readonly firstWriter: number;
   readonly keysPerWriter: number;
   readonly messagesPerWriter: number;
+  /** Publishes to Kafka through a proxy on this port instead of to the ledger. */
+  readonly kafka?: { readonly port: number; readonly fencing?: { readonly transactionalId: string } };
+  /** Publishes message by message, with so many milliseconds for each. */
+  readonly pace?: number;
+  /** Refuses the first two tries of messages whose key ends in 0. */
+  readonly refuse?: boolean;
+  /** Kills itself with SIGKILL at the nth call of this method of the store or the transport. */
+  readonly dieAt?: { readonly method: string; readonly when: 'before' | 'after'; readonly nth: number };
+  /** Kills itself when it is handed a message with this key. */
+  readonly poison?: string;
+  /** Starts when it is told to. */
+  readonly waits?: boolean;
+  readonly relayOptions?: Partial<OutboxOptions>;
 }
+/** What a process is told while it runs. */
+export interface Order {
+  readonly start?: boolean;
+  /** Milliseconds by which its wall clock is wrong from now on. */
+  readonly wrongBy?: number;
+}
+/** What a relay needs that has no writers beside it. */
+export const NO_WRITERS = { writers: 0, firstWriter: 0, keysPerWriter: 0, messagesPerWriter: 0 };
 
 export function databaseOptions(url: string): DataSourceOptions {
   return url.startsWith('postgres') ? { type: 'postgres', url } : { type: 'mariadb', url, timezone: 'Z' };
@@ -32,8 +54,14 @@ export function startProcess(file: 'relay-process' | 'writer-process', settings:
 
 export async function startRelay(settings: FleetSettings): Promise<ChildProcess> {
   const relay = startProcess('relay-process', settings);
-  await once(relay, 'message', { signal: AbortSignal.timeout(20_000) });
+  await heard(relay, settings.waits === true ? 'loaded' : 'ready');
   return relay;
+}
+
+/** Resolves when the process says so. */
+export async function heard(child: ChildProcess, word: string, ms = 60_000): Promise<void> {
+  const signal = AbortSignal.timeout(ms);
+  for (let message: unknown; message !== word;) [message] = await once(child, 'message', { signal });
 }
 
 export async function end(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {

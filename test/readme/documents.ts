@@ -25,7 +25,7 @@ export function documents(): Document[] {
   const guides = readdirSync(join(ROOT, 'docs'), { recursive: true, encoding: 'utf8' })
     .filter((name) => name.endsWith('.md'))
     .map((name) => `docs/${name.replaceAll('\\', '/')}`);
-  return ['README.md', 'CONTRIBUTING.md', 'CHANGELOG.md', ...guides.sort()]
+  return ['README.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'SECURITY.md', ...guides.sort()]
     .filter((path) => existsSync(join(ROOT, path)))
     .map((path) => {
       const text = readFileSync(join(ROOT, path), 'utf8');

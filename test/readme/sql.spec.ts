@@ -6,7 +6,7 @@ import { OutboxDispatcher, OutboxModule, OutboxService, type OutboxOptions } fro
 import { RecordingTransport } from '../../lib/testing.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { describeWith } from '../support/services.js';
-import { createUser, plainBlocks, runOn, type DatabaseUser, type SqlKind } from './sql.js';
+import { plainBlocks, runOn, type SqlKind } from './sql.js';
 
 /** A Nest application on the database as this user; nothing runs until told. */
 class Shop {
@@ -39,7 +39,6 @@ const KINDS: readonly SqlKind[] = ['postgres', 'mariadb'];
 describe.each(KINDS)('SQL of the documents on %s', (kind) => {
   describeWith(kind, 'as it stands there', () => {
     const shops: Shop[] = [];
-    const users: DatabaseUser[] = [];
     let database: TestDatabase;
     let admin: DataSource;
 
@@ -49,7 +48,6 @@ describe.each(KINDS)('SQL of the documents on %s', (kind) => {
     });
     afterEach(async () => {
       await Promise.all(shops.splice(0).map((shop) => shop.stop()));
-      for (const user of users.splice(0)) await user.drop();
       await admin.destroy();
       await database.drop();
     });
@@ -58,18 +56,6 @@ describe.each(KINDS)('SQL of the documents on %s', (kind) => {
       shops.push(shop);
       return [shop, await shop.start(options, outbox)];
     };
-    const as = async (documented: string): Promise<DataSourceOptions> => {
-      const user = await createUser(admin, kind, documented);
-      users.push(user);
-      expect(user.grants).toBe(1);
-      return { ...database.options, url: user.url } as DataSourceOptions;
-    };
-
-    const ownConnections = async (): Promise<number> => {
-      const sql = `select count(*)::int as n from pg_stat_activity where datname = current_database() and application_name = 'nestjs-outbox'`;
-      return ((await admin.query(sql)) as { n: number }[])[0]?.n as number;
-    };
-
     it('publishes what other programs insert', async () => {
       const [shop, app] = await open(database.options, { relay: 'manual', database: { setup: 'create' } });
       const blocks = plainBlocks(kind);
@@ -128,49 +114,5 @@ describe.each(KINDS)('SQL of the documents on %s', (kind) => {
       ]);
       expect(rows.filter(({ state, type }) => state !== type)).toEqual([]);
     });
-
-    it('has rights that are enough for an API and a relay, with any message', async () => {
-      await (await open(database.options, { relay: 'manual', database: { setup: 'create' } }))[0].stop();
-      const [, api] = await open(await as('shop_api'), { relay: false });
-      const outbox = api.get(OutboxService);
-      const [plain, own, later] = await outbox.transaction(async () => [
-        await outbox.enqueue({ type: 'plain', key: 'k', payload: 1 }),
-        await outbox.enqueue({ type: 'once', key: 'k', payload: 2 }, { dedupKey: 'a' }),
-        await outbox.enqueue({ type: 'later', payload: 3 }, { delay: 1 }),
-      ]);
-      expect(await outbox.transaction(() => outbox.enqueue({ type: 'once', payload: 2 }, { dedupKey: 'a' }))).toBe(own);
-      expect(await outbox.health()).toMatchObject({
-        status: 'degraded',
-        reasons: [expect.stringContaining('no live relay')],
-      });
-      if (kind === 'postgres') expect(await ownConnections()).toBe(2); // one of them wakes relays
-      await shops.at(-1)?.stop();
-
-      const [relay, running] = await open(await as('shop_relay'), { relay: 'manual', onPublished: 'archive' });
-      await running.get(OutboxDispatcher).drain();
-      expect(relay.transport.published.map(({ id }) => id).sort()).toEqual([plain, own, later].sort());
-    });
-
-    if (kind === 'postgres') {
-      it('has rights that are enough for a program that only inserts', async () => {
-        const [shop, app] = await open(database.options, { relay: 'manual', database: { setup: 'create' } });
-        const writer = await new DataSource(await as('shop_writer')).initialize();
-        try {
-          await writer.query(
-            `insert into outbox_messages (topic, key, payload, transport) values ('t', 'k', '1', 'default')`,
-          );
-          await writer.query(`insert into outbox_messages (topic, payload, due_at) values ('t', '2', now())`);
-        } finally {
-          await writer.destroy();
-        }
-        await app.get(OutboxDispatcher).drain();
-        expect(
-          shop
-            .published()
-            .map(({ payload }) => payload)
-            .sort(),
-        ).toEqual(['1', '2']);
-      });
-    }
   });
 });

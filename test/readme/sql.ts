@@ -11,6 +11,15 @@ export function plainBlocks(kind: SqlKind): Block[] {
 export function grantsTo(kind: SqlKind, user: string): Block[] {
   return blocksIn('sql', kind).filter((block) => isGrant(block) && block.text.includes(` ${user};`));
 }
+/** What a strict order asks for beside that: one block names several users. */
+function strictGrantsTo(kind: SqlKind, user: string): Block[] {
+  return blocksIn('sql', `${kind} strict`)
+    .filter(isGrant)
+    .map((block) => ({
+      ...block,
+      text: block.text.replaceAll(/^.*;\n/gm, (line) => (line.includes(` ${user};`) ? line : '')),
+    }));
+}
 function isGrant({ text }: Block): boolean {
   return text.startsWith('grant ');
 }
@@ -39,13 +48,19 @@ export async function runOn(dataSource: DataSource, blocks: readonly Block[]): P
 }
 
 /** A database user of its own, with exactly the rights that a document gives to `documented`. */
-export async function createUser(admin: DataSource, kind: SqlKind, documented: string): Promise<DatabaseUser> {
+export async function createUser(
+  admin: DataSource,
+  kind: SqlKind,
+  documented: string,
+  strict = false,
+): Promise<DatabaseUser> {
   const name = `outbox_${randomBytes(6).toString('hex')}`;
   const database = new URL((admin.options as { url: string }).url).pathname.slice(1);
   const who = kind === 'postgres' ? name : `'${name}'@'%'`;
   const [create, password] = kind === 'postgres' ? ['create role', 'login password'] : ['create user', 'identified by'];
   await admin.query(`${create} ${who} ${password} '${name}'`);
-  const blocks = grantsTo(kind, documented).map((block) => ({
+  const documentedBlocks = [...grantsTo(kind, documented), ...(strict ? strictGrantsTo(kind, documented) : [])];
+  const blocks = documentedBlocks.map((block) => ({
     ...block,
     text: block.text.replaceAll(` ${documented};`, ` ${who};`).replaceAll(' shop.', ` ${database}.`),
   }));

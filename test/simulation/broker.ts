@@ -1,68 +1,96 @@
 import type { OutboxMessage } from '../../lib/message.js';
 import { OutboxTransport, PUBLISHED, type PublishContext, type PublishResult } from '../../lib/publish/transport.js';
-import type { History } from './history.js';
+import { NO_EXCUSE, type History } from './history.js';
+import type { Rates } from './plan-faults.js';
 import type { SimulatedProcess } from './process.js';
-import type { Random, World } from './world.js';
+import { Random } from './random.js';
+import type { Witness } from './witness.js';
+import type { World } from './world.js';
 
-export interface BrokerFaults {
-  /** Until then nothing reaches the broker. */
+/** What is wrong with the broker now, for everybody. */
+export interface BrokerState {
+  /** Until then nothing reaches it. */
   downUntil: number;
-  /** Share of batches whose connection breaks somewhere: some messages arrive, some receipts do not. */
-  breaks: number;
-  /** Share of batches that stay without an answer until the relay gives up. */
-  hangs: number;
+  rates: Pick<Rates, 'breaks' | 'hangs' | 'lateArrivals' | 'laggards'>;
 }
+interface Run {
+  readonly at: number;
+  readonly messages: OutboxMessage[];
+}
+/** Milliseconds after which a frozen buffer is empty. */
+const BUFFERED = 8_000;
 
-/** Refuses it this many times: a number in the payload. */
-export const refusals = (message: OutboxMessage): number => Number(String(message.payload).split(' ')[1] ?? 0);
+const numbers = (message: OutboxMessage): number[] => String(message.payload).split(' ').map(Number);
+/** How often the broker refuses it: a number in the payload. */
+const refusals = (message: OutboxMessage): number => numbers(message)[1] ?? 0;
 
-/** One process's connection to the broker that all share. What `reset` cuts off does not arrive any more. */
+/** One process's connection to the broker that all share. What `reset` cuts off does not arrive any more, or late. */
 export class SimulatedTransport extends OutboxTransport {
   readonly receipt = 'broker' as const;
   override readonly atomicRuns: boolean;
+  /** Called when something goes out. */
+  sends: (what: 'connect' | 'publish') => void = () => undefined;
+  /** Called with the message that no process survives. */
+  dies: () => void = () => undefined;
   /** @internal */ connection = 0;
+  /** @internal */ publishes = 0;
+  /** @internal */ readonly random: Random;
 
   constructor(
     readonly world: World,
-    readonly random: Random,
+    seed: number,
     readonly history: History,
-    readonly faults: BrokerFaults,
+    readonly witness: Witness,
+    readonly state: BrokerState,
     readonly process: SimulatedProcess,
-    atomicRuns = false,
+    atomicRuns: boolean,
+    readonly lethal: number | null,
+    /** Milliseconds in which a broker that lags still answers: within the publish timeout. */
+    readonly longest: number,
   ) {
     super();
     this.atomicRuns = atomicRuns;
+    this.random = Random.of(seed, `${process.name} broker`);
   }
 
   override async connect(): Promise<void> {
-    await this.answer(this.random.between(0.2, 3));
-    if (this.world.now < this.faults.downUntil) throw new Error('connection refused');
+    this.sends('connect');
+    const ms = this.random.chance(0.1) ? this.random.between(3, 300) : this.random.between(0.2, 3);
+    await new Promise<void>((resolve) => this.world.in(ms, resolve, this.process));
+    if (this.world.now < this.state.downUntil) throw new Error('connection refused');
   }
 
   override publish(batch: readonly OutboxMessage[], { report }: PublishContext): Promise<void> {
-    const { connection } = this;
-    const breaksAt = this.random.chance(this.faults.breaks) ? this.random.whole(0, batch.length) : Infinity;
-    const hangs = this.random.chance(this.faults.hangs);
-    if (breaksAt < Infinity) this.history.fault('connection to the broker breaks', this.process.name);
-    if (hangs) this.history.fault('the broker does not answer', this.process.name);
+    const { connection, random, witness, process, world } = this;
+    const { breaksAt, hangs, arrives, lag } = this.mishap(batch.length);
+    const runs = this.runsOf(batch);
+    if (breaksAt < Infinity || hangs) this.blameAlone(batch);
+    witness.publishing(process, runs);
+    this.sends('publish');
+    if (batch.some((message) => this.isLethal(message))) this.dies();
     return new Promise((resolve, reject) => {
       let left = batch.length;
       let delay = 0;
-      for (const run of this.runsOf(batch)) {
-        delay += this.random.between(0.01, 1);
+      const answered = (run: Run, result: PublishResult | undefined): void => {
+        if (hangs || connection !== this.connection) return;
+        if (result === undefined || run.at === breaksAt - 1) return reject(new Error('connection lost'));
+        run.messages.forEach((message, i) => {
+          witness.resolved(process, message);
+          report(run.at + i, result);
+        });
+        left -= run.messages.length;
+        if (left === 0) resolve();
+      };
+      for (const run of runs) {
+        delay += random.between(0.01, 1);
+        const back = lag + random.between(0.1, 2);
         // On its way: it arrives whatever becomes of the process, unless the connection is torn down.
-        this.world.in(delay, () => {
+        world.in(delay, () => {
           if (connection !== this.connection) return;
-          const lost = run.at >= breaksAt || this.world.now < this.faults.downUntil;
-          const result = lost ? undefined : this.take(run.messages);
-          const answer = (): void => {
-            if (hangs || connection !== this.connection) return;
-            if (result === undefined || run.at === breaksAt - 1) return reject(new Error('connection lost'));
-            run.messages.forEach((_, i) => report(run.at + i, result));
-            left -= run.messages.length;
-            if (left === 0) resolve();
-          };
-          this.world.in(this.random.between(0.1, 2), answer, this.process);
+          const isLost = run.at >= breaksAt || world.now < this.state.downUntil || run.messages.some(this.isLethal);
+          const result = isLost ? undefined : this.take(run.messages);
+          world.in(back, () => answered(run, result), process);
+          if (isLost && arrives !== undefined) world.in(arrives, () => this.takeLate(run.messages));
         });
       }
     });
@@ -70,14 +98,37 @@ export class SimulatedTransport extends OutboxTransport {
 
   override reset(): void {
     this.connection += 1;
+    this.witness.tornDown(this.process);
   }
   override async close(): Promise<void> {
     this.connection += 1;
   }
 
+  /** @internal */ blameAlone([first, ...others]: readonly OutboxMessage[]): void {
+    const fate = this.history.fates.get(first?.id ?? '');
+    if (fate !== undefined && others.length === 0) fate.broke += 1;
+  }
+
+  /** @internal Always as many draws, so that one mishap does not move the next. */
+  mishap(length: number): { breaksAt: number; hangs: boolean; arrives: number | undefined; lag: number } {
+    const { random, history, state } = this;
+    const [first, second, third, place] = [random.next(), random.next(), random.next(), random.next()];
+    const name = `${this.process.name} publish ${(this.publishes += 1)}`;
+    const { breaks, hangs, lateArrivals, laggards } = state.rates;
+    const isLate = third < lateArrivals && history.chance('late arrival', `${name} late`, NO_EXCUSE);
+    const isBroken =
+      isLate || (first < breaks && history.chance('connection to the broker breaks', `${name} breaks`, NO_EXCUSE));
+    return {
+      breaksAt: isBroken ? Math.floor(place * (length + 1)) : Infinity,
+      hangs: second < hangs && history.chance('the broker does not answer', `${name} hangs`, NO_EXCUSE),
+      arrives: isLate ? place * BUFFERED : undefined,
+      lag: first > 1 - laggards ? place * this.longest : 0,
+    };
+  }
+
   /** @internal Neighbours of one key, where the broker takes them all or none. */
-  runsOf(batch: readonly OutboxMessage[]): { at: number; messages: OutboxMessage[] }[] {
-    const runs: { at: number; messages: OutboxMessage[] }[] = [];
+  runsOf(batch: readonly OutboxMessage[]): Run[] {
+    const runs: Run[] = [];
     batch.forEach((message, at) => {
       const last = runs.at(-1);
       if (this.atomicRuns && last !== undefined && message.key !== null && last.messages[0]?.key === message.key)
@@ -88,19 +139,29 @@ export class SimulatedTransport extends OutboxTransport {
   }
 
   /** @internal */ take(run: readonly OutboxMessage[]): PublishResult {
-    const bad = run.find((message) => (this.history.fates.get(message.id)?.refused ?? Infinity) < refusals(message));
+    const { history, process } = this;
+    const bad = run.find((message) => this.isRefused(message));
     if (bad !== undefined) {
-      const fate = this.history.fates.get(bad.id);
-      this.history.tell(`${this.process.name}: broker refuses ${fate?.name} and ${run.length - 1} with it`);
+      const fate = history.fates.get(bad.id);
+      if (history.traced) history.tell(`${process.name}: broker refuses ${fate?.name} and ${run.length - 1} with it`);
       if (run.length > 1) return { ok: false, blame: 'collateral', error: new Error('refused with others') };
-      if (fate !== undefined) fate.refused += 1;
+      if (fate !== undefined) this.witness.refused(fate);
       return { ok: false, blame: 'message', error: new Error('refused') };
     }
-    for (const { id } of run) this.history.taken(id, this.process.name);
+    for (const { id } of run) this.witness.seen(id, process.name);
     return PUBLISHED;
   }
 
-  /** @internal */ answer(ms: number): Promise<void> {
-    return new Promise((resolve) => this.world.in(ms, resolve, this.process));
+  /** @internal Nobody is there to hear of it. */
+  takeLate(run: readonly OutboxMessage[]): void {
+    if (run.some((message) => this.isRefused(message))) return;
+    for (const { id } of run) this.witness.seen(id, `${this.process.name}, late`);
+  }
+
+  /** @internal */ readonly isLethal = (message: OutboxMessage): boolean =>
+    this.lethal !== null && numbers(message)[0] === this.lethal;
+
+  /** @internal */ isRefused(message: OutboxMessage): boolean {
+    return (this.history.fates.get(message.id)?.refused ?? Infinity) < refusals(message);
   }
 }

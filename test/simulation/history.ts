@@ -1,58 +1,143 @@
+import type { MemoryTransaction } from './store/memory-transaction.js';
+
 /** What one message went through, as everybody outside the relay saw it. */
-export interface Fate {
-  readonly id: string;
-  readonly key: string | null;
-  readonly name: string;
-  /** Of its transaction. */
-  readonly began: number;
-  /** Place within its transaction. */
-  readonly index: number;
-  readonly transaction: number;
-  committed: number | undefined;
-  rolledBack: boolean;
+export class Fate {
+  /** When its commit took effect. */
+  committed: number | undefined = undefined;
   /** Times at which the broker took it. */
-  readonly taken: number[];
+  readonly taken: number[] = [];
+  /** Start of its first publish. */
+  attempted: number | undefined = undefined;
+  /** Its publishes: by whom, and under which epoch as far as the database knew; the last one first. */
+  under: Attempt | undefined = undefined;
+  /** Of these, those that the broker refused. */
+  refusals: Attempt | undefined = undefined;
+  /** It was out when its connection was torn down: the broker may have it, and nobody knows. */
+  doubtful = false;
   /** Failures that were its own. */
-  refused: number;
-  dead: boolean;
+  refused = 0;
+  /** Leases that ran out while it was on trial: whoever takes over charges it with its owner's end. */
+  trials = 0;
+  /** Connections that broke while it was out alone: three of them may be taken for its own failure. */
+  broke = 0;
+  deaths = 0;
+  /** Calls of the dead-letter hook that were not refused. */
+  announced = 0;
   /** Of its refusals those before its last requeue: they do not count any more. */
-  forgiven: number;
-  /** By an operator, before it was published as far as anybody knew. */
-  removed: boolean;
-  /** Was not to be published at once: it holds nobody, and nobody it. */
-  scheduled: boolean;
+  forgiven = 0;
+  /** By an operator, who heard "done". */
+  removed: number | undefined = undefined;
+  /** Times that its row was moved to the parked table. */
+  parked = 0;
+
+  constructor(
+    readonly id: string,
+    readonly key: string | null,
+    /** What must not overtake it, and what it must not: the key, one for all in a global order, or nothing. */
+    readonly gate: string | null,
+    readonly name: string,
+    /** Was not to be published at once: it holds nobody, and nobody it. */
+    readonly scheduled: boolean,
+    /** When its transaction began. */
+    readonly began: number,
+    /** Place within its transaction. */
+    readonly index: number,
+    readonly transaction: number,
+    readonly writer: MemoryTransaction,
+  ) {}
 }
 
-/** The facts of one history, written down as they happen and judged at its end. */
+export interface Attempt {
+  readonly by: string;
+  readonly epoch: bigint;
+  readonly before: Attempt | undefined;
+}
+
+/** What a fault may explain: that something is published twice. */
+export interface Excuse {
+  /** Milliseconds for which it may have an effect. */
+  readonly ms: number;
+  /** Of this process only; `undefined`: of all. */
+  readonly by: string | undefined;
+  /** It explains nothing. */
+  readonly none?: boolean;
+}
+export const NO_EXCUSE: Excuse = { ms: 0, by: undefined, none: true };
+export interface FaultSeen extends Excuse {
+  readonly from: number;
+  readonly until: number;
+}
+const MOST = 20;
+
+/** The facts of one history, written down as they happen and judged on the way and at its end. */
 export class History {
   readonly fates = new Map<string, Fate>();
   /** Sightings at the broker, in its order. */
   readonly sightings: Fate[] = [];
   readonly faults = new Map<string, number>();
-  /** The last things that happened, for whoever has to understand a violation. */
+  readonly seen: FaultSeen[] = [];
+  /** Faults of single statements and publishes, by name: what a plan may be cut down to. */
+  readonly drawn: string[] = [];
+  readonly violations: string[] = [];
+  /** Everything that happened, for whoever has to understand a violation. */
   readonly trace: string[] = [];
-  readonly ghosts: string[] = [];
+  /** Keys that an operator let go on past their dead messages. */
+  readonly touched = new Set<string>();
+  /** Keys of which an operator brought messages back: what was published behind them meanwhile is in front of them. */
+  readonly requeued = new Set<string>();
+  /** Whose statement is taking effect. */
+  actor = '';
+  /** Milliseconds: the longest that a circuit wanted to wait. */
+  longestProbe = 0;
 
   constructor(
     readonly now: () => number,
-    readonly traced = false,
+    readonly traced: boolean,
+    readonly only: ReadonlySet<string> | undefined,
   ) {}
 
   tell(text: string): void {
     if (this.traced) this.trace.push(`${this.now().toFixed(1).padStart(9)}  ${text}`);
   }
-  fault(kind: string, about = ''): void {
+
+  fault(kind: string, about: string, excuse: Excuse): void {
     this.faults.set(kind, (this.faults.get(kind) ?? 0) + 1);
+    this.seen.push({ ...excuse, from: this.now(), until: this.now() + excuse.ms });
     this.tell(`fault: ${kind} ${about}`);
   }
-  taken(id: string, by: string): void {
-    const fate = this.fates.get(id);
-    this.tell(`${by}: broker takes ${fate?.name ?? id}`);
-    if (fate === undefined) {
-      this.ghosts.push(id);
-      return;
-    }
-    fate.taken.push(this.now());
-    this.sightings.push(fate);
+
+  /** @returns whether it happens in this plan */
+  chance(kind: string, name: string, excuse: Excuse): boolean {
+    if (this.only !== undefined && !this.only.has(name)) return false;
+    this.drawn.push(name);
+    this.fault(kind, name, excuse);
+    return true;
+  }
+
+  /** Whether a fault may have made these processes publish something twice in this time, or lose a lease. */
+  isExcused(by: readonly string[], from: number, until: number): boolean {
+    return this.seen.some(
+      (fault) =>
+        fault.none !== true &&
+        fault.from <= until &&
+        fault.until >= from &&
+        (fault.by === undefined || by.includes(fault.by)),
+    );
+  }
+
+  /** @param invariant its number in docs/design.md */
+  violated(invariant: number, what: string): void {
+    this.tell(`VIOLATION of invariant ${invariant}: ${what}`);
+    if (this.violations.length < MOST) this.violations.push(`invariant ${invariant}: ${what}`);
   }
 }
+
+/** A commit's return before the other's begin, or an earlier place in the same transaction. */
+export function precedes(a: Fate, b: Fate): boolean {
+  if (a.transaction === b.transaction) return a.index < b.index;
+  return a.committed !== undefined && a.committed < b.began;
+}
+
+/** Since its last requeue, at most. */
+export const ownFailures = ({ refused, forgiven, broke, trials }: Fate): number =>
+  refused - forgiven + Math.floor(broke / 3) + trials;

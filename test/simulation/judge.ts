@@ -1,87 +1,107 @@
-import type { Fate, History } from './history.js';
-
-export interface Verdict {
-  readonly violations: readonly string[];
-  readonly committed: number;
-  readonly duplicates: number;
-}
-export interface Rules {
-  readonly maxAttempts: number;
-  readonly onDead: 'block' | 'skip';
-  /** What must not overtake: messages with the same one. `null`: nothing. */
-  readonly gateOf: (fate: Fate) => string | null;
-  /** Keys that an operator let go on past their dead messages. */
-  readonly touched: ReadonlySet<string>;
-}
+import type { ResolvedOptions } from '../../lib/outbox.options.js';
+import { ownFailures, precedes, type Fate, type History } from './history.js';
+import type { Plan } from './plan.js';
+import type { MemoryDatabase } from './store/memory-database.js';
 
 /** Holds a finished history against the promises; knows nothing of how they are kept. */
-export function judge(history: History, rules: Rules): Verdict {
+export function judge(history: History, database: MemoryDatabase, options: ResolvedOptions): void {
   const fates = [...history.fates.values()];
-  const violations = [
-    ...lost(fates, rules),
-    ...ghosts(history, fates),
-    ...deaths(fates, rules),
-    ...disorder(history, rules),
-  ];
-  const duplicates = fates.reduce((sum, { taken }) => sum + Math.max(0, taken.length - 1), 0);
-  if (history.faults.size === 0 && duplicates > 0) violations.push(`${duplicates} duplicates without a fault`);
-  return { violations, committed: fates.filter(({ committed }) => committed !== undefined).length, duplicates };
+  places(history, database, options, fates);
+  sightings(history, fates);
+  deaths(history, database, options);
+  order(history, options);
+  repetitions(history, fates);
 }
 
-/** Invariant 1: what is committed is published, dead, or held behind a dead one of its key. */
-function lost(fates: readonly Fate[], { onDead, gateOf }: Rules): string[] {
-  const closed = new Set(fates.filter(({ dead }) => dead).map(gateOf));
-  const held = (fate: Fate): boolean => onDead === 'block' && gateOf(fate) !== null && closed.has(gateOf(fate));
-  return fates
-    .filter(
-      (fate) => fate.committed !== undefined && fate.taken.length === 0 && !fate.dead && !fate.removed && !held(fate),
-    )
-    .map(({ name }) => `lost: ${name}`);
+/** Invariants 1 and 7: what is committed is with the broker or in exactly one table; what was published is there no more, once. */
+function places(history: History, database: MemoryDatabase, options: ResolvedOptions, fates: readonly Fate[]): void {
+  const found = new Map<string, string[]>();
+  const add = (id: string, table: string): unknown => found.set(id, [...(found.get(id) ?? []), table]);
+  for (const rows of database.ready.values()) for (const { id } of rows.values()) add(id, 'ready');
+  for (const { id } of database.parked.values()) add(id, 'parked');
+  const archived = new Map<string, number>();
+  for (const { id } of database.archive) archived.set(id, (archived.get(id) ?? 0) + 1);
+  for (const fate of fates) {
+    const tables = found.get(fate.id) ?? [];
+    if (tables.length > 1) history.violated(1, `${fate.name} is in ${tables.join(' and ')}`);
+    if (fate.writer.state !== 'committed') continue;
+    if (tables.length === 0 && fate.taken.length === 0 && fate.removed === undefined)
+      history.violated(1, `${fate.name} is lost`);
+    const copies = archived.get(fate.id) ?? 0;
+    const settled = tables.length === 0 && fate.removed === undefined;
+    if (copies > 1 || (options.onPublished === 'archive' && settled && copies !== 1))
+      history.violated(7, `${fate.name} is in the archive ${copies} times`);
+  }
 }
 
-/** Invariant 2: nothing is published that was not committed by then. */
-function ghosts(history: History, fates: readonly Fate[]): string[] {
-  return [
-    ...history.ghosts.map((id) => `ghost: ${id} was never enqueued`),
-    ...fates
-      .filter(
-        ({ taken, committed, rolledBack }) =>
-          taken.length > 0 && (rolledBack || !((taken[0] ?? 0) >= (committed ?? Infinity))),
-      )
-      .map(({ name }) => `ghost: ${name} was published without its commit`),
-  ];
+/** Invariant 2, from the other side: what was rolled back was never seen. */
+function sightings(history: History, fates: readonly Fate[]): void {
+  for (const { name, taken, writer } of fates) {
+    if (taken.length > 0 && writer.state !== 'committed')
+      history.violated(2, `${name} was published and ${writer.state}`);
+  }
 }
 
-/** Only failures of its own kill a message, and exactly `maxAttempts` of them, when nothing made one count be lost. */
-function deaths(fates: readonly Fate[], { maxAttempts }: Rules): string[] {
-  return fates
-    .filter(({ dead, refused, forgiven }) => dead && refused - forgiven < maxAttempts)
-    .map(({ name, refused }) => `death: ${name} died after ${refused} of ${maxAttempts} refusals`);
+/** Invariants 13 and 16: only failures of its own kill a message, exactly `maxAttempts` of them, and its hook is called. */
+function deaths(history: History, database: MemoryDatabase, options: ResolvedOptions): void {
+  const { maxAttempts } = options.retry;
+  for (const { id, state, announced } of database.parked.values()) {
+    const fate = history.fates.get(id);
+    if (state !== 'dead' || fate === undefined) continue;
+    if (ownFailures(fate) < (maxAttempts ?? Infinity))
+      history.violated(13, `${fate.name} died of ${ownFailures(fate)} failures of its own`);
+    if (!announced || fate.announced === 0) history.violated(16, `${fate.name} died, and nobody was told`);
+  }
 }
 
 /** Invariant 3: of two messages of a key, one committed before the other's transaction began (or earlier in the same one) is first published first. */
-function disorder(history: History, rules: Rules): string[] {
-  const { onDead, gateOf } = rules;
-  const violations: string[] = [];
+function order(history: History, { retry }: ResolvedOptions): void {
   const seen = new Map<string, Fate[]>();
   const known = new Set<Fate>();
   for (const fate of history.sightings) {
-    const gate = gateOf(fate);
-    if (gate === null || known.has(fate) || fate.scheduled || rules.touched.has(fate.key ?? '')) continue;
+    if (fate.gate === null || known.has(fate) || fate.scheduled || history.touched.has(fate.key ?? '')) continue;
+    if (fate.removed !== undefined) continue; // an operator took it out, and a buffer may still hold it
     known.add(fate);
-    const earlier = seen.get(gate) ?? [];
-    for (const other of earlier) {
-      if (precedes(fate, other) && !(onDead === 'skip' && fate.refused > 0)) {
-        violations.push(`order: ${other.name} was published before ${fate.name}`);
-      }
+    const earlier = seen.get(fate.gate);
+    if (earlier === undefined) {
+      seen.set(fate.gate, [fate]);
+      continue;
+    }
+    const mayBeLate = retry.onDead === 'skip' && fate.deaths > 0; // dead, passed by the others, and requeued
+    for (const other of mayBeLate ? [] : earlier) {
+      if (precedes(fate, other)) history.violated(3, `${other.name} was published before ${fate.name}`);
     }
     earlier.push(fate);
-    seen.set(gate, earlier);
   }
-  return violations;
 }
 
-function precedes(a: Fate, b: Fate): boolean {
-  if (a.transaction === b.transaction) return a.index < b.index;
-  return a.committed !== undefined && a.committed < b.began;
+/** Invariant 12: what is published twice was touched by a fault between the start of its first publish and the second sighting. */
+function repetitions(history: History, fates: readonly Fate[]): void {
+  for (const { name, taken, attempted = 0, under, doubtful } of fates) {
+    const second = taken[1];
+    if (second === undefined || doubtful) continue;
+    const by: string[] = [];
+    for (let each = under; each !== undefined; each = each.before) by.push(each.by);
+    if (!history.isExcused(by, attempted, second)) history.violated(12, `${name} was published twice without a fault`);
+  }
+}
+
+/** Invariant 15, in calm: where nothing goes wrong, two polls are enough. */
+export function prompt(
+  history: History,
+  { relays, rates, acts }: Plan,
+  { pollInterval, lease }: ResolvedOptions,
+): void {
+  const fates = [...history.fates.values()];
+  if (history.faults.size > 0 || acts.length > 0 || rates.slow > 0 || rates.laggards > 0) return;
+  if (fates.some(({ refused }) => refused > 0)) return;
+  // By then each has its buckets: of a new process the others hear with their next beat, and it of what they give back.
+  const sharing = relays.length > 1 ? lease / 3 + 2_000 : 1_000;
+  const shared = Math.max(...relays.map(({ at }) => at)) + 4 * pollInterval + sharing;
+  for (const { name, committed, scheduled, taken } of fates) {
+    if (committed === undefined || scheduled || taken[0] === undefined) continue;
+    const waited = taken[0] - Math.max(committed, shared);
+    if (waited > 2 * pollInterval + 300)
+      history.violated(15, `${name} waited ${waited.toFixed(0)} ms, and nothing was wrong`);
+  }
 }

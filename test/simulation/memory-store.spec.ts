@@ -2,7 +2,8 @@ import type { NewMessage } from '../../lib/message.js';
 import { describeStoreContract, type StoreHarness } from '../../lib/testing/store-contract.js';
 import { newMessage } from '../support/relay.js';
 import { MemoryDatabase } from './store/memory-database.js';
-import { MemoryStore, type Wire } from './store/memory-store.js';
+import { MemoryStore } from './store/memory-store.js';
+import type { Wire } from './store/memory-wire.js';
 
 /** Moves on with every look: what was done a statement ago is older than 0 ms, as by a clock of microseconds. */
 function wallClock(): () => number {
@@ -10,18 +11,18 @@ function wallClock(): () => number {
   return () => (last = Math.max(Date.now(), last + 0.001));
 }
 
-function memory(): StoreHarness {
+function memory(proof: 'snapshot' | 'probe'): StoreHarness {
   const settings = { buckets: 8, ordering: 'key', coordination: 'buckets' } as const;
   let database: MemoryDatabase;
   return {
     settings,
-    proof: 'snapshot',
+    proof,
     async start() {
       database = new MemoryDatabase({ now: wallClock() });
       await new MemoryStore(database).create(settings);
     },
     async stop() {},
-    open: () => new MemoryStore(database),
+    open: () => new MemoryStore(database, { floor: proof }),
     async begin() {
       const tx = database.begin();
       return { tx, commit: async () => tx.commit(), rollback: async () => tx.rollback() };
@@ -32,7 +33,8 @@ function memory(): StoreHarness {
   };
 }
 
-describeStoreContract('in memory', memory());
+describeStoreContract('in memory, with snapshots', memory('snapshot'));
+describeStoreContract('in memory, with probes', memory('probe'));
 
 describe('a database in memory', () => {
   const TRANSPORT = 1;

@@ -1,45 +1,35 @@
 import type { MessageFilter } from '../../lib/store/admin-store.js';
 import type { History } from './history.js';
+import type { PlannedAct } from './plan.js';
 import type { MemoryStore } from './store/memory-store.js';
-import type { Random, World } from './world.js';
+import type { World } from './world.js';
 
-/** Somebody who requeues, discards, cancels and releases while everything runs. */
+/** Somebody who requeues, discards, cancels, releases and unlocks while everything runs. */
 export class Operator {
-  /** Of a key that was released, or of messages that were requeued: their order is what the operator made it. */
-  readonly touched = new Set<string>();
-
   constructor(
     readonly world: World,
-    readonly random: Random,
     readonly history: History,
     readonly store: MemoryStore,
-    readonly keys: number,
   ) {}
 
-  async work(until: number): Promise<void> {
-    const { world, random } = this;
-    while (world.now < until) {
-      await world.pause(random.between(200, 6_000));
-      await this.act(`k${random.whole(0, this.keys)}`, random.pick(['requeue', 'discard', 'cancel', 'release']));
-    }
+  begin(acts: readonly PlannedAct[]): void {
+    for (const planned of acts) this.world.in(planned.at, () => void this.act(planned));
   }
 
-  /** @internal */ async act(key: string, what: 'requeue' | 'discard' | 'cancel' | 'release'): Promise<void> {
+  /** @internal */ async act({ what, key, limit }: PlannedAct): Promise<void> {
     const { history, store } = this;
-    const filter: MessageFilter = { key, limit: this.random.whole(1, 5) };
+    history.actor = 'operator';
+    if (what === 'unlock') {
+      const expired = await store.expire();
+      return history.tell(`operator: unlock: ${expired.length}`);
+    }
     if (what === 'release') {
       const { released } = await store.release({ key });
-      if (released > 0) this.touched.add(key);
-      history.tell(`operator: release ${key}: ${released}`);
-      return;
+      if (released > 0) history.touched.add(key);
+      return history.tell(`operator: release ${key}: ${released}`);
     }
+    const filter: MessageFilter = { key, limit };
     const { done } = await store[what](filter);
     history.tell(`operator: ${what} ${done.map((id) => history.fates.get(id)?.name).join(' ')}`);
-    for (const id of done) {
-      const fate = history.fates.get(id);
-      if (fate === undefined) continue;
-      if (what === 'requeue') fate.forgiven += fate.refused - fate.forgiven;
-      else fate.removed = true;
-    }
   }
 }

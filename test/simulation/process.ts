@@ -1,7 +1,7 @@
 import type { Clock } from '../../lib/dispatch/clock.js';
 import type { Life, World } from './world.js';
 
-/** A process as the outside can treat it: killed, frozen, with a clock of its own that may be wrong. */
+/** A process as the outside can treat it: killed, frozen, with clocks of its own that may be wrong. */
 export class SimulatedProcess implements Life, Clock {
   dead = false;
   frozenUntil = 0;
@@ -10,9 +10,9 @@ export class SimulatedProcess implements Life, Clock {
     readonly world: World,
     readonly name: string,
     /** Milliseconds by which its wall clock is wrong. */
-    readonly skew: number,
+    public skew: number,
     /** What its monotonic clock showed when the world began. */
-    readonly booted: number,
+    public booted: number,
   ) {}
 
   monotonic(): number {
@@ -23,6 +23,15 @@ export class SimulatedProcess implements Life, Clock {
   }
   after(ms: number, action: () => void): () => void {
     return this.world.in(ms, action, this);
+  }
+
+  freeze(ms: number): void {
+    this.frozenUntil = Math.max(this.frozenUntil, this.world.now + ms);
+  }
+  /** As a laptop does: the monotonic clock stands still as well. Timers go by it, and so come later. */
+  sleep(ms: number): void {
+    this.freeze(ms);
+    this.booted -= ms;
   }
 }
 

@@ -1,84 +1,132 @@
 import type { History } from './history.js';
+import type { Rates } from './plan-faults.js';
 import type { SimulatedProcess } from './process.js';
-import type { Random, World } from './world.js';
+import { Random } from './random.js';
+import type { World } from './world.js';
 
-export interface WireFaults {
-  /** Until then the database answers nobody. */
+/** What is wrong with the database now, for everybody. */
+export interface DatabaseState {
+  /** Until then it answers nobody. */
   downUntil: number;
-  /** Shares of all statements. */
-  lostRequests: number;
-  lostReplies: number;
-  /** Executed long after the client gave up. */
-  lateRequests: number;
-  slow: number;
+  /** Whoever loses its connection loses row locks with it. */
+  readonly holdsLocks: boolean;
+  /** Until then statements of this name are refused. */
+  readonly failing: Map<string, number>;
+  rates: Pick<Rates, 'lostRequests' | 'lostReplies' | 'lateRequests' | 'errors' | 'slow'>;
 }
+type Fate = 'lost request' | 'lost reply' | 'late request' | 'error' | undefined;
 
-/** Milliseconds until a client gives up on an answer. */
-const PATIENCE = 3_000;
+/** Milliseconds until a client gives up on an answer, at most. */
+export const PATIENCE = 3_000;
+/** Milliseconds after that in which a request may still arrive. */
+export const LATE = 9_000;
+
+/** Statements of which the failure may make a message be published twice. */
+export const MATTERS: ReadonlySet<string> = new Set([
+  'settle',
+  'settleParked',
+  'take',
+  'acquire',
+  'renew',
+  'giveBack',
+  'lockRows',
+  'commitRows',
+  'repark',
+]);
 
 /** One process's way to the database: a statement takes effect at one moment, or never; its answer may be lost. */
 export class Wire {
   /** Called when the client had to open another connection. */
   lost: () => void = () => undefined;
+  /** Each statement by its name and number: what happens to one does not depend on how many others there were. */
+  readonly calls = new Map<string, { random: Random; count: number }>();
 
   constructor(
     readonly world: World,
-    readonly random: Random,
+    readonly seed: number,
     readonly history: History,
-    readonly faults: WireFaults,
+    readonly state: DatabaseState,
     readonly process: SimulatedProcess,
   ) {}
 
   readonly call = <T>(operation: string, effect: () => T): Promise<T> => {
-    const { world, random, process } = this;
-    const fate = this.fate(operation);
+    const { world, process, history } = this;
+    const call = this.calls.get(operation) ?? this.first(operation);
+    call.count += 1;
+    const { random } = call;
+    const fate = this.fate(operation, call);
+    const there = this.delay(random);
+    const back = this.delay(random);
+    const extra = random.next();
     return new Promise((resolve, reject) => {
-      if (fate === 'lost request') return this.giveUp(reject);
-      const there = fate === 'late request' ? PATIENCE + random.between(1, 4_000) : this.delay();
-      world.in(there, () => {
+      if (fate === 'lost request') return this.giveUp(reject, extra);
+      if (fate === 'error') return void world.in(there + back, () => reject(refused()), process);
+      world.in(fate === 'late request' ? PATIENCE + extra * LATE : there, () => {
         let answer: () => void;
         try {
+          history.actor = process.name;
           const result = effect();
-          this.history.tell(`${process.name}: ${operation} takes effect ${typeof result === 'boolean' ? result : ''}`);
+          if (history.traced) history.tell(`${process.name}: ${operation} takes effect ${detail(result)}`);
           answer = () => resolve(result);
         } catch (error) {
           answer = () => reject(error as Error);
         }
-        if (fate === undefined) world.in(this.delay(), answer, process);
+        if (fate === undefined) world.in(back, answer, process);
       });
-      if (fate !== undefined) this.giveUp(reject);
+      if (fate !== undefined) this.giveUp(reject, extra);
     });
   };
 
-  /** @internal */ fate(operation: string): 'lost request' | 'lost reply' | 'late request' | undefined {
-    const { faults, random } = this;
-    if (this.world.now < faults.downUntil) return 'lost request';
+  /** @internal */ first(operation: string): { random: Random; count: number } {
+    const call = { random: Random.of(this.seed, `${this.process.name} ${operation}`), count: 0 };
+    this.calls.set(operation, call);
+    return call;
+  }
+
+  /** @internal */ fate(operation: string, { random, count }: { random: Random; count: number }): Fate {
+    const { state, world } = this;
     const dice = random.next();
+    if (world.now < state.downUntil) return 'lost request';
+    if (world.now < (state.failing.get(operation) ?? 0)) return 'error';
+    const { lostRequests, lostReplies, lateRequests, errors } = state.rates;
+    if (dice >= lostRequests + lostReplies + lateRequests + errors) return undefined;
     const fate =
-      dice < faults.lostRequests
+      dice < lostRequests
         ? 'lost request'
-        : dice < faults.lostRequests + faults.lostReplies
+        : dice < lostRequests + lostReplies
           ? 'lost reply'
-          : dice < faults.lostRequests + faults.lostReplies + faults.lateRequests
+          : dice < lostRequests + lostReplies + lateRequests
             ? 'late request'
-            : undefined;
-    if (fate !== undefined) this.history.fault(fate, `${this.process.name} ${operation}`);
-    return fate;
+            : 'error';
+    const { name } = this.process;
+    // Row locks that are lost with the connection are missed when the publish that they are for has ended.
+    const ms = fate === 'late request' || state.holdsLocks ? PATIENCE + LATE : PATIENCE;
+    const excuse = { ms, by: name, none: !MATTERS.has(operation) && !state.holdsLocks };
+    return this.history.chance(fate, `${name} ${operation} ${count}`, excuse) ? fate : undefined;
   }
 
-  /** @internal */ delay(): number {
-    return this.random.chance(this.faults.slow) ? this.random.between(5, 500) : this.random.between(0.05, 2);
+  /** @internal */ delay(random: Random): number {
+    const dice = random.next();
+    const { slow } = this.state.rates;
+    return dice < slow ? 5 + (dice / slow) * 495 : 0.05 + dice * 2;
   }
 
-  /** @internal */ giveUp(reject: (error: Error) => void): void {
+  /** @internal */ giveUp(reject: (error: Error) => void, dice: number): void {
     const error = Object.assign(new Error('connection lost'), { code: 'ECONNRESET' });
-    this.world.in(
-      this.random.between(1, PATIENCE),
-      () => {
-        this.lost();
-        reject(error);
-      },
-      this.process,
-    );
+    const later = (): void => {
+      this.lost();
+      reject(error);
+    };
+    this.world.in(1 + dice * (PATIENCE - 1), later, this.process);
   }
+}
+
+const refused = (): Error => Object.assign(new Error('deadlock detected'), { code: '40P01' });
+
+function detail(result: unknown): string {
+  if (typeof result === 'boolean' || typeof result === 'number') return String(result);
+  if (typeof result !== 'object' || result === null) return '';
+  if ('affected' in result) return String(result.affected);
+  if ('messages' in result) return String((result.messages as readonly unknown[]).length);
+  return Array.isArray(result) ? String(result.length) : '';
 }

@@ -11,9 +11,11 @@ export interface TestDatabase {
 }
 
 /** A database of its own for one test file, dropped at the end. */
-export async function createTestDatabase(kind: 'postgres' | 'mariadb'): Promise<TestDatabase> {
+export async function createTestDatabase(
+  kind: 'postgres' | 'mariadb',
+  server = requiredUrl(kind),
+): Promise<TestDatabase> {
   const name = `outbox_test_${randomBytes(6).toString('hex')}`;
-  const server = requiredUrl(kind);
   await onServer(kind, server, `create database ${name}`);
   const url = new URL(server);
   url.pathname = `/${name}`;

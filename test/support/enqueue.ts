@@ -3,8 +3,9 @@ import { Destinations } from '../../lib/enqueue/destinations.js';
 import { EventRegistry } from '../../lib/enqueue/event-registry.js';
 import { jsonSerializer } from '../../lib/enqueue/json-serializer.js';
 import type { EnqueueRuntime } from '../../lib/enqueue/runtime.js';
-import type { MessageRules } from '../../lib/enqueue/to-message.js';
+import { toMessage, type MessageRules } from '../../lib/enqueue/to-message.js';
 import { uuidV7 } from '../../lib/enqueue/uuid-v7.js';
+import { OutboxMessage, type NewMessage } from '../../lib/message.js';
 import { OutboxError } from '../../lib/outbox.errors.js';
 import type { ResolvedOptions, TransportDefinition } from '../../lib/outbox.options.js';
 import type { TransportLimits } from '../../lib/publish/transport.js';
@@ -71,4 +72,35 @@ export async function refusal(work: () => unknown): Promise<{ code: string; mess
     throw error;
   }
   throw new Error('Nothing was refused.');
+}
+
+/** What an enqueue makes of an input for this one destination, as its relay would read it back; the error where it refuses. */
+export function enqueued(
+  input: unknown,
+  { limits }: Pick<TransportDefinition, 'limits'>,
+  maxPayloadBytes = 2 ** 27,
+): OutboxMessage | OutboxError {
+  const transports = new Map([['default', definition(limits)]]);
+  try {
+    return stored(toMessage(input, {}, messageRules({ transports, maxPayloadBytes }))[0] as NewMessage);
+  } catch (error) {
+    if (error instanceof OutboxError) return error;
+    throw error;
+  }
+}
+
+let seq = 0;
+/** As a store would read it. */
+export function stored({ headers, options, payload, ...rest }: NewMessage): OutboxMessage {
+  return new OutboxMessage({
+    ...rest,
+    seq: String(++seq),
+    headersJson: headers,
+    optionsJson: options,
+    body: payload === null ? null : Buffer.from(payload),
+    createdText: '2026-11-21 10:05:01.5+00',
+    attempts: 0,
+    parkedId: null,
+    parkedState: null,
+  });
 }

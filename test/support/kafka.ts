@@ -15,7 +15,7 @@ export function kafkaConfig(): KafkaConfig {
 }
 
 /** The same cluster through a proxy: the broker's own address leads around it, so every connect is redirected. */
-export function kafkaThrough(proxy: TcpProxy): KafkaConfig {
+export function kafkaThrough(proxy: Pick<TcpProxy, 'host' | 'port'>): KafkaConfig {
   const socketFactory: ISocketFactory = ({ onConnect }): Socket => {
     const socket = connect({ host: proxy.host, port: proxy.port }, onConnect);
     socket.setNoDelay(true);

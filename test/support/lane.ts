@@ -1,11 +1,11 @@
 import { BucketLeases } from '../../lib/claim/bucket-leases.js';
 import { Lane } from '../../lib/dispatch/lane.js';
 import { LaneLoops } from '../../lib/dispatch/lane-loops.js';
-import { timeOfOne } from '../../lib/dispatch/lane.types.js';
+import { laneOptions, timeOfOne } from '../../lib/dispatch/lane.types.js';
 import { compareSeq, OutboxMessage, type StoredMessage } from '../../lib/message.js';
 import type { OutboxOptions } from '../../lib/outbox.options.js';
 import { resolveOptions } from '../../lib/resolve-options.js';
-import type { Lease } from '../../lib/store/lease-store.js';
+import type { Acquired } from '../../lib/store/lease-store.js';
 import type { OutboxStore } from '../../lib/store/outbox-store.js';
 import { FakeClock } from '../../lib/testing/fake-clock.js';
 import { RecordedHooks, ScriptedTransport } from './relay.js';
@@ -42,6 +42,8 @@ type StoreParts = Pick<
   | 'acquire'
   | 'renew'
   | 'giveBack'
+  | 'noteTrial'
+  | 'lasted'
   | 'beat'
   | 'leave'
   | 'expire'
@@ -60,16 +62,16 @@ type StoreParts = Pick<
  */
 export class StubStore implements StoreParts {
   ready: OutboxMessage[] = [];
-  readonly leases = new Map<number, { owner: string | null; epoch: bigint }>();
+  readonly leases = new Map<number, { owner: string | null; epoch: bigint; crashes: number; trial: string | null }>();
   session = 0;
 
   acquire: OutboxStore['acquire'] = async ({ owner, transport, limit, only }) => {
-    const taken: Lease[] = [];
+    const taken: Acquired[] = [];
     for (const [bucket, lease] of this.leases) {
       if (taken.length >= limit || lease.owner !== null || only?.includes(bucket) === false) continue;
       lease.owner = owner;
       lease.epoch += 1n;
-      taken.push({ transport, bucket, epoch: String(lease.epoch) });
+      taken.push({ transport, bucket, epoch: String(lease.epoch), crashes: lease.crashes, trial: lease.trial });
     }
     return taken;
   };
@@ -83,7 +85,16 @@ export class StubStore implements StoreParts {
       if (lease?.owner === owner && String(lease.epoch) === epoch) lease.owner = null;
     }
   };
-  beat: OutboxStore['beat'] = async (instance) => [instance];
+  noteTrial: OutboxStore['noteTrial'] = async (owner, { bucket, epoch }, id) => {
+    const lease = this.leases.get(bucket);
+    if (lease?.owner !== owner || String(lease.epoch) !== epoch) return false;
+    lease.trial = id;
+    return true;
+  };
+  lasted: OutboxStore['lasted'] = async (_owner, leases) => {
+    for (const { bucket } of leases) Object.assign(this.leases.get(bucket) as object, { crashes: 0, trial: null });
+  };
+  beat: OutboxStore['beat'] = async (instance) => ({ instances: [instance], now: 0 });
   leave: OutboxStore['leave'] = async () => undefined;
   expire: OutboxStore['expire'] = async () => [];
 
@@ -115,7 +126,8 @@ export class StubStore implements StoreParts {
   blockedAmong: OutboxStore['blockedAmong'] = async () => [];
 
   constructor(buckets: number) {
-    for (let bucket = 0; bucket < buckets; bucket += 1) this.leases.set(bucket, { owner: null, epoch: 0n });
+    for (let bucket = 0; bucket < buckets; bucket += 1)
+      this.leases.set(bucket, { owner: null, epoch: 0n, crashes: 0, trial: null });
   }
 
   remove(rows: readonly { seq: string }[]): typeof WRITTEN {
@@ -153,7 +165,7 @@ export function createLane(given: Partial<OutboxOptions> = {}, transport = new S
     transport,
     store: store as unknown as OutboxStore,
     leases,
-    options,
+    options: laneOptions(options),
     clock,
     random: () => 0.5,
     hooks,

@@ -34,6 +34,7 @@ export class RabbitMqNode {
     const node = new RabbitMqNode(port, directory, {
       ...process.env,
       HOME: directory,
+      ERL_CRASH_DUMP: join(directory, 'erl_crash.dump'),
       RABBITMQ_NODENAME: `outbox${randomBytes(4).toString('hex')}@localhost`,
       RABBITMQ_NODE_IP_ADDRESS: '127.0.0.1',
       RABBITMQ_NODE_PORT: String(port),
@@ -55,6 +56,10 @@ export class RabbitMqNode {
     // A process group of its own, so that the virtual machine dies with the script that starts it.
     const child = spawn(join(BIN, 'rabbitmq-server'), { env: this.environment, detached: true, stdio: 'ignore' });
     this.process = child;
+    // Whatever ends this process, the node must not outlive it.
+    const kill = (): void => killGroup(child);
+    process.once('exit', kill);
+    child.once('exit', () => process.off('exit', kill));
     for (const deadline = Date.now() + START_TIMEOUT; !(await answers(this.port));) {
       if (child.exitCode !== null || Date.now() > deadline) throw new Error('RabbitMQ did not start');
     }
@@ -66,7 +71,7 @@ export class RabbitMqNode {
     this.process = undefined;
     if (child?.pid === undefined || child.exitCode !== null) return;
     const exited = once(child, 'exit');
-    process.kill(-child.pid, 'SIGKILL');
+    killGroup(child);
     await exited;
   }
 
@@ -79,6 +84,14 @@ export class RabbitMqNode {
   async remove(): Promise<void> {
     await this.kill();
     await rm(this.directory, { recursive: true, force: true, maxRetries: 5 });
+  }
+}
+
+function killGroup({ pid }: ChildProcess): void {
+  try {
+    if (pid !== undefined) process.kill(-pid, 'SIGKILL');
+  } catch {
+    // Gone already.
   }
 }
 

@@ -121,8 +121,9 @@ export interface Harness {
 export async function createHarness(
   kind: 'postgres' | 'mariadb',
   options: Partial<OutboxOptions> = {},
+  server?: string,
 ): Promise<Harness> {
-  const database = await createTestDatabase(kind);
+  const database = await createTestDatabase(kind, server);
   const dataSource = await new DataSource(database.options).initialize();
   const resolved = resolveOptions(
     {

@@ -15,9 +15,8 @@ interface Direction {
   readonly to: Socket;
   readonly held: Buffer[];
   lossy: boolean;
-  /** Chunks that wait for their delay: later ones must not overtake them. */
-  delayed: number;
-  due: number;
+  /** Chunks that wait for their delay, in order; one timer for all of them, as two could fire in any order. */
+  readonly delayed: { readonly due: number; readonly act: () => void }[];
 }
 interface Pair {
   readonly client: Socket;
@@ -41,19 +40,28 @@ export class TcpProxy {
   private readonly pairs = new Set<Pair>();
   private readonly timers = new Set<NodeJS.Timeout>();
 
-  private constructor(private readonly target: { host: string; port: number }) {}
+  private constructor(private target: { host: string; port: number }) {}
 
   /** `target`: `host:port` or a URL. */
   static async start(target: string): Promise<TcpProxy> {
-    const url = new URL(target.includes('://') ? target : `tcp://${target}`);
-    const proxy = new TcpProxy({ host: url.hostname, port: Number(url.port) });
+    const proxy = new TcpProxy(addressOf(target));
     await proxy.accept();
     return proxy;
+  }
+
+  /** New connections go there; open ones stay where they are. */
+  lead(target: string): void {
+    this.target = addressOf(target);
   }
 
   /** Connections that are open now. */
   get open(): number {
     return this.pairs.size;
+  }
+
+  /** Bytes from the client that are kept back. */
+  get heldUp(): number {
+    return [...this.pairs].reduce((sum, { up }) => sum + up.held.reduce((bytes, { length }) => bytes + length, 0), 0);
   }
 
   set(flow: { up?: Flow; down?: Flow; /** milliseconds, both directions */ delay?: number }): void {
@@ -115,22 +123,22 @@ export class TcpProxy {
     const pair: Pair = {
       client,
       server,
-      up: { from: client, to: server, held: [], lossy: false, delayed: 0, due: 0 },
-      down: { from: server, to: client, held: [], lossy: false, delayed: 0, due: 0 },
+      up: { from: client, to: server, held: [], lossy: false, delayed: [] },
+      down: { from: server, to: client, held: [], lossy: false, delayed: [] },
     };
     this.pairs.add(pair);
     client.on('data', (bytes) => this.pass(pair.up, this.up, bytes, (n) => (this.bytesUp += n)));
     server.on('data', (bytes) => this.pass(pair.down, this.down, bytes, (n) => (this.bytesDown += n)));
-    for (const [socket, other] of [
-      [client, server],
-      [server, client],
-    ] as const) {
-      socket.on('error', () => other.destroy());
-      socket.on('end', () => other.end());
-      socket.on('close', () => {
-        other.destroy();
-        this.pairs.delete(pair);
-      });
+    for (const direction of [pair.up, pair.down]) {
+      const { from, to } = direction;
+      from.on('error', () => to.destroy());
+      from.on('end', () => this.inTurn(direction, () => to.end()));
+      from.on('close', () =>
+        this.inTurn(direction, () => {
+          to.destroy();
+          this.pairs.delete(pair);
+        }),
+      );
     }
   }
 
@@ -141,18 +149,28 @@ export class TcpProxy {
       direction.held.push(bytes);
       return;
     }
-    const write = (): void => {
+    this.inTurn(direction, () => {
       count(bytes.length);
       if (direction.to.writable) direction.to.write(bytes);
-    };
-    if (this.delay === 0 && direction.delayed === 0) return write();
-    direction.delayed += 1;
-    direction.due = Math.max(direction.due, performance.now() + this.delay);
+    });
+  }
+
+  /** Bytes, and the end of them, arrive in the order in which they were sent. */
+  private inTurn({ delayed }: Direction, act: () => void): void {
+    if (this.delay === 0 && delayed.length === 0) return act();
+    const due = Math.max(delayed.at(-1)?.due ?? 0, performance.now() + this.delay);
+    if (delayed.push({ due, act }) === 1) this.deliver(delayed);
+  }
+
+  /** The first of those that wait, when it is due; then the next. */
+  private deliver(delayed: Direction['delayed']): void {
+    const [first] = delayed;
+    if (first === undefined) return;
     const timer = setTimeout(() => {
-      direction.delayed -= 1;
       this.timers.delete(timer);
-      write();
-    }, direction.due - performance.now());
+      for (const now = performance.now() + 1; (delayed[0]?.due ?? Infinity) <= now;) delayed.shift()?.act();
+      this.deliver(delayed);
+    }, first.due - performance.now());
     this.timers.add(timer);
   }
 
@@ -164,4 +182,9 @@ export class TcpProxy {
       this.pass(pair.down, this.down, bytes, (n) => (this.bytesDown += n));
     }
   }
+}
+
+function addressOf(target: string): { host: string; port: number } {
+  const url = new URL(target.includes('://') ? target : `tcp://${target}`);
+  return { host: url.hostname, port: Number(url.port) };
 }

@@ -43,7 +43,7 @@ class Fleet {
   constructor() {
     this.store.beat = async (instance) => {
       this.alive.set(instance.owner, instance);
-      return [...this.alive.values()];
+      return { instances: [...this.alive.values()], now: 0 };
     };
     this.store.leave = async (owner) => void this.alive.delete(owner);
   }

@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import { OutboxMessage, type StoredMessage } from '../../lib/message.js';
 import type { RetryPolicy } from '../../lib/outbox.options.js';
 import type { PublishFailure } from '../../lib/publish/transport.js';
@@ -48,6 +49,26 @@ describe('backoff', () => {
     expect(ceilings).toEqual([1_000, 2_000, 4_000, 8_000, 256_000, 300_000, 300_000]);
     expect(backoff(1, 1_000, 300_000, 0)).toBe(1);
     expect(backoff(1_000_000, 1_000, 300_000, 0.999_999)).toBeLessThanOrEqual(300_000);
+  });
+
+  it('D4: any attempt from 1 to 2^31 and beyond, any policy: a whole delay from 1 to the cap, and attempts that fit the column', () => {
+    const cap = 2 ** 31 - 1;
+    const policy = fc.record({ initial: fc.integer({ min: 1, max: cap }), max: fc.integer({ min: 1, max: cap }) });
+    const chance = fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true });
+    fc.assert(
+      fc.property(fc.integer({ min: 0, max: 2 ** 31 }), policy, chance, (attempts, { initial, max }, random) => {
+        const delay = backoff(Math.max(1, attempts), initial, max, random);
+        expect(Number.isSafeInteger(delay) && delay >= 1 && delay <= max).toBe(true);
+        const outcome = decide(
+          message({ attempts: Math.min(attempts, cap) }),
+          failure({}),
+          { ...POLICY, initial, max, maxAttempts: null },
+          CREATED,
+          random,
+        );
+        expect(outcome).toMatchObject({ kind: 'retry', attempts: Math.min(attempts + 1, cap) });
+      }),
+    );
   });
 
   it('has full jitter: anything from nothing to the ceiling', () => {

@@ -53,6 +53,12 @@ async function during<T>({ clock }: Relay, work: Promise<T>): Promise<T> {
 const owners = ({ store }: Relay) => new Set([...store.leases.values()].map(({ owner }) => owner));
 
 describe('the dispatcher', () => {
+  it('refuses a transport that is fenced by bucket where nobody owns buckets', async () => {
+    const under = relay({ coordination: 'rowLock', ordering: 'none' });
+    Object.assign(under.transport, { perBucket: true });
+    await expect(under.dispatcher.start()).rejects.toMatchObject({ code: 'INVALID_OPTIONS' });
+  });
+
   it('starts, publishes, stops, leaves no timer and no lease, and starts again', async () => {
     const under = relay();
     for (let life = 1; life <= 3; life += 1) {

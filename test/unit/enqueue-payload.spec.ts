@@ -84,7 +84,7 @@ describe('a payload', () => {
   });
 });
 
-describe('a payload that JSON would change in silence', () => {
+describe('F4: a payload that JSON would change in silence', () => {
   const circular: Record<string, unknown> = { a: {} };
   (circular['a'] as Record<string, unknown>)['back'] = circular;
   class OnlyGetters {
@@ -115,6 +115,14 @@ describe('a payload that JSON would change in silence', () => {
     [{ toJSON: () => undefined }, 'payload is undefined'],
     [{ a: { toJSON: () => ({ deep: Number.NaN }) } }, 'payload.a.deep is NaN'],
     [new OnlyGetters(), 'payload has only getters, which JSON does not see; add toJSON() or the option `payload`'],
+    [
+      { a: { b: new OnlyGetters() } },
+      'payload.a.b has only getters, which JSON does not see; add toJSON() or the option `payload`',
+    ],
+    [{ q: new URLSearchParams('a=1') }, 'payload.q is iterable, and JSON sees nothing of it; use an array'],
+    [{ g: [1].values() }, 'payload.g is iterable, and JSON sees nothing of it; use an array'],
+    [{ n: Object(Number.NaN) as unknown }, 'payload.n is NaN'],
+    [{ n: Object(1n) as unknown }, 'payload.n is a BigInt; use a string'],
     [circular, 'payload.a.back.a.back.a.back.a.back… is circular, or nested deeper than 500 levels'],
   ])('%# is refused, naming the place', async (payload, expected) => {
     expect(await problemOf(payload)).toBe(`Event 'x': ${expected}.`);
@@ -127,6 +135,13 @@ describe('a payload that JSON would change in silence', () => {
     [{ a: 1 }, 'text/plain', /must be a string or bytes/],
   ])('text %# is refused', async (payload, contentType, expected) => {
     expect(await problemOf(payload, contentType)).toMatch(expected);
+  });
+
+  it('boxed values and classes without content are what JSON makes of them', () => {
+    class Empty {}
+    expect(encode({ n: Object(5) as unknown, s: Object('') as unknown, e: new Empty() })[0]).toBe(
+      '{"n":5,"s":"","e":{}}',
+    );
   });
 
   it('may be deep', () => {

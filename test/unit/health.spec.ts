@@ -104,6 +104,16 @@ describe('health', () => {
       transports: { kafka: { kind: 'kafka', receipt: 'broker', circuit: 'closed', lastError: null } },
     });
   });
+  it('G7: degraded while heartbeats come more than a third of a lease late', () => {
+    const relay = (heartbeatLate: number) => ({ running: true, storeDownFor: null, lanes: [lane], heartbeatLate });
+    expect(healthOf({ ...sources({ relay: relay(9_000) }), lease: 30_000 }).status).toBe('up');
+    expect(healthOf({ ...sources({ relay: relay(12_000) }), lease: 30_000 })).toMatchObject({
+      status: 'degraded',
+      reasons: ['The process stood still for 12s.'],
+      relay: { heartbeatLate: 12_000 },
+    });
+  });
+
   it('is down without database, without relay, or with every transport down', () => {
     expect(healthOf(sources({ stats: { error: new Error('postgres://u:secret@h') } }))).toMatchObject({
       status: 'down',

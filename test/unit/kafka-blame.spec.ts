@@ -6,6 +6,7 @@ import {
   KafkaJSRequestTimeoutError,
 } from 'kafkajs';
 import { blameFor } from '../../lib/publish/transports/kafka-blame.js';
+import { VERDICTS } from '../../lib/publish/transports/kafka-errors.js';
 
 /** As kafkajs makes and wraps them; its types declare other constructors than its code has. */
 type Make = new (error: unknown, details?: object) => Error;
@@ -16,7 +17,45 @@ const exceeded = (cause: Error): Error =>
   new (KafkaJSNumberOfRetriesExceeded as unknown as Make)(cause, { retryCount: 5, retryTime: 1 });
 const connection = new (KafkaJSConnectionError as unknown as Make)('refused', { broker: 'b:1', code: 'ECONNREFUSED' });
 
+/** kafkajs' own lists, which it does not export. */
+const { errorCodes } = jest.requireActual<{ errorCodes: { type: string; code: number; retriable: boolean }[] }>(
+  'kafkajs/src/protocol/error',
+);
+const classes = jest.requireActual<Record<string, unknown>>('kafkajs/src/errors');
+
 describe('Kafka blame', () => {
+  it('C10: names every error code of kafkajs’ protocol', () => {
+    const missing = errorCodes.map(({ type }) => type).filter((type) => !VERDICTS.has(type));
+    expect(missing).toEqual([]);
+    expect(errorCodes.length).toBeGreaterThanOrEqual(89); // that it is the list
+  });
+
+  it('C10: names every error class of kafkajs', () => {
+    const names = Object.values(classes)
+      .filter(
+        (one): one is new (...args: unknown[]) => Error => typeof one === 'function' && 'captureStackTrace' in one,
+      )
+      .map((Class) => new Class({ message: 'm', partitions: [] }, { topic: 't', partitions: [] }).name);
+    expect(names.length).toBeGreaterThanOrEqual(30);
+    expect(names.filter((name) => !VERDICTS.has(name))).toEqual([]);
+  });
+
+  it('charges a message for these codes alone', () => {
+    const charged = errorCodes.map(({ type }) => type).filter((type) => VERDICTS.get(type)?.fault !== 'transport');
+    expect(charged).toEqual([
+      'CORRUPT_MESSAGE',
+      'UNKNOWN_TOPIC_OR_PARTITION',
+      'MESSAGE_TOO_LARGE',
+      'INVALID_TOPIC_EXCEPTION',
+      'RECORD_LIST_TOO_LARGE',
+      'TOPIC_AUTHORIZATION_FAILED',
+      'INVALID_TIMESTAMP',
+      'UNSUPPORTED_FOR_MESSAGE_FORMAT',
+      'POLICY_VIOLATION',
+      'INVALID_RECORD',
+    ]);
+  });
+
   it.each([
     // error, alone, alone final, one of many in one topic, one of many in many topics
     ['MESSAGE_TOO_LARGE', 'message', true, 'collateral', 'collateral'],
@@ -69,7 +108,17 @@ describe('Kafka blame', () => {
     }
   });
 
-  it('charges the record for what its own encoding throws', () => {
+  it('charges nobody before there is a connection: a token provider may throw anything', () => {
+    for (const error of [new TypeError('x'), protocol('TOPIC_AUTHORIZATION_FAILED'), new RangeError('x')]) {
+      expect(blameFor(error, 0, 1)).toMatchObject({ blame: 'transport', final: false });
+    }
+  });
+
+  it('charges the record for what its own encoding throws, with a code or without', () => {
+    const coded = Object.assign(new TypeError('x'), { code: 'ERR_INVALID_ARG_TYPE' });
+    expect(blameFor(coded, 1, 1)).toMatchObject({ blame: 'message', final: false });
+    // What fetch() says of a host that is away is a TypeError, too.
+    expect(blameFor(new TypeError('fetch failed', { cause: { code: 'ECONNREFUSED' } }), 1, 1).blame).toBe('transport');
     expect(blameFor(new TypeError('x'), 1, 1)).toMatchObject({ blame: 'message', final: false });
     expect(blameFor(new TypeError('x'), 2, 1).blame).toBe('collateral');
   });

@@ -55,6 +55,10 @@ describe('kafka()', () => {
     ['acks', { acks: 1, transactional: true }],
     ['idempotent', { idempotent: false, transactional: true }],
     ['transactional.transactionalId', { transactional: { transactionalId: '' } }],
+    ['fencing.transactionalId', { fencing: {} as never }],
+    ['fencing.transactionalId', { fencing: true as never }],
+    ['transactional', { fencing: { transactionalId: 'a' }, transactional: true }],
+    ['producers', { fencing: { transactionalId: 'a' }, producers: 4 }],
     ['producers', { producers: 0 }],
     ['compression', { compression: 'brotli' as never }],
     ['partitioner', { partitioner: 'java' as never }],
@@ -74,7 +78,7 @@ describe('kafka()', () => {
       { client, acs: 1, topicprefix: 'x', producers: 0, zzz: 1 },
       "kafka(): acs is no option (did you mean 'acks'?); topicprefix is no option (did you mean 'topicPrefix'?); " +
         'zzz is no option (there are client, producer, producers, partitioner, compression, acks, idempotent, transactional, ' +
-        'allowAutoTopicCreation, topicPrefix, headers, cloudEvents, maxMessageBytes); producers must be an integer from 1 to 32.',
+        'fencing, allowAutoTopicCreation, topicPrefix, headers, cloudEvents, maxMessageBytes); producers must be an integer from 1 to 32.',
     ],
   ])('says everything that is wrong with %j', (options, message) => {
     expect(() => kafka(options as never)).toThrow(expect.objectContaining({ code: 'INVALID_OPTIONS', message }));

@@ -56,4 +56,17 @@ describe('Kafka answers', () => {
     for (const offset of [10, 11, 12, 9]) expect(() => p.check(chunk(0), [answer(0, offset)])).toThrow(/earlier send/);
     expect(p.check(chunk(0), [answer(0, 13)])).toEqual([]);
   });
+
+  it('B1: a transaction that was begun in time and is there too late carries nothing', async () => {
+    const sent: unknown[] = [];
+    const transaction = async (): Promise<object> => {
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 60); // the process stands still
+      return { sendBatch: async (batch: unknown) => sent.push(batch), isActive: () => false };
+    };
+    const kafkaClient = { producer: () => ({ transaction, disconnect: async () => undefined }) };
+    const settings = { acks: -1, compression: 0, transactional: true } as const;
+    const late = new KafkaProducer(() => kafkaClient as unknown as Kafka, {}, settings);
+    await expect(late.send(chunk(0), 50)).rejects.toMatchObject({ code: 'PUBLISH_TIMEOUT' });
+    expect(sent).toEqual([]);
+  });
 });

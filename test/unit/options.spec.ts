@@ -105,7 +105,7 @@ describe('options', () => {
       "polInterval: unknown option; did you mean 'pollInterval'?",
       "retry.maxAttemps: unknown option; did you mean 'retry.maxAttempts'?",
       "maxAttempts: unknown option; did you mean 'retry.maxAttempts'?",
-      "ordering: is 'keys'; must be 'key' | 'none' | 'global'; did you mean 'key'?",
+      "ordering: is 'keys'; must be 'key' | 'strict' | 'none' | 'global'; did you mean 'key'?",
       "retry.initial: is '1w'; must be a duration from 1ms to 1h: whole milliseconds, or text with ms, s, m, h or d",
       'lease: is NaN; must be a duration from 10s to 1h: whole milliseconds, or text with ms, s, m, h or d',
       'pollInterval: is 0; must be a duration from 10ms to 1m: whole milliseconds, or text with ms, s, m, h or d',
@@ -125,7 +125,10 @@ describe('options', () => {
     expect(problems({ coordination: 'rowLock' })).toEqual([
       "coordination: 'rowLock' keeps no order; it must go with ordering: 'none'",
     ]);
+    expect(problems({ coordination: 'rowLock', ordering: 'strict' })).toEqual(problems({ coordination: 'rowLock' }));
     expect(problems({ coordination: 'rowLock', ordering: 'none' })).toEqual([]);
+    for (const coordination of ['buckets', 'leader'] as const)
+      expect(problems({ coordination, ordering: 'strict' })).toEqual([]);
     expect(problems({ retry: { initial: '1m', max: '1s' } })).toEqual([
       'retry.initial: must not be longer than retry.max',
     ]);

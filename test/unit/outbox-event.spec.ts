@@ -59,6 +59,7 @@ describe('@OutboxEvent', () => {
     [{ type: 'x', retry: { maxAttempts: 0 } }, /retry.maxAttempts must be/],
     [{ type: 'x', retry: { initial: '5 s' } }, /retry.initial must be a duration/],
     [{ type: 'x', retry: { maxAttemps: 5 } }, /unknown option 'retry.maxAttemps'; did you mean 'maxAttempts'\?/],
+    [{ type: 'x', retry: { classify: 'dead' } }, /retry.classify must be a function/],
     [{ type: 'x', headers: null }, /headers must be a function or object/],
   ])('%# is refused where the class is declared', async (options, expected) => {
     const { code, message } = await refusal(() => OutboxEvent(options as OutboxEventOptions<object>)(class Named {}));

@@ -117,6 +117,14 @@ describe('the publisher', () => {
     expect(verdicts()).toEqual(['0 transport']);
   });
 
+  it('B1: begins nothing when its time passed, unnoticed by any timer, while it connected', async () => {
+    const { clock, transport, publish, verdicts } = under();
+    Object.assign(transport, { connect: async () => void (clock.elapsed = 10_000) });
+    await publish(1);
+    expect(transport.contexts).toEqual([]);
+    expect(verdicts()).toEqual(['0 transport']);
+  });
+
   it('is killed at a shutdown, also when that came before', async () => {
     const { clock, transport, publish, verdicts, kill } = under();
     transport.act = () => new Promise(() => undefined);

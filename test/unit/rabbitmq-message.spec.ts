@@ -1,5 +1,6 @@
 import { resolveRabbitMqOptions, type RabbitMqOptions } from '../../lib/publish/transports/rabbitmq-options.js';
-import { createEncoder, MAX_HEADER_TABLE } from '../../lib/publish/transports/rabbitmq-message.js';
+import { MAX_HEADER_TABLE } from '../../lib/publish/transports/rabbitmq-limits.js';
+import { createEncoder } from '../../lib/publish/transports/rabbitmq-message.js';
 import { rabbitmq } from '../../lib/rabbitmq.js';
 import { contractMessage, type ContractMessageFields } from '../../lib/testing/contract-message.js';
 

@@ -65,7 +65,7 @@ describe('the documents', () => {
     const others = documents().flatMap(({ blocks }) => blocks.filter(({ language }) => !known.includes(language)));
     expect(others.map(({ place, language }) => `${place} ${language}`)).toEqual([]);
     for (const { info, place } of blocksIn('sql'))
-      expect([place, info]).toEqual([place, expect.stringMatching(/^(postgres|mariadb)$/)]);
+      expect([place, info]).toEqual([place, expect.stringMatching(/^(postgres|mariadb)( strict)?$/)]);
     for (const { text } of blocksIn('json')) expect(JSON.parse(text)).toBeDefined();
   });
 

@@ -1,3 +1,4 @@
+import { systemClock } from '../../lib/dispatch/clock.js';
 import fc from 'fast-check';
 import { ParkedKeys } from '../../lib/claim/parked-keys.js';
 import { Circuit } from '../../lib/publish/circuit.js';
@@ -132,6 +133,8 @@ describe('dead letters', () => {
       },
       new Map([[0, 'default']]),
       new RecordedHooks(),
+      systemClock,
+      1_000,
     );
     for (let i = 0; i < 6; i += 1) await letters.runOnce();
     expect(told.size).toBe(130);

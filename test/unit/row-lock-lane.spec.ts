@@ -1,4 +1,5 @@
 import { BucketLeases } from '../../lib/claim/bucket-leases.js';
+import { laneOptions } from '../../lib/dispatch/lane.types.js';
 import { RowLockLane } from '../../lib/dispatch/row-lock-lane.js';
 import type { OutboxOptions } from '../../lib/outbox.options.js';
 import { PUBLISHED, type PublishResult } from '../../lib/publish/transport.js';
@@ -34,7 +35,17 @@ function createRowLockLane(given: Partial<OutboxOptions> = {}) {
   const hooks = new RecordedHooks();
   const settings = { lease: options.lease, buckets: 4, leader: false, every: 1_000, need: 1_000 };
   const leases = new BucketLeases(stub, clock, 'me', 'a test', settings);
-  const parts = { name: 'default', id: 0, transport, store, leases, options, clock, random: () => 0.5, hooks };
+  const parts = {
+    name: 'default',
+    id: 0,
+    transport,
+    store,
+    leases,
+    options: laneOptions(options),
+    clock,
+    random: () => 0.5,
+    hooks,
+  };
   const lane = new RowLockLane(
     { ...parts, died: () => undefined },
     () => 1_000,

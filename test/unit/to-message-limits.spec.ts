@@ -1,3 +1,4 @@
+import type { CheckedMessage } from '../../lib/publish/transport.js';
 import { toMessage } from '../../lib/enqueue/to-message.js';
 import { decodeHeaders } from '../../lib/header-codec.js';
 import { definition, messageRules, refusal } from '../support/enqueue.js';
@@ -36,7 +37,8 @@ describe('headers', () => {
     [{ 'a\r\nb': 'x' }, /a header name contains a control character/],
     [{ ['x'.repeat(256)]: 'x' }, /a header name has more than 255 bytes/],
     [{ a: 'x'.repeat(40_000), b: 'x'.repeat(40_000) }, /headers have more than 65536 bytes/],
-  ])('%# are refused', async (headers, expected) => {
+    [{ a: Array<string>(1001).fill('') }, /headers have more than 1000 values/],
+  ])('F6: %# are refused', async (headers, expected) => {
     expect((await refusal(() => headersOf(headers))).message).toMatch(expected);
   });
 });
@@ -85,6 +87,28 @@ describe('transports', () => {
     expect(refused.code).toBe(code);
     expect(refused.message).toMatch(expected);
     expect(toMessage(message, {}, rules)).toHaveLength(1);
+  });
+  it('F3, F6: may look at everything that a broker could refuse', async () => {
+    const seen: CheckedMessage[] = [];
+    const check = (message: CheckedMessage): string | undefined => (seen.push(message), 'it is a Monday');
+    const strict = messageRules({ transports: new Map([['strict', definition({ check })]]) });
+    const message = { type: 'x', topic: 't', key: 'k', payload: '12', headers: { a: 'b' }, options: { own: { c: 1 } } };
+    const { code, message: told } = await refusal(() => toMessage(message, {}, strict));
+    expect([code, told]).toEqual([
+      'INVALID_MESSAGE',
+      `Message 'x': transport 'strict' cannot carry it: it is a Monday.`,
+    ]);
+    expect(seen).toEqual([
+      {
+        topic: 't',
+        key: 'k',
+        type: 'x',
+        contentType: 'application/json',
+        payloadBytes: 4,
+        headers: expect.objectContaining({ a: 'b' }),
+        options: expect.objectContaining({ own: { c: 1 } }),
+      },
+    ]);
   });
   it('take what is exactly at the limit', () => {
     const message = {

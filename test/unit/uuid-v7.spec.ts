@@ -22,7 +22,7 @@ describe('uuidV7', () => {
     expect(timeOf(id)).toBeLessThanOrEqual(Date.now() + 1_000);
   });
 
-  it('is strictly increasing over a million ids while the clock goes back and forth, without waiting', () => {
+  it('F8: is strictly increasing, so unique, over a million ids while the clock goes back and forth, without waiting', () => {
     let call = 0;
     const base = 1_700_000_000_000;
     const jumps = [0, 1, 1, 5, -10_000, 3, 60_000, -3_600_000];
@@ -61,7 +61,7 @@ describe('uuidV7', () => {
     expect(timeOf(createUuidV7({ now: () => last })())).toBe(last);
   });
 
-  it('draws new random bits for every id', () => {
+  it('F8: draws new random bits for every id', () => {
     const tails = new Set(Array.from({ length: 10_000 }, () => uuidV7().slice(19)));
     expect(tails.size).toBe(10_000);
   });

@@ -64,31 +64,61 @@ async function start(libs, home) {
   await writeFile(logging, LOGGING);
   const java = ['-Xms256m', '-Xmx512m', '-XX:TieredStopAtLevel=1', `-Dlog4j2.configurationFile=${logging}`];
   const classPath = ['-cp', `${libs}/*`];
-  const clusterId = randomBytes(16).toString('base64url');
-  await run('java', [...java, ...classPath, 'kafka.tools.StorageTool', 'format', '-t', clusterId, '-c', properties]);
+  await run('java', [...java, ...classPath, 'kafka.tools.StorageTool', 'format', '-t', clusterId(), '-c', properties]);
 
-  const log = openSync(join(home, 'log'), 'a');
-  const server = spawn('java', [...java, ...classPath, 'kafka.Kafka', properties], {
-    detached: true,
-    stdio: ['ignore', log, log],
-  });
-  closeSync(log);
-  const kill = () => server.kill('SIGKILL');
-  process.once('exit', kill);
-  server.once('exit', () => process.off('exit', kill));
-  const url = `127.0.0.1:${port}`;
-  const stop = async () => {
-    await end(server);
-    await rm(home, { recursive: true, force: true, maxRetries: 5 });
-  };
+  const broker = new Broker(home, port, [...java, ...classPath, 'kafka.Kafka', properties]);
   try {
-    await ready(server, url);
+    await broker.restart();
   } catch (error) {
     const tail = await readFile(join(home, 'log'), 'utf8').catch(() => '');
-    await stop();
+    await broker.stop();
     throw new Error(`${error.message}\n${tail.slice(-2_000)}`);
   }
-  return { url, pid: server.pid, stop };
+  return broker;
+}
+
+/** One id in 64 would begin with a dash, which the tool takes for an option. */
+function clusterId() {
+  return `n${randomBytes(16).toString('base64url').slice(1)}`;
+}
+
+/** Its data and its port stay the same while it is killed and started again. */
+class Broker {
+  #server;
+  #home;
+  #command;
+
+  constructor(home, port, command) {
+    this.url = `127.0.0.1:${port}`;
+    this.#home = home;
+    this.#command = command;
+  }
+
+  get pid() {
+    return this.#server.pid;
+  }
+
+  /** Starts it; resolves when it answers. */
+  async restart() {
+    const log = openSync(join(this.#home, 'log'), 'a');
+    const server = spawn('java', this.#command, { detached: true, stdio: ['ignore', log, log] });
+    this.#server = server;
+    closeSync(log);
+    const kill = () => server.kill('SIGKILL');
+    process.once('exit', kill);
+    server.once('exit', () => process.off('exit', kill));
+    await ready(server, this.url);
+  }
+
+  /** No goodbye, nothing flushed. */
+  async kill() {
+    await end(this.#server, 'SIGKILL');
+  }
+
+  async stop() {
+    await end(this.#server, 'SIGTERM');
+    await rm(this.#home, { recursive: true, force: true, maxRetries: 5 });
+  }
 }
 
 async function ready(server, url) {
@@ -106,10 +136,10 @@ async function ready(server, url) {
   }
 }
 
-async function end(server) {
+async function end(server, signal) {
   if (server.pid === undefined || server.exitCode !== null || server.signalCode !== null) return;
   const ended = once(server, 'exit');
-  server.kill('SIGTERM');
+  server.kill(signal);
   const harder = setTimeout(() => server.kill('SIGKILL'), STOP_TIMEOUT);
   await ended;
   clearTimeout(harder);

@@ -19,7 +19,7 @@ export async function provide(service) {
   for (const [from, attempt] of choices(service)) {
     try {
       const started = await attempt();
-      return { url: started.url, from, stop: started.stop ?? nothingToStop };
+      return { url: started.url, from, stop: () => started.stop?.() };
     } catch (error) {
       missing.push(`${from}: ${reasonOf(error)}`);
     }

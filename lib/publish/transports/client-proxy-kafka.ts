@@ -2,9 +2,9 @@ import type { Kafka } from 'kafkajs';
 import type { OutboxMessage } from '../../message.js';
 import { OutboxError } from '../../outbox.errors.js';
 import { PUBLISHED, type PublishResult } from '../transport.js';
+import { failed } from './client-proxy-blame.js';
 import type { NestClient } from './client-proxy-kind.js';
-import { ClientLink, failed, wrapped } from './client-proxy-link.js';
-import { blameFor } from './kafka-blame.js';
+import { ClientLink } from './client-proxy-link.js';
 import { fromInstance, SocketGuard } from './kafka-client.js';
 
 /** The protected half of ClientKafka. */
@@ -57,10 +57,6 @@ export class KafkaLink extends ClientLink {
     await Promise.allSettled([producer?.disconnect(), consumer?.disconnect()]);
   }
 
-  override failure(error: unknown): PublishResult {
-    const { blame, final } = blameFor(error, 1, 1);
-    return failed(blame, wrapped(error), final);
-  }
   /** After a lost reply kafkajs resolves the next send with the previous offset: its producer is thrown away. */
   override endsWith(): boolean {
     return true;

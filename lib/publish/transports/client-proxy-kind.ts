@@ -1,6 +1,6 @@
 import type { TransportContract, TransportLimits } from '../transport.js';
-import { kafkaLimits, MAX_MESSAGE_BYTES } from './kafka-limits.js';
-import { MAX_HEADER_TABLE } from './rabbitmq-message.js';
+import { kafkaLimits } from './kafka-limits.js';
+import { rmqClientLimits } from './rabbitmq-limits.js';
 
 /**
  * What one kind of Nest client can promise. It is told from class names along the prototype chain, so that nothing of
@@ -69,10 +69,9 @@ export const WORTH: Readonly<Record<ClientKind, string>> = {
   custom: 'unknown: the client is not one of those that Nest ships',
 };
 
-/** amqplib throws inside amqp-connection-manager above 64 KiB of headers, which would go unanswered. */
 export const LIMITS: Readonly<Partial<Record<ClientKind, TransportLimits>>> = {
-  kafka: kafkaLimits('', MAX_MESSAGE_BYTES),
-  rmq: { headerBytes: MAX_HEADER_TABLE - 4096 },
+  kafka: kafkaLimits(),
+  rmq: rmqClientLimits(),
 };
 /** `emit(pattern, null)` is refused by Nest where no record wraps the payload. */
 export const PLAIN_LIMITS: TransportLimits = { tombstones: false };

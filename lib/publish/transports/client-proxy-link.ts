@@ -1,7 +1,8 @@
 import type { OutboxMessage } from '../../message.js';
 import { OutboxError } from '../../outbox.errors.js';
-import { type Blame, PUBLISHED, type OutboxTransport, type PublishResult } from '../transport.js';
-import type { NestClient } from './client-proxy-kind.js';
+import { PUBLISHED, type OutboxTransport, type PublishResult } from '../transport.js';
+import { blameForClient, failed, wrapped } from './client-proxy-blame.js';
+import { kindOfClient, type NestClient } from './client-proxy-kind.js';
 
 /** How long a clean close may take before a connection is left to its destruction. */
 const CLOSE_DEADLINE = 2_000;
@@ -89,8 +90,12 @@ export class ClientLink {
   async destroy(_reason: Error): Promise<void> {
     await this.client.close();
   }
+  /** Whether there is a connection that a message could be refused on. */
+  get isOpen(): boolean {
+    return true;
+  }
   failure(error: unknown): PublishResult {
-    return failed(isSerialisation(error) ? 'message' : 'transport', wrapped(error));
+    return blameForClient(kindOfClient(this.client), error, this.isOpen);
   }
   /** Whether a `transport` failure leaves the connection in doubt. */
   endsWith(_error: unknown): boolean {
@@ -99,22 +104,6 @@ export class ClientLink {
   verdict(_message: OutboxMessage, _answer: unknown): PublishResult {
     return PUBLISHED;
   }
-}
-
-export function failed(blame: Blame, error: Error, final = false): PublishResult {
-  return { ok: false, blame, error, ...(final && { final }) };
-}
-
-/** Nest's RMQ and Redis clients reject with strings. */
-export function wrapped(error: unknown): Error {
-  if (error instanceof Error) return error;
-  const text = typeof error === 'string' ? error.replace(/^Error: /, '') : 'The client failed without an error.';
-  return new OutboxError('TRANSPORT_UNAVAILABLE', text, { cause: error });
-}
-
-const MESSAGE_ERRORS = new Set(['TypeError', 'RangeError', 'SyntaxError', 'InvalidMessageException']);
-export function isSerialisation(error: unknown): boolean {
-  return error instanceof Error && MESSAGE_ERRORS.has(error.constructor.name);
 }
 
 export async function atMost(milliseconds: number, work: Promise<unknown>): Promise<void> {

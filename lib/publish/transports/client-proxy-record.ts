@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer';
 import type { HeaderValue, OutboxMessage } from '../../message.js';
 import { OutboxMessageError } from '../../outbox.errors.js';
 import { createEnvelope, type Headers } from './envelope.js';
@@ -13,13 +14,15 @@ const TEXT_TYPE = /^text\//i;
 export function parsedPayload(message: OutboxMessage): unknown {
   const { body, contentType } = message;
   if (body === null) return null;
-  if (JSON_TYPE.test(contentType)) return parse(typeof body === 'string' ? body : body.toString('utf8'));
-  return TEXT_TYPE.test(contentType) ? body.toString() : message.payload;
+  // Not what a decoder would make of bytes that are no UTF-8, whatever their label says.
+  const text = typeof body === 'string' ? body : isUtf8(body) ? body.toString('utf8') : undefined;
+  if (JSON_TYPE.test(contentType)) return parse(text);
+  return TEXT_TYPE.test(contentType) ? (text ?? body) : message.payload;
 }
 
-function parse(text: string): unknown {
+function parse(text: string | undefined): unknown {
   try {
-    return JSON.parse(text);
+    return JSON.parse(text as string);
   } catch {
     // The parser's own error quotes the payload.
     throw new OutboxMessageError('PAYLOAD_NOT_SERIALIZABLE', 'The payload is labelled JSON and is not JSON.');

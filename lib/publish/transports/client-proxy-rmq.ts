@@ -3,7 +3,7 @@ import type { Socket } from 'node:net';
 import type { OutboxMessage } from '../../message.js';
 import { PUBLISHED, type PublishResult } from '../transport.js';
 import type { NestClient } from './client-proxy-kind.js';
-import { ClientLink, failed, isSerialisation, wrapped } from './client-proxy-link.js';
+import { ClientLink } from './client-proxy-link.js';
 import { unwrapRmqRecords } from './client-proxy-record.js';
 import { blameFor } from './rabbitmq-blame.js';
 
@@ -110,11 +110,8 @@ export class RmqLink extends ClientLink {
     manager.close().catch(() => undefined);
   }
 
-  override failure(error: unknown): PublishResult {
-    // amqplib says so in words only.
-    if (error instanceof Error && error.message === 'message nacked') return blameFor({ kind: 'nacked' });
-    if (isSerialisation(error) && this.client.channel !== null) return blameFor({ kind: 'not-encodable', error });
-    return failed('transport', wrapped(error));
+  override get isOpen(): boolean {
+    return this.client.channel !== null;
   }
   override verdict(message: OutboxMessage): PublishResult {
     const returned = this.returned.get(message.id);

@@ -1,3 +1,4 @@
+import { stopwatch, systemClock } from '../../dispatch/clock.js';
 import type { OutboxMessage } from '../../message.js';
 import { OutboxError } from '../../outbox.errors.js';
 import { OutboxTransport, type PublishContext, type PublishResult, type TransportHealth } from '../transport.js';
@@ -11,7 +12,8 @@ import {
   receiptOf,
   WORTH,
 } from './client-proxy-kind.js';
-import { ClientLink, failed, wrapped } from './client-proxy-link.js';
+import { failed, wrapped } from './client-proxy-blame.js';
+import { ClientLink } from './client-proxy-link.js';
 import { kafkaRecord, parsedPayload, type RecordOption, rmqRecord } from './client-proxy-record.js';
 import { RmqLink } from './client-proxy-rmq.js';
 
@@ -49,15 +51,18 @@ export class ClientProxyTransport extends OutboxTransport {
   }
 
   override async publish(batch: readonly OutboxMessage[], context: PublishContext): Promise<void> {
+    const elapsed = stopwatch(systemClock);
     const link = await this.linkUp(context.signal);
     let next = 0;
+    const onAbort = (): void => void link.kill(timedOut(context));
     const lane = async (): Promise<void> => {
       while (next < batch.length && !link.dead && !context.signal.aborted) {
+        // In a process that stood still the answers come before the timer that aborts.
+        if (elapsed() >= context.timeout) return onAbort();
         const index = next++;
         context.report(index, await this.send(link, batch[index] as OutboxMessage));
       }
     };
-    const onAbort = (): void => void link.kill(timedOut(context));
     context.signal.addEventListener('abort', onAbort, { once: true });
     try {
       await Promise.all(Array.from({ length: Math.min(this.settings.concurrency, batch.length) }, lane));

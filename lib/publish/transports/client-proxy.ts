@@ -52,6 +52,7 @@ export function clientProxy(options: ClientProxyOptions): TransportDefinition {
     return {
       kind: 'client-proxy',
       receipt: allowUnconfirmed ? 'none' : 'broker',
+      ...(allowUnconfirmed ? { warnings: [`${UNCONFIRMED}, unless the client is one of Kafka or RabbitMQ.`] } : {}),
       inject: [client as InjectionToken],
       create,
     };
@@ -59,10 +60,14 @@ export function clientProxy(options: ClientProxyOptions): TransportDefinition {
   return {
     kind: 'client-proxy',
     receipt: receiptOf(client),
+    ...(receiptOf(client) === 'none' ? { warnings: [`${UNCONFIRMED}: ${WORTH[kindOfClient(client)]}.`] } : {}),
     limits: LIMITS[kindOfClient(client)] ?? PLAIN_LIMITS,
     create: () => create(client),
   };
 }
+
+const UNCONFIRMED =
+  'clientProxy(): nothing confirms what is published (allowUnconfirmed), so that messages can get lost';
 
 function confirmed(client: unknown, allowUnconfirmed: boolean): NestClient {
   if (!isNestClient(client)) throw invalid('client', typeof client, 'a ClientProxy, which has emit() and connect()');

@@ -1,14 +1,9 @@
-import { systemClock } from '../../dispatch/clock.js';
+import { stopwatch, systemClock } from '../../dispatch/clock.js';
 import type { OutboxMessage } from '../../message.js';
 import { OutboxConfigurationError, OutboxError } from '../../outbox.errors.js';
 import type { TransportDefinition } from '../../outbox.options.js';
-import {
-  OutboxTransport,
-  PUBLISHED,
-  type PublishContext,
-  type PublishFailure,
-  type PublishResult,
-} from '../transport.js';
+import { OutboxTransport, PUBLISHED, type PublishContext, type PublishResult } from '../transport.js';
+import { blameFor } from './in-process-blame.js';
 import { InProcessHandlers, type InProcessHandler } from './in-process-handlers.js';
 import { refuseOptions, unknownNames } from './option-names.js';
 
@@ -71,7 +66,9 @@ export class InProcessTransport extends OutboxTransport {
       while (next < batch.length) {
         const index = next++;
         const result =
-          this.closed || deadline.passed ? notStarted() : await this.deliver(batch[index] as OutboxMessage, deadline);
+          this.closed || deadline.passed
+            ? blameFor({ kind: 'not-started' })
+            : await this.deliver(batch[index] as OutboxMessage, deadline);
         results[index] = result;
         context.report(index, result);
       }
@@ -91,7 +88,7 @@ export class InProcessTransport extends OutboxTransport {
   /** @internal */
   async deliver(message: OutboxMessage, deadline: Deadline): Promise<PublishResult> {
     const handlers = this.handlers.of(message.type, message.version);
-    if (handlers.length === 0) return missing(message);
+    if (handlers.length === 0) return blameFor({ kind: 'missing', message });
     const done = this.doneOf(message);
     const failures: { id: string; error: unknown }[] = [];
     const open = handlers.filter(({ id }) => !done.has(id));
@@ -104,7 +101,11 @@ export class InProcessTransport extends OutboxTransport {
         }
       }),
     );
-    if (failures.length > 0) return failed(this.doneOf(message), failures);
+    if (failures.length > 0) {
+      const succeeded = this.doneOf(message);
+      const failure = blameFor({ kind: 'failed', failures });
+      return succeeded.size === 0 ? failure : { ...failure, progress: writeProgress(succeeded) };
+    }
     this.succeeded.delete(message.id);
     return PUBLISHED;
   }
@@ -141,29 +142,26 @@ export class InProcessTransport extends OutboxTransport {
   }
 }
 
-function failed(done: ReadonlySet<string>, failures: readonly { id: string; error: unknown }[]): PublishFailure {
-  const ids = failures.map(({ id }) => id).join(', ');
-  const cause = failures.length === 1 ? failures[0]?.error : new AggregateError(failures.map(({ error }) => error));
-  const error = new OutboxError('HANDLER_FAILED', `Failed: ${ids}.`, { cause });
-  return { ok: false, blame: 'message', error, ...(done.size === 0 ? {} : { progress: writeProgress(done) }) };
-}
-
 /** Ends the wait for handlers a little before the publish ends, so that what hangs can be named. */
 class Deadline {
-  passed = false;
+  over = false;
   readonly fired: Promise<never>;
   readonly clear: () => void;
+  readonly left: () => number;
 
   constructor({ signal, timeout }: PublishContext) {
     let fire = (): void => {};
     this.fired = new Promise<never>((_resolve, reject) => {
       fire = () => {
-        this.passed = true;
+        this.over = true;
         reject(new OutboxError('PUBLISH_TIMEOUT', `The handler did not finish within ${Math.round(timeout)} ms.`));
       };
     });
     this.fired.catch(() => {});
-    const cancel = systemClock.after(timeout - Math.min(REPORT_MARGIN, timeout / 10), fire);
+    const time = timeout - Math.min(REPORT_MARGIN, timeout / 10);
+    const elapsed = stopwatch(systemClock);
+    this.left = () => time - elapsed();
+    const cancel = systemClock.after(time, fire);
     signal.addEventListener('abort', fire);
     if (signal.aborted) fire();
     this.clear = () => {
@@ -172,24 +170,14 @@ class Deadline {
     };
   }
 
+  /** Also when the process stood still, and its timer has not fired yet. */
+  get passed(): boolean {
+    return this.over || this.left() <= 0;
+  }
+
   race<T>(call: Promise<T>): Promise<T> {
     return Promise.race([call, this.fired]);
   }
-}
-
-function missing(message: OutboxMessage): PublishFailure {
-  const text = `No @OnOutboxEvent of this process handles '${message.type}' version ${message.version}.`;
-  const hint = 'Provide the handler in this application, or discard the message.';
-  return { ok: false, blame: 'message', error: new OutboxError('HANDLER_MISSING', text, { hint }) };
-}
-
-/** Others of the batch took all the time, or the relay stops: nothing was tried, nothing is charged. */
-function notStarted(): PublishFailure {
-  return {
-    ok: false,
-    blame: 'collateral',
-    error: new OutboxError('PUBLISH_TIMEOUT', 'There was no time left for this handler.'),
-  };
 }
 
 function readProgress(progress: string | null): readonly string[] {

@@ -1,40 +1,5 @@
 import type { Blame } from '../transport.js';
-
-/** Whose fault a Kafka error is, before it is known how many messages shared the request. */
-type Fault =
-  /** One of the messages; which one is known only when it was alone. */
-  | 'message'
-  /** The topic: every message to it, when the request had only that topic. */
-  | 'topic'
-  /** Connection, cluster, credentials, producer state: nobody's messages. */
-  | 'transport';
-interface Verdict {
-  readonly fault: Fault;
-  /** Can never succeed, whatever an operator does to the cluster. */
-  readonly final?: true;
-}
-
-/**
- * By the protocol's error name. What is missing is the transport's fault: a wrong `transport` costs a retry, a wrong
- * `message` would cost a message its life during an outage.
- * Neither a missing topic nor a missing right is final: somebody creates the topic or grants the right.
- */
-const VERDICTS: Readonly<Record<string, Verdict>> = {
-  MESSAGE_TOO_LARGE: { fault: 'message', final: true },
-  RECORD_LIST_TOO_LARGE: { fault: 'message', final: true },
-  // For example: no key on a compacted topic.
-  INVALID_RECORD: { fault: 'message', final: true },
-  INVALID_TIMESTAMP: { fault: 'message', final: true },
-  CORRUPT_MESSAGE: { fault: 'message' },
-  POLICY_VIOLATION: { fault: 'message' },
-  INVALID_TOPIC_EXCEPTION: { fault: 'topic', final: true },
-  UNKNOWN_TOPIC_OR_PARTITION: { fault: 'topic' },
-  TOPIC_AUTHORIZATION_FAILED: { fault: 'topic' },
-  UNSUPPORTED_FOR_MESSAGE_FORMAT: { fault: 'topic' },
-};
-/** What an encoder or a custom partitioner throws over one record. */
-const LOCAL_ERRORS: ReadonlySet<string> = new Set(['TypeError', 'RangeError']);
-const TRANSPORT: Verdict = { fault: 'transport' };
+import { VERDICTS } from './kafka-errors.js';
 
 export interface KafkaBlame {
   readonly blame: Blame;
@@ -43,15 +8,23 @@ export interface KafkaBlame {
   readonly name: string;
 }
 
-/** `messages` and `topics`: how many shared the rejected request. A culprit among many is found by sending singly. */
+/**
+ * Pure. A name that the table does not have is the transport's fault: a wrong `transport` costs a retry, a wrong
+ * `message` would cost a message its life during an outage.
+ *
+ * @param messages how many shared the rejected request, and in how many `topics`: a culprit among many is found by
+ * sending singly; 0: nothing was sent yet
+ */
 export function blameFor(error: unknown, messages: number, topics: number): KafkaBlame {
   const name = nameOf(error);
-  const { fault, final = false } =
-    VERDICTS[name] ?? (LOCAL_ERRORS.has(name) ? { fault: 'message' as const } : TRANSPORT);
-  if (fault === 'transport') return { blame: 'transport', final: false, name };
+  const { fault, final = false } = VERDICTS.get(name) ?? UNNAMED;
+  // Before there is a connection no message can be at fault, whatever a token provider or a list of brokers threw.
+  if (fault === 'transport' || messages === 0) return { blame: 'transport', final: false, name };
   const known = messages === 1 || (fault === 'topic' && topics === 1);
-  return known ? { blame: 'message', final: final === true, name } : { blame: 'collateral', final: false, name };
+  return known ? { blame: 'message', final, name } : { blame: 'collateral', final: false, name };
 }
+
+const UNNAMED: { readonly fault: 'transport'; readonly final?: boolean } = { fault: 'transport' };
 
 interface KafkaErrorLike {
   readonly name?: unknown;

@@ -2,6 +2,7 @@ import { connect as connectTcp, isIP, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import type { ISocketFactory, ISocketFactoryArgs, Kafka, KafkaConfig, RetryOptions } from 'kafkajs';
 import { OutboxConfigurationError } from '../../outbox.errors.js';
+import { keepAnswers, type RequestSender } from './kafka-answers.js';
 
 type KafkaModule = typeof import('kafkajs');
 
@@ -67,7 +68,11 @@ export function fromConfig({ Kafka }: KafkaModule, config: KafkaConfig): Guarded
       retry: { ...RETRY, ...config.retry },
       socketFactory: guard.wrap(config.socketFactory ?? openSocket),
     });
-    return withCluster(kafka, (cluster) => stopOnKill(cluster, guard)) ?? kafka;
+    const watched = withCluster(kafka, (cluster) => {
+      watchPools(cluster, () => undefined);
+      stopOnKill(cluster, guard);
+    });
+    return watched ?? kafka;
   };
 }
 
@@ -75,7 +80,7 @@ export function fromConfig({ Kafka }: KafkaModule, config: KafkaConfig): Guarded
 export function fromInstance(kafka: Kafka): GuardedKafka {
   const guarded = (guard: SocketGuard): Kafka | undefined =>
     withCluster(kafka, (cluster) => {
-      guardSockets(cluster, guard);
+      watchPools(cluster, (connections) => guardSockets(connections, guard));
       stopOnKill(cluster, guard);
     });
   if (guarded(new SocketGuard()) === undefined) throw notUsable();
@@ -93,9 +98,10 @@ interface Cluster {
   connect: () => Promise<void>;
   refreshMetadata: () => Promise<void>;
   addMultipleTargetTopics: (topics: string[]) => Promise<void>;
-  readonly connectionPoolBuilder: {
-    build: (destination?: object) => Promise<{ pool: { socketFactory: ISocketFactory }[] }>;
-  };
+  readonly connectionPoolBuilder: { build: (destination?: object) => Promise<ConnectionPool> };
+}
+interface ConnectionPool extends RequestSender {
+  readonly pool: { socketFactory: ISocketFactory }[];
 }
 
 /** A child of `kafka` that shows every cluster it creates; `undefined` when kafkajs is built another way. */
@@ -111,15 +117,21 @@ function withCluster(kafka: Kafka, onCluster: (cluster: Cluster) => void): Kafka
   return Object.create(kafka, { [symbol]: { value: createCluster } }) as Kafka;
 }
 
-function guardSockets({ connectionPoolBuilder }: Cluster, guard: SocketGuard): void {
+/** Every pool of connections that the cluster makes, one for each broker. */
+function watchPools({ connectionPoolBuilder }: Cluster, onPool: (pool: ConnectionPool) => void): void {
   const build = connectionPoolBuilder?.build;
   if (typeof build !== 'function') throw notUsable();
   connectionPoolBuilder.build = async (destination) => {
-    if (guard.dead) throw ended();
-    const built = await build(destination);
-    for (const connection of built.pool) connection.socketFactory = guard.wrap(connection.socketFactory);
-    return built;
+    const pool = await build(destination);
+    onPool(pool);
+    keepAnswers(pool);
+    return pool;
   };
+}
+
+function guardSockets({ pool }: ConnectionPool, guard: SocketGuard): void {
+  if (guard.dead) throw ended();
+  for (const connection of pool) connection.socketFactory = guard.wrap(connection.socketFactory);
 }
 
 /** Ends kafkajs' retry loops early; without it they would fail at the guard again and again for some seconds. */

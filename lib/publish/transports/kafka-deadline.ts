@@ -1,30 +1,35 @@
-import { systemClock } from '../../dispatch/clock.js';
+import { stopwatch, systemClock } from '../../dispatch/clock.js';
 
 /** The end of one publish: a timer of its own, or the relay's signal, whichever comes first. */
 export class Deadline {
-  passed = false;
-  /** @internal */ readonly end: number;
+  /** @internal */ over = false;
+  /** @internal */ readonly elapsed = stopwatch(systemClock);
   /** @internal */ readonly cancel: (() => void) | undefined;
   /** @internal */ readonly listeners = new Set<() => void>();
   /** @internal */ readonly pass = (): void => {
-    if (this.passed) return;
-    this.passed = true;
+    if (this.over) return;
+    this.over = true;
     for (const listener of this.listeners) listener();
   };
 
   constructor(
     /** @internal */ readonly signal: AbortSignal,
-    timeout = Infinity,
+    /** @internal */ readonly timeout = Infinity,
   ) {
-    this.end = systemClock.monotonic() + timeout;
     if (timeout !== Infinity) this.cancel = systemClock.after(timeout, this.pass);
     if (signal.aborted) this.pass();
     else signal.addEventListener('abort', this.pass, { once: true });
   }
 
+  /** Also when the process stood still, and its timer has not fired yet. */
+  get passed(): boolean {
+    if (!this.over && this.elapsed() >= this.timeout) this.pass();
+    return this.over;
+  }
+
   /** Milliseconds, at least 1. */
   get left(): number {
-    return Math.max(1, Math.ceil(Math.min(this.end - systemClock.monotonic(), 0x7fffffff)));
+    return Math.max(1, Math.ceil(Math.min(this.timeout - this.elapsed(), 0x7fffffff)));
   }
 
   /** Calls `listener` when the deadline passes, now if it has; the result takes the listener away. */

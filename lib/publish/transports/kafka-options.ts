@@ -36,6 +36,13 @@ export interface KafkaOptions {
    * `transactionalId` that is unique per instance and stable over restarts: the next start then ends what a crash left open.
    */
   transactional?: boolean | { transactionalId: string };
+  /**
+   * A relay that froze and lost its buckets to another one cannot append any more when it wakes up: one transactional id per
+   * bucket, `transactionalId` and its number, which the broker gives to the relay that asked last. For consumers that read
+   * `read_committed`. The same in all instances of one outbox, another one for every outbox and transport that shares the cluster. One transaction per
+   * batch, and a batch holds one bucket: slow (`docs/transports/kafka.md`). Not with `coordination: 'rowLock'`. Default off.
+   */
+  fencing?: { transactionalId: string };
   /** Default false: a topic that does not exist is a failure of the message. */
   allowAutoTopicCreation?: boolean;
   /** Put before every topic. */
@@ -59,6 +66,7 @@ const NAMES: readonly (keyof KafkaOptions)[] = [
   'acks',
   'idempotent',
   'transactional',
+  'fencing',
   'allowAutoTopicCreation',
   'topicPrefix',
   'headers',
@@ -97,8 +105,9 @@ function clientProblems(client: unknown): string[] {
   return Array.isArray(brokers) && brokers.length === 0 ? ['client.brokers is empty'] : [];
 }
 
-function deliveryProblems({ acks = -1, idempotent, transactional, producer }: KafkaOptions): string[] {
-  const problems: string[] = [];
+function deliveryProblems(options: KafkaOptions): string[] {
+  const { acks = -1, idempotent, transactional, producer } = options;
+  const problems = fencingProblems(options);
   if (acks !== -1 && acks !== 1) problems.push('acks must be -1 (all in-sync replicas) or 1');
   if (acks === 1 && (idempotent === true || transactional))
     problems.push('acks must be -1 for an idempotent or transactional producer');
@@ -107,6 +116,19 @@ function deliveryProblems({ acks = -1, idempotent, transactional, producer }: Ka
     problems.push('transactional.transactionalId is empty');
   if ((idempotent ?? acks === -1) && (producer?.retry?.retries ?? 1) < 1)
     problems.push('producer.retry.retries must be at least 1 for an idempotent producer');
+  return problems;
+}
+
+function fencingProblems({ fencing, transactional, producers, acks, idempotent }: KafkaOptions): string[] {
+  if (fencing === undefined) return [];
+  const problems: string[] = [];
+  if (typeof fencing?.transactionalId !== 'string' || fencing.transactionalId === '')
+    problems.push(
+      'fencing.transactionalId is missing; must be the same in all instances of this outbox, and nobody else’s',
+    );
+  if (transactional) problems.push('transactional is part of fencing; one of them must go');
+  if (producers !== undefined) problems.push('producers must go: fencing has one for each bucket');
+  if (acks === 1 || idempotent === false) problems.push('fencing needs acks -1 and idempotent producers');
   return problems;
 }
 

@@ -1,7 +1,8 @@
 import type { Kafka, Producer, ProducerBatch, ProducerConfig, RecordMetadata } from 'kafkajs';
-import { systemClock } from '../../dispatch/clock.js';
+import { stopwatch, systemClock } from '../../dispatch/clock.js';
 import { OutboxError } from '../../outbox.errors.js';
 import { SocketGuard, type GuardedKafka } from './kafka-client.js';
+import { answerBehind, type PartitionAnswer } from './kafka-answers.js';
 import type { Chunk } from './kafka-records.js';
 
 /** How long a clean disconnect may take before the sockets are cut. */
@@ -76,8 +77,11 @@ export class KafkaProducer {
   }
 
   /** @internal */ async sendInTransaction(chunk: Chunk, timeout: number): Promise<number[]> {
+    const elapsed = stopwatch(systemClock);
     const transaction = await this.producer.transaction();
     try {
+      // The first one asks for the id. With fencing it is another relay's by rights when this process stood still meanwhile.
+      if (elapsed() >= timeout) throw new OutboxError('PUBLISH_TIMEOUT', 'Kafka did not answer in time.');
       const result = await this.sendOn(transaction, chunk, timeout);
       await transaction.commit();
       return result;
@@ -116,6 +120,24 @@ export class KafkaProducer {
     }
     for (const [place, count] of counts) this.advance(place, stored.get(place)!, count);
     return nowhere;
+  }
+
+  /**
+   * Indexes of the messages that the broker stored although the send was rejected, because it refused others of the same
+   * request. None in a transaction, which was aborted.
+   */
+  storedDespite(error: unknown, chunk: Chunk): number[] {
+    if (this.settings.transactional) return [];
+    const isStored = ({ topicName, partition, errorCode, baseOffset }: PartitionAnswer): boolean =>
+      errorCode === 0 && Number(baseOffset) > (this.lastOffsets.get(`${topicName}:${partition}`) ?? -1);
+    const stored = new Set(
+      answerBehind(error)
+        .filter(isStored)
+        .map(({ topicName, partition }) => `${topicName}:${partition}`),
+    );
+    return [...chunk.topics].flatMap(([topic, { records, indexes }]) =>
+      indexes.filter((_, i) => stored.has(`${topic}:${records[i]!.partition}`)),
+    );
   }
 
   /** @internal An offset of before means that the broker took the records for a repetition and stored nothing. */

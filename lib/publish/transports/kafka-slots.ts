@@ -3,7 +3,7 @@ import type { KafkaProducer } from './kafka-producer.js';
 
 /** A place for one producer. Concurrent batches go through different slots, so that one failure does not touch another. */
 export interface KafkaSlot {
-  readonly index: number;
+  readonly open: () => KafkaProducer;
   producer: KafkaProducer | undefined;
 }
 type Wake = (slot: KafkaSlot | undefined) => void;
@@ -16,8 +16,8 @@ export class KafkaSlots {
   /** @internal */ readonly waiting = new Set<Wake>();
   /** @internal */ whenAllFree: (() => void) | undefined;
 
-  constructor(count: number) {
-    this.all = Array.from({ length: count }, (_, index) => ({ index, producer: undefined }));
+  constructor(count: number, open: (index: number) => KafkaProducer) {
+    this.all = Array.from({ length: count }, (_, index) => ({ open: () => open(index), producer: undefined }));
     this.free = [...this.all].reverse();
   }
 

@@ -24,6 +24,11 @@ export interface KafkaTransportSettings {
   readonly producers: number;
   /** `slot`: 0 to `producers` - 1; a slot has one producer at a time. */
   openProducer(slot: number): KafkaProducer;
+  /**
+   * One transactional id per bucket. Its producer is opened, which ends what every earlier producer of the id has under way,
+   * before the first publish of the bucket, and again after each failure: whoever opened last is the one that can append.
+   */
+  readonly openFenced: ((bucket: number) => KafkaProducer) | undefined;
 }
 type Results = (PublishResult | undefined)[];
 
@@ -32,7 +37,11 @@ export class KafkaTransport extends OutboxTransport {
   override readonly receipt = 'broker';
   override readonly atomicRuns: boolean;
   override readonly limits: TransportLimits;
-  /** @internal */ readonly slots: KafkaSlots;
+  /** Whatever the bucket; with fencing only a look whether the broker is there. @internal */
+  readonly slots: KafkaSlots;
+  /** @internal by bucket, with fencing */
+  readonly fenced = new Map<number, KafkaSlots>();
+  override readonly perBucket: boolean;
   /** @internal what the last attempt to reach the broker said; an idle connection that Kafka closes says nothing */
   reachable = false;
   /** @internal */ lastFailure: string | undefined;
@@ -41,13 +50,14 @@ export class KafkaTransport extends OutboxTransport {
     super();
     this.atomicRuns = settings.atomicRuns;
     this.limits = settings.limits;
-    this.slots = new KafkaSlots(settings.producers);
+    this.perBucket = settings.openFenced !== undefined;
+    this.slots = new KafkaSlots(this.perBucket ? 1 : settings.producers, (slot) => settings.openProducer(slot));
   }
 
   override async connect(signal: AbortSignal): Promise<void> {
-    this.slots.open();
+    for (const slots of this.pools()) slots.open();
     try {
-      const connected = await this.inSlot(signal, Infinity, (slot, deadline) =>
+      const connected = await this.inSlot(this.slots, signal, Infinity, (slot, deadline) =>
         this.withProducer(slot, deadline, async () => undefined),
       );
       if (!connected) throw timedOut();
@@ -61,7 +71,7 @@ export class KafkaTransport extends OutboxTransport {
   override async publish(batch: readonly OutboxMessage[], context: PublishContext): Promise<PublishResult[]> {
     const results: Results = Array.from({ length: batch.length });
     try {
-      await this.inSlot(context.signal, context.timeout, (slot, deadline) =>
+      await this.inSlot(this.slotsFor(batch), context.signal, context.timeout, (slot, deadline) =>
         this.publishOn(slot, batch, results, deadline),
       );
     } catch (error) {
@@ -72,13 +82,15 @@ export class KafkaTransport extends OutboxTransport {
 
   override reset(): void {
     this.reachable = false;
-    for (const { producer } of this.slots.all) producer?.kill(unavailable('The connection was reset.'));
+    for (const { all } of this.pools())
+      for (const { producer } of all) producer?.kill(unavailable('The connection was reset.'));
   }
 
   /** Waits for what is being published; the relay bounds that by its shutdown timeout, and then calls `reset`. */
   override async close(): Promise<void> {
-    await this.slots.close();
-    await Promise.all(this.slots.all.map(retire));
+    const pools = this.pools();
+    await Promise.all(pools.map((slots) => slots.close()));
+    await Promise.all(pools.flatMap(({ all }) => all.map(retire)));
   }
 
   override health(): TransportHealth {
@@ -86,6 +98,19 @@ export class KafkaTransport extends OutboxTransport {
     if (this.reachable) return { up: true, state: 'connected' };
     const detail = this.lastFailure === undefined ? {} : { detail: `Kafka: ${this.lastFailure}.` };
     return { up: false, state: 'connecting', ...detail };
+  }
+
+  /** @internal */ pools(): KafkaSlots[] {
+    return [this.slots, ...this.fenced.values()];
+  }
+
+  /** @internal */ slotsFor([first]: readonly OutboxMessage[]): KafkaSlots {
+    const { openFenced } = this.settings;
+    if (openFenced === undefined || first === undefined) return this.slots;
+    const { bucket } = first;
+    let slots = this.fenced.get(bucket);
+    if (slots === undefined) this.fenced.set(bucket, (slots = new KafkaSlots(1, () => openFenced(bucket))));
+    return slots;
   }
 
   /** @internal */ noteReached(): void {
@@ -99,18 +124,19 @@ export class KafkaTransport extends OutboxTransport {
 
   /** @internal false when the deadline passed before a slot was free */
   async inSlot(
+    slots: KafkaSlots,
     signal: AbortSignal,
     timeout: number,
     work: (slot: KafkaSlot, deadline: Deadline) => Promise<void>,
   ): Promise<boolean> {
     const deadline = new Deadline(signal, timeout);
     try {
-      const slot = await this.slots.take(deadline);
+      const slot = await slots.take(deadline);
       if (slot === undefined) return false;
       try {
         await work(slot, deadline);
       } finally {
-        this.slots.give(slot);
+        slots.give(slot);
       }
       return true;
     } finally {
@@ -137,8 +163,10 @@ export class KafkaTransport extends OutboxTransport {
 
   /** @internal Writes the results of one request; false when the rest of the batch need not be tried. */
   async sendChunk(slot: KafkaSlot, chunk: Chunk, results: Results, deadline: Deadline): Promise<boolean> {
+    let sender: KafkaProducer | undefined;
     try {
       await this.withProducer(slot, deadline, async (producer) => {
+        sender = producer;
         const nowhere = await producer.send(chunk, deadline.left);
         this.noteReached();
         for (const { indexes } of chunk.topics.values()) for (const i of indexes) results[i] = PUBLISHED;
@@ -148,15 +176,30 @@ export class KafkaTransport extends OutboxTransport {
       });
       return true;
     } catch (error) {
-      const verdict = blameFor(error, chunk.size, chunk.topics.size);
-      const { blame, final, name } = deadline.passed
-        ? { ...verdict, blame: 'transport' as const, final: false }
-        : verdict;
-      const result = failure(blame, deadline.passed ? timedOut() : describe(blame, name, error), final);
-      for (const { indexes } of chunk.topics.values()) for (const i of indexes) results[i] = result;
-      if (blame === 'transport') this.noteFailure(deadline.passed ? 'no answer in time' : name);
-      return blame !== 'transport';
+      return this.chunkFailed(error, sender, chunk, results, deadline) !== 'transport';
     }
+  }
+
+  /** @internal What was stored is published; the others share the blame. */
+  chunkFailed(
+    error: unknown,
+    sender: KafkaProducer | undefined,
+    chunk: Chunk,
+    results: Results,
+    deadline: Deadline,
+  ): Blame {
+    for (const i of sender?.storedDespite(error, chunk) ?? []) results[i] = PUBLISHED;
+    const refused = [...chunk.topics.values()].map(({ indexes }) => indexes.filter((i) => results[i] !== PUBLISHED));
+    const count = refused.reduce((sum, indexes) => sum + indexes.length, 0);
+    const topics = refused.filter(({ length }) => length > 0).length;
+    const verdict = blameFor(error, sender === undefined ? 0 : count, topics);
+    const { blame, final, name } = deadline.passed
+      ? { ...verdict, blame: 'transport' as const, final: false }
+      : verdict;
+    const result = failure(blame, deadline.passed ? timedOut() : describe(blame, name, error), final);
+    for (const i of refused.flat()) results[i] = result;
+    if (blame === 'transport') this.noteFailure(deadline.passed ? 'no answer in time' : name);
+    return blame;
   }
 
   /**
@@ -169,11 +212,11 @@ export class KafkaTransport extends OutboxTransport {
     work: (producer: KafkaProducer) => Promise<void>,
   ): Promise<void> {
     const isNew = slot.producer === undefined || slot.producer.dead;
-    const producer = isNew ? (slot.producer = this.settings.openProducer(slot.index)) : slot.producer!;
+    const producer = isNew ? (slot.producer = slot.open()) : slot.producer!;
     const release = deadline.onPass(() => producer.kill(timedOut()));
     try {
-      if (deadline.passed) throw timedOut();
       if (isNew) await producer.connect();
+      if (deadline.passed) throw timedOut();
       await work(producer);
     } catch (error) {
       producer.kill(error);

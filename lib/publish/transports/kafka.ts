@@ -22,7 +22,8 @@ import { KafkaTransport } from './kafka-transport.js';
 export function kafka(options: KafkaOptions): TransportDefinition {
   checkKafkaOptions(options);
   const { client } = options;
-  const limits = kafkaLimits(options.topicPrefix ?? '', options.maxMessageBytes ?? MAX_MESSAGE_BYTES);
+  const { topicPrefix, maxMessageBytes, headers } = options;
+  const limits = kafkaLimits({ topicPrefix, maxMessageBytes, headers, cloudEvents: Boolean(options.cloudEvents) });
   const definition = { kind: 'kafka', receipt: 'broker' as const, limits };
   if (isClient(client)) return { ...definition, create: () => createTransport(options, client, limits) };
   if (isFactory(client)) {
@@ -53,6 +54,7 @@ async function createTransport(
     compression,
     transactional: Boolean(options.transactional),
   };
+  const fenced = { ...settings, transactional: true };
   const configOf = producerConfig(options, pinning(await partitionerOf(options)));
   if (settings.acks !== -1) warnAboutAcks();
   return new KafkaTransport({
@@ -66,7 +68,13 @@ async function createTransport(
     atomicRuns: typeof options.partitioner !== 'function',
     producers: options.producers ?? 4,
     openProducer: (slot) => new KafkaProducer(guarded, configOf(slot), settings),
+    openFenced: fencedBy(options, (config) => new KafkaProducer(guarded, { ...configOf(0), ...config }, fenced)),
   });
+}
+
+function fencedBy({ fencing }: KafkaOptions, open: (config: ProducerConfig) => KafkaProducer) {
+  if (fencing === undefined) return undefined;
+  return (bucket: number) => open({ transactionalId: `${fencing.transactionalId}-${bucket}` });
 }
 
 function producerConfig(

@@ -1,5 +1,6 @@
 import { OutboxError, type OutboxErrorCode } from '../../outbox.errors.js';
 import type { Blame, PublishFailure } from '../transport.js';
+import { closeReason, replyCodeOf, type CloseFault } from './rabbitmq-errors.js';
 
 /** Everything that can keep a message from its confirm. */
 export type RabbitMqTrouble =
@@ -27,7 +28,7 @@ export class RabbitMqPublishError extends OutboxError {
     super(code, message, 'error' in trouble ? { cause: trouble.error } : {});
     this.reason = trouble.kind;
     this.replyCode =
-      'replyCode' in trouble ? trouble.replyCode : codeOf('error' in trouble ? trouble.error : undefined);
+      'replyCode' in trouble ? trouble.replyCode : replyCodeOf('error' in trouble ? trouble.error : undefined);
   }
 }
 
@@ -38,11 +39,18 @@ export class RabbitMqPublishError extends OutboxError {
  *   `transport` one full queue would stop all others; as `collateral` it would be tried again at once and for ever. Who
  *   expects queues to be full for hours sets `maxAttempts: null` for them.
  * - Unroutable is the message's and never final: a binding that is missing now may be there at the next try.
+ * - Of a broker that was away, neither is believed for some seconds: it takes connections before it has found all of its
+ *   queues and exchanges again, and an outage costs no attempt.
  * - A close of the channel (404, 403, 406 …) takes innocent neighbours down. Only who was alone is charged.
- * - So does a close of the connection for a protocol error (5xx); a forced or broken one is nobody's fault.
+ * - So does a close of the connection over what was sent (501, 502); a forced or broken one is nobody's fault. Which code
+ *   is which: rabbitmq-errors.ts.
  */
-export function blameFor(trouble: RabbitMqTrouble): PublishFailure {
+export function blameFor(trouble: RabbitMqTrouble, recovering = false): PublishFailure {
   const [blame, code, text] = verdict(trouble);
+  if (recovering && blame === 'message' && trouble.kind !== 'not-encodable') {
+    const said = `RabbitMQ was away until a moment ago. ${text}`;
+    return { ok: false, blame: 'transport', error: new RabbitMqPublishError('TRANSPORT_UNAVAILABLE', said, trouble) };
+  }
   const error = new RabbitMqPublishError(code, text, trouble);
   return trouble.kind === 'not-encodable' && !isForeign(trouble.error)
     ? { ok: false, blame, error, final: true }
@@ -63,46 +71,31 @@ function verdict(trouble: RabbitMqTrouble): readonly [Blame, OutboxErrorCode, st
       return ['message', 'PUBLISH_REJECTED', 'The message cannot be carried by AMQP.'];
     case 'overtaking':
       return ['collateral', 'PUBLISH_REJECTED', 'An earlier message of the key failed.'];
-    case 'channel-closed':
-      return [
-        trouble.alone ? 'message' : 'collateral',
-        'PUBLISH_REJECTED',
-        `RabbitMQ closed the channel${because(trouble.error)}.`,
-      ];
-    case 'connection-closed':
-      if (!isProtocolError(codeOf(trouble.error)))
-        return ['transport', 'TRANSPORT_UNAVAILABLE', 'The connection to RabbitMQ was lost.'];
-      return [
-        trouble.alone ? 'message' : 'collateral',
-        'PUBLISH_REJECTED',
-        `RabbitMQ closed the connection${because(trouble.error)}.`,
-      ];
+    case 'channel-closed': {
+      const { name, channel } = closeReason(trouble.error);
+      return closed(channel, trouble.alone, `RabbitMQ closed the channel (${name}).`);
+    }
+    case 'connection-closed': {
+      const { name, connection } = closeReason(trouble.error);
+      const how = connection === 'transport' ? 'The connection to RabbitMQ was lost' : 'RabbitMQ closed the connection';
+      return closed(connection, trouble.alone, `${how} (${name}).`);
+    }
     case 'not-confirmed':
       return ['transport', 'PUBLISH_TIMEOUT', 'RabbitMQ did not confirm in time; the connection was destroyed.'];
     case 'blocked':
       return ['transport', 'TRANSPORT_UNAVAILABLE', `RabbitMQ asks to wait: ${trouble.reason}.`];
     case 'unavailable':
-      return ['transport', 'TRANSPORT_UNAVAILABLE', 'RabbitMQ cannot be reached.'];
+      return ['transport', 'TRANSPORT_UNAVAILABLE', `RabbitMQ cannot be reached (${closeReason(trouble.error).name}).`];
   }
+}
+
+function closed(fault: CloseFault, alone: boolean, text: string): readonly [Blame, OutboxErrorCode, string] {
+  if (fault !== 'transport' && !alone) return ['collateral', 'PUBLISH_REJECTED', text];
+  return fault === 'message' ? ['message', 'PUBLISH_REJECTED', text] : ['transport', 'TRANSPORT_UNAVAILABLE', text];
 }
 
 /** A function of the application that failed may work after its next deployment, so its failure is not final. */
 export class RoutingKeyError extends Error {}
 function isForeign(error: unknown): boolean {
   return error instanceof RoutingKeyError;
-}
-
-/** 501–506, 530, 540, 541: the broker did not like what it read. 320 is an operator, 200 a farewell, none a broken wire. */
-function isProtocolError(code: number | undefined): boolean {
-  return code !== undefined && code >= 500 && code < 600;
-}
-
-function codeOf(error: unknown): number | undefined {
-  const code = (error as { code?: unknown } | null | undefined)?.code;
-  return typeof code === 'number' ? code : undefined;
-}
-
-function because(error: unknown): string {
-  const code = codeOf(error);
-  return code === undefined ? '' : ` (${code})`;
 }

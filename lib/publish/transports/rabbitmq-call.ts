@@ -1,4 +1,4 @@
-import { systemClock } from '../../dispatch/clock.js';
+import { stopwatch, systemClock } from '../../dispatch/clock.js';
 import type { OutboxMessage } from '../../message.js';
 import type { PublishContext, PublishFailure, PublishResult } from '../transport.js';
 import { blameFor } from './rabbitmq-blame.js';
@@ -14,6 +14,8 @@ export class PublishCall {
   /** @internal */ missing: number;
   /** @internal */ finish!: (results: readonly PublishResult[]) => void;
   /** @internal */ release: (() => void) | undefined;
+  /** @internal */ readonly elapsed = stopwatch(systemClock);
+  /** @internal */ timeout = Infinity;
   /** @internal the messages of a key in the batch, when there can be several */
   readonly runs: Map<string, KeyRun> | undefined;
 
@@ -28,12 +30,18 @@ export class PublishCall {
     this.runs = pipelined ? runsOf(batch) : undefined;
   }
 
+  /** Past its deadline, also when the process stood still and its timer has not fired yet. */
+  get late(): boolean {
+    return this.elapsed() >= this.timeout;
+  }
+
   get settled(): boolean {
     return this.missing === 0;
   }
 
   /** Calls `expire` once, at the deadline or when the caller aborts, unless everything is known by then. */
   arm(timeout: number, expire: (reason: unknown) => void): void {
+    this.timeout = timeout;
     const { signal } = this.context;
     const cancel = systemClock.after(timeout, () => expire(undefined));
     const onAbort = (): void => expire(signal.reason);

@@ -1,7 +1,9 @@
 import type { Socket } from 'node:net';
-import { systemClock } from '../../dispatch/clock.js';
+import { systemClock, within } from '../../dispatch/clock.js';
+import { OutboxConfigurationError } from '../../outbox.errors.js';
 import type { AmqpChannel, AmqpConnection, Amqplib } from './rabbitmq-client.js';
-import type { RabbitMqSettings, RabbitMqUrl } from './rabbitmq-options.js';
+import { FRAME_MAX, tableLimit } from './rabbitmq-limits.js';
+import { isServer, type RabbitMqSettings, type RabbitMqUrl, type RabbitMqUrlProvider } from './rabbitmq-options.js';
 
 export interface ConnectionEvents {
   onBlocked(reason: string): void;
@@ -13,6 +15,8 @@ export interface ConnectionEvents {
 /** One amqplib connection with an owner for every event of it. */
 export class RabbitMqConnection {
   blocked: string | undefined;
+  /** Bytes: as broker and client agreed on a size of frames, at the latest here. */
+  readonly maxHeaderTable: number;
   /** @internal */ ended = false;
   /** @internal */ readonly listeners: Readonly<Record<string, (detail?: unknown) => void>>;
 
@@ -22,6 +26,7 @@ export class RabbitMqConnection {
     readonly own: boolean,
     events: ConnectionEvents = NOBODY,
   ) {
+    this.maxHeaderTable = tableLimit((model.connection as { frameMax?: number }).frameMax ?? FRAME_MAX);
     let lastError: unknown;
     this.listeners = {
       error: (error) => {
@@ -63,7 +68,7 @@ export class RabbitMqConnection {
     if (this.ended) return;
     this.ended = true;
     const goodbye = this.own ? this.model.close() : Promise.all(channels.map((channel) => channel.close()));
-    await within(goodbye, timeout);
+    await within(systemClock, timeout, Promise.allSettled([goodbye])); // how it ends is of no interest, only when
     if (this.own) return this.destroySocket();
     for (const [event, listener] of Object.entries(this.listeners)) this.model.removeListener(event, listener);
   }
@@ -122,9 +127,10 @@ export async function openConnection(
 async function openOne(
   amqplib: Amqplib,
   settings: RabbitMqSettings,
-  server: RabbitMqUrl,
+  server: RabbitMqUrl | RabbitMqUrlProvider,
   signal: AbortSignal,
 ): Promise<AmqpConnection> {
+  const address = typeof server === 'function' ? await providedBy(server, signal) : server;
   const { recovery: _, ...socket } = { ...(settings.socket as { recovery?: unknown }) };
   // amqplib's own recovery would reconnect behind the relay's circuit.
   // The signal is the socket's, and ends it also in the middle of amqplib's handshake.
@@ -136,9 +142,15 @@ async function openOne(
     ...named(socket),
     signal,
   };
-  const opening = amqplib.connect(withHeartbeat(server, settings.heartbeat), options);
+  const opening = amqplib.connect(tuned(address, settings.heartbeat), options);
   const late = (model: AmqpConnection): void => new RabbitMqConnection(model, true).destroy();
   return abortable(opening, signal, late);
+}
+
+async function providedBy(provider: RabbitMqUrlProvider, signal: AbortSignal): Promise<RabbitMqUrl> {
+  const address = await abortable(Promise.resolve(provider()), signal, ignore);
+  if (isServer(address)) return address;
+  throw new OutboxConfigurationError('INVALID_OPTIONS', 'rabbitmq: url() gave neither amqp://host nor an object.');
 }
 
 /** Shown by `rabbitmqctl list_connections` and the management pages. */
@@ -146,11 +158,13 @@ function named(socket: { clientProperties?: object }): { clientProperties: objec
   return { clientProperties: { connection_name: 'nestjs-outbox', ...socket.clientProperties } };
 }
 
-function withHeartbeat(server: RabbitMqUrl, heartbeat: number): string | object {
-  const seconds = Math.max(1, Math.round(heartbeat / 1000));
-  if (typeof server !== 'string') return { heartbeat: seconds, ...server };
+/** What the URL does not say itself. */
+function tuned(server: RabbitMqUrl, heartbeat: number): string | object {
+  const settings = { heartbeat: Math.max(1, Math.round(heartbeat / 1000)), frameMax: FRAME_MAX };
+  if (typeof server !== 'string') return { ...settings, ...server };
   const url = new URL(server);
-  if (!url.searchParams.has('heartbeat')) url.searchParams.set('heartbeat', String(seconds));
+  for (const [name, value] of Object.entries(settings))
+    if (!url.searchParams.has(name)) url.searchParams.set(name, String(value));
   return url.href;
 }
 
@@ -171,17 +185,6 @@ export async function abortable<T>(promise: Promise<T>, signal: AbortSignal, und
     return await Promise.race([promise, abort]);
   } finally {
     signal.removeEventListener('abort', onAbort);
-  }
-}
-
-/** How it ends is of no interest, only when. */
-async function within(promise: Promise<unknown>, timeout: number): Promise<void> {
-  let cancel: (() => void) | undefined;
-  const late = new Promise<void>((resolve) => (cancel = systemClock.after(timeout, resolve)));
-  try {
-    await Promise.race([promise.then(ignore, ignore), late]);
-  } finally {
-    cancel?.();
   }
 }
 

@@ -8,12 +8,16 @@ import { ConfirmWindow } from './rabbitmq-window.js';
 
 export interface LaneOwner {
   readonly encode: RabbitMqEncoder;
+  /** The broker came back a moment ago, and may not have found all of its queues and exchanges yet. */
+  readonly recovering: boolean;
   /** While true nothing is written: the broker asked to wait. */
   isBlocked(): boolean;
   /** The broker closed the channel of a connection that lives; the owner opens another one. */
   onChannelClosed(lane: RabbitMqLane): void;
   /** amqplib refuses to write although no channel was closed. */
   onBroken(error: unknown): void;
+  /** Its deadline passed: it is taken out of line and given its results. */
+  expire(call: PublishCall, reason: unknown): void;
   /** It was unconfirmed when the broker closed the channel, so that it may be what the broker closed for. */
   suspect(message: OutboxMessage): void;
 }
@@ -113,6 +117,7 @@ export class RabbitMqLane {
           this.owner.isBlocked()
         )
           return;
+        else if (call.late) this.owner.expire(call, undefined);
         else this.send(this.channel, call, call.cursor);
       }
     } finally {
@@ -153,7 +158,7 @@ export class RabbitMqLane {
   readonly onAck = (call: PublishCall, index: number): void => {
     call.inFlight -= 1;
     const trouble = this.returned.size === 0 ? undefined : this.takeReturned(call.batch[index]!.id);
-    call.set(index, trouble === undefined ? PUBLISHED : blameFor(trouble));
+    call.set(index, trouble === undefined ? PUBLISHED : blameFor(trouble, this.owner.recovering));
     if (this.queue.length > 0) this.pump();
   };
 
@@ -161,7 +166,7 @@ export class RabbitMqLane {
   readonly onNack = (call: PublishCall, index: number): void => {
     call.inFlight -= 1;
     this.takeReturned(call.batch[index]!.id);
-    call.set(index, blameFor({ kind: 'nacked' }));
+    call.set(index, blameFor({ kind: 'nacked' }, this.owner.recovering));
     if (this.queue.length > 0) this.pump();
   };
 
@@ -190,7 +195,7 @@ export class RabbitMqLane {
       this.channel = undefined;
       return;
     }
-    this.abandon((alone) => blameFor({ kind: 'channel-closed', error, alone }));
+    this.abandon((alone) => blameFor({ kind: 'channel-closed', error, alone }, this.owner.recovering));
     this.owner.onChannelClosed(this);
   }
 }

@@ -1,7 +1,8 @@
-import type { OutboxMessage, RabbitMqMessageOptions } from '../../message.js';
+import type { OutboxMessage } from '../../message.js';
 import { OutboxMessageError } from '../../outbox.errors.js';
 import { createEnvelope, type Headers } from './envelope.js';
 import { RoutingKeyError } from './rabbitmq-blame.js';
+import { MAX_HEADER_TABLE, namesProblem, optionsProblem, tableProblem, tableSize } from './rabbitmq-limits.js';
 import type { RabbitMqSettings } from './rabbitmq-options.js';
 
 /** What amqplib's `publish` takes. */
@@ -18,11 +19,13 @@ export type RabbitMqEncoder = (message: OutboxMessage) => RabbitMqPublish;
 export const KEY_HEADER = 'key';
 export const TOMBSTONE_HEADER = 'tombstone';
 
-/** amqplib's scratch buffer is 64 KiB; up to 0.10.9 a larger table was cut off silently and closed the connection. */
-export const MAX_HEADER_TABLE = 60 * 1024;
 const EMPTY = Buffer.alloc(0);
 
-export function createEncoder(settings: RabbitMqSettings): RabbitMqEncoder {
+/** @param maxTable bytes of a header table that the connection carries */
+export function createEncoder(
+  settings: RabbitMqSettings,
+  maxTable: () => number = () => MAX_HEADER_TABLE,
+): RabbitMqEncoder {
   const { exchange, routingKey, mandatory, persistent, appId } = settings;
   const envelope = createEnvelope({
     headers: settings.headers,
@@ -33,11 +36,11 @@ export function createEncoder(settings: RabbitMqSettings): RabbitMqEncoder {
   const mayHoldBytes = settings.headers !== undefined;
   return (message) => {
     const own = message.optionsJson === null ? undefined : message.options.rabbitmq;
-    if (own !== undefined) checkOptions(own);
+    if (own !== undefined) refuseIf(optionsProblem(own));
     const headers = envelope(message);
     if (message.key !== null && settings.cloudEvents === undefined) headers[KEY_HEADER] = message.key;
     if (message.body === null) headers[TOMBSTONE_HEADER] = 'true';
-    if (mayHoldBytes || message.headersJson !== null) checkHeaders(headers);
+    if (mayHoldBytes || message.headersJson !== null) checkHeaders(headers, maxTable());
     return {
       exchange: own?.exchange ?? exchange,
       routingKey: own?.routingKey ?? (routingKey === undefined ? message.topic : keyFrom(routingKey, message)),
@@ -80,40 +83,21 @@ function secondsOf(message: OutboxMessage): number {
   return lastSeconds;
 }
 
-/** What the broker would close the channel for, at the cost of the neighbours. */
-function checkOptions({ priority, expiration }: RabbitMqMessageOptions): void {
-  if (priority !== undefined && !isIntegerUpTo(priority, 255)) refuse('priority must be an integer from 0 to 255');
-  if (expiration !== undefined && !isIntegerUpTo(expiration, 2 ** 32 - 1))
-    refuse('expiration must be whole milliseconds below 2^32');
-}
-
-/** Makes bytes Buffers, which is all that amqplib knows, and refuses what its buffer cannot hold. */
-function checkHeaders(headers: Headers): void {
-  let size = 0;
+/** Rows of other programs were checked by nobody. Makes bytes Buffers, which is all that amqplib knows. */
+function checkHeaders(headers: Headers, maxTable: number): void {
+  refuseIf(namesProblem(headers) ?? tableProblem(tableSize(headers), maxTable));
   for (const name of Object.keys(headers)) {
     const value = headers[name]!;
-    const nameBytes = Buffer.byteLength(name);
-    if (nameBytes > 255) refuse('a header name is longer than 255 bytes');
-    size += nameBytes + 6;
-    if (typeof value === 'string') size += Buffer.byteLength(value);
-    else if (Array.isArray(value)) {
-      headers[name] = (value as readonly (string | Uint8Array)[]).map(asBuffer);
-      for (const one of value as readonly (string | Uint8Array)[]) size += 5 + Buffer.byteLength(one as string);
-    } else {
-      headers[name] = asBuffer(value as Uint8Array);
-      size += (value as Uint8Array).byteLength;
-    }
+    if (Array.isArray(value)) headers[name] = (value as readonly (string | Uint8Array)[]).map(asBuffer);
+    else if (typeof value !== 'string') headers[name] = asBuffer(value as Uint8Array);
   }
-  if (size > MAX_HEADER_TABLE) refuse(`its headers take ${size} bytes, AMQP frames hold ${MAX_HEADER_TABLE}`);
 }
 
 function asBuffer<T extends string | Uint8Array>(value: T): string | Buffer {
   if (typeof value === 'string' || Buffer.isBuffer(value)) return value;
   return Buffer.from(value.buffer, value.byteOffset, value.byteLength);
 }
-function isIntegerUpTo(value: number, max: number): boolean {
-  return Number.isInteger(value) && value >= 0 && value <= max;
-}
-function refuse(what: string): never {
-  throw new OutboxMessageError('INVALID_MESSAGE', `RabbitMQ cannot carry the message: ${what}.`);
+function refuseIf(problem: string | undefined): void {
+  if (problem === undefined) return;
+  throw new OutboxMessageError('INVALID_MESSAGE', `RabbitMQ cannot carry the message: ${problem}.`);
 }

@@ -7,6 +7,8 @@ import type { AmqpChannel, AmqpConnection } from './rabbitmq-client.js';
 
 /** `amqp://user:password@host:port/vhost`, or amqplib's object of the same. */
 export type RabbitMqUrl = string | RabbitMqServer;
+/** Called for every new connection, so that a password or token that was rotated is found without a restart. */
+export type RabbitMqUrlProvider = () => RabbitMqUrl | Promise<RabbitMqUrl>;
 export interface RabbitMqServer {
   protocol?: 'amqp' | 'amqps';
   hostname?: string;
@@ -35,9 +37,9 @@ export type RabbitMqConnectionOption =
 
 export interface RabbitMqOptions {
   /** One of `url`, `urls` and `connection`. */
-  url?: RabbitMqUrl;
+  url?: RabbitMqUrl | RabbitMqUrlProvider;
   /** The nodes of a cluster, tried one after the other. */
-  urls?: readonly RabbitMqUrl[];
+  urls?: readonly (RabbitMqUrl | RabbitMqUrlProvider)[];
   /** A connection, its DI token, or a factory, which is called again for every new connection. */
   connection?: RabbitMqConnectionOption;
   /** amqplib's second argument: TLS, `clientProperties`, `credentials` … */
@@ -73,7 +75,7 @@ export interface RabbitMqOptions {
 
 /** Checked; milliseconds. */
 export interface RabbitMqSettings extends Omit<RabbitMqOptions, 'url' | 'urls' | 'connection'> {
-  readonly servers: readonly RabbitMqUrl[];
+  readonly servers: readonly (RabbitMqUrl | RabbitMqUrlProvider)[];
   readonly exchange: string;
   readonly mandatory: boolean;
   readonly persistent: boolean;
@@ -138,16 +140,18 @@ export function resolveRabbitMqOptions(options: RabbitMqOptions): RabbitMqSettin
 
 type Check = (problem: string | undefined) => void;
 
-function serverProblems({ url, urls, connection }: RabbitMqOptions, servers: readonly RabbitMqUrl[]): string[] {
+function serverProblems({ url, urls, connection }: RabbitMqOptions, servers: RabbitMqSettings['servers']): string[] {
   if ([url, urls, connection].filter((given) => given !== undefined).length !== 1) {
     return ['url or urls or connection must be given, one of them'];
   }
   if (!Array.isArray(servers) || (servers.length === 0 && connection === undefined)) return ['urls must not be empty'];
-  return servers.every(isServer) ? [] : ['url must be amqp://host or amqps://host, or an object'];
+  return servers.every((server) => typeof server === 'function' || isServer(server))
+    ? []
+    : ['url must be amqp://host or amqps://host, an object, or a function that gives one'];
 }
 
 /** The value is not shown: it may hold a password. */
-function isServer(server: RabbitMqUrl): boolean {
+export function isServer(server: unknown): server is RabbitMqUrl {
   if (typeof server === 'object' && server !== null) return true;
   return typeof server === 'string' && URL.canParse(server) && /^amqps?:/.test(server);
 }

@@ -12,6 +12,7 @@ import { PublishCall } from './rabbitmq-call.js';
 import type { AmqpChannel } from './rabbitmq-client.js';
 import { RabbitMqLane, type LaneOwner } from './rabbitmq-lane.js';
 import { RabbitMqLink, type ConnectionSource } from './rabbitmq-link.js';
+import { MAX_HEADER_TABLE } from './rabbitmq-limits.js';
 import { createEncoder } from './rabbitmq-message.js';
 import type { RabbitMqSettings } from './rabbitmq-options.js';
 import { Suspects } from './rabbitmq-suspects.js';
@@ -37,7 +38,7 @@ export class RabbitMqTransport extends OutboxTransport implements LaneOwner {
   ) {
     super();
     this.atomicRuns = settings.pipelineKeys;
-    this.encode = createEncoder(settings);
+    this.encode = createEncoder(settings, () => this.link.connection?.maxHeaderTable ?? MAX_HEADER_TABLE);
     this.main = new RabbitMqLane(this, settings.maxUnconfirmed);
     this.probe = new RabbitMqLane(this, 1);
     this.link = new RabbitMqLink(settings, source, {
@@ -91,6 +92,10 @@ export class RabbitMqTransport extends OutboxTransport implements LaneOwner {
     return lastError === undefined
       ? { up: false, state }
       : { up: false, state, detail: 'The connection to RabbitMQ was lost or refused.' };
+  }
+
+  get recovering(): boolean {
+    return this.link.recovering;
   }
 
   isBlocked(): boolean {
@@ -163,7 +168,7 @@ export class RabbitMqTransport extends OutboxTransport implements LaneOwner {
     this.probe.pump();
   }
 
-  /** @internal the connection is destroyed before anybody hears that the publish failed */
+  /** The connection is destroyed before anybody hears that the publish failed. */
   expire(call: PublishCall, reason: unknown): void {
     this.main.remove(call);
     this.probe.remove(call);

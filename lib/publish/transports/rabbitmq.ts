@@ -1,9 +1,10 @@
 import type { InjectionToken } from '@nestjs/common';
 import type { TransportDefinition } from '../../outbox.options.js';
 import { OutboxConfigurationError } from '../../outbox.errors.js';
-import type { OutboxTransport, TransportLimits } from '../transport.js';
+import type { OutboxTransport } from '../transport.js';
 import { loadAmqplib, type Amqplib, type AmqpConnection } from './rabbitmq-client.js';
 import { openConnection } from './rabbitmq-connection.js';
+import { rabbitMqLimits } from './rabbitmq-limits.js';
 import type { ConnectionSource } from './rabbitmq-link.js';
 import {
   resolveRabbitMqOptions,
@@ -11,17 +12,19 @@ import {
   type RabbitMqOptions,
   type RabbitMqSettings,
 } from './rabbitmq-options.js';
+import { topologyWarnings } from './rabbitmq-topology.js';
 import { RabbitMqTransport } from './rabbitmq-transport.js';
 
 /** Publishes to RabbitMQ through amqplib, which is loaded when a relay starts. */
 export function rabbitmq(options: RabbitMqOptions): TransportDefinition {
   const settings = resolveRabbitMqOptions(options);
-  const limits = limitsOf(settings);
+  const limits = rabbitMqLimits(settings);
   const given = options.connection === undefined ? undefined : givenConnection(options.connection);
   return {
     kind: 'rabbitmq',
     receipt: 'broker',
     limits,
+    warnings: topologyWarnings(settings.topology),
     ...(given === undefined ? {} : { inject: given.inject }),
     create: async (...dependencies: unknown[]): Promise<OutboxTransport> =>
       new RabbitMqTransport(
@@ -29,17 +32,6 @@ export function rabbitmq(options: RabbitMqOptions): TransportDefinition {
         limits,
         given?.source(dependencies) ?? ownConnections(await loadAmqplib(), settings),
       ),
-  };
-}
-
-function limitsOf({ routingKey, maxPayloadBytes }: RabbitMqSettings): TransportLimits {
-  return {
-    // A routing key is an AMQP short string. What routingKey() makes of the topic is checked when it is published.
-    ...(routingKey === undefined ? { topicBytes: 255 } : {}),
-    payloadBytes: maxPayloadBytes,
-    // The header table must fit amqplib's buffer of 64 KiB, with our own headers and a few bytes for each name.
-    headerBytes: 32 * 1024,
-    tombstones: true,
   };
 }
 

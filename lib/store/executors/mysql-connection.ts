@@ -37,6 +37,8 @@ export class MysqlConnection implements SqlConnection {
   constructor(
     readonly checkOut: () => Promise<MysqlClient>,
     readonly timeout: number,
+    /** The server takes no writes any more: what is open there may be a replica's by now, and reads it for ever. */
+    readonly demoted: () => void,
   ) {}
 
   run(sql: Sql): Promise<SqlResult> {
@@ -73,6 +75,7 @@ export class MysqlConnection implements SqlConnection {
     try {
       return await work(client);
     } catch (error) {
+      if (READ_ONLY.has((error as MysqlError).errno ?? 0)) this.demoted();
       if (endsSession(error)) await this.drop();
       throw error;
     }
@@ -150,10 +153,13 @@ function asLiteral(value: unknown): unknown {
 }
 
 /** mysql2 puts the statement with all its values on the error: payloads must not get into logs that way. */
-function withoutStatement(error: MysqlError): MysqlError {
+export function withoutStatement(error: MysqlError): MysqlError {
   delete (error as { sql?: string }).sql;
   return error;
 }
+
+/** `ER_OPTION_PREVENTS_STATEMENT` (read_only), `ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION`, `ER_READ_ONLY_MODE`. */
+const READ_ONLY: ReadonlySet<number> = new Set([1290, 1792, 1836]);
 
 /** Anything but an answer of the server leaves the connection in an unknown state. */
 function endsSession(error: unknown): boolean {

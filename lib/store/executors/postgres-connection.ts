@@ -38,6 +38,8 @@ export class PostgresConnection implements SqlConnection {
   constructor(
     readonly checkOut: () => Promise<CheckedOut>,
     readonly prepared: boolean,
+    /** The server takes no writes any more: what is open there may be a replica's by now, and reads it for ever. */
+    readonly demoted: () => void,
   ) {}
 
   run(sql: Sql): Promise<SqlResult> {
@@ -115,11 +117,15 @@ export class PostgresConnection implements SqlConnection {
     try {
       return await client.query(query);
     } catch (error) {
+      if ((error as { code?: unknown }).code === READ_ONLY) this.demoted();
       if (endsSession(error)) await this.drop();
       return withoutValues(error);
     }
   }
 }
+
+/** `read_only_sql_transaction`: of a standby, and of a primary that was told so. */
+const READ_ONLY = '25006';
 
 /** Anything but an answer of the server, or an answer that ends the session. */
 function endsSession(error: unknown): boolean {

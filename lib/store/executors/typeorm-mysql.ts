@@ -43,7 +43,12 @@ class TypeOrmMysqlDatabase implements SqlDatabase {
   /** @internal */ owned(owner: ConnectionRole | number): MysqlConnection {
     let connection = this.connections.get(owner);
     if (connection === undefined) {
-      connection = new MysqlConnection(() => this.checkOut(), this.settings.statementTimeout + CLIENT_GRACE);
+      connection = new MysqlConnection(
+        // Idle in its transaction for as long as a publish takes; the publish has a deadline of its own.
+        () => this.checkOut(typeof owner === 'number' ? 0 : this.settings.statementTimeout),
+        this.settings.statementTimeout + CLIENT_GRACE,
+        () => this.connections.forEach((each) => void each.drop()),
+      );
       this.connections.set(owner, connection);
     }
     return connection;
@@ -57,12 +62,12 @@ class TypeOrmMysqlDatabase implements SqlDatabase {
   }
 
   /** @internal A connection of our own with our session settings; destroyed after use, never handed back with them. */
-  async checkOut(): Promise<MysqlClient> {
+  async checkOut(idleInTransaction: number): Promise<MysqlClient> {
     const runner = (await this.open()).createQueryRunner('master');
     const client = (await runner.connect()) as MysqlClient;
     try {
       client.on('error', () => undefined); // the statement in hand fails by itself; without one nobody is interested
-      await setSession(client, this.settings);
+      await setSession(client, this.settings, idleInTransaction);
       return client;
     } catch (error) {
       client.destroy();
@@ -104,7 +109,7 @@ async function openDataSource(application: DataSource, settings: StoreSettings):
   return dataSource.initialize();
 }
 
-async function setSession(client: MysqlClient, settings: StoreSettings): Promise<void> {
+async function setSession(client: MysqlClient, settings: StoreSettings, idleInTransaction: number): Promise<void> {
   if (typeof client.query !== 'function' || !('execute' in client)) {
     throw new OutboxConfigurationError('MISSING_PEER', 'The DataSource does not use the driver mysql2.', {
       hint: 'Run `npm install mysql2`.',
@@ -114,14 +119,16 @@ async function setSession(client: MysqlClient, settings: StoreSettings): Promise
   const [[version]] = (await query(client, 'select version()', [], timeout)) as [[string]];
   const lockWait = Math.ceil(Math.min(ROW_LOCK_WAIT, settings.statementTimeout) / 1000);
   // Under REPEATABLE READ, the default, gap locks of the relay cost the writers 95 % of their throughput.
-  await query(client, 'set session transaction isolation level read committed', [], timeout);
+  await query(client, 'set session transaction isolation level read committed, read write', [], timeout);
+  const { statementTimeout, idleTransactionTimeout } = capabilitiesOf(version);
   const variables = [
     'autocommit = 1',
     `time_zone = '+00:00'`,
     `sql_mode = 'STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'`,
     `innodb_lock_wait_timeout = ${lockWait}`,
     `lock_wait_timeout = ${Math.ceil(settings.statementTimeout / 1000)}`,
-    capabilitiesOf(version).statementTimeout(settings.statementTimeout),
+    statementTimeout(settings.statementTimeout),
+    ...(idleTransactionTimeout === undefined ? [] : [idleTransactionTimeout(idleInTransaction)]),
   ];
   await query(client, `set session ${variables.join(', ')}`, [], timeout);
 }

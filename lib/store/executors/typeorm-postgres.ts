@@ -41,7 +41,7 @@ class TypeOrmPostgresDatabase implements SqlDatabase {
     if (connection === undefined) {
       const asynchronous =
         owner === 'settle' && this.settings.onPublished === 'delete' ? 'set synchronous_commit = off;' : '';
-      connection = new PostgresConnection(() => this.checkOut(asynchronous), this.settings.preparedStatements);
+      connection = this.connect(asynchronous);
       this.connections.set(owner, connection);
     }
     return connection;
@@ -52,10 +52,18 @@ class TypeOrmPostgresDatabase implements SqlDatabase {
     if (connection === undefined) {
       // Idle in its transaction for as long as a publish takes; the publish has a deadline of its own.
       const patient = 'set idle_in_transaction_session_timeout = 0;';
-      connection = new PostgresConnection(() => this.checkOut(patient), this.settings.preparedStatements);
+      connection = this.connect(patient);
       this.connections.set(transport, connection);
     }
     return connection;
+  }
+
+  /** @internal */ connect(extraSettings: string): PostgresConnection {
+    return new PostgresConnection(
+      () => this.checkOut(extraSettings),
+      this.settings.preparedStatements,
+      () => this.connections.forEach((connection) => void connection.drop()),
+    );
   }
 
   async listen(
@@ -91,7 +99,6 @@ class TypeOrmPostgresDatabase implements SqlDatabase {
     const runner = (await this.open()).createQueryRunner('master');
     try {
       const client = (await runner.connect()) as PgClient;
-      client.on('error', () => undefined); // the statement in hand fails by itself; without one nobody is interested
       const ours = this.settings.preparedStatements;
       if (ours) await client.query(sessionSettings(this.settings) + extraSettings);
       return {
@@ -125,9 +132,24 @@ class TypeOrmPostgresDatabase implements SqlDatabase {
       query_timeout: this.settings.statementTimeout + CLIENT_GRACE,
       keepAlive: true,
       application_name: 'nestjs-outbox',
+      Client: quietClient(this.application),
     });
     return this.dataSource.initialize();
   }
+}
+
+/**
+ * The statement in hand fails by itself, and without one nobody is interested. From the first moment: a server may end a
+ * connection in the packet that says it is ready, when the pool has ceased to listen and nobody else has begun to.
+ */
+function quietClient({ driver }: DataSource): new (options: unknown) => PgClient {
+  const { Client } = (driver as unknown as { postgres: { Client: new (options: unknown) => PgClient } }).postgres;
+  return class QuietClient extends Client {
+    constructor(options: unknown) {
+      super(options);
+      this.on('error', () => undefined);
+    }
+  };
 }
 
 /**

@@ -1,6 +1,7 @@
 import { QueryFailedError, type EntityManager, type QueryRunner } from 'typeorm';
 import type { Sql } from '../sql.js';
 import type { SqlExecutor, SqlResult } from './executor.js';
+import { withoutStatement } from './mysql-connection.js';
 import { RAW, withoutValues, type PgClient } from './postgres-connection.js';
 
 /**
@@ -76,7 +77,7 @@ interface MysqlClient {
 function runMysql(client: unknown, { statement, values }: Sql): Promise<SqlResult> {
   return new Promise((resolve, reject) => {
     (client as MysqlClient).query({ sql: statement.questionMarks, values, rowsAsArray: true }, (error, result) => {
-      if (error !== null) reject(error);
+      if (error !== null) reject(withoutStatement(error));
       else if (Array.isArray(result)) resolve({ rows: result as unknown[][], affected: result.length });
       else resolve({ rows: [], affected: (result as { affectedRows?: number }).affectedRows ?? 0 });
     });

@@ -7,12 +7,18 @@ export interface MysqlCapabilities {
   readonly since: readonly [major: number, minor: number, patch: number];
   /** Session setting by which the server cancels a statement. MySQL's covers reads only. */
   readonly statementTimeout: (milliseconds: number) => string;
+  /**
+   * Session setting by which the server ends a session that does nothing in an open transaction: of a process that stood
+   * still, which would lock its rows for as long as it does. MySQL has none.
+   */
+  readonly idleTransactionTimeout?: (milliseconds: number) => string;
 }
 
 const MARIADB: MysqlCapabilities = {
   product: 'MariaDB',
   since: [10, 6, 0],
   statementTimeout: (milliseconds) => `max_statement_time = ${milliseconds / 1000}`,
+  idleTransactionTimeout: (milliseconds) => `idle_transaction_timeout = ${Math.ceil(milliseconds / 1000)}`,
 };
 const MYSQL: MysqlCapabilities = {
   product: 'MySQL',

@@ -1,6 +1,7 @@
 import type { SqlConnection } from '../executors/executor.js';
 import { mysqlTables, type MysqlTable } from '../schema/mysql-tables.js';
-import { TABLE_NAMES, type SchemaDefinition } from '../schema/names.js';
+import { KEY_LOCK_TABLE, KEY_LOCKS } from '../schema/mysql-strict.js';
+import { tableNames, TABLE_NAMES, type SchemaDefinition } from '../schema/names.js';
 import { statement } from '../sql.js';
 
 const SCHEMA = 'coalesce(?, database())';
@@ -11,7 +12,7 @@ const TABLES = statement(
 );
 const COLUMNS = statement(
   'columns',
-  `select table_name, column_name, column_type, is_nullable, column_default is not null, extra
+  `select table_name, column_name, column_type, is_nullable, column_default is not null, extra, collation_name
   from information_schema.columns where table_schema = ${SCHEMA}`,
 );
 const KEYS = statement(
@@ -20,24 +21,36 @@ const KEYS = statement(
   from information_schema.statistics where table_schema = ${SCHEMA} order by table_name, index_name, seq_in_index`,
 );
 
+const ASCII_BIN = 'ascii_bin';
+
 /** What of the tables differs from what this version would create; empty when nothing does. */
 export async function compareSchema(connection: SqlConnection, definition: SchemaDefinition): Promise<string[]> {
   const schema = definition.schema ?? null;
   const [tables, columns, keys] = await Promise.all(
     [TABLES, COLUMNS, KEYS].map(async (s) => (await connection.run(s.bind(schema))).rows),
   );
-  const wanted = mysqlTables(definition);
-  return TABLE_NAMES.flatMap((name) => {
-    const table = definition.prefix + name;
+  const tablesOf = mysqlTables(definition);
+  const wanted: [string, MysqlTable][] = TABLE_NAMES.map((name) => [definition.prefix + name, tablesOf[name]]);
+  const strict = definition.ordering === 'strict';
+  if (strict) wanted.push([`${definition.prefix}key_locks`, KEY_LOCK_TABLE]);
+  const wrong = wanted.flatMap(([table, columnsAndKeys]) => {
     const of = (rows: typeof tables): (readonly unknown[])[] => (rows ?? []).filter(([owner]) => owner === table);
     const [found] = of(tables);
     if (found === undefined) return [`${table} is missing`];
     return [
       ...compareTable(table, found),
-      ...compareColumns(table, wanted[name], of(columns)),
-      ...compareKeys(table, wanted[name], of(keys)),
+      ...compareColumns(table, columnsAndKeys, of(columns)),
+      ...compareKeys(table, columnsAndKeys, of(keys)),
     ];
   });
+  return strict && wrong.length === 0 ? missingLocks(connection, definition) : wrong;
+}
+
+async function missingLocks(connection: SqlConnection, definition: SchemaDefinition): Promise<string[]> {
+  const { keyLocks } = tableNames(definition, '`');
+  const { rows } = await connection.run(statement(undefined, `select count(*) from ${keyLocks}`).bind());
+  const count = Number(rows[0]?.[0]);
+  return count === KEY_LOCKS ? [] : [`${keyLocks} has ${count} rows, not ${KEY_LOCKS}`];
 }
 
 function compareTable(table: string, [, engine, collation]: readonly unknown[]): string[] {
@@ -50,16 +63,29 @@ function compareTable(table: string, [, engine, collation]: readonly unknown[]):
 function compareColumns(table: string, wanted: MysqlTable, found: readonly (readonly unknown[])[]): string[] {
   const there = new Map(found.map(([, name, ...rest]) => [String(name), rest]));
   const wrong = wanted.columns.flatMap(([name, type, definition]) => {
-    const [foundType, nullable, hasDefault, extra] = there.get(name) ?? [];
+    const [foundType, nullable, hasDefault, extra, collation] = there.get(name) ?? [];
     if (foundType === undefined) return [`${table}.${name} is missing`];
     if (plainType(foundType) !== type) return [`${table}.${name} is ${String(foundType)}, not ${type}`];
     if ((nullable === 'NO') !== definition.includes('not null'))
       return [`${table}.${name} ${nullable === 'NO' ? 'refuses' : 'takes'} null`];
     const defaults = Number(hasDefault) === 1 || /auto_increment|default_generated/i.test(String(extra));
     if (/default|auto_increment/.test(definition) && !defaults) return [`${table}.${name} has no default`];
+    const wantedCollation = definition.includes(ASCII_BIN) ? ASCII_BIN : 'utf8mb4_bin';
+    // Without one: bytes, numbers, times.
+    if (collation !== null && collation !== wantedCollation)
+      return [`${table}.${name} has collation ${String(collation)}, not ${wantedCollation}`];
     return [];
   });
-  return wrong;
+  return [...wrong, ...foreignColumns(table, wanted, there)];
+}
+
+/** A column of somebody else's that must be given a value makes every insert fail. */
+function foreignColumns(table: string, wanted: MysqlTable, there: ReadonlyMap<string, readonly unknown[]>): string[] {
+  const ours = new Set(wanted.columns.map(([name]) => name));
+  return [...there].flatMap(([name, [, nullable, hasDefault, extra]]) => {
+    const filled = nullable === 'YES' || Number(hasDefault) === 1 || /auto_increment|generated/i.test(String(extra));
+    return ours.has(name) || filled ? [] : [`${table}.${name} is not ours, and refuses null without a default`];
+  });
 }
 
 function compareKeys(table: string, wanted: MysqlTable, found: readonly (readonly unknown[])[]): string[] {

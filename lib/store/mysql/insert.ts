@@ -6,6 +6,7 @@ import type { InsertReport } from '../outbox-store.js';
 import type { TableNames } from '../schema/names.js';
 import { statement } from '../sql.js';
 import { SCHEDULED } from './columns.js';
+import { MysqlKeyLocks } from './key-locks.js';
 import { marks, sized, times } from './statements.js';
 
 const COLUMNS = 'transport, bucket, id, topic, `key`, type, version, content_type, headers, options, payload';
@@ -22,8 +23,11 @@ const LAST_INSTANT = Date.UTC(9999, 11, 31);
 export class MysqlInsert {
   /** @internal */ readonly sql: ReturnType<typeof insertStatements>;
 
-  constructor(names: TableNames) {
+  /** @internal */ readonly keyLocks: MysqlKeyLocks | undefined;
+
+  constructor(names: TableNames, strict = false) {
     this.sql = insertStatements(names);
+    this.keyLocks = strict ? new MysqlKeyLocks(names) : undefined;
   }
 
   async insert(tx: SqlExecutor, messages: readonly NewMessage[]): Promise<InsertReport> {
@@ -31,6 +35,7 @@ export class MysqlInsert {
     const fresh = duplicates.size === 0 ? messages : messages.filter((_, index) => !duplicates.has(index));
     const ready = fresh.filter((message) => !isScheduled(message));
     const scheduled = ready.length === fresh.length ? [] : fresh.filter(isScheduled);
+    await this.keyLocks?.take(tx, ready); // before the first number is drawn
     for (const rows of await chunks(tx, ready)) await tx.run(this.sql.ready(rows.length).bind(...rows.flatMap(common)));
     for (const rows of await chunks(tx, scheduled)) {
       await tx.run(this.sql.parked(rows.length).bind(...rows.flatMap((row) => [...common(row), ...time(row)])));

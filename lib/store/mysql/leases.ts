@@ -1,8 +1,8 @@
 import type { SqlDatabase, SqlExecutor } from '../executors/executor.js';
-import type { Instance, Lease, LeaseStore } from '../lease-store.js';
+import type { Acquired, Beat, Instance, Lease, LeaseStore } from '../lease-store.js';
 import type { TableNames } from '../schema/names.js';
 import { statement, type Statement } from '../sql.js';
-import { jsonRows, LEASES } from './json-rows.js';
+import { jsonRows, jsonTable, LEASES } from './json-rows.js';
 import { inTransaction, retried } from './retry.js';
 import { marks, sized } from './statements.js';
 
@@ -21,17 +21,22 @@ export class MysqlLeases implements LeaseStore {
     this.sql = leaseStatements(names);
   }
 
-  async acquire(request: Parameters<LeaseStore['acquire']>[0]): Promise<Lease[]> {
+  async acquire(request: Parameters<LeaseStore['acquire']>[0]): Promise<Acquired[]> {
     const { owner, leaseMs, transport, limit, only } = request;
     if (limit <= 0 || only?.length === 0) return [];
     return inTransaction(this.database.connection('lease'), async (tx) => {
       const free = this.sql.free(only?.length ?? 0).bind(transport, ...(only ?? []), limit);
-      const rows = (await tx.run(free)).rows.map(
-        ([bucket, epoch]) => [transport, Number(bucket), BigInt(epoch as string)] as const,
-      );
-      if (rows.length === 0) return [];
+      const taken = (await tx.run(free)).rows.map(([bucket, epoch, before, crashes, trial]) => ({
+        transport,
+        bucket: Number(bucket),
+        epoch: String(BigInt(epoch as string) + 1n),
+        crashes: Number(crashes) + (before === null || before === owner ? 0 : 1),
+        trial: trial as string | null,
+      }));
+      if (taken.length === 0) return [];
+      const rows = taken.map(({ bucket, crashes }) => [transport, bucket, crashes]);
       await tx.run(this.sql.take.bind(jsonRows(rows), owner, Math.round(leaseMs * 1000)));
-      return rows.map(([, bucket, epoch]) => ({ transport, bucket, epoch: String(epoch + 1n) }));
+      return taken;
     });
   }
 
@@ -47,18 +52,34 @@ export class MysqlLeases implements LeaseStore {
     await retried(() => this.database.connection('lease').run(this.sql.giveBack.bind(rows, owner)));
   }
 
-  async beat(instance: Instance, ttlMs: number): Promise<Instance[]> {
+  async noteTrial(owner: string, lease: Lease, id: string | null): Promise<boolean> {
+    const { transport, bucket, epoch } = lease;
+    const connection = this.database.connection('lease');
+    // In this order: between the two there is no trial, rather than the one before, which is through.
+    await retried(() => connection.run(this.sql.endTrials.bind(transport, owner, bucket)));
+    const note = this.sql.noteTrial.bind(id, transport, bucket, epoch, owner);
+    return (await retried(() => connection.run(note))).affected > 0;
+  }
+
+  async lasted(owner: string, leases: readonly Lease[]): Promise<void> {
+    if (leases.length === 0) return;
+    const rows = leaseRows(leases);
+    await retried(() => this.database.connection('lease').run(this.sql.lasted.bind(rows, owner)));
+  }
+
+  async beat(instance: Instance, ttlMs: number): Promise<Beat> {
     const lease = this.database.connection('lease');
     const transports = JSON.stringify(instance.transports);
     const ttl = Math.round(ttlMs * 1000);
     const { owner, info } = instance;
     await retried(() => lease.run(this.sql.beat.bind(owner, transports, info, ttl, transports, info, ttl)));
     const { rows } = await lease.run(this.sql.alive.bind());
-    return rows.map(([name, list, text]) => ({
+    const instances = rows.map(([name, list, text]) => ({
       owner: name as string,
       transports: JSON.parse(list as string) as number[],
       info: text as string,
     }));
+    return { instances, now: Number(rows[0]?.[3]) };
   }
 
   async leave(owner: string): Promise<void> {
@@ -87,22 +108,24 @@ export class MysqlLeases implements LeaseStore {
 function leaseStatements(names: TableNames) {
   const { leases, meta } = names;
   return {
+    ...trialStatements(names),
     ...instanceStatements(names),
     free: sized(
-      (only) => `select bucket, epoch from ${leases} where transport = ? and expires_at <= ${NOW}
+      (only) => `select bucket, epoch, owner, crashes, trial from ${leases} where transport = ? and expires_at <= ${NOW}
         ${only > 0 ? `and bucket in (${marks(only)})` : ''} order by bucket limit ? for update skip locked`,
     ),
     take: statement(
       'take leases',
-      `update ${LEASES} straight_join ${leases} l on l.transport = k.t and l.bucket = k.b
-      set l.owner = ?, l.epoch = l.epoch + 1, l.expires_at = ${EXPIRY}`,
+      `update ${jsonTable({ t: 'smallint', b: 'smallint', c: 'int' })} straight_join ${leases} l
+        on l.transport = k.t and l.bucket = k.b
+      set l.owner = ?, l.epoch = l.epoch + 1, l.crashes = k.c, l.expires_at = ${EXPIRY}`,
     ),
     renew: statement('renew', `update ${leases} set expires_at = ${EXPIRY} where owner = ? and expires_at > ${NOW}`),
     held: statement('held', `select transport, bucket, epoch from ${leases} where owner = ? and expires_at > ${NOW}`),
     giveBack: statement(
       'give back',
       `update ${LEASES} straight_join ${leases} l on l.transport = k.t and l.bucket = k.b
-      set l.owner = null, l.expires_at = ${LONG_AGO} where l.owner = ? and l.epoch = k.e`,
+      set l.owner = null, l.expires_at = ${LONG_AGO}, l.trial = null where l.owner = ? and l.epoch = k.e`,
     ),
     expired: statement(
       'expired',
@@ -112,7 +135,7 @@ function leaseStatements(names: TableNames) {
     clear: statement(
       'clear',
       `update ${LEASES} straight_join ${leases} l on l.transport = k.t and l.bucket = k.b
-      set l.owner = null where l.epoch = k.e`,
+      set l.owner = null, l.crashes = l.crashes + 1 where l.epoch = k.e`,
     ),
     dropFlushRows: statement(
       'drop flush rows',
@@ -120,6 +143,25 @@ function leaseStatements(names: TableNames) {
       where name like 'flush:%' and value < cast(${NOW} - interval 1 day as char)`,
     ),
   } satisfies Record<string, Statement | ((count: number) => Statement)>;
+}
+
+/** What a crash leaves: the lease's row says who was on trial. */
+function trialStatements({ leases }: TableNames) {
+  return {
+    noteTrial: statement(
+      'note trial',
+      `update ${leases} set trial = ? where transport = ? and bucket = ? and epoch = ? and owner = ? and expires_at > ${NOW}`,
+    ),
+    endTrials: statement(
+      'end trials',
+      `update ${leases} set trial = null where transport = ? and owner = ? and bucket <> ? and trial is not null`,
+    ),
+    lasted: statement(
+      'lasted',
+      `update ${LEASES} straight_join ${leases} l on l.transport = k.t and l.bucket = k.b
+      set l.crashes = 0, l.trial = null where l.owner = ? and l.epoch = k.e`,
+    ),
+  };
 }
 
 function instanceStatements({ instances }: TableNames) {
@@ -131,7 +173,7 @@ function instanceStatements({ instances }: TableNames) {
     ),
     alive: statement(
       'alive',
-      `select owner, transports, info from ${instances} where expires_at > ${NOW} order by owner`,
+      `select owner, transports, info, timestampdiff(microsecond, ${LONG_AGO}, ${NOW}) div 1000 from ${instances} where expires_at > ${NOW} order by owner`,
     ),
     leave: statement('leave', `delete from ${instances} where owner = ?`),
     dropInstances: statement('drop instances', `delete from ${instances} where expires_at <= ${NOW}`),

@@ -39,6 +39,8 @@ export class MysqlStore implements OutboxStore {
   acquire = (request: Parameters<MysqlLeases['acquire']>[0]) => this.parts.leases.acquire(request);
   renew = (owner: string, leaseMs: number) => this.parts.leases.renew(owner, leaseMs);
   giveBack = (owner: string, leases: readonly Lease[]) => this.parts.leases.giveBack(owner, leases);
+  noteTrial = (owner: string, lease: Lease, id: string | null) => this.parts.leases.noteTrial(owner, lease, id);
+  lasted = (owner: string, leases: readonly Lease[]) => this.parts.leases.lasted(owner, leases);
   beat = (instance: Instance, ttlMs: number) => this.parts.leases.beat(instance, ttlMs);
   leave = (owner: string) => this.parts.leases.leave(owner);
   expire = () => this.parts.leases.expire();
@@ -93,7 +95,7 @@ export class MysqlStore implements OutboxStore {
 
 function partsOf(database: SqlDatabase, settings: StoreSettings) {
   const names = tableNames(settings, '`');
-  const server = new MysqlServer(database);
+  const server = new MysqlServer(database, names.meta);
   const fence = new MysqlFence(names);
   const wake = new MysqlWake(names);
   const settle = new MysqlSettle(database, names, fence, wake, settings.errorHistory);
@@ -110,7 +112,7 @@ function partsOf(database: SqlDatabase, settings: StoreSettings) {
     database.publishing?.(transport) ?? database.connection('read');
   return {
     server,
-    insert: new MysqlInsert(names),
+    insert: new MysqlInsert(names, settings.ordering === 'strict'),
     leases: new MysqlLeases(database, names),
     ready: new MysqlReady(database, server, names),
     settle,

@@ -51,7 +51,7 @@ export function parkedStatements({ parked, leases }: TableNames, errorHistory: n
   };
 }
 
-/** Fenced: rows that this epoch is sending. Otherwise: rows that this transaction has locked. */
+/** Fenced: rows that this epoch is sending, in the life that they were sent in. Otherwise: rows that this transaction has locked. */
 function reparkStatement(parked: string, fenced: boolean, errorHistory: number): Statement {
   const list = jsonTable({
     p: 'bigint unsigned',
@@ -59,6 +59,7 @@ function reparkStatement(parked: string, fenced: boolean, errorHistory: number):
     state: 'tinyint',
     blocking: 'tinyint',
     attempts: 'int',
+    sent: 'int',
     delay: 'bigint',
     error: 'text',
     progress: 'mediumtext',
@@ -72,6 +73,6 @@ function reparkStatement(parked: string, fenced: boolean, errorHistory: number):
         p.errors = ${failures(errorHistory, 'p.errors')}, p.last_error = coalesce(k.error, p.last_error),
         p.progress = if(k.changed = 1, k.progress, p.progress), p.sending_epoch = null,
         p.died_at = if(k.state = ${DEAD}, ${NOW}, null), p.announced = 0
-      ${fenced ? 'where p.sending_epoch = k.e' : ''}`,
+      ${fenced ? 'where p.sending_epoch = k.e and p.attempts = k.sent' : ''}`,
   );
 }

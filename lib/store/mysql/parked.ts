@@ -129,13 +129,14 @@ export class MysqlParked implements ParkedStore {
 }
 
 function reparkRow(entry: ReparkEntry, epoch: string | null): JsonCell[] {
-  const { parkedId, state, blocks, attempts, delay, error, progress } = entry;
+  const { parkedId, state, blocks, attempts, attemptsBefore, delay, error, progress } = entry;
   return [
     BigInt(parkedId),
     epoch === null ? null : BigInt(epoch),
     stateNumber(state),
     blocks,
     attempts,
+    attemptsBefore,
     microseconds(delay),
     storableError(error),
     storable(progress),

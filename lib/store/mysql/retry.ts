@@ -1,7 +1,7 @@
 import type { SqlConnection, SqlExecutor } from '../executors/executor.js';
 
-const DEADLOCK = 1213;
-const LOCK_WAIT_TIMEOUT = 1205;
+export const DEADLOCK = 1213;
+export const LOCK_WAIT_TIMEOUT = 1205;
 const DUPLICATE_ENTRY = 1062;
 const TRIES = 4;
 

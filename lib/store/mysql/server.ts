@@ -1,5 +1,8 @@
 import type { SqlDatabase } from '../executors/executor.js';
+import { OutboxConfigurationError } from '../../outbox.errors.js';
+import type { SchemaSettings } from '../outbox-store.js';
 import { statement } from '../sql.js';
+import { capabilitiesOf } from './capabilities.js';
 
 export interface ServerState {
   readonly version: string;
@@ -9,6 +12,10 @@ export interface ServerState {
   readonly flushAtCommit: number;
   readonly maxAllowedPacket: number;
   readonly sqlMode: string;
+  /** Nobody writes here, or only who may overrule it: a replica. */
+  readonly readOnly: boolean;
+  /** Above 1: several servers deal out numbers, each from its own sequence. */
+  readonly increment: number;
   /**
    * With a synced binary log a commit is on disk before others see it. Without one InnoDB shows it first and flushes
    * after: seen 3 s early on a slow disk.
@@ -19,20 +26,25 @@ export interface ServerState {
 const STATE = statement(
   'server state',
   `select version(), @@global.log_bin, @@global.binlog_format, @@global.sync_binlog,
-     @@global.innodb_flush_log_at_trx_commit, @@global.max_allowed_packet, @@global.sql_mode`,
+     @@global.innodb_flush_log_at_trx_commit, @@global.max_allowed_packet, @@global.sql_mode,
+     @@global.read_only, @@global.innodb_read_only, @@global.auto_increment_increment`,
 );
 
 /** Settings of the server that decide what its answers are worth; read again after every reconnect. */
 export class MysqlServer {
   /** @internal */ known: { generation: number; state: ServerState } | undefined;
 
-  constructor(readonly database: SqlDatabase) {}
+  constructor(
+    readonly database: SqlDatabase,
+    readonly meta: string,
+  ) {}
 
   async state(): Promise<ServerState> {
     const read = this.database.connection('read');
     if (this.known !== undefined && this.known.generation === read.generation) return this.known.state;
     const { rows } = await read.run(STATE.bind());
-    const [version, logBin, format, sync, flush, packet, sqlMode] = rows[0] as readonly unknown[];
+    const [version, logBin, format, sync, flush, packet, sqlMode, readOnly, innodbReadOnly, increment] =
+      rows[0] as readonly unknown[];
     const binaryLog = isOn(logBin);
     const state: ServerState = {
       version: String(version),
@@ -42,10 +54,37 @@ export class MysqlServer {
       flushAtCommit: Number(flush),
       maxAllowedPacket: Number(packet),
       sqlMode: String(sqlMode),
+      readOnly: !isOff(readOnly) || !isOff(innodbReadOnly),
+      increment: Number(increment),
       visibleIsDurable: binaryLog && Number(sync) === 1 && Number(flush) === 1,
     };
     this.known = { generation: read.generation, state };
     return state;
+  }
+
+  /** @throws OutboxConfigurationError when what the server is makes an outbox on it impossible */
+  async check(ordering: SchemaSettings['ordering'], oneWriter: () => Promise<boolean>): Promise<void> {
+    const { version, readOnly, binaryLog, binaryLogFormat, increment } = await this.state();
+    capabilitiesOf(version);
+    if (readOnly) {
+      throw unsuitable(
+        'The database is read-only (read_only): a replica.',
+        'Point the DataSource, or the master of its replication option, at the primary.',
+      );
+    }
+    if (binaryLog && binaryLogFormat === 'STATEMENT') {
+      throw unsuitable(
+        'binlog_format is STATEMENT, which refuses READ COMMITTED writes.',
+        'The relay needs them: set it to ROW or MIXED.',
+      );
+    }
+    if (increment > 1 && ordering !== 'none' && !(await oneWriter())) {
+      throw unsuitable(
+        `auto_increment_increment is ${increment}: several servers deal out numbers, so that they are not in the order of the inserts.`,
+        `Use ordering: 'none'; or, where only one of them is ever written to, say so in the meta table: ` +
+          `insert into ${this.meta} (name, value) values ('${ONE_WRITER}', 'yes').`,
+      );
+    }
   }
 
   async warnings(): Promise<string[]> {
@@ -57,16 +96,12 @@ export class MysqlServer {
           'also ones that were published already. Set it to 1.',
       );
     }
-    if (state.binaryLog && state.binaryLogFormat === 'STATEMENT') {
-      found.push(
-        'binlog_format is STATEMENT: it refuses READ COMMITTED writes, which the relay needs. Set it to ROW or MIXED.',
-      );
-    }
     if (state.binaryLog && state.syncBinlog !== 1) {
       found.push(
         `sync_binlog is ${state.syncBinlog}: after a crash of the server the binary log, and its replicas, can lack committed messages.`,
       );
     }
+    if (state.readOnly) found.push('The database is read-only: nothing can be published from it.');
     if (!/STRICT_(TRANS|ALL)_TABLES/.test(state.sqlMode)) {
       found.push(
         'sql_mode is not strict: the server cuts values that are too long instead of refusing them. Add STRICT_TRANS_TABLES.',
@@ -76,4 +111,12 @@ export class MysqlServer {
   }
 }
 
+/** Row of the meta table by which an operator says that only one server is written to. */
+export const ONE_WRITER = 'one_writer';
+
+function unsuitable(message: string, hint: string): OutboxConfigurationError {
+  return new OutboxConfigurationError('UNSUPPORTED_DATABASE', message, { hint });
+}
+
+const isOff = (value: unknown): boolean => ['0', 'OFF'].includes(String(value).toUpperCase());
 const isOn = (value: unknown): boolean => ['1', 'ON'].includes(String(value).toUpperCase());

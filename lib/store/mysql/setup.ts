@@ -1,13 +1,13 @@
 import { OutboxConfigurationError } from '../../outbox.errors.js';
-import type { SqlDatabase } from '../executors/executor.js';
+import type { SqlDatabase, SqlExecutor } from '../executors/executor.js';
 import type { SchemaSettings } from '../outbox-store.js';
+import { isAsWanted } from '../schema/is-as-wanted.js';
 import { mysqlSchemaUp } from '../schema/mysql-schema.js';
 import { metaRows, type StoreSettings, type TableNames } from '../schema/names.js';
 import { statement } from '../sql.js';
-import { capabilitiesOf } from './capabilities.js';
 import { compareSchema } from './compare-schema.js';
 import { inTransaction } from './retry.js';
-import { MysqlServer } from './server.js';
+import { MysqlServer, ONE_WRITER } from './server.js';
 import { sized, times } from './statements.js';
 
 const NO_SUCH_TABLE = 1146;
@@ -27,8 +27,10 @@ export class MysqlSetup {
     this.sql = setupStatements(names);
   }
 
+  /** Nothing is run where nothing is missing: a view is replaced only once every transaction that read it has ended. */
   async create(settings: SchemaSettings): Promise<void> {
-    capabilitiesOf((await this.server.state()).version);
+    if (await isAsWanted(this.check(settings))) return;
+    await this.server.check(settings.ordering, () => this.hasOneWriter());
     const admin = this.database.connection('admin');
     const { schema, prefix } = this.settings;
     for (const text of mysqlSchemaUp({ schema, prefix, ...settings }))
@@ -36,8 +38,8 @@ export class MysqlSetup {
   }
 
   async check(settings: SchemaSettings): Promise<void> {
-    capabilitiesOf((await this.server.state()).version);
-    checkMeta(await this.readMeta(), settings);
+    await this.server.check(settings.ordering, () => this.hasOneWriter());
+    checkMeta(await this.readMeta(), settings, this.names.meta);
     const { schema, prefix } = this.settings;
     const wrong = await compareSchema(this.database.connection('admin'), { schema, prefix, ...settings });
     if (wrong.length === 0) return;
@@ -52,20 +54,26 @@ export class MysqlSetup {
 
   /** The meta row is the lock that lets one instance at a time give out numbers. */
   async registerTransports(names: readonly string[], defaultName: string): Promise<ReadonlyMap<string, number>> {
-    return inTransaction(this.database.connection('admin'), async (tx) => {
+    const admin = this.database.connection('admin');
+    const there = await this.readTransports(admin);
+    // Without the lock, which takes the right to change the row: a process that only enqueues may not have it.
+    if (names.every((name) => there.has(name))) return new Map(names.map((name) => [name, there.get(name) as number]));
+    return inTransaction(admin, async (tx) => {
       await tx.run(this.sql.lock.bind());
-      const known = new Map<string, number>();
-      for (const [id, name] of (await tx.run(this.sql.transports.bind())).rows) {
-        known.set((name as Buffer).toString('utf8'), Number(id));
-      }
+      const known = await this.readTransports(tx);
       const unknown = names.filter((name) => !known.has(name));
       if (known.size === 0) unknown.sort((a, b) => Number(b === defaultName) - Number(a === defaultName));
       let next = known.size === 0 && !names.includes(defaultName) ? 1 : Math.max(-1, ...known.values()) + 1;
       for (const name of unknown) known.set(name, next++);
       for (const name of unknown) await tx.run(this.sql.add.bind(known.get(name), Buffer.from(name, 'utf8')));
-      for (const name of new Set(names)) await this.addLeases(tx, known.get(name) as number);
+      for (const name of unknown) await this.addLeases(tx, known.get(name) as number);
       return new Map(names.map((name) => [name, known.get(name) as number]));
     });
+  }
+
+  /** @internal */ async readTransports(executor: SqlExecutor): Promise<Map<string, number>> {
+    const { rows } = await executor.run(this.sql.transports.bind());
+    return new Map(rows.map(([id, name]) => [(name as Buffer).toString('utf8'), Number(id)]));
   }
 
   /** @internal */ async addLeases(
@@ -76,6 +84,12 @@ export class MysqlSetup {
     if (count >= this.settings.buckets) return;
     const rows = Array.from({ length: this.settings.buckets }, (_, bucket) => [transport, bucket]).flat();
     await tx.run(this.sql.addLeases(this.settings.buckets).bind(...rows));
+  }
+
+  /** @internal Said by an operator; tables that are not there yet say nothing. */
+  async hasOneWriter(): Promise<boolean> {
+    const meta = await this.readMeta().catch(() => undefined);
+    return meta?.get(ONE_WRITER) === 'yes';
   }
 
   /** @internal */ async readMeta(): Promise<Map<string, string>> {
@@ -94,7 +108,7 @@ export class MysqlSetup {
 }
 
 /** Of other tables nothing else is worth comparing. */
-function checkMeta(stored: ReadonlyMap<string, string>, settings: SchemaSettings): void {
+function checkMeta(stored: ReadonlyMap<string, string>, settings: SchemaSettings, meta: string): void {
   const different = metaRows(settings).filter(([name, wanted]) => stored.get(name) !== wanted);
   if (different.length === 0) return;
   const made = different.map(([name]) => `${name} ${stored.get(name) ?? '(none)'}`).join(', ');
@@ -106,9 +120,16 @@ function checkMeta(stored: ReadonlyMap<string, string>, settings: SchemaSettings
     {
       hint: different.some(([name]) => name === 'version')
         ? MIGRATE
-        : `Set ${names} to what the tables were made with, or drain the outbox and make them anew.`,
+        : `Set ${names} to what the tables were made with, or drain the outbox and ${wayOut(names, stored, settings, meta)}.`,
     },
   );
+}
+
+/** What a strict order needs can be added; the rest stands in the tables' defaults. */
+function wayOut(names: string, stored: ReadonlyMap<string, string>, settings: SchemaSettings, meta: string): string {
+  if (names !== 'ordering' || settings.ordering !== 'strict' || stored.get('ordering') !== 'key')
+    return 'make them anew';
+  return `stop every process that enqueues or publishes, run the up of outboxSql() with the new settings (it may run again), and: update ${meta} set value = 'strict' where name = 'ordering'`;
 }
 
 function setupStatements({ meta, transports, leases }: TableNames) {

@@ -73,7 +73,11 @@ export class MysqlTake {
   }
 
   /** @internal */ isOrdered(row: LockedRow): boolean {
-    return row.key !== null && this.settings.ordering === 'key' && (row.blocking || row.state === SCHEDULED);
+    return (
+      row.key !== null &&
+      (this.settings.ordering === 'key' || this.settings.ordering === 'strict') &&
+      (row.blocking || row.state === SCHEDULED)
+    );
   }
 
   /** @internal Locks rows that exist, belong to a held bucket and are not being sent in its epoch. */

@@ -11,7 +11,7 @@ export const CHANGES: Readonly<Record<Change, readonly number[]>> = {
   cancel: [SCHEDULED, WAITING, BLOCKED, DEAD],
 };
 /** Whether a row that is tried again holds later ones back. */
-const BLOCKS = { key: '(o.key is not null)', none: 'false', global: 'true' } as const;
+const BLOCKS = { key: '(o.key is not null)', strict: '(o.key is not null)', none: 'false', global: 'true' } as const;
 const RETURNED = 'o.id, o.transport, o.bucket, o.key, o.blocking';
 
 export type AdminStatements = ReturnType<typeof adminStatements>;

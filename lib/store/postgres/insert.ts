@@ -9,7 +9,6 @@ import { plainArray, textArray } from './arrays.js';
 
 const COLUMNS = 'transport, bucket, id, topic, key, type, version, content_type, headers, options, payload';
 const PARAMETERS = 11;
-const SCHEDULED_PARAMETERS = PARAMETERS + 2;
 /** 65,535 is the protocol's limit; rows of both kinds fit 5,000 times. */
 const CHUNK = 5_000;
 /** Statement texts are kept for batches up to this size; larger ones are built anew. */
@@ -18,6 +17,9 @@ const KEPT = 128;
 const PREPARED = 16;
 /** A dedup row may be cleaned between the conflict and the look at it; then the insert is tried again. */
 const DEDUP_TRIES = 3;
+
+/** Which table a row is written to: of a strict order, keyed rows are staged, and move at COMMIT. */
+type Target = 'ready' | 'staged' | 'parked';
 
 /** Writes messages in the caller's transaction. */
 export class PostgresInsert {
@@ -33,6 +35,7 @@ export class PostgresInsert {
   constructor(
     readonly names: TableNames,
     prepared = false,
+    readonly strict = false,
   ) {
     const table = createHash('sha256').update(names.ready).digest('hex').slice(0, 12);
     this.prefix = prepared ? `outbox_insert_${table}` : undefined;
@@ -62,9 +65,11 @@ export class PostgresInsert {
   }
 
   /** @internal */ async insertChunk(tx: SqlExecutor, messages: readonly NewMessage[]): Promise<void> {
-    const ready = messages.filter((message) => !isScheduled(message));
-    const scheduled = ready.length === messages.length ? [] : messages.filter(isScheduled);
-    const places = [...(await this.insertRows(tx, ready, false)), ...(await this.insertRows(tx, scheduled, true))];
+    const places: unknown[][] = [];
+    for (const target of this.strict ? STRICT_TARGETS : TARGETS) {
+      const rows = messages.filter((message) => this.targetOf(message) === target);
+      if (rows.length > 0) places.push(...(await this.insertRows(tx, rows, target)));
+    }
     if (places.length > 0) {
       const column = (index: number): (string | null)[] => places.map((row) => row[index] as string | null);
       await tx.run(
@@ -73,14 +78,18 @@ export class PostgresInsert {
     }
   }
 
-  /** @internal Returns [dedupKey, transport, bucket, seq] of the rows that have a dedup key. */
-  async insertRows(tx: SqlExecutor, rows: readonly NewMessage[], scheduled: boolean): Promise<unknown[][]> {
-    if (rows.length === 0) return [];
+  /** @internal */ targetOf(message: NewMessage): Target {
+    if (isScheduled(message)) return 'parked';
+    return this.strict && message.key !== null ? 'staged' : 'ready';
+  }
+
+  /** @internal Returns [dedupKey, transport, bucket, seq] of the rows that have a dedup key and, already, a place. */
+  async insertRows(tx: SqlExecutor, rows: readonly NewMessage[], target: Target): Promise<unknown[][]> {
     const keyed = rows.some((row) => row.dedupKey !== null);
     const { rows: written } = await tx.run(
-      this.statementFor(rows.length, scheduled, keyed).bind(...values(rows, scheduled)),
+      this.statementFor(rows.length, target, keyed).bind(...values(rows, target, keyed)),
     );
-    if (!keyed) return [];
+    if (!keyed || target === 'staged') return [];
     const keys = new Map(rows.map((row) => [`${row.id} ${row.transport}`, row.dedupKey]));
     return written.flatMap(([id, transport, bucket, seq]) => {
       const key = keys.get(`${String(id)} ${String(transport)}`) ?? null;
@@ -88,21 +97,16 @@ export class PostgresInsert {
     });
   }
 
-  /** @internal */ statementFor(rows: number, scheduled: boolean, returning: boolean): Statement {
-    const name = `${rows} ${scheduled} ${returning}`;
+  /** @internal */ statementFor(rows: number, target: Target, keyed: boolean): Statement {
+    const name = `${rows} ${target} ${keyed}`;
     let built = this.kept.get(name);
     if (built === undefined) {
-      const row = scheduled
-        ? `(${'?, '.repeat(PARAMETERS)}1, coalesce(?::timestamptz, clock_timestamp() + ?::float8 * interval '1 ms'))`
-        : `(${'?, '.repeat(PARAMETERS - 1)}?)`;
-      const target = scheduled
-        ? `${this.names.parked} (${COLUMNS}, state, due_at)`
-        : `${this.names.ready} (${COLUMNS})`;
-      const all = new Array<string>(rows).fill(row).join(', ');
+      const { columns, row } = SHAPES[target](keyed);
+      const all = Array.from({ length: rows }, (_, index) => row(index === 0)).join(', ');
       const prepare = this.prefix !== undefined && rows <= PREPARED;
       built = statement(
-        prepare ? `${this.prefix}_${rows}${scheduled ? '_later' : ''}${returning ? '_keyed' : ''}` : undefined,
-        `insert into ${target} values ${all}${returning ? ' returning id, transport, bucket, seq' : ''}`,
+        prepare ? `${this.prefix}_${rows}${SUFFIXES[target]}${keyed ? '_keyed' : ''}` : undefined,
+        `insert into ${this.names[target]} (${columns}) values ${all}${keyed && target !== 'staged' ? ' returning id, transport, bucket, seq' : ''}`,
       );
       if (rows <= KEPT) this.kept.set(name, built);
     }
@@ -153,12 +157,30 @@ export class PostgresInsert {
   }
 }
 
+const TARGETS = ['ready', 'parked'] as const;
+const STRICT_TARGETS = ['staged', ...TARGETS] as const;
+const SUFFIXES: Readonly<Record<Target, string>> = { ready: '', staged: '_staged', parked: '_later' };
+const MARKS = `${'?, '.repeat(PARAMETERS - 1)}?`;
+/** Columns and row of an INSERT; whether it is the first row, and whether rows have dedup keys, matters to staged ones. */
+const SHAPES: Readonly<Record<Target, (keyed: boolean) => { columns: string; row: (first: boolean) => string }>> = {
+  ready: () => ({ columns: COLUMNS, row: () => `(${MARKS})` }),
+  staged: (keyed) => ({
+    columns: `${COLUMNS}, leads${keyed ? ', dedup_key' : ''}`,
+    row: (first) => `(${MARKS}, ${first}${keyed ? ', ?' : ''})`,
+  }),
+  parked: () => ({
+    columns: `${COLUMNS}, state, due_at`,
+    row: () => `(${MARKS}, 1, coalesce(?::timestamptz, clock_timestamp() + ?::float8 * interval '1 ms'))`,
+  }),
+};
+
 function isScheduled({ delay, deliverAt }: NewMessage): boolean {
   return delay !== null || deliverAt !== null;
 }
 
-function values(rows: readonly NewMessage[], scheduled: boolean): unknown[] {
-  const all = new Array<unknown>(rows.length * (scheduled ? SCHEDULED_PARAMETERS : PARAMETERS));
+function values(rows: readonly NewMessage[], target: Target, keyed: boolean): unknown[] {
+  const more = { ready: 0, staged: keyed ? 1 : 0, parked: 2 }[target];
+  const all = new Array<unknown>(rows.length * (PARAMETERS + more));
   let i = 0;
   for (const row of rows) {
     all[i++] = row.transport;
@@ -172,7 +194,8 @@ function values(rows: readonly NewMessage[], scheduled: boolean): unknown[] {
     all[i++] = row.headers;
     all[i++] = row.options;
     all[i++] = row.payload;
-    if (scheduled) {
+    if (target === 'staged' && keyed) all[i++] = row.dedupKey;
+    if (target === 'parked') {
       all[i++] = row.deliverAt === null ? null : row.deliverAt.toISOString();
       all[i++] = row.delay;
     }

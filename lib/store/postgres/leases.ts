@@ -1,30 +1,35 @@
 import type { SqlConnection } from '../executors/executor.js';
-import type { Instance, Lease, LeaseStore } from '../lease-store.js';
+import type { Acquired, Beat, Instance, Lease, LeaseStore } from '../lease-store.js';
 import type { TableNames } from '../schema/names.js';
 import { statement, type Statement } from '../sql.js';
 import { plainArray, storableText } from './arrays.js';
 
+const MILLISECONDS = 'extract(epoch from clock_timestamp()) * 1000';
 const INTERVAL = `clock_timestamp() + ?::float8 * interval '1 ms'`;
 
 /** Leases and heartbeats, by the database's clock alone. Rows are locked in the order of their key everywhere. */
 export class PostgresLeases implements LeaseStore {
-  /** @internal */ readonly sql: ReturnType<typeof leaseStatements> & ReturnType<typeof instanceStatements>;
+  /** @internal */ readonly sql: ReturnType<typeof leaseStatements> &
+    ReturnType<typeof trialStatements> &
+    ReturnType<typeof instanceStatements>;
 
   constructor(
     readonly connection: () => SqlConnection,
     names: TableNames,
   ) {
-    this.sql = { ...leaseStatements(names), ...instanceStatements(names) };
+    this.sql = { ...leaseStatements(names), ...trialStatements(names), ...instanceStatements(names) };
   }
 
-  async acquire(request: Parameters<LeaseStore['acquire']>[0]): Promise<Lease[]> {
+  async acquire(request: Parameters<LeaseStore['acquire']>[0]): Promise<Acquired[]> {
     const { owner, leaseMs, transport, limit, only } = request;
     if (limit <= 0) return [];
     const buckets = only === undefined ? null : plainArray(only);
     const { rows } = await this.connection().run(
-      this.sql.acquire.bind(owner, leaseMs, transport, buckets, buckets, limit),
+      this.sql.acquire.bind(owner, owner, leaseMs, transport, buckets, buckets, limit),
     );
-    return rows.map(readLease).sort(byBucket);
+    return rows
+      .map((row) => ({ ...readLease(row), crashes: Number(row[3]), trial: row[4] as string | null }))
+      .sort(byBucket);
   }
 
   async renew(owner: string, leaseMs: number): Promise<Lease[]> {
@@ -36,16 +41,27 @@ export class PostgresLeases implements LeaseStore {
     if (leases.length > 0) await this.connection().run(this.sql.giveBack.bind(...leaseArrays(leases), owner));
   }
 
-  async beat(instance: Instance, ttlMs: number): Promise<Instance[]> {
+  async noteTrial(owner: string, { transport, bucket, epoch }: Lease, id: string | null): Promise<boolean> {
+    const note = this.sql.noteTrial.bind(bucket, id, transport, owner, bucket, epoch, bucket);
+    const { rows } = await this.connection().run(note);
+    return rows.some(([noted]) => Number(noted) === bucket);
+  }
+
+  async lasted(owner: string, leases: readonly Lease[]): Promise<void> {
+    if (leases.length > 0) await this.connection().run(this.sql.lasted.bind(...leaseArrays(leases), owner));
+  }
+
+  async beat(instance: Instance, ttlMs: number): Promise<Beat> {
     const { owner, transports, info } = instance;
     const { rows } = await this.connection().run(
       this.sql.beat.bind(owner, plainArray(transports), storableText(info), ttlMs, owner),
     );
-    return rows.map((row) => ({
+    const instances = rows.map((row) => ({
       owner: row[0] as string,
       transports: (row[1] as string).slice(1, -1).split(',').filter(Boolean).map(Number),
       info: row[2] as string,
     }));
+    return { instances, now: Number(rows[0]?.[3]) };
   }
 
   async leave(owner: string): Promise<void> {
@@ -78,11 +94,12 @@ function leaseStatements(names: TableNames): Record<'acquire' | 'renew' | 'giveB
     // `skip locked`: a lease whose old owner is in the middle of a fenced write is taken at the next try.
     acquire: statement(
       'outbox_acquire',
-      `update ${leases} set owner = ?, epoch = epoch + 1, expires_at = ${INTERVAL}
+      `update ${leases} set crashes = crashes + (owner is not null and owner <> ?)::int, owner = ?, epoch = epoch + 1,
+         expires_at = ${INTERVAL}
        where ctid = any(array(select l.ctid from ${leases} l where l.transport = ?
          and (?::smallint[] is null or l.bucket = any(?::smallint[])) and l.expires_at <= clock_timestamp()
          order by l.bucket limit ? for update skip locked))
-       returning transport, bucket, epoch`,
+       returning transport, bucket, epoch, crashes, trial`,
     ),
     renew: statement(
       'outbox_renew',
@@ -93,21 +110,39 @@ function leaseStatements(names: TableNames): Record<'acquire' | 'renew' | 'giveB
     ),
     giveBack: statement(
       'outbox_give_back',
-      `update ${leases} set owner = null, expires_at = '-infinity'
-       where ctid = any(array(select x.ctid from unnest(?::smallint[], ?::smallint[], ?::bigint[]) k(t, b, e)
-         cross join lateral (select l.ctid from ${leases} l
-           where l.transport = k.t and l.bucket = k.b and l.epoch = k.e and l.owner = ? for update) x))`,
+      `update ${leases} set owner = null, expires_at = '-infinity', trial = null where ${given(leases)}`,
     ),
     expire: statement(
       'outbox_expire',
       `with gone as materialized (select l.ctid, l.transport, l.bucket, l.epoch, l.owner from ${leases} l
          where l.owner is not null and l.expires_at <= clock_timestamp() order by l.transport, l.bucket for update skip locked),
-       freed as (update ${leases} set owner = null, expires_at = '-infinity'
+       freed as (update ${leases} set owner = null, expires_at = '-infinity', crashes = crashes + 1
          where ctid = any(array(select g.ctid from gone g)) returning transport, bucket),
        dead as (delete from ${instances} where expires_at <= clock_timestamp())
        select g.transport, g.bucket, g.epoch, g.owner from gone g join freed f on f.transport = g.transport and f.bucket = g.bucket`,
     ),
   };
+}
+
+/** What a crash leaves: the lease's row says who was on trial. */
+function trialStatements({ leases }: TableNames): Record<'noteTrial' | 'lasted', Statement> {
+  return {
+    noteTrial: statement(
+      'outbox_note_trial',
+      `update ${leases} set trial = case when bucket = ? then ?::uuid end
+       where ctid = any(array(select l.ctid from ${leases} l where l.transport = ? and l.owner = ? and l.expires_at > clock_timestamp()
+         and (l.bucket = ? and l.epoch = ? or l.bucket <> ? and l.trial is not null) order by l.bucket for update))
+       returning bucket`,
+    ),
+    lasted: statement('outbox_lasted', `update ${leases} set crashes = 0, trial = null where ${given(leases)}`),
+  };
+}
+
+/** Of the leases that three arrays name, those of an owner. */
+function given(leases: string): string {
+  return `ctid = any(array(select x.ctid from unnest(?::smallint[], ?::smallint[], ?::bigint[]) k(t, b, e)
+         cross join lateral (select l.ctid from ${leases} l
+           where l.transport = k.t and l.bucket = k.b and l.epoch = k.e and l.owner = ? for update) x))`;
 }
 
 function instanceStatements({ instances }: TableNames): Record<'beat' | 'leave', Statement> {
@@ -117,8 +152,8 @@ function instanceStatements({ instances }: TableNames): Record<'beat' | 'leave',
       `with me as (insert into ${instances} as i (owner, transports, info, expires_at) values (?, ?, ?, ${INTERVAL})
          on conflict (owner) do update set transports = excluded.transports, info = excluded.info, expires_at = excluded.expires_at
          returning i.owner, i.transports, i.info)
-       select * from me union all
-       select i.owner, i.transports, i.info from ${instances} i where i.expires_at > clock_timestamp() and i.owner <> ?`,
+       select me.*, ${MILLISECONDS} from me union all
+       select i.owner, i.transports, i.info, ${MILLISECONDS} from ${instances} i where i.expires_at > clock_timestamp() and i.owner <> ?`,
     ),
     leave: statement('outbox_leave', `delete from ${instances} where owner = ?`),
   };

@@ -46,6 +46,9 @@ export class PostgresParkedSettle {
 /**
  * When the row was not being sent under the current lease, a former owner's success removes it: the current owner will
  * not go on with the key by itself, so the key's next row becomes due.
+ *
+ * On disk before it is answered: of a row that a crash of the server brought back its owner would not know, and nobody else
+ * takes it as long as the lease goes on.
  */
 function settleParked({ parked, archive, leases }: TableNames, keep: boolean): string {
   return `with gone as (delete from ${parked} o where o.ctid = any(array(select x.ctid from unnest(?::uuid[], ?::bigint[]) k(i, s)
@@ -57,5 +60,5 @@ function settleParked({ parked, archive, leases }: TableNames, keep: boolean): s
         and o.key = g.key and o.blocking and not exists (select from gone d where d.parked_id = o.parked_id)
         order by o.seq, o.parked_id limit 1) x where x.state = ${BLOCKED})))
     ${keep ? `, kept as (insert into ${archive} (${MOVED}, attempts) select ${MOVED}, attempts from gone)` : ''}
-    select pg_current_xact_id(), (select count(*) from gone)${keep ? `, ${DURABLE}` : ''}`;
+    select pg_current_xact_id(), (select count(*) from gone), ${DURABLE}`;
 }

@@ -25,6 +25,10 @@ export function parkedStatements(names: TableNames, inUtc: boolean, ordered: boo
       `update ${names.parked} o set state = ${BLOCKED}, due_at = null where ${byIds(names.parked)} and o.state in (${WAITING}, ${BLOCKED})`,
     ),
     send: { text: send(names, 'text', inUtc), bytes: send(names, 'bytes', inUtc) },
+    unsend: statement(
+      'outbox_unsend',
+      `update ${names.parked} o set sending_epoch = null where ${byIds(names.parked)}`,
+    ),
     repark: repark(names, true, errorHistory),
     reparkLocked: repark(names, false, errorHistory),
     blockingKeys: blockingKeys(names),
@@ -107,14 +111,15 @@ function send({ parked, leases }: TableNames, as: PayloadAs, inUtc: boolean): St
   );
 }
 
-/** Fenced: rows that this epoch is sending. Otherwise: rows that this transaction has locked. */
+/** Fenced: rows that this epoch is sending, in the life that they were sent in. Otherwise: rows that this transaction has locked. */
 function repark({ parked, leases }: TableNames, fenced: boolean, errorHistory: number): Statement {
-  const mine = 'o.transport = h.transport and o.bucket = h.bucket and o.sending_epoch = h.epoch';
+  const mine =
+    'o.transport = h.transport and o.bucket = h.bucket and o.sending_epoch = h.epoch and o.attempts = k.before';
   return statement(
     fenced ? 'outbox_repark' : 'outbox_repark_locked',
     `with ${fenced ? `held as materialized (${heldLeases(leases, false)}),` : ''}
-     k as materialized (select k.*, x.place from unnest(?::bigint[], ?::smallint[], ?::smallint[], ?::boolean[], ?::int[], ?::float8[], ?::text[], ?::text[], ?::boolean[])
-         k(id, b, state, blocking, attempts, delay, error, progress, changed) ${fenced ? 'join held h on h.bucket = k.b' : ''}
+     k as materialized (select k.*, x.place from unnest(?::bigint[], ?::smallint[], ?::smallint[], ?::boolean[], ?::int[], ?::int[], ?::float8[], ?::text[], ?::text[], ?::boolean[])
+         k(id, b, state, blocking, attempts, before, delay, error, progress, changed) ${fenced ? 'join held h on h.bucket = k.b' : ''}
        cross join lateral (select o.ctid as place from ${parked} o where o.parked_id = k.id ${fenced ? `and ${mine}` : ''} offset 0) x),
      done as (update ${parked} o set state = k.state, blocking = k.blocking, attempts = k.attempts, sending_epoch = null,
          due_at = case when k.state = ${WAITING} then clock_timestamp() + coalesce(k.delay, 0) * interval '1 ms' end,

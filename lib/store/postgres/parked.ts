@@ -118,7 +118,7 @@ export class PostgresParked implements ParkedStore {
   }
 }
 
-/** Nine parameters: the rows, and what is to be written. */
+/** Ten parameters: the rows, and what is to be written. */
 export function reparkArrays(entries: readonly ReparkEntry[]): string[] {
   return [
     plainArray(entries.map((entry) => entry.parkedId)),
@@ -126,6 +126,7 @@ export function reparkArrays(entries: readonly ReparkEntry[]): string[] {
     plainArray(entries.map((entry) => stateNumber(entry.state))),
     plainArray(entries.map((entry) => entry.blocks)),
     plainArray(entries.map((entry) => entry.attempts)),
+    plainArray(entries.map((entry) => entry.attemptsBefore)),
     plainArray(entries.map((entry) => entry.delay)),
     textArray(entries.map((entry) => storableText(entry.error))),
     textArray(entries.map((entry) => storableText(entry.progress ?? null))),

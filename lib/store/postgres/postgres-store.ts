@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { SqlConnection, SqlDatabase, SqlExecutor } from '../executors/executor.js';
 import type { MessageFilter, OperatorReport, TransportStats } from '../admin-store.js';
-import type { Instance, Lease, LeaseStore } from '../lease-store.js';
+import type { Acquired, Beat, Instance, Lease, LeaseStore } from '../lease-store.js';
 import type { InsertReport, OutboxStore, SchemaSettings, WakeUp } from '../outbox-store.js';
 import type { KeyInBucket, ParkedStore, ReparkEntry, RowLockStore, TakeRequest, TakeResult } from '../parked-store.js';
 import type { FetchResult, ParkEntry, ReadRange, ReadyStore, SettledMessage, WriteReport } from '../ready-store.js';
@@ -12,6 +12,7 @@ import { PostgresAdmin } from './admin.js';
 import { PostgresCleaner } from './clean.js';
 import { PostgresInsert } from './insert.js';
 import { PostgresLeases } from './leases.js';
+import { checkOrigin } from './origin.js';
 import { PostgresParked } from './parked.js';
 import { PostgresParkedSettle } from './parked-settle.js';
 import { PostgresReady } from './ready.js';
@@ -44,7 +45,7 @@ export class PostgresStore implements OutboxStore {
     const admin = (): SqlConnection => database.connection('admin'); // slow work of operators holds up nobody else
     const inUtcSession = settings.preparedStatements;
     this.names = names;
-    this.writer = new PostgresInsert(names, settings.preparedStatements);
+    this.writer = new PostgresInsert(names, settings.preparedStatements, settings.ordering === 'strict');
     this.leases = new PostgresLeases(() => database.connection('lease'), names);
     const parkedSettle = new PostgresParkedSettle(connections, names);
     this.ready = new PostgresReady(connections, names, inUtcSession, parkedSettle, settings.errorHistory);
@@ -67,7 +68,7 @@ export class PostgresStore implements OutboxStore {
     return this.writer.insert(tx, messages);
   }
 
-  acquire(request: Parameters<LeaseStore['acquire']>[0]): Promise<Lease[]> {
+  acquire(request: Parameters<LeaseStore['acquire']>[0]): Promise<Acquired[]> {
     return this.leases.acquire(request);
   }
   renew(owner: string, leaseMs: number): Promise<Lease[]> {
@@ -76,7 +77,13 @@ export class PostgresStore implements OutboxStore {
   giveBack(owner: string, leases: readonly Lease[]): Promise<void> {
     return this.leases.giveBack(owner, leases);
   }
-  beat(instance: Instance, ttlMs: number): Promise<Instance[]> {
+  noteTrial(owner: string, lease: Lease, id: string | null): Promise<boolean> {
+    return this.leases.noteTrial(owner, lease, id);
+  }
+  lasted(owner: string, leases: readonly Lease[]): Promise<void> {
+    return this.leases.lasted(owner, leases);
+  }
+  beat(instance: Instance, ttlMs: number): Promise<Beat> {
     return this.leases.beat(instance, ttlMs);
   }
   leave(owner: string): Promise<void> {
@@ -176,6 +183,10 @@ export class PostgresStore implements OutboxStore {
   }
   registerTransports(names: readonly string[], defaultName: string): Promise<ReadonlyMap<string, number>> {
     return this.setup.registerTransports(names, defaultName);
+  }
+  checkOrigin(): Promise<void> {
+    // Not where operators and the cleaner may wait for a lock: the first read waits for this.
+    return checkOrigin(this.database.connection('read'), this.names);
   }
   warnings(): Promise<string[]> {
     return this.setup.warnings();

@@ -1,8 +1,9 @@
 import { OutboxConfigurationError } from '../../outbox.errors.js';
 import type { SqlConnection, SqlExecutor } from '../executors/executor.js';
 import type { SchemaSettings, StoreSetup } from '../outbox-store.js';
-import type { StoreSettings, TableNames } from '../schema/names.js';
-import { literal, postgresSchema } from '../schema/postgres-schema.js';
+import { isAsWanted } from '../schema/is-as-wanted.js';
+import { literal, type StoreSettings, type TableNames } from '../schema/names.js';
+import { postgresSchema } from '../schema/postgres-schema.js';
 import { statement } from '../sql.js';
 import { plainArray } from './arrays.js';
 import { checkSchema } from './check.js';
@@ -12,6 +13,9 @@ const OLDEST_SERVER = 130_000;
 const WARNINGS: Readonly<Record<string, string>> = {
   fsync: 'fsync is off: a crash of the server loses committed messages.',
   full_page_writes: 'full_page_writes is off: a crash of the server can damage the tables.',
+  synchronous_commit:
+    'synchronous_commit is off for new sessions: a crash of the server loses the last commits, with their messages. None of those was published: the relay waits for the disk.',
+  replica: 'The database is a read-only replica: nothing can be published from it.',
 };
 
 export class PostgresSetup implements StoreSetup {
@@ -21,8 +25,12 @@ export class PostgresSetup implements StoreSetup {
     readonly settings: StoreSettings,
   ) {}
 
-  /** Serialised by an advisory lock: several processes may start at once. */
+  /**
+   * Serialised by an advisory lock: several processes may start at once. Nothing is run where nothing is missing: `create
+   * index if not exists` waits for every open transaction that wrote into the table, and everybody else waits behind it.
+   */
   async create(settings: SchemaSettings): Promise<void> {
+    if (await isAsWanted(this.check(settings))) return;
     await this.checkServer();
     const { up } = postgresSchema({ ...this.settings, ...settings });
     await this.connection().transaction(async (tx) => {
@@ -37,12 +45,25 @@ export class PostgresSetup implements StoreSetup {
   }
 
   /** @internal */ async checkServer(): Promise<void> {
-    const sql = `select current_setting('server_version_num')::int >= ${OLDEST_SERVER}, current_setting('server_version')`;
+    const sql = `select current_setting('server_version_num')::int >= ${OLDEST_SERVER}, current_setting('server_version'),
+      pg_is_in_recovery(), current_setting('default_transaction_read_only') = 'on'`;
     const [row] = (await this.connection().run(statement(undefined, sql).bind())).rows;
-    if (row?.[0] === 't') return;
-    throw new OutboxConfigurationError('UNSUPPORTED_DATABASE', `The database is PostgreSQL ${String(row?.[1])}.`, {
-      hint: 'The outbox needs PostgreSQL 13 or later.',
-    });
+    const [supported, version, replica, readOnly] = row ?? [];
+    if (supported !== 't') {
+      throw unsuitable(`The database is PostgreSQL ${String(version)}.`, 'The outbox needs PostgreSQL 13 or later.');
+    }
+    if (replica === 't') {
+      throw unsuitable(
+        'The database is a read-only replica (pg_is_in_recovery).',
+        'Point the DataSource, or the master of its replication option, at the primary.',
+      );
+    }
+    if (readOnly === 't') {
+      throw unsuitable(
+        'Transactions are read-only here (default_transaction_read_only is on).',
+        'Find out who set it for the server, the database or the role, and why: some hosts do so when the disk is full.',
+      );
+    }
   }
 
   async registerTransports(names: readonly string[], defaultName: string): Promise<ReadonlyMap<string, number>> {
@@ -87,20 +108,16 @@ export class PostgresSetup implements StoreSetup {
     const { rows } = await this.connection().run(
       statement(
         undefined,
-        `select name, setting from pg_settings where name in ('fsync', 'full_page_writes') and setting = 'off'
-         union all select 'replica', 'on' where pg_is_in_recovery()
-         union all select 'cache', s.seqcache::text from pg_sequence s
-           where s.seqrelid = ${literal(this.names.object('ready_seq_seq'))}::regclass and s.seqcache <> 1`,
+        `select name from pg_settings where name in ('fsync', 'full_page_writes', 'synchronous_commit') and reset_val = 'off'
+         union all select 'replica' where pg_is_in_recovery()`,
       ).bind(),
     );
-    return rows.map(([name]) => {
-      if (name === 'replica') return 'The database is a read-only replica: nothing can be published from it.';
-      if (name === 'cache') {
-        return `The sequence of ${this.names.ready} has a cache: numbers are not in the order of the inserts. Run: alter sequence ${this.names.object('ready_seq_seq')} cache 1.`;
-      }
-      return WARNINGS[name as string] as string;
-    });
+    return rows.map(([name]) => WARNINGS[name as string] as string);
   }
+}
+
+function unsuitable(message: string, hint: string): OutboxConfigurationError {
+  return new OutboxConfigurationError('UNSUPPORTED_DATABASE', message, { hint });
 }
 
 function pick(all: ReadonlyMap<string, number>, names: readonly string[]): ReadonlyMap<string, number> {

@@ -33,21 +33,35 @@ export async function takeIn(
   const keys = distinctKeys([...due, ...request.keys.filter((key) => held.has(key.bucket))]);
   const heads = await readHeads(tx, sql, transport, keys, perKey);
   const ids = due.filter((row) => row.key === null).map((row) => row.parkedId);
-  const firsts = new Set<string>();
-  for (const rows of heads) {
-    if (rows[0] !== undefined) firsts.add(rows[0].parkedId);
-    ids.push(...nextOf(rows).map((row) => row.parkedId));
-  }
+  const firsts = new Set(heads.flatMap((rows) => rows[0]?.parkedId ?? []));
+  const runs = heads.map((rows) => nextOf(rows).map((row) => row.parkedId));
+  ids.push(...runs.flat());
   const behind = due.filter((row) => row.key !== null && !firsts.has(row.parkedId)).map((row) => row.parkedId);
   const demoted = behind.filter((id) => !ids.includes(id));
   if (demoted.length > 0) await tx.run(sql.demote.bind(plainArray(demoted)));
 
   const sent = ids.length === 0 ? [] : (await tx.run(sql.send[as].bind(plainArray(ids), transport, buckets))).rows;
-  const messages = sent.map((row) => readParked(row, as));
+  const read = sent.map((row) => readParked(row, as));
+  const surplus = behindMissing(runs, new Set(read.map(({ parkedId }) => parkedId as string)));
+  if (surplus.size > 0) await tx.run(sql.unsend.bind(plainArray([...surplus])));
+  const messages = read.filter(({ parkedId }) => !surplus.has(parkedId as string));
   messages.sort((a, b) => compareSeq(a.seq, b.seq) || compareSeq(a.parkedId as string, b.parkedId as string));
   const clear = keys.filter((_, index) => heads[index]?.length === 0);
   // Its own commit is a durable write that began after these rows were committed.
   return { messages, clear, durable: true };
+}
+
+/**
+ * The runs were read without locks, and an operator may have changed a row since: `send` then passes it over, and what
+ * stands behind it in its run must not go without it.
+ */
+export function behindMissing(runs: readonly (readonly string[])[], sent: ReadonlySet<string>): Set<string> {
+  const behind = new Set<string>();
+  for (const run of runs) {
+    const missing = run.findIndex((id) => !sent.has(id));
+    if (missing >= 0) for (const id of run.slice(missing)) if (sent.has(id)) behind.add(id);
+  }
+  return behind;
 }
 
 async function lockLeases(tx: SqlExecutor, sql: ParkedStatements, request: TakeRequest): Promise<Set<number>> {

@@ -16,7 +16,7 @@ export interface OutboxSchemaOptions {
   /** Default 32. */
   buckets?: number;
   /** Default `key`. */
-  ordering?: 'key' | 'none' | 'global';
+  ordering?: 'key' | 'strict' | 'none' | 'global';
   /** Default `buckets`. */
   coordination?: 'buckets' | 'rowLock' | 'leader';
 }
@@ -74,7 +74,7 @@ function definitionOf(options: OutboxSchemaOptions): SchemaDefinition {
   if (!Number.isInteger(buckets) || buckets < 1 || buckets > MAX_BUCKETS) {
     throw invalid('buckets', buckets, `an integer from 1 to ${MAX_BUCKETS}`);
   }
-  checkOneOf('ordering', ordering, ['key', 'none', 'global']);
+  checkOneOf('ordering', ordering, ['key', 'strict', 'none', 'global']);
   checkOneOf('coordination', coordination, ['buckets', 'rowLock', 'leader']);
   return { prefix, schema, buckets, ordering, coordination };
 }

@@ -1,3 +1,4 @@
+import { fillKeyLocks, KEY_LOCK_TABLE } from './mysql-strict.js';
 import { mysqlTables, type MysqlTable } from './mysql-tables.js';
 import { metaRows, quoteWith, TABLE_NAMES, tableNames, type SchemaDefinition, type TableNames } from './names.js';
 
@@ -11,6 +12,9 @@ export function mysqlSchemaUp(definition: SchemaDefinition): string[] {
   const meta = metaRows(definition).map(([name, value]) => `('${name}', '${value}')`);
   return [
     ...TABLE_NAMES.map((table) => createTable(names[table], tables[table])),
+    ...(definition.ordering === 'strict'
+      ? [createTable(names.keyLocks, KEY_LOCK_TABLE), fillKeyLocks(names.keyLocks)]
+      : []),
     messagesView(names),
     `insert into ${names.meta} (name, value) values ${meta.join(', ')} on duplicate key update value = value`,
   ];
@@ -21,6 +25,7 @@ export function mysqlSchemaDown(definition: SchemaDefinition): string[] {
   const names = tableNames(definition, '`');
   return [
     `drop view if exists ${names.messages}`,
+    `drop table if exists ${names.keyLocks}`, // an outbox may have been strict once
     ...TABLE_NAMES.map((table) => `drop table if exists ${names[table]}`),
   ];
 }

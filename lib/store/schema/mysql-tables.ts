@@ -112,6 +112,8 @@ function coordinationTables() {
         ['owner', 'varchar(64)', `${ASCII} null`],
         ['epoch', 'bigint unsigned', 'not null default 0'],
         ['expires_at', 'datetime(6)', `not null default '1970-01-01 00:00:00'`],
+        ['crashes', 'int', 'not null default 0'], // leases in a row that ran out
+        ['trial', 'char(36)', `${ASCII} null`], // what its owner publishes by itself, after too many of them
       ],
       keys: { primary: ['transport', 'bucket'], by_owner: ['owner'] },
     },

@@ -11,7 +11,7 @@ export interface StoreSettings {
   readonly schema?: string | undefined;
   readonly prefix: string;
   readonly buckets: number;
-  readonly ordering: 'key' | 'none' | 'global';
+  readonly ordering: 'key' | 'strict' | 'none' | 'global';
   readonly coordination: 'buckets' | 'rowLock' | 'leader';
   readonly onPublished: 'delete' | 'archive';
   /** Failures that a parked row keeps. */
@@ -31,7 +31,7 @@ export interface SchemaDefinition {
   readonly schema?: string | undefined;
   readonly prefix: string;
   readonly buckets: number;
-  readonly ordering: 'key' | 'none' | 'global';
+  readonly ordering: 'key' | 'strict' | 'none' | 'global';
   readonly coordination: 'buckets' | 'rowLock' | 'leader';
 }
 /** Statements in order; each is run on its own. `up` may run twice. */
@@ -46,6 +46,10 @@ export const TABLE_NAMES: readonly TableName[] = TABLES;
 
 /** Qualified and quoted, ready to stand in SQL. */
 export interface TableNames extends Readonly<Record<TableName, string>> {
+  /** PostgreSQL, `ordering: 'strict'`: where keyed messages are until their transaction commits. */
+  readonly staged: string;
+  /** MySQL, `ordering: 'strict'`: what keyed messages lock until their transaction ends. */
+  readonly keyLocks: string;
   /** The view over ready, parked and archive. */
   readonly messages: string;
   /** Any other object of the outbox in the same schema (function, sequence), qualified and quoted. */
@@ -76,6 +80,11 @@ export function quoteWith(quote: '"' | '`', name: string): string {
   return quote + name.replaceAll(quote, quote + quote) + quote;
 }
 
+/** Text in SQL of PostgreSQL. */
+export function literal(text: string): string {
+  return `'${text.replaceAll(`'`, `''`)}'`;
+}
+
 /** @param quote `"` for PostgreSQL, a backtick for MySQL. */
 export function tableNames(names: { schema?: string | undefined; prefix: string }, quote: '"' | '`'): TableNames {
   const qualifier = names.schema === undefined ? '' : `${quoteWith(quote, names.schema)}.`;
@@ -83,6 +92,8 @@ export function tableNames(names: { schema?: string | undefined; prefix: string 
   const tables = Object.fromEntries(TABLES.map((table) => [table, object(table)])) as Record<TableName, string>;
   return {
     ...tables,
+    staged: object('staged'),
+    keyLocks: object('key_locks'),
     messages: object('messages'),
     object,
     index: (suffix) => quoteWith(quote, names.prefix + suffix),

@@ -1,13 +1,16 @@
 import {
+  literal,
   metaRows,
   quoteWith,
   tableNames,
   TABLE_NAMES,
   type SchemaDefinition,
   type SchemaScript,
+  type TableName,
   type TableNames,
 } from './names.js';
-import { postgresTables, type Table } from './postgres-tables.js';
+import { strictOrder, strictOrderDown } from './postgres-strict.js';
+import { postgresTables, STAGED, type Table } from './postgres-tables.js';
 import { messagesView } from './postgres-view.js';
 
 /** Everything that the outbox has in a PostgreSQL schema. `up` may run again; `down` drops the messages too. */
@@ -18,6 +21,9 @@ export function postgresSchema(definition: SchemaDefinition): SchemaScript {
     up: [
       ...createSchema(definition.schema),
       ...TABLE_NAMES.flatMap((table) => createTable(names, table, tables[table])),
+      ...(definition.ordering === 'strict'
+        ? [...createTable(names, 'staged', STAGED, 'unlogged table'), ...strictOrder(names, definition)]
+        : []),
       ...messagesView(names, definition),
       `insert into ${names.meta} (name, value) values ${metaRows(definition)
         .map(([name, value]) => `(${literal(name)}, ${literal(value)})`)
@@ -27,16 +33,13 @@ export function postgresSchema(definition: SchemaDefinition): SchemaScript {
       `drop view if exists ${names.messages}`,
       `drop function if exists ${names.object('messages_insert')}()`,
       `drop function if exists ${names.object('payload_text')}(bytea)`,
+      ...strictOrderDown(names),
       // parked takes its numbers from the sequence of ready
       ...(['parked', ...TABLE_NAMES.filter((table) => table !== 'parked')] as const).map(
         (table) => `drop table if exists ${names[table]}`,
       ),
     ],
   };
-}
-
-export function literal(text: string): string {
-  return `'${text.replaceAll(`'`, `''`)}'`;
 }
 
 /** `create schema if not exists` asks for the privilege even when there is nothing to create. */
@@ -48,15 +51,20 @@ function createSchema(schema: string | undefined): string[] {
   ];
 }
 
-function createTable(names: TableNames, table: keyof TableNames & string, definition: Table): string[] {
+function createTable(
+  names: TableNames,
+  table: TableName | 'staged',
+  definition: Table,
+  kind: 'table' | 'unlogged table' = 'table',
+): string[] {
   const lines = [
     ...definition.columns.map((column) => column.join(' ').trim()),
     `constraint ${names.index(`${table}_pkey`)} primary key (${definition.key.join(', ')})`,
     ...(definition.constraints ?? []),
   ];
-  const target = names[table as 'ready'];
+  const target = names[table];
   return [
-    `create table if not exists ${target} (\n  ${lines.join(',\n  ')}\n) with (${definition.storage})`,
+    `create ${kind} if not exists ${target} (\n  ${lines.join(',\n  ')}\n) with (${definition.storage})`,
     ...Object.entries(definition.indexes ?? {}).map(
       ([suffix, rest]) => `create index if not exists ${names.index(suffix)} on ${target} ${rest}`,
     ),

@@ -51,6 +51,7 @@ const COLUMNS = 'transport, bucket, id, topic, key, type, version, content_type,
  * endian, modulo the bucket count. The id is a UUIDv7 made of the database's clock and 74 random bits.
  */
 function insertFunction(names: TableNames, { buckets, ordering }: SchemaDefinition): string {
+  const stage = ordering === 'strict' ? stageKeyed(names) : '';
   const bucket = ordering === 'global' ? '0' : `((get_byte(hash, 0) << 8) | get_byte(hash, 1)) % ${buckets}`;
   return `create or replace function ${names.object('messages_insert')}() returns trigger language plpgsql as $outbox$
 declare
@@ -70,7 +71,7 @@ begin
   new.version := coalesce(new.version, 1);
   new.content_type := coalesce(new.content_type, 'application/json');
   new.payload_bytes := coalesce(new.payload_bytes, convert_to(new.payload, 'UTF8'));
-  if new.due_at is null then
+  ${stage}if new.due_at is null then
     insert into ${names.ready} (${COLUMNS}) values (target, new.bucket, new.id, new.topic, new.key, new.type,
       new.version, new.content_type, new.headers, new.options, new.payload_bytes)
       returning seq, created_at into new.seq, new.created_at;
@@ -83,4 +84,13 @@ begin
   end if;
   return new;
 end $outbox$`;
+}
+
+/** Its number is given out at COMMIT: INSERT … RETURNING seq says null. */
+function stageKeyed({ staged }: TableNames): string {
+  return `if new.due_at is null and new.key is not null then
+    insert into ${staged} (${COLUMNS}) values (target, new.bucket, new.id, new.topic, new.key, new.type,
+      new.version, new.content_type, new.headers, new.options, new.payload_bytes) returning created_at into new.created_at;
+    new.state := 'ready';
+  els`;
 }

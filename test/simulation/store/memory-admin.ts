@@ -33,8 +33,13 @@ export function change(database: MemoryDatabase, how: Change, filter: MessageFil
   if (locked !== undefined) return new Blocked(locked.lockedBy as MemoryTransaction);
   const changed = found.filter((row) => !isBeingSent(database, row, now));
   for (const row of changed) {
-    if (how === 'requeue') requeue(database, row, now);
-    else database.parked.delete(row.parkedId);
+    if (how === 'requeue') {
+      requeue(database, row, now);
+      database.watch?.requeued(row);
+    } else {
+      database.parked.delete(row.parkedId);
+      database.watch?.removed(row);
+    }
   }
   if (how !== 'requeue') wakeNext(database, changed, now);
   return { done: [...new Set(changed.map(({ id }) => id))], sawAll: found.length < filter.limit };
@@ -50,7 +55,7 @@ function requeue({ settings }: MemoryDatabase, row: ParkedRow, now: number): voi
   row.state = 'waiting';
   row.dueAt = now;
   row.attempts = 0;
-  row.blocking = settings.ordering === 'global' || (settings.ordering === 'key' && row.key !== null);
+  row.blocking = settings.ordering === 'global' || (settings.ordering !== 'none' && row.key !== null);
   row.sendingEpoch = null;
   row.diedAt = null;
   row.announced = false;

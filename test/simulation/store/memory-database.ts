@@ -1,3 +1,4 @@
+import { compareSeq } from '../../../lib/message.js';
 import { OutboxConfigurationError } from '../../../lib/outbox.errors.js';
 import type { Lease } from '../../../lib/store/lease-store.js';
 import type { SchemaSettings } from '../../../lib/store/outbox-store.js';
@@ -12,6 +13,7 @@ import {
   type ReadyRow,
 } from './memory-rows.js';
 import { MemoryTransaction } from './memory-transaction.js';
+import type { MemoryWatch } from './memory-watch.js';
 
 export interface MemoryDatabaseOptions {
   /** Milliseconds since the epoch: the only time there is. */
@@ -26,7 +28,7 @@ export interface MemoryDatabaseOptions {
  * statement is one call and atomic.
  */
 export class MemoryDatabase {
-  /** `transport bucket` → `seq` → row; numbers only grow, so a bucket's rows are in their order. No bucket is empty. */
+  /** `transport bucket` → `seq` → row, in the order of the numbers. No bucket is empty. */
   readonly ready = new Map<string, Map<string, ReadyRow>>();
   readonly parked = new Map<string, ParkedRow>();
   readonly archive = new Set<ArchiveRow>();
@@ -40,6 +42,12 @@ export class MemoryDatabase {
   readonly now: () => number;
   /** Those that have an id. */
   readonly open = new Set<MemoryTransaction>();
+  /** Of commits that did not wait for the disk, those that a crash may still take back. */
+  undurable: MemoryTransaction[] = [];
+  commits = 0;
+  /** The last commit that is on disk, with all before it. */
+  flushed = 0;
+  watch: MemoryWatch | undefined;
   nextTransactionId = 100n;
   highestFinished = 99n;
   nextSeq = 1n;
@@ -61,8 +69,8 @@ export class MemoryDatabase {
   }
 
   /** A statement of the relay that writes: a transaction of its own, with an id of its own. */
-  write<T>(work: (transaction: MemoryTransaction) => T): T {
-    const transaction = this.begin();
+  write<T>(work: (transaction: MemoryTransaction) => T, asynchronous = false): T {
+    const transaction = new MemoryTransaction(this, asynchronous);
     transaction.takeId();
     try {
       const result = work(transaction);
@@ -79,6 +87,27 @@ export class MemoryDatabase {
     const ids = [...this.open].map(({ id }) => id as bigint).filter((id) => id < xmax);
     const open = ids.sort((a, b) => (a < b ? -1 : 1)).map(String);
     return { xmin: open[0] ?? String(xmax), xmax: String(xmax), open };
+  }
+
+  /** The server dies and is there again: what was open never was, and commits that were not on disk are gone. */
+  crash(): void {
+    for (const transaction of [...this.open].reverse()) transaction.end('rolledBack');
+    const lost = this.undurable.filter((transaction) => !transaction.isDurable);
+    for (const transaction of lost.reverse()) transaction.revert();
+    this.undurable = [];
+  }
+
+  /** @internal */ committed(transaction: MemoryTransaction): void {
+    if (transaction.id === undefined) return;
+    transaction.commitNumber = this.commits += 1;
+    if (transaction.asynchronous) {
+      transaction.durableAt = this.now() + transaction.lag;
+      this.undurable.push(transaction);
+    } else {
+      this.flushed = this.commits;
+      if (this.undurable.length > 0) this.undurable = [];
+      transaction.undo.length = 0;
+    }
   }
 
   /** @internal */ finish(transaction: MemoryTransaction): void {
@@ -102,7 +131,11 @@ export class MemoryDatabase {
     const name = placeName(row.transport, row.bucket);
     const rows = this.ready.get(name) ?? new Map<string, ReadyRow>();
     this.ready.set(name, rows.set(row.seq, row));
+    const last = this.lastSeq.get(name) ?? '0';
+    if (compareSeq(row.seq, last) > 0) this.lastSeq.set(name, row.seq);
+    else this.ready.set(name, new Map([...rows].sort(([a], [b]) => compareSeq(a, b))));
   }
+  /** @internal */ readonly lastSeq = new Map<string, string>();
   /** @internal */ removeReady({ transport, bucket, seq }: ReadyRow): void {
     const name = placeName(transport, bucket);
     const rows = this.ready.get(name);

@@ -100,12 +100,14 @@ export class MemoryInsert {
     const { transaction } = this;
     const { database, asynchronous } = transaction;
     transaction.takeId();
-    const seq = database.takeSeq();
+    const seq = transaction.reserved.shift() ?? database.takeSeq();
     const { id, transport, bucket, topic, key, type, version, contentType, headers, options, dedupKey } = message;
     if (dedupKey !== null) this.claimed.get(dedupKey)?.places.push({ transport, bucket, seq });
     const payload = message.payload === null ? null : Buffer.from(message.payload);
     const content = { id, transport, bucket, topic, key, type, version, contentType, headers, options, payload };
-    return { ...content, seq, createdAt: database.now(), asynchronous, writer: transaction, lockedBy: undefined };
+    const row = { ...content, seq, createdAt: database.now(), asynchronous, writer: transaction, lockedBy: undefined };
+    transaction.rows.push(row);
+    return row;
   }
 }
 

@@ -1,20 +1,23 @@
-import type { Instance, Lease, LeaseStore } from '../../../lib/store/lease-store.js';
+import type { Acquired, Beat, Instance, Lease, LeaseStore } from '../../../lib/store/lease-store.js';
 import type { MemoryDatabase } from './memory-database.js';
 import { leaseOf, type LeaseRow } from './memory-rows.js';
 
 /** Leases and heartbeats; each function is one statement. */
 
-export function acquire(database: MemoryDatabase, request: Parameters<LeaseStore['acquire']>[0]): Lease[] {
+export function acquire(database: MemoryDatabase, request: Parameters<LeaseStore['acquire']>[0]): Acquired[] {
   const { owner, leaseMs, transport, limit, only } = request;
   const now = database.now();
   const free = sorted(database).filter(
     (row) => row.transport === transport && row.expiresAt <= now && only?.includes(row.bucket) !== false,
   );
   return free.slice(0, Math.max(0, limit)).map((row) => {
+    const before = { ...row };
+    if (row.owner !== null && row.owner !== owner) row.crashes += 1;
     row.owner = owner;
     row.epoch += 1n;
     row.expiresAt = now + leaseMs;
-    return leaseOf(row);
+    database.watch?.leased(row, before);
+    return { ...leaseOf(row), crashes: row.crashes, trial: row.trial };
   });
 }
 
@@ -26,16 +29,37 @@ export function renew(database: MemoryDatabase, owner: string, leaseMs: number):
 }
 
 export function giveBack(database: MemoryDatabase, owner: string, leases: readonly Lease[]): void {
-  for (const row of database.held(owner, leases)) free(row);
+  for (const row of database.held(owner, leases)) {
+    free(row);
+    row.trial = null;
+  }
 }
 
-export function beat(database: MemoryDatabase, instance: Instance, ttlMs: number): Instance[] {
+export function noteTrial(database: MemoryDatabase, owner: string, lease: Lease, id: string | null): boolean {
+  const [row] = database.held(owner, [lease]);
+  if (row === undefined || row.expiresAt <= database.now()) return false;
+  for (const each of database.leases.values()) {
+    if (each.owner === owner && each.transport === lease.transport) each.trial = null;
+  }
+  row.trial = id;
+  return true;
+}
+
+export function lasted(database: MemoryDatabase, owner: string, leases: readonly Lease[]): void {
+  for (const row of database.held(owner, leases)) {
+    row.crashes = 0;
+    row.trial = null;
+  }
+}
+
+export function beat(database: MemoryDatabase, instance: Instance, ttlMs: number): Beat {
   const now = database.now();
   const { owner, transports, info } = instance;
   database.instances.set(owner, { owner, transports: [...transports], info, expiresAt: now + ttlMs });
-  return [...database.instances.values()]
+  const instances = [...database.instances.values()]
     .filter((row) => row.owner === owner || row.expiresAt > now)
     .map((row) => ({ owner: row.owner, transports: [...row.transports], info: row.info }));
+  return { instances, now };
 }
 
 export function expire(database: MemoryDatabase): (Lease & { owner: string })[] {
@@ -47,6 +71,7 @@ export function expire(database: MemoryDatabase): (Lease & { owner: string })[] 
     const { owner } = row;
     if (owner === null || row.expiresAt > now) return [];
     free(row);
+    row.crashes += 1;
     return [{ ...leaseOf(row), owner }];
   });
 }

@@ -4,6 +4,7 @@ import type { DeadLetter, DueRow, KeyInBucket, ReparkEntry } from '../../../lib/
 import type { SettledMessage } from '../../../lib/store/ready-store.js';
 import { blockingRows, distinctKeys, isBeingSent } from './memory-keys.js';
 import type { MemoryDatabase } from './memory-database.js';
+import type { MemoryTransaction } from './memory-transaction.js';
 import { byDueTime, toMessage, type ParkedRow } from './memory-rows.js';
 
 /** The parked table; each function is one statement, or a part of one that writes. `memory-take` brings rows back. */
@@ -35,10 +36,11 @@ function keyToAsk({ settings }: MemoryDatabase, { blocking, state, key }: Parked
   return blocking || (settings.ordering !== 'none' && state === 'scheduled') ? key : null;
 }
 
-/** Fenced: rows that these leases are sending. */
+/** Fenced: rows that these leases are sending, in the life that they were sent in. */
 export function isSentBy(database: MemoryDatabase, owner: string, leases: readonly Lease[]) {
   const held = database.held(owner, leases);
-  return (row: ParkedRow): boolean =>
+  return (row: ParkedRow, { attemptsBefore }: ReparkEntry): boolean =>
+    row.attempts === attemptsBefore &&
     held.some((lease) => {
       const { transport, bucket, epoch } = lease;
       return row.transport === transport && row.bucket === bucket && row.sendingEpoch === epoch;
@@ -49,13 +51,15 @@ export function isSentBy(database: MemoryDatabase, owner: string, leases: readon
 export function repark(
   database: MemoryDatabase,
   entries: readonly ReparkEntry[],
-  mayWrite: (row: ParkedRow) => boolean,
+  mayWrite: (row: ParkedRow, entry: ReparkEntry) => boolean,
 ): number {
   const now = database.now();
   let written = 0;
-  for (const { parkedId, bucket, state, blocks, attempts, delay, error, progress } of entries) {
+  for (const entry of entries) {
+    const { parkedId, bucket, state, blocks, attempts, delay, error, progress } = entry;
     const row = database.parked.get(parkedId);
-    if (row === undefined || row.bucket !== bucket || !mayWrite(row)) continue;
+    if (row === undefined || row.bucket !== bucket || !mayWrite(row, entry)) continue;
+    const before = row.attempts;
     row.state = state;
     row.blocking = blocks;
     row.attempts = attempts;
@@ -65,6 +69,7 @@ export function repark(
     row.announced = false;
     row.lastError = error ?? row.lastError;
     if (progress !== undefined) row.progress = progress;
+    database.watch?.reparked(row, before);
     written += 1;
   }
   return written;
@@ -75,21 +80,27 @@ export function repark(
  * the key by itself, so the key's next row becomes due.
  */
 export function settleParked(
-  database: MemoryDatabase,
+  transaction: MemoryTransaction,
   transport: number,
   messages: readonly SettledMessage[],
   onPublished: 'delete' | 'archive',
 ): number {
+  const { database } = transaction;
   const now = database.now();
   const wanted = new Set(messages.map(({ id, seq }) => `${id} ${seq}`));
   const gone = database.parkedRows(transport).filter(({ id, seq }) => wanted.has(`${id} ${seq}`));
   for (const row of gone) {
     database.parked.delete(row.parkedId);
+    transaction.onRollback(() => database.parked.set(row.parkedId, row));
+    database.watch?.settled(row);
     if (onPublished === 'archive') database.archive.add({ ...row, publishedAt: now });
   }
   for (const { bucket, key } of distinctKeys(gone.filter((row) => row.blocking && !isBeingSent(database, row, now)))) {
     const [next] = blockingRows(database, transport, bucket, key);
-    if (next?.state === 'blocked') next.dueAt = now;
+    if (next?.state !== 'blocked') continue;
+    const { dueAt } = next;
+    next.dueAt = now;
+    transaction.onRollback(() => void (next.dueAt = dueAt));
   }
   return gone.length;
 }

@@ -45,6 +45,19 @@ export function sweep(
   return { places: found.flat(), complete: found.every((places) => places.length < page) };
 }
 
+/** Of each range whether no uncommitted insert is in it, as a dirty read beside a committed one tells. */
+export function probe(
+  database: MemoryDatabase,
+  transport: number,
+  ranges: readonly ReadRange[],
+): { clean: boolean[]; now: number } {
+  const dirty = [...database.open].flatMap(({ rows }) => rows.filter((row) => row.transport === transport));
+  const clean = ranges.map(({ bucket, after, upTo }) =>
+    dirty.every((row) => row.bucket !== bucket || compareSeq(row.seq, after) <= 0 || compareSeq(row.seq, upTo) > 0),
+  );
+  return { clean, now: database.now() };
+}
+
 export function readPlaces(
   database: MemoryDatabase,
   transport: number,
@@ -74,13 +87,18 @@ function read(database: MemoryDatabase, rows: readonly ReadyRow[]): Read {
 
 /** @returns how many were there */
 export function settleReady(
-  database: MemoryDatabase,
+  transaction: MemoryTransaction,
   transport: number,
   messages: readonly SettledMessage[],
   onPublished: 'delete' | 'archive',
 ): number {
+  const { database } = transaction;
   const gone = messages.flatMap((message) => removeReady(database, transport, message) ?? []);
   const publishedAt = database.now();
+  for (const row of gone) {
+    transaction.onRollback(() => database.addReady(row));
+    database.watch?.settled(row);
+  }
   if (onPublished === 'archive') for (const row of gone) database.archive.add({ ...row, attempts: 0, publishedAt });
   return gone.length;
 }
@@ -108,7 +126,9 @@ export function park(
   for (const entry of entries) {
     const row = mayMove(entry.bucket) ? removeReady(database, transport, entry) : undefined;
     if (row === undefined) continue;
-    database.addParked({ ...row, writer: transaction, lockedBy: undefined, ...parkedFields(entry, database.now()) });
+    const fields = parkedFields(entry, database.now());
+    const parked = database.addParked({ ...row, writer: transaction, lockedBy: undefined, ...fields });
+    database.watch?.parked(parked);
     moved += 1;
   }
   return moved;

@@ -36,9 +36,9 @@ export class MemoryLockedRows {
     const { transport, onPublished } = this.request;
     transaction.demandOpen();
     const isReady = ({ parkedId }: { parkedId: string | null }): boolean => parkedId === null;
-    settleReady(database, transport, published.filter(isReady), onPublished);
+    settleReady(transaction, transport, published.filter(isReady), onPublished);
     const rest = published.filter((message) => !isReady(message));
-    settleParked(database, transport, rest, onPublished);
+    settleParked(transaction, transport, rest, onPublished);
     park(transaction, transport, parked, () => true);
     repark(database, reparked, () => true);
     transaction.end('committed');

@@ -44,6 +44,8 @@ export interface LeaseRow {
   owner: string | null;
   epoch: bigint;
   expiresAt: number;
+  crashes: number;
+  trial: string | null;
 }
 export interface InstanceRow extends Instance {
   readonly expiresAt: number;

@@ -33,6 +33,14 @@ export function registerTransports(
 
 function addLeases({ leases, settings }: MemoryDatabase, transport: number): void {
   for (let bucket = 0; bucket < settings.buckets; bucket++) {
-    leases.set(placeName(transport, bucket), { transport, bucket, owner: null, epoch: 0n, expiresAt: -Infinity });
+    leases.set(placeName(transport, bucket), {
+      transport,
+      bucket,
+      owner: null,
+      epoch: 0n,
+      expiresAt: -Infinity,
+      crashes: 0,
+      trial: null,
+    });
   }
 }

@@ -1,7 +1,7 @@
 import type { NewMessage, Place } from '../../../lib/message.js';
 import type { MessageFilter, OperatorReport, TransportStats } from '../../../lib/store/admin-store.js';
 import type { SqlExecutor } from '../../../lib/store/executors/executor.js';
-import type { Instance, Lease, LeaseStore } from '../../../lib/store/lease-store.js';
+import type { Acquired, Beat, Instance, Lease, LeaseStore } from '../../../lib/store/lease-store.js';
 import type { InsertReport, OutboxStore, SchemaSettings } from '../../../lib/store/outbox-store.js';
 import type {
   KeyInBucket,
@@ -32,34 +32,29 @@ import { MemoryLockedRows } from './memory-row-locks.js';
 import { checkSettings, create, registerTransports } from './memory-setup.js';
 import { take } from './memory-take.js';
 import { Blocked, MemoryTransaction } from './memory-transaction.js';
-
-/**
- * Carries one statement to the database and its answer back. `effect` is the statement: it is run once and at once, or,
- * when the request is lost, never; the promise is what the caller hears.
- */
-export type Wire = <T>(operation: string, effect: () => T) => Promise<T>;
-const AT_ONCE: Wire = (_operation, effect) => Promise.resolve().then(effect);
-
-export interface MemoryStoreOptions {
-  readonly wire?: Wire;
-  /** Places per bucket that one sweep returns. */
-  readonly sweepPage?: number;
-}
+import { AT_ONCE, type MemoryStoreOptions, type Wire } from './memory-wire.js';
 
 /** The outbox as one process sees it. Operations carry the names of the methods; what takes two statements has two. */
 export class MemoryStore implements OutboxStore {
   session = 0;
+  readonly bucketsPerRead?: number;
+  readonly probe?: NonNullable<ReadyStore['probe']>;
   /** @internal */ readonly wire: Wire;
   /** @internal */ readonly sweepPage: number;
   /** @internal */ readonly locked = new Set<MemoryLockedRows>();
   /** @internal */ lockStart = 0;
+  /** @internal */ readonly provesNothing: boolean;
 
   constructor(
     readonly database: MemoryDatabase,
-    { wire = AT_ONCE, sweepPage = 10_000 }: MemoryStoreOptions = {},
+    { wire = AT_ONCE, sweepPage = 10_000, floor = 'snapshot' }: MemoryStoreOptions = {},
   ) {
     this.wire = wire;
     this.sweepPage = sweepPage;
+    this.provesNothing = floor === 'probe';
+    if (!this.provesNothing) return;
+    this.bucketsPerRead = 1;
+    this.probe = (transport, ranges) => this.call('probe', () => ready.probe(this.database, transport, ranges));
   }
 
   /** The connections were lost: what they had locked is free, and readers start over. */
@@ -79,7 +74,7 @@ export class MemoryStore implements OutboxStore {
     return this.unblocked(() => this.call('insert', () => insert.run()));
   }
 
-  acquire(request: Parameters<LeaseStore['acquire']>[0]): Promise<Lease[]> {
+  acquire(request: Parameters<LeaseStore['acquire']>[0]): Promise<Acquired[]> {
     return this.writeFound('acquire', () => leases.acquire(this.database, request));
   }
   renew(owner: string, leaseMs: number): Promise<Lease[]> {
@@ -88,7 +83,13 @@ export class MemoryStore implements OutboxStore {
   giveBack(owner: string, given: readonly Lease[]): Promise<void> {
     return this.write('giveBack', () => leases.giveBack(this.database, owner, given));
   }
-  beat(instance: Instance, ttlMs: number): Promise<Instance[]> {
+  noteTrial(owner: string, lease: Lease, id: string | null): Promise<boolean> {
+    return this.write('noteTrial', () => leases.noteTrial(this.database, owner, lease, id));
+  }
+  lasted(owner: string, given: readonly Lease[]): Promise<void> {
+    return this.write('lasted', () => leases.lasted(this.database, owner, given));
+  }
+  beat(instance: Instance, ttlMs: number): Promise<Beat> {
     return this.write('beat', () => leases.beat(this.database, instance, ttlMs));
   }
   leave(owner: string): Promise<void> {
@@ -99,16 +100,16 @@ export class MemoryStore implements OutboxStore {
   }
 
   fetch(request: Parameters<ReadyStore['fetch']>[0]): Promise<FetchResult> {
-    return this.call('fetch', () => ({ ...ready.fetchReady(this.database, request), session: this.session }));
+    return this.call('fetch', () => this.found(ready.fetchReady(this.database, request)));
   }
   sweep(transport: number, ranges: readonly ReadRange[]): Promise<SweepResult> {
     return this.call('sweep', () => ready.sweep(this.database, transport, ranges, this.sweepPage));
   }
   readPlaces(transport: number, places: readonly Place[], visibleIn: Snapshot | undefined): Promise<FetchResult> {
-    return this.call('readPlaces', () => ({
-      ...ready.readPlaces(this.database, transport, places, visibleIn),
-      session: this.session,
-    }));
+    return this.call('readPlaces', () => this.found(ready.readPlaces(this.database, transport, places, visibleIn)));
+  }
+  /** @internal */ found(read: ready.Read): FetchResult {
+    return { ...read, ...(this.provesNothing ? { snapshot: undefined } : {}), session: this.session };
   }
   flush(): Promise<void> {
     return this.write('flush', () => undefined);
@@ -124,12 +125,16 @@ export class MemoryStore implements OutboxStore {
     const first: WriteReport =
       unparked.length === 0
         ? { fence: undefined, affected: 0 }
-        : await this.report('settle', () => ready.settleReady(this.database, transport, unparked, onPublished));
+        : await this.report(
+            'settle',
+            (transaction) => ready.settleReady(transaction, transport, unparked, onPublished),
+            onPublished === 'delete',
+          );
     if (first.affected === messages.length) return first;
     const all = first.affected < unparked.length;
     const rest = all ? messages : messages.filter(({ parkedId }) => parkedId !== null);
-    const second = await this.report('settleParked', () =>
-      parked.settleParked(this.database, transport, rest, onPublished),
+    const second = await this.report('settleParked', (transaction) =>
+      parked.settleParked(transaction, transport, rest, onPublished),
     );
     return { fence: first.fence ?? second.fence, affected: first.affected + second.affected };
   }
@@ -269,10 +274,13 @@ export class MemoryStore implements OutboxStore {
       return found;
     });
   }
-  /** @internal */ report(operation: string, work: (transaction: MemoryTransaction) => number): Promise<WriteReport> {
-    return this.call(operation, () =>
-      this.database.write((transaction) => ({ fence: String(transaction.id), affected: work(transaction) })),
-    );
+  /** @param lazy its commit does not wait for the disk, where the database has such @internal */
+  report(operation: string, work: (transaction: MemoryTransaction) => number, lazy = false): Promise<WriteReport> {
+    const fenced = (transaction: MemoryTransaction): WriteReport => ({
+      fence: this.provesNothing ? undefined : String(transaction.id),
+      affected: work(transaction),
+    });
+    return this.call(operation, () => this.database.write(fenced, lazy && !this.provesNothing));
   }
   /** Sent again when whoever it waited for has ended. @internal */
   async unblocked<T>(send: () => Promise<T | Blocked>): Promise<T> {

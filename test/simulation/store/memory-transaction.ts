@@ -1,5 +1,6 @@
 import type { SqlExecutor } from '../../../lib/store/executors/executor.js';
 import type { MemoryDatabase } from './memory-database.js';
+import type { ReadyRow } from './memory-rows.js';
 
 /** A statement did not run: it has to wait until this transaction ends. */
 export class Blocked {
@@ -9,6 +10,14 @@ export class Blocked {
 /** A transaction of the application, to be handed to `insert` as `tx`; inside the store also one of the relay's own. */
 export class MemoryTransaction implements SqlExecutor {
   state: 'open' | 'committed' | 'rolledBack' = 'open';
+  /** Rows that it inserted. */
+  readonly rows: ReadyRow[] = [];
+  /** Numbers that it has taken for rows that are not there yet. */
+  readonly reserved: string[] = [];
+  /** Place among all commits; a later one that waits for the disk takes the earlier ones with it. */
+  commitNumber = Infinity;
+  /** By itself, without a later one. */
+  durableAt = 0;
   /** Taken with the first row: a transaction that writes nothing has none. */
   id: bigint | undefined;
   readonly ended: Promise<void>;
@@ -16,10 +25,14 @@ export class MemoryTransaction implements SqlExecutor {
   /** @internal */ readonly undo: (() => void)[] = [];
   /** @internal */ wake: () => void = () => undefined;
 
-  /** @param asynchronous whether its commit may return before it is on disk */
+  /**
+   * @param asynchronous whether its commit may return before it is on disk
+   * @param lag milliseconds until it is there at the latest
+   */
   constructor(
     readonly database: MemoryDatabase,
     readonly asynchronous = false,
+    readonly lag = 600,
   ) {
     this.ended = new Promise((resolve) => {
       this.wake = resolve;
@@ -59,10 +72,24 @@ export class MemoryTransaction implements SqlExecutor {
     this.demandOpen();
     this.state = how;
     this.waitsFor = undefined;
-    if (how === 'rolledBack') for (const undo of this.undo) undo();
-    this.undo.length = 0;
+    if (how === 'rolledBack') this.revert();
+    else this.database.committed(this);
     this.database.finish(this);
     this.wake();
+  }
+
+  /** Also of a commit that a crash took back. @internal */
+  revert(): void {
+    this.state = 'rolledBack';
+    for (const undo of this.undo.reverse()) undo();
+    this.undo.length = 0;
+  }
+
+  /** Whether a crash leaves it as it is. */
+  get isDurable(): boolean {
+    const { database } = this;
+    if (this.state !== 'committed') return false;
+    return !this.asynchronous || this.commitNumber <= database.flushed || this.durableAt <= database.now();
   }
 
   /** Refuses to wait in a circle, as the database does. @internal */

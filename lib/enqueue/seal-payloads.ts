@@ -1,0 +1,78 @@
+import { types } from 'node:util';
+import { encryptionContext, type EncryptedPayload, type PayloadEncryption } from '../encryption.js';
+import { ENCRYPTION_OPTION, type NewMessage } from '../message.js';
+import { withoutSecrets } from '../observe/error-text.js';
+import { secretsOfPayload } from '../observe/secrets.js';
+import { OutboxMessageError } from '../outbox.errors.js';
+import type { Destinations } from './destinations.js';
+import { refuse } from './draft.js';
+import { typeName } from './text-checks.js';
+
+const KEY_ID = /^[\x21-\x7e]{1,255}$/;
+
+/**
+ * The rows as they are stored: payloads encrypted, each message once for all its transports, the key's id in the options.
+ * Order is kept; nothing was written when it throws.
+ */
+export async function sealPayloads(
+  rows: readonly NewMessage[],
+  encryption: PayloadEncryption,
+  destinations: Destinations,
+): Promise<NewMessage[]> {
+  const known = new Map<string, { payload: Uint8Array; sealed: Promise<EncryptedPayload | null> }>();
+  const sealOnce = (row: NewMessage, payload: Uint8Array): Promise<EncryptedPayload | null> => {
+    const other = known.get(row.id);
+    if (other?.payload === payload) return other.sealed;
+    const sealed = seal(row, payload, encryption);
+    known.set(row.id, { payload, sealed });
+    return sealed;
+  };
+  return Promise.all(
+    rows.map(async (row) => {
+      const sealed = row.payload === null ? null : await sealOnce(row, row.payload);
+      if (sealed === null) return row;
+      if (encryption.deliver === 'encrypted') checkSize(row, sealed.ciphertext, destinations);
+      return { ...row, payload: sealed.ciphertext, options: withKeyId(row.options, sealed.keyId) };
+    }),
+  );
+}
+
+async function seal(
+  row: NewMessage,
+  payload: Uint8Array,
+  encryption: PayloadEncryption,
+): Promise<EncryptedPayload | null> {
+  let sealed: EncryptedPayload | null;
+  try {
+    sealed = await encryption.encrypt(payload, encryptionContext(row));
+  } catch (error) {
+    const cause = withoutSecrets(error, secretsOfPayload(payload, row.contentType));
+    throw new OutboxMessageError('ENCRYPTION_FAILED', `${subjectOf(row)}: encryption.encrypt() threw.`, { cause });
+  }
+  if (sealed === null) return null;
+  if (typeof sealed !== 'object' || !types.isUint8Array(sealed.ciphertext))
+    refuse(subjectOf(row), `encryption.encrypt() gave ${typeName(sealed)} without a ciphertext`, 'ENCRYPTION_FAILED');
+  if (typeof sealed.keyId !== 'string' || !KEY_ID.test(sealed.keyId))
+    refuse(
+      subjectOf(row),
+      'encryption.encrypt() gave no keyId of 1 to 255 visible ASCII characters',
+      'ENCRYPTION_FAILED',
+    );
+  return sealed;
+}
+
+/** A broker that gets the ciphertext must be able to take it. */
+function checkSize(row: NewMessage, { byteLength }: Uint8Array, { byName }: Destinations): void {
+  for (const { id, name, limits } of byName.values()) {
+    if (id !== row.transport || limits?.payloadBytes === undefined || byteLength <= limits.payloadBytes) continue;
+    const problem = `encrypted, its payload has ${byteLength} bytes, more than the ${limits.payloadBytes} of transport '${name}'`;
+    refuse(subjectOf(row), problem, 'PAYLOAD_TOO_LARGE');
+  }
+}
+
+function withKeyId(options: string | null, keyId: string): string {
+  const stored = options === null ? {} : (JSON.parse(options) as object);
+  return JSON.stringify({ ...stored, [ENCRYPTION_OPTION]: { keyId } });
+}
+
+const subjectOf = ({ type }: NewMessage): string => `Message '${type}'`;

@@ -1,0 +1,113 @@
+import { inspect } from 'node:util';
+import type { OutboxMessage } from '../message.js';
+
+/** Shorter values are parts of ordinary words and numbers: hiding them would make texts unreadable, and hide nothing. */
+const SHORTEST = 8;
+/** Deeper than any sensible payload. */
+const MAX_DEPTH = 100;
+const TEXT = new TextDecoder();
+
+/**
+ * Values that must not appear in a text about these messages: those of the headers, and of the payload each string and
+ * number of JSON, or each word of anything else. Not what is part of the message's id, type, topic or key.
+ */
+export function secretsOf(messages: readonly OutboxMessage[]): Set<string> {
+  const found = new Set<string>();
+  for (const message of messages) for (const value of ofMessage(message)) found.add(value);
+  return found;
+}
+
+function ofMessage(message: OutboxMessage): Set<string> {
+  const found = new Set<string>();
+  collectHeaders(message, found);
+  collectPayload(message.body, message.contentType, found);
+  const { id, type, topic, key } = message;
+  for (const value of found) if ([id, type, topic, key].some((name) => name?.includes(value))) found.delete(value);
+  return found;
+}
+
+export function secretsOfPayload(payload: Uint8Array, contentType: string): Set<string> {
+  const found = new Set<string>();
+  collectPayload(payload, contentType, found);
+  return found;
+}
+
+/** The same of what a caller gives, before it is a message. */
+export function secretsIn(value: unknown): Set<string> {
+  const found = new Set<string>();
+  // Data properties only: a getter of the caller's may do anything.
+  const members = (one: object): unknown[] =>
+    Object.values(Object.getOwnPropertyDescriptors(one)).map((property) => property.value as unknown);
+  collect(value, found, members, new Set());
+  return found;
+}
+
+/** Puts `***` where one of them stands, as it is or as JSON writes it; the longest first, as one may be part of another. */
+export function mask(text: string, secrets: Iterable<string>): string {
+  const hits: string[] = [];
+  for (const secret of secrets) {
+    if (text.includes(secret)) hits.push(secret);
+    const form = escaped(secret);
+    if (form !== secret && text.includes(form)) hits.push(form);
+  }
+  return hits.sort((a, b) => b.length - a.length).reduce((masked, form) => masked.replaceAll(form, '***'), text);
+}
+
+/** Whether anything of an error that a log may print holds one of them. */
+export function quotes(error: unknown, secrets: ReadonlySet<string>): boolean {
+  if (secrets.size === 0) return false;
+  const text = inspect(error, { depth: 8, maxArrayLength: null, maxStringLength: null });
+  return mask(text, secrets) !== text;
+}
+
+function escaped(secret: string): string {
+  return /["\\\u0000-\u001f]/.test(secret) ? JSON.stringify(secret).slice(1, -1) : secret;
+}
+
+function collectHeaders(message: OutboxMessage, found: Set<string>): void {
+  if (message.headersJson === null) return;
+  try {
+    collect(message.headers, found, Object.values);
+  } catch {
+    addWords(message.headersJson, found); // a foreign writer's text that is no JSON
+  }
+}
+
+function collectPayload(body: string | Uint8Array | null, contentType: string, found: Set<string>): void {
+  if (body === null) return;
+  const text = typeof body === 'string' ? body : TEXT.decode(body);
+  if (/[/+]json\b/i.test(contentType)) {
+    try {
+      return collect(JSON.parse(text) as unknown, found, Object.values);
+    } catch {
+      // its words, then
+    }
+  }
+  addWords(text, found);
+}
+
+function addWords(text: string, found: Set<string>): void {
+  add(text, found);
+  for (const word of text.split(/[\s"'`,;:<>()[\]{}=&|]+/)) add(word, found);
+}
+
+/** @param seen what a walk through something that may be circular has met */
+function collect(
+  value: unknown,
+  found: Set<string>,
+  members: (one: object) => unknown[],
+  seen?: Set<object>,
+  depth = 0,
+): void {
+  if (typeof value === 'string') add(value, found);
+  else if (typeof value === 'number' || typeof value === 'bigint') add(String(value), found);
+  else if (value instanceof Uint8Array) addWords(TEXT.decode(value), found);
+  else if (typeof value === 'object' && value !== null && depth < MAX_DEPTH && seen?.has(value) !== true) {
+    seen?.add(value);
+    for (const member of members(value)) collect(member, found, members, seen, depth + 1);
+  }
+}
+
+function add(text: string, found: Set<string>): void {
+  if (text.length >= SHORTEST) found.add(text);
+}

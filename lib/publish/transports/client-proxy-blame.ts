@@ -1,0 +1,145 @@
+import { OutboxError } from '../../outbox.errors.js';
+import type { Blame, PublishFailure } from '../transport.js';
+import type { ClientKind } from './client-proxy-kind.js';
+import { blameFor as blameForKafka } from './kafka-blame.js';
+import { ENCODING_ERRORS, NETWORK_ERRORS } from './network-errors.js';
+import { blameFor as blameForRabbitMq } from './rabbitmq-blame.js';
+
+/** Of Nest itself, by class: pattern or payload is null where this client cannot send that. */
+const OF_NEST_MESSAGE = ['InvalidMessageException'];
+/** Of Nest's clients: what they say of a connection, and what concerns replies, which an event does not have. */
+const OF_NEST_TRANSPORT = [
+  'Connection closed',
+  'Not initialized',
+  'No producer initialized',
+  'No consumer initialized',
+  'NetSocketClosedException',
+  'MaxSendBufferSizeExceededException',
+  'MaxPacketLengthExceededException',
+  'CorruptedPacketLengthException',
+  'IncompleteMessageTimeoutException',
+  'InvalidJSONFormatException',
+  'InvalidTcpDataReceptionException',
+  'InvalidKafkaClientTopicException',
+  'EmptyResponseException',
+];
+interface Table {
+  /** Names of what the message is at fault for: it, its topic, or the right to write there. */
+  readonly message: readonly string[];
+  readonly transport: readonly string[];
+}
+const NOTHING: Table = { message: [], transport: [] };
+
+/** What the client below Nest's says, by code, by the first word of a server's reply, or by the beginning of its text. */
+const TABLES: Readonly<Record<ClientKind, Table>> = {
+  // The tables of kafka() and rabbitmq().
+  kafka: NOTHING,
+  rmq: {
+    message: ['message nacked'],
+    transport: ['Channel closed', 'Not connected', 'timeout', 'amqp-connection-manager', 'cannot reconnect', 'forced'],
+  },
+  redis: {
+    message: ['NOPERM'],
+    transport: [
+      ...['LOADING', 'READONLY', 'MASTERDOWN', 'CLUSTERDOWN', 'MISCONF', 'OOM', 'BUSY', 'NOREPLICAS', 'TRYAGAIN'],
+      ...['MOVED', 'ASK', 'NOAUTH', 'WRONGPASS', 'ERR', 'Connection is closed', 'Command timed out'],
+      ...['MaxRetriesPerRequestError', 'AbortError', "Stream isn't writeable"],
+    ],
+  },
+  nats: {
+    message: [
+      ...['BAD_SUBJECT', 'BAD_HEADER', 'BAD_PAYLOAD', 'BAD_JSON', 'INVALID_PAYLOAD', 'MAX_PAYLOAD_EXCEEDED'],
+      'PERMISSIONS_VIOLATION',
+    ],
+    transport: [
+      ...['CONNECTION_CLOSED', 'CONNECTION_DRAINING', 'CONNECTION_REFUSED', 'CONNECTION_TIMEOUT', 'DISCONNECT'],
+      ...['TIMEOUT', 'CANCELLED', 'UNKNOWN', 'TLS', 'PROTOCOL_ERROR', 'STALE_CONNECTION', '503'],
+      ...['AUTHORIZATION_VIOLATION', 'AUTHENTICATION_EXPIRED', 'AUTHENTICATION_TIMEOUT', 'BAD_AUTHENTICATION'],
+      ...['ACCOUNT_EXPIRED', 'BAD_CREDS'],
+    ],
+  },
+  // MQTT 5's reason codes of a PUBACK.
+  mqtt: {
+    // Not authorized, topic name invalid, packet too large, payload format invalid.
+    message: ['135', '144', '149', '153'],
+    // Unspecified, implementation specific, packet identifier in use, quota exceeded.
+    transport: ['128', '131', '145', '151', 'client disconnecting', 'Connection refused', 'Keepalive timeout'],
+  },
+  tcp: NOTHING,
+  grpc: NOTHING,
+  custom: NOTHING,
+};
+
+/**
+ * Pure. What no table names is the transport's: a wrong `transport` costs a retry, a wrong `message` would cost a message
+ * its life during an outage.
+ *
+ * @param open whether the client had a connection: without one no message can be at fault
+ */
+export function blameForClient(kind: ClientKind, error: unknown, open = true): PublishFailure {
+  const names = namesOf(error);
+  const isNestMessage = names.some((name) => OF_NEST_MESSAGE.includes(name));
+  if (kind === 'kafka' && !isNestMessage) {
+    const { blame, final } = blameForKafka(error, open ? 1 : 0, 1);
+    return failed(blame, wrapped(error), final);
+  }
+  if (kind === 'rmq' && open) {
+    if (has(TABLES.rmq.message, names)) return blameForRabbitMq({ kind: 'nacked' });
+    if (isEncoding(names)) return blameForRabbitMq({ kind: 'not-encodable', error });
+  }
+  const isMessage = isNestMessage || has(TABLES[kind].message, names) || isEncoding(names);
+  return failed(open && isMessage && !isNetwork(names) ? 'message' : 'transport', wrapped(error));
+}
+
+/** Whether a table says so, or only the default: for tests. @internal */
+export function isNamed(kind: ClientKind, error: unknown): boolean {
+  const names = namesOf(error);
+  const { message, transport } = TABLES[kind];
+  const known = [...OF_NEST_MESSAGE, ...OF_NEST_TRANSPORT, ...message, ...transport];
+  return has(known, names) || isNetwork(names) || names.some((name) => ENCODING_ERRORS.has(name));
+}
+
+export function failed(blame: Blame, error: Error, final = false): PublishFailure {
+  return { ok: false, blame, error, ...(final && { final }) };
+}
+
+/** Nest's RMQ and Redis clients reject with strings. */
+export function wrapped(error: unknown): Error {
+  if (error instanceof Error) return error;
+  const text = typeof error === 'string' ? error.replace(/^Error: /, '') : 'The client failed without an error.';
+  return new OutboxError('TRANSPORT_UNAVAILABLE', text, { cause: error });
+}
+
+/** Code, class and text, of the error and of what caused it. */
+function namesOf(error: unknown): string[] {
+  const names: string[] = [];
+  let current: unknown = typeof error === 'string' ? { message: error.replace(/^Error: /, '') } : error;
+  for (let depth = 0; depth < 5 && typeof current === 'object' && current !== null; depth += 1) {
+    const { code, message, cause } = current as { code?: unknown; message?: unknown; cause?: unknown };
+    if (typeof code === 'string' || typeof code === 'number') names.push(String(code));
+    const name = (current as object).constructor?.name;
+    if (name !== undefined && name !== 'Object' && name !== 'Error') names.push(name);
+    if (typeof message === 'string') names.push(message);
+    // What rejects with a string has its code there.
+    if (typeof error === 'string') names.push(...(error.match(/\b[A-Z][A-Z_]{3,}\b/g) ?? []));
+    current = cause;
+  }
+  return names;
+}
+
+/** A text counts by its beginning, up to the end of a word. */
+function has(table: readonly string[], names: readonly string[]): boolean {
+  return names.some((name) =>
+    table.some((row) => name === row || (name.startsWith(row) && !/\w/.test(name[row.length]!))),
+  );
+}
+
+/** A client that lost its connection reads properties of `null`; that is no fault of the message. */
+function isEncoding(names: readonly string[]): boolean {
+  if (isNetwork(names) || names.some((name) => name.startsWith('Cannot read properties of'))) return false;
+  return names.some((name) => ENCODING_ERRORS.has(name));
+}
+
+function isNetwork(names: readonly string[]): boolean {
+  return names.some((name) => NETWORK_ERRORS.has(name));
+}

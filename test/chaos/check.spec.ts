@@ -1,0 +1,194 @@
+import { Judge } from './check/judge.js';
+
+const RELAY = { lease: 10_000, pollInterval: 500, maxConnections: 7, batchSize: 2, batchesInFlight: 1 };
+const META = ['meta', { seed: 1, transports: ['alpha', 'beta'], relay: RELAY }];
+const SECOND = 1_000_000;
+const DEAD = 4;
+
+const uid = (writer: number, n: number, index = 0): number => (writer * 2 ** 20 + n) * 16 + index;
+/** A transaction of one writer with messages of key 7 for the first transport, committed in the tenth after its begin. */
+function commit(n: number, began: number, messages: number[][] = [[7, 1, 0]]): unknown[][] {
+  return [
+    ['c', 1, n, began, messages],
+    ['e', 1, [n, began + SECOND / 10]],
+  ];
+}
+const sight = (time: number, run: number, ...uids: number[]): unknown[] => ['s', 0, time, run, 0, uids];
+
+function judge(...lines: readonly unknown[][]): Record<string, unknown> {
+  const checker = new Judge();
+  for (const line of [META, ...lines]) checker.take(line);
+  return checker.verdict();
+}
+/** Two transactions one after the other, seen in order. */
+const CLEAN = [...commit(1, 0), ...commit(2, SECOND), sight(2 * SECOND, 1, uid(1, 1), uid(1, 2))];
+
+describe('the checker of the chaos runs', () => {
+  it('finds nothing in a clean history', () => {
+    const { committed, published, broken } = judge(...CLEAN);
+    expect({ committed, published, broken }).toEqual({ committed: 2, published: 2, broken: [] });
+  });
+
+  it('lost: committed, never seen, in no table', () => {
+    expect(judge(...commit(1, 0), ...commit(2, SECOND), sight(2 * SECOND, 1, uid(1, 2)))).toMatchObject({
+      lost: 1,
+      broken: ['lost'],
+    });
+  });
+
+  it('lost: on one of its two transports', () => {
+    expect(judge(...commit(1, 0, [[7, 3, 0]]), sight(SECOND, 1, uid(1, 1)))).toMatchObject({ committed: 2, lost: 1 });
+  });
+
+  it.each(['ready', 'parked'])('stuck: still in the table %s at the end', (table) => {
+    expect(judge(...commit(1, 0), ['left', table, 2, 0, uid(1, 1)])).toMatchObject({ stuck: 1, broken: ['stuck'] });
+  });
+
+  it('ghosts: seen, and its transaction did not commit, or not for this transport', () => {
+    expect(judge(...CLEAN, sight(2 * SECOND, 1, uid(1, 3)))).toMatchObject({ ghosts: 1, broken: ['ghosts'] });
+    expect(judge(...CLEAN, ['s', 1, 2 * SECOND, 1, 0, [uid(1, 1)]])).toMatchObject({ ghosts: 1 });
+  });
+
+  it('order: the commit returned before the other transaction began, and it was seen after it', () => {
+    const seen = sight(3 * SECOND, 1, uid(1, 2), uid(1, 1));
+    expect(judge(...commit(1, 0), ...commit(2, SECOND), seen)).toMatchObject({
+      orderBreaks: 1,
+      broken: ['orderBreaks'],
+    });
+  });
+
+  it('order: no promise for overlapping transactions, other keys, scheduled messages, and commits that nobody saw return', () => {
+    const seen = sight(3 * SECOND, 1, uid(1, 2), uid(1, 1));
+    expect(judge(...commit(1, 0), ...commit(2, SECOND / 20), seen)).toMatchObject({ orderBreaks: 0 });
+    expect(judge(...commit(1, 0), ...commit(2, SECOND, [[8, 1, 0]]), seen)).toMatchObject({ orderBreaks: 0 });
+    expect(judge(...commit(1, 0, [[7, 1, 1]]), ...commit(2, SECOND), seen)).toMatchObject({ orderBreaks: 0 });
+    expect(judge(['c', 1, 1, 0, [[7, 1, 0]]], ...commit(2, SECOND), seen)).toMatchObject({ orderBreaks: 0 });
+  });
+
+  it('order: within a transaction', () => {
+    const two = commit(1, 0, [
+      [7, 1, 0],
+      [7, 1, 0],
+    ]);
+    expect(judge(...two, sight(SECOND, 1, uid(1, 1, 1), uid(1, 1, 0)))).toMatchObject({ orderBreaks: 1 });
+  });
+
+  it('duplicates: without a fault at the relay that published it first', () => {
+    const elsewhere = [
+      ['fault', 1, 'relay-kill', [2], 2 * SECOND],
+      ['heal', 1, 3 * SECOND],
+    ];
+    const again = sight(12 * SECOND, 3, uid(1, 1));
+    expect(judge(...CLEAN, again)).toMatchObject({ duplicates: 1, unexplainedDuplicates: 1 });
+    expect(judge(...elsewhere, ...CLEAN, again)).toMatchObject({ unexplainedDuplicates: 1 });
+  });
+
+  it('duplicates: explained by a fault at that relay, and stale when something newer of the key had been seen', () => {
+    const here = [
+      ['fault', 1, 'relay-kill', [1], 2.5 * SECOND],
+      ['heal', 1, 3 * SECOND],
+    ];
+    expect(judge(...here, ...CLEAN, sight(12 * SECOND, 3, uid(1, 1)))).toMatchObject({
+      duplicates: 1,
+      staleDuplicates: 1,
+      broken: [],
+    });
+  });
+
+  it('duplicates: never of what was published in a calm', () => {
+    const copy = sight(12 * SECOND, 3, uid(1, 1));
+    expect(judge(['calm', 0, 20 * SECOND], ...CLEAN, copy)).toMatchObject({ calmDuplicates: 1 });
+    // It was published before the calm, or its receipt was due after it.
+    expect(judge(['calm', 10 * SECOND, 20 * SECOND], ...CLEAN, copy)).toMatchObject({ calmDuplicates: 0 });
+    expect(judge(['calm', 0, 3 * SECOND], ...CLEAN, copy)).toMatchObject({ calmDuplicates: 0 });
+  });
+
+  it('duplicates: no more of one fault than a relay holds', () => {
+    const fault = [
+      ['fault', 1, 'relay-kill', [1], 2.5 * SECOND],
+      ['heal', 1, 3 * SECOND],
+    ];
+    const held = 2 * 3 + 100;
+    const written = Array.from({ length: held + 1 }, (_, n) => commit(n, 0, [[n, 1, 0]])).flat();
+    const ids = Array.from({ length: held + 1 }, (_, n) => uid(1, n));
+    const seen = (...copies: number[]) =>
+      judge(...fault, ...written, sight(2 * SECOND, 1, ...ids), sight(12 * SECOND, 3, ...copies));
+    expect(seen(...ids.slice(1))).toMatchObject({ mostDuplicatesPerFault: held, broken: [] });
+    expect(seen(...ids)).toMatchObject({ tooManyDuplicates: 1, broken: ['tooManyDuplicates'] });
+  });
+
+  it('business: an error while nothing was wrong', () => {
+    const error = ['b', 1, 15 * SECOND, 'Error: no'];
+    expect(judge(...CLEAN, error)).toMatchObject({ businessErrors: 0, broken: [] });
+    expect(judge(['calm', 10 * SECOND, 20 * SECOND], ...CLEAN, error)).toMatchObject({ businessErrors: 1 });
+  });
+
+  it('memory: a relay that grows as it gets older', () => {
+    const samples = (slope: number): unknown[][] => [
+      ['ready', 1, 0, 500],
+      ...Array.from({ length: 600 }, (_, n) => ['m', 1, n * 2 * SECOND, 100 + (slope * n) / 30, 20, 5]),
+    ];
+    expect(judge(...CLEAN, ...samples(0.5))).toMatchObject({ rssMbPerMinute: 0.5, memoryGrowth: 0 });
+    expect(judge(...CLEAN, ...samples(2))).toMatchObject({ rssMbPerMinute: 2, broken: ['memoryGrowth'] });
+  });
+
+  it("duplicates: what the broker delivers again is not the relay's", () => {
+    const again = ['s', 0, 12 * SECOND, 1, 1, [uid(1, 1)]];
+    expect(judge(...CLEAN, again)).toMatchObject({ duplicates: 0, redelivered: 1, published: 2, broken: [] });
+  });
+
+  it('dead letters: the poison, exactly, and told of', () => {
+    const poison = commit(3, 2 * SECOND, [[7, 1, 2]]);
+    const dead = ['left', 'parked', DEAD, 0, uid(1, 3)];
+    const told = ['d', 1, 3 * SECOND, 0, uid(1, 3), 'no'];
+    expect(judge(...CLEAN, ...poison, dead, told)).toMatchObject({ deadLetters: 1, broken: [] });
+    expect(judge(...CLEAN, ...poison, dead)).toMatchObject({ untoldDeadLetters: 1 });
+    expect(judge(...CLEAN, ...poison)).toMatchObject({ lost: 1 });
+    expect(judge(...commit(1, 0), ['left', 'parked', DEAD, 0, uid(1, 1)])).toMatchObject({ wrongDeadLetters: 1 });
+    expect(judge(...CLEAN, ...poison, dead, told, sight(9 * SECOND, 1, uid(1, 3)))).toMatchObject({ ghosts: 1 });
+  });
+
+  it('leases: no publish begins when the bucket is somebody else’s, or nobody’s', () => {
+    const owners = [
+      ['o', 1, 'one'],
+      ['o', 2, 'two'],
+      ['l', SECOND, 0, 5, 'one', 1],
+      ['l', 9 * SECOND, 0, 5, null, 1],
+      ['l', 11 * SECOND, 0, 5, 'two', 2],
+    ];
+    const publish = (run: number, time: number): unknown[] => ['p', run, 0, [5, time]];
+    const ours = [publish(1, 2 * SECOND), publish(2, 12 * SECOND)];
+    expect(judge(...owners, ...CLEAN, ...ours)).toMatchObject({ publishAfterLease: 0, broken: [] });
+    expect(judge(...owners, ...CLEAN, publish(1, 10 * SECOND))).toMatchObject({ publishAfterLease: 1 });
+    expect(judge(...owners, ...CLEAN, publish(1, 12 * SECOND))).toMatchObject({ publishAfterLease: 1 });
+  });
+
+  it('leases: a takeover that nothing hindered and that took longer than promised', () => {
+    const after = (seconds: number): unknown[][] => [
+      ['fault', 1, 'relay-kill', [1], 30 * SECOND],
+      ['heal', 1, 31 * SECOND],
+      ['o', 1, 'one'],
+      ['l', SECOND, 0, 5, 'one', 1],
+      ['l', (30 + seconds) * SECOND, 0, 5, 'two', 2],
+    ];
+    expect(judge(...after(10), ...CLEAN)).toMatchObject({ takeoverP99Ms: 10_000, slowTakeovers: 0, broken: [] });
+    expect(judge(...after(20), ...CLEAN)).toMatchObject({ takeoverP99Ms: 20_000, slowTakeovers: 1 });
+  });
+
+  it('leases held by nobody that lives, connections beyond the configured, wrong bytes, a relay that fell over', () => {
+    const calm = ['calm', 0, 20 * SECOND];
+    expect(judge(...CLEAN, ['held', 3])).toMatchObject({ broken: ['heldLeases'] });
+    expect(judge(...CLEAN, calm, ['n', SECOND, 0, 8])).toMatchObject({
+      maxDbConnections: 8,
+      broken: ['connectionLeaks'],
+    });
+    expect(judge(...CLEAN, ['x', 0, 1, 'zzz'])).toMatchObject({ broken: ['corrupt'] });
+    expect(judge(...CLEAN, ['crash', 1, SECOND, 1, null, true])).toMatchObject({ broken: ['crashes'] });
+    expect(judge(...CLEAN, ['crash', 1, SECOND, 1, null, false])).toMatchObject({ startFailures: 1, broken: [] });
+  });
+
+  it('a history without commits proves nothing, and one with unknown lines neither', () => {
+    expect(judge()).toMatchObject({ broken: ['empty'] });
+    expect(() => judge(['?'])).toThrow('nobody knows');
+  });
+});

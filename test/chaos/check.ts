@@ -1,0 +1,23 @@
+import { createReadStream } from 'node:fs';
+import { createInterface } from 'node:readline';
+import { Judge } from './check/judge.js';
+
+/**
+ * Reads the history of one chaos run and says what was broken. Knows the file (`history.ts` tells its lines) and nothing of
+ * the library, the databases or the brokers.
+ *   node --import ./tools/typescript.mjs test/chaos/check.ts <history.jsonl>
+ * The last line is the verdict, as JSON; examples of violations go to stderr. Exit code 0: nothing is broken.
+ */
+const [file] = process.argv.slice(2);
+if (file === undefined) {
+  console.error('Which history?');
+  process.exit(2);
+}
+const judge = new Judge();
+for await (const line of createInterface({ input: createReadStream(file), crlfDelay: Infinity })) {
+  if (line !== '') judge.take(JSON.parse(line) as unknown[]);
+}
+const verdict = judge.verdict();
+for (const example of judge.broken.examples) console.error(example);
+console.log(JSON.stringify(verdict));
+process.exitCode = judge.broken.counts.size > 0 ? 1 : 0;

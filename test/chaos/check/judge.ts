@@ -1,0 +1,230 @@
+import { Deliveries } from './deliveries.js';
+import { FaultLog } from './faults.js';
+import { judgeTakeovers, LeaseLog } from './leases.js';
+import { Ledger, POISON } from './ledger.js';
+import { MemoryGrowth } from './memory.js';
+import { judgeOrder } from './order.js';
+import { Violations } from './violations.js';
+
+interface Meta {
+  readonly relay: {
+    readonly lease: number;
+    readonly pollInterval: number;
+    readonly maxConnections: number;
+    readonly batchSize: number;
+    readonly batchesInFlight: number;
+  };
+  readonly [name: string]: unknown;
+}
+type Line = readonly any[];
+
+const DEAD = 4;
+const IN_TABLES = 1;
+const IS_DEAD = 2;
+/** Beyond lease and two polls, for an acquisition to be asked for and logged on a machine that is busy. Microseconds. */
+const TAKEOVER_GRACE = 2_000_000;
+/** Rows beyond its batches that a relay may hold: retries. */
+const RETRIES = 100;
+/** Megabytes a minute. */
+const FLAT = 1;
+
+/** Takes the lines of one history, in their order, and says which promises were broken. */
+export class Judge {
+  readonly broken = new Violations();
+  private readonly ledger = new Ledger();
+  private readonly faults = new FaultLog();
+  private readonly leases = new LeaseLog();
+  private readonly memory = new MemoryGrowth();
+  private readonly deliveries = new Deliveries(this.ledger, this.faults, this.broken);
+  private meta: Meta | undefined;
+  private readonly figures = {
+    relayRuns: 0,
+    startFailures: 0,
+    maxDbConnections: 0,
+    maxRssMb: 0,
+    maxDescriptors: 0,
+    businessFailures: 0,
+  };
+  /** Publishes of relays whose name is not known yet: it is written down a moment later. */
+  private unnamed: Line[] = [];
+  private dead = 0;
+  private drain = { from: 0, to: 0 };
+  private drained = { count: 0, until: 0 };
+
+  private readonly readers: Readonly<Record<string, (line: Line) => void>> = {
+    meta: ([, meta]) => (this.meta = meta),
+    ready: ([, run, time]) => this.memory.ready(run, time),
+    run: () => (this.figures.relayRuns += 1),
+    crash: (line) => this.crash(line),
+    fault: ([, id, kind, runs, from]) => this.faults.begin(id, kind, runs, from),
+    heal: ([, id, to]) => this.faults.end(id, to),
+    calm: ([, from, to]) => this.faults.calms.push({ from, to }),
+    drain: ([, from]) => (this.drain.from = from),
+    drained: ([, to]) => (this.drain.to = to),
+    c: ([, writer, n, began, messages]) => this.ledger.commit(writer, n, began, messages),
+    e: ([, writer, ends]) => {
+      for (let i = 0; i < ends.length; i += 2) this.ledger.committed(writer, ends[i], ends[i + 1]);
+    },
+    o: ([, run, owner]) => this.leases.name(run, owner),
+    l: ([, at, transport, bucket, owner]) => this.leases.change(at, transport, bucket, owner),
+    p: (line) => this.publish(line),
+    d: ([, run, , transport, uid]) => this.told(run, transport, uid),
+    b: ([, , time, error]) => {
+      this.figures.businessFailures += 1;
+      if (this.faults.isCalm(time)) this.broken.add('businessErrors', `${error} at ${time}`);
+    },
+    m: ([, run, time, rss, descriptors]) => {
+      this.memory.sample(run, time, rss);
+      this.figures.maxRssMb = Math.max(this.figures.maxRssMb, rss);
+      this.figures.maxDescriptors = Math.max(this.figures.maxDescriptors, descriptors);
+    },
+    n: (line) => this.connections(line),
+    left: (line) => this.leftOver(line),
+    held: ([, count]) => {
+      if (count > 0) this.broken.add('heldLeases', `${count} leases after all relays had stopped`);
+    },
+    s: ([, transport, time, run, redelivered, uids]) => {
+      if (this.drain.from > 0 && time > this.drain.from)
+        this.drained = { count: this.drained.count + uids.length, until: time };
+      this.deliveries.take(transport, time, run, redelivered === 1, uids);
+    },
+    x: ([, transport, run, head]) => this.broken.add('corrupt', `transport ${transport}, relay ${run}: ${head}`),
+  };
+
+  take(line: Line): void {
+    const read = this.readers[line[0] as string];
+    if (read === undefined) throw new Error(`The history has a line that nobody knows: ${String(line[0])}`);
+    read(line);
+  }
+
+  /** Figures and violations. */
+  verdict(): Record<string, unknown> {
+    if (this.meta === undefined) throw new Error('The history has no beginning.');
+    const { ledger, deliveries, broken, meta } = this;
+    for (const line of this.unnamed.splice(0)) this.publish(line, true);
+    this.judgeEntries();
+    judgeOrder(ledger, deliveries.order, broken);
+    const { lease, pollInterval } = meta.relay;
+    const promised = (lease + 2 * pollInterval) * 1_000 + TAKEOVER_GRACE;
+    const takeovers = judgeTakeovers(this.leases, this.faults, promised);
+    for (const each of takeovers.slow) broken.add('slowTakeovers', each);
+    if (ledger.entries === 0) broken.add('empty', 'nothing was committed');
+    this.judgeBounds(meta.relay);
+    const { relay: _, transports: __, ...rest } = meta;
+    return {
+      ...rest,
+      committed: ledger.entries,
+      published: deliveries.published,
+      faultCount: this.faults.spans.length,
+      faults: this.faults.counts(),
+      ...Object.fromEntries(PROMISED_ZERO.map((name) => [name, broken.of(name)])),
+      perSecond: Math.round(ledger.entries / Math.max(1, (this.drain.from - this.calmFrom) / 1e6)),
+      duplicates: deliveries.duplicates,
+      duplicatesPerMillion: Math.round((deliveries.duplicates / Math.max(1, ledger.entries)) * 1e6),
+      staleDuplicates: deliveries.staleDuplicates,
+      mostDuplicatesPerFault: deliveries.mostPerFault,
+      redelivered: deliveries.redelivered,
+      deadLetters: this.dead,
+      takeoverP50Ms: takeovers.p50,
+      takeoverP99Ms: takeovers.p99,
+      takeovers: takeovers.count,
+      ...this.figures,
+      rssMbPerMinute: this.memory.slope,
+      ...latencies(deliveries.calmLatencies),
+      drainMs: Math.round((this.drain.to - this.drain.from) / 1_000),
+      drainPerSecond: Math.round(this.drained.count / Math.max(1, (this.drained.until - this.drain.from) / 1e6)),
+      broken: [...broken.counts.keys()],
+    };
+  }
+
+  /** What one fault may cost, and what a relay may take. */
+  private judgeBounds({ batchSize, batchesInFlight }: Meta['relay']): void {
+    const { deliveries, memory, broken } = this;
+    const inFlight = batchSize * (batchesInFlight + 2) + RETRIES;
+    if (deliveries.mostPerFault > inFlight)
+      broken.add('tooManyDuplicates', `${deliveries.mostPerFault} of one fault; a relay holds ${inFlight}`);
+    if ((memory.slope ?? 0) > FLAT) broken.add('memoryGrowth', `${memory.slope} MB a minute`);
+  }
+
+  /** When the writers began: the first thing of a run is a calm. */
+  private get calmFrom(): number {
+    return this.faults.calms[0]?.from ?? 0;
+  }
+
+  private judgeEntries(): void {
+    const { ledger, broken } = this;
+    for (let entry = 0; entry < ledger.entries; entry += 1) {
+      const state = ledger.left.get(entry);
+      if (state === IN_TABLES) broken.add('stuck', ledger.text(entry));
+      else if (ledger.kind.get(entry) >= POISON) {
+        if (state !== IS_DEAD) broken.add('lost', `${ledger.text(entry)}, which should be dead, is nowhere`);
+        else if (ledger.told.get(entry) === 0) broken.add('untoldDeadLetters', ledger.text(entry));
+      } else if (state === IS_DEAD) broken.add('wrongDeadLetters', ledger.text(entry));
+      else if (ledger.first.get(entry) < 0) broken.add('lost', ledger.text(entry));
+    }
+  }
+
+  private publish(line: Line, atEnd = false): void {
+    const [, run, transport, starts] = line;
+    if (!this.leases.knows(run)) {
+      if (!atEnd) this.unnamed.push(line);
+      return;
+    }
+    for (let i = 0; i < starts.length; i += 2) {
+      const [bucket, time] = [starts[i], starts[i + 1]];
+      if (this.leases.owns(run, transport, bucket, time)) continue;
+      this.broken.add('publishAfterLease', `relay ${run}, transport ${transport}, bucket ${bucket} at ${time}`);
+    }
+  }
+
+  private crash([, run, time, code, signal, wasReady]: Line): void {
+    if (wasReady === true) this.broken.add('crashes', `relay ${run} at ${time}, code ${code}, signal ${signal}`);
+    else this.figures.startFailures += 1;
+  }
+
+  private told(run: number, transport: number, uid: number): void {
+    const entry = this.ledger.find(uid, transport);
+    if (entry < 0) this.broken.add('wrongDeadLetters', `relay ${run} told of ${uid}, which did not commit`);
+    else this.ledger.told.set(entry, 1);
+  }
+
+  private connections([, time, slot, count]: Line): void {
+    this.figures.maxDbConnections = Math.max(this.figures.maxDbConnections, count);
+    const most = this.meta?.relay.maxConnections ?? Infinity;
+    if (count > most && this.faults.isCalm(time)) this.broken.add('connectionLeaks', `relay place ${slot}: ${count}`);
+  }
+
+  private leftOver([, table, state, transport, uid]: Line): void {
+    const dead = table === 'parked' && state === DEAD;
+    const entry = this.ledger.find(uid, transport);
+    if (entry < 0) this.broken.add('ghosts', `${uid} in ${table}, which did not commit`);
+    else this.ledger.left.set(entry, dead ? IS_DEAD : IN_TABLES);
+    if (dead) this.dead += 1;
+  }
+}
+
+const PROMISED_ZERO = [
+  'lost',
+  'ghosts',
+  'stuck',
+  'orderBreaks',
+  'unexplainedDuplicates',
+  'calmDuplicates',
+  'wrongDeadLetters',
+  'untoldDeadLetters',
+  'publishAfterLease',
+  'slowTakeovers',
+  'corrupt',
+  'crashes',
+  'heldLeases',
+  'connectionLeaks',
+  'tooManyDuplicates',
+  'memoryGrowth',
+  'businessErrors',
+];
+
+function latencies(all: number[]): Record<string, number> {
+  const sorted = Float64Array.from(all).sort();
+  const at = (share: number): number => Math.round((sorted[Math.floor(share * (sorted.length - 1))] ?? 0) * 10) / 10;
+  return { calmLatencyP50Ms: at(0.5), calmLatencyP99Ms: at(0.99), calmLatencyMaxMs: at(1) };
+}

@@ -1,0 +1,249 @@
+import { fork, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { closeSync, openSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { TcpProxy } from '../support/tcp-proxy.js';
+import type { History } from './history.js';
+import type { BrokerServer } from './servers/broker.js';
+import type { DatabaseServer } from './servers/database.js';
+import { RELAY, type BrokerName, type Order, type Report, type StoreName } from './settings.js';
+
+/** Above it the writers pause: an outage must not make a backlog that the end cannot drain. */
+const MAX_BACKLOG = 150_000;
+const WRITERS = 2;
+const READY_TIMEOUT = 120_000;
+
+export interface FleetSettings {
+  readonly store: StoreName;
+  readonly broker: BrokerName;
+  readonly seed: number;
+  readonly origin: string;
+  readonly rate: number;
+  readonly parts: string;
+  readonly compiled: string;
+}
+
+/** A place for a relay; its lives come and go, its proxies and its database user stay. */
+export interface RelaySlot {
+  readonly index: number;
+  readonly user: string;
+  readonly database: TcpProxy;
+  readonly broker: TcpProxy;
+  /** Number of its current life. */
+  run: number;
+  child: ChildProcess | undefined;
+  /** Lives that ended by themselves: a crash nobody ordered. */
+  wanted: boolean;
+}
+interface WriterSlot {
+  readonly index: number;
+  child: ChildProcess | undefined;
+  committed: number;
+  wanted: boolean;
+}
+
+/** All processes of a run: four relays behind proxies, two writers and a consumer straight at the servers. */
+export class Fleet {
+  readonly relays: RelaySlot[] = [];
+  readonly writers: WriterSlot[] = [];
+  /** Ended without being told to. */
+  crashes = 0;
+  private consumer: ChildProcess | undefined;
+  private seen = 0;
+  private before = 0;
+  private relayRuns = 0;
+  private writerRuns = 0;
+  private rate = 0;
+  private closing = false;
+  private pacer: NodeJS.Timeout | undefined;
+
+  constructor(
+    readonly settings: FleetSettings,
+    readonly database: DatabaseServer,
+    readonly broker: BrokerServer,
+    readonly history: History,
+  ) {}
+
+  async open(): Promise<void> {
+    this.writers.push(...Array.from({ length: WRITERS }, (_, index) => writerSlot(index)));
+    await this.startWriter(this.writers[0] as WriterSlot, true);
+    await this.database.watchLeases();
+    for (let index = 0; index < RELAY.relays; index += 1) {
+      const database = await TcpProxy.start(`127.0.0.1:${this.database.port}`);
+      const broker = await TcpProxy.start(`127.0.0.1:${this.broker.port}`);
+      const user = `relay${index + 1}`;
+      this.relays.push({ index, user, database, broker, run: 0, child: undefined, wanted: false });
+    }
+    await Promise.all([
+      ...this.writers.slice(1).map((slot) => this.startWriter(slot)),
+      this.startConsumer(),
+      ...this.relays.map((slot) => this.startRelay(slot)),
+    ]);
+  }
+
+  /** Lets the writers write, at the given rate unless the backlog grows too large. */
+  go(): void {
+    this.rate = this.settings.rate;
+    this.pacer = setInterval(() => this.pace(), 500);
+    this.pace();
+  }
+
+  /** Messages committed, as the writers tell, and deliveries seen. */
+  get counts(): { committed: number; seen: number } {
+    return { committed: this.writers.reduce((sum, slot) => sum + slot.committed, this.before), seen: this.seen };
+  }
+
+  private pace(): void {
+    const { committed, seen } = this.counts;
+    const rate = committed - seen > MAX_BACKLOG ? 0 : this.rate / WRITERS;
+    for (const { child } of this.writers) order(child, { kind: 'rate', messagesPerSecond: rate });
+    order(this.writers[0]?.child, { kind: 'release' });
+  }
+
+  async startRelay(slot: RelaySlot): Promise<void> {
+    const run = (slot.run = this.relayRuns += 1);
+    const { database, broker } = this;
+    slot.wanted = true;
+    const child = this.start('relay', `relay-${run}`, {
+      run,
+      databaseUrl: database.url(slot.user, slot.database.port),
+      brokerUrl: broker.urlThrough(slot.broker.port),
+      brokerPort: slot.broker.port,
+    });
+    slot.child = child;
+    this.history.add(['run', run, slot.index, this.history.now()]);
+    let wasReady = false;
+    child.once('exit', (code, signal) => {
+      if (!slot.wanted || this.closing || slot.child !== child) return;
+      // It may not have come up because a fault was on; then it is tried again, as an orchestrator would.
+      this.crashes += 1;
+      this.history.add(['crash', run, this.history.now(), code, signal, wasReady]);
+      void this.later(1_000, () =>
+        slot.wanted && slot.child === child && !this.closing ? this.startRelay(slot) : undefined,
+      );
+    });
+    await Promise.race([ready(child).then(() => (wasReady = true)), once(child, 'exit')]);
+  }
+
+  private async later(ms: number, work: () => Promise<void> | undefined): Promise<void> {
+    await pause(ms);
+    await work();
+  }
+
+  async startWriter(slot: WriterSlot, createTables = false): Promise<void> {
+    const run = (this.writerRuns += 1);
+    slot.wanted = true;
+    const child = this.start('writer', `writer-${run}`, {
+      run,
+      createTables,
+      concurrency: 24,
+      databaseUrl: this.database.url('writer'),
+      brokerUrl: this.broker.url,
+    });
+    slot.child = child;
+    this.before += slot.committed;
+    slot.committed = 0;
+    child.on('message', ({ kind, count = 0 }: Report) => {
+      if (kind === 'count' && slot.child === child) slot.committed = count;
+    });
+    child.once('exit', () => {
+      if (slot.wanted && !this.closing && slot.child === child)
+        void this.later(500, () => (slot.wanted && slot.child === child ? this.startWriter(slot) : undefined));
+    });
+    await Promise.race([ready(child), once(child, 'exit')]);
+  }
+
+  private async startConsumer(): Promise<void> {
+    const child = this.start('consumer', 'sightings', {
+      databaseUrl: this.database.url('writer'),
+      brokerUrl: this.broker.url,
+    });
+    this.consumer = child;
+    child.on('message', ({ count }: Report) => (this.seen = count ?? this.seen));
+    child.once('exit', () => {
+      if (!this.closing) throw new Error('The consumer ended: this run proves nothing.');
+    });
+    await ready(child);
+  }
+
+  private start(kind: 'relay' | 'writer' | 'consumer', name: string, settings: object): ChildProcess {
+    const { parts, compiled, store, broker, seed, origin } = this.settings;
+    const log = openSync(join(parts, `${name}.log`), 'a');
+    const part = join(parts, `${name}.jsonl`);
+    const child = fork(join(compiled, 'test', 'chaos', 'processes', `${kind}-process.js`), [], {
+      env: { ...process.env, CHAOS: JSON.stringify({ store, broker, seed, origin, part, ...settings }) },
+      execArgv: ['--max-old-space-size=1024'],
+      stdio: ['ignore', log, log, 'ipc'],
+    });
+    closeSync(log);
+    child.on('error', () => undefined); // a message to a process that is gone
+    return child;
+  }
+
+  /** No more transactions; those that are open end. */
+  async stopWriting(): Promise<void> {
+    clearInterval(this.pacer);
+    await Promise.all(this.writers.map(({ child }) => flushed(child)));
+  }
+
+  release(): void {
+    order(this.writers[0]?.child, { kind: 'release' });
+  }
+
+  /** Ends everything: relays as an orchestrator does, the consumer last. */
+  async close(): Promise<void> {
+    this.closing = true;
+    clearInterval(this.pacer);
+    await Promise.all(this.relays.map((slot) => end(slot.child, 'SIGTERM')));
+    await flushed(this.consumer);
+    await Promise.all([...this.writers.map(({ child }) => end(child, 'SIGKILL')), end(this.consumer, 'SIGKILL')]);
+    await Promise.all(this.relays.flatMap(({ database, broker }) => [database.close(), broker.close()]));
+  }
+
+  /** At once, for a run that is given up. */
+  kill(): void {
+    this.closing = true;
+    clearInterval(this.pacer);
+    const children = [...this.relays, ...this.writers].map(({ child }) => child);
+    for (const child of [...children, this.consumer]) child?.kill('SIGKILL');
+  }
+}
+
+function writerSlot(index: number): WriterSlot {
+  return { index, child: undefined, committed: 0, wanted: false };
+}
+
+export function order(child: ChildProcess | undefined, what: Order): void {
+  if (child?.connected) child.send(what, () => undefined);
+}
+
+function ready(child: ChildProcess): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => reject(new Error('A process did not become ready.')), READY_TIMEOUT);
+    child.on('message', ({ kind }: Report) => {
+      if (kind !== 'ready') return;
+      clearTimeout(timer);
+      resolve();
+    });
+    child.once('exit', () => clearTimeout(timer));
+  });
+}
+
+async function flushed(child: ChildProcess | undefined): Promise<void> {
+  if (!child?.connected) return;
+  await new Promise<void>((resolve) => {
+    child.on('message', ({ kind }: Report) => kind === 'flushed' && resolve());
+    child.once('exit', () => resolve());
+    order(child, { kind: 'flush' });
+  });
+}
+
+export async function end(child: ChildProcess | undefined, signal: NodeJS.Signals): Promise<void> {
+  if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
+  const exited = once(child, 'exit');
+  child.kill(signal);
+  const harder = setTimeout(() => child.kill('SIGKILL'), 15_000);
+  await exited;
+  clearTimeout(harder);
+}

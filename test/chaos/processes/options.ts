@@ -1,0 +1,47 @@
+import type { TypeOrmModuleOptions } from '@nestjs/typeorm';
+import type { OutboxOptions } from '../../../lib/index.js';
+import { kafka } from '../../../lib/kafka.js';
+import { rabbitmq } from '../../../lib/rabbitmq.js';
+import { connect } from 'node:net';
+import { RELAY, TRANSPORTS, type ProcessSettings, type RelaySettings } from '../settings.js';
+
+export function typeOrmOptions({ store, databaseUrl }: ProcessSettings, poolSize: number): TypeOrmModuleOptions {
+  const common = { url: databaseUrl, retryAttempts: 0, poolSize };
+  if (store === 'mariadb') return { ...common, type: 'mariadb', timezone: 'Z', connectTimeout: 3_000 };
+  return { ...common, type: 'postgres', connectTimeoutMS: 3_000, poolErrorHandler: () => undefined };
+}
+
+/** The same in writers and relays, as in one application of which some instances only enqueue. */
+export function outboxOptions(settings: ProcessSettings & Partial<RelaySettings>): OutboxOptions {
+  const { lease, pollInterval, publishTimeout, shutdownTimeout, batchSize, batchesInFlight, buckets } = RELAY;
+  return {
+    transports: Object.fromEntries(TRANSPORTS.map((name) => [name, transport(settings, name)])),
+    defaultTransport: TRANSPORTS[0],
+    lease,
+    pollInterval,
+    publishTimeout,
+    shutdownTimeout,
+    batchSize,
+    batchesInFlight,
+    buckets,
+    onDead: 'skip',
+    retry: { initial: 100, max: 500, maxAttempts: 4 },
+    logLevel: 'warn',
+  };
+}
+
+/** Each message says which life of which relay published it. Topics: `orders`, which the consumer reads, and `nowhere`. */
+function transport(settings: ProcessSettings & Partial<RelaySettings>, name: string) {
+  const { broker, brokerUrl, brokerPort = 0, run = 0 } = settings;
+  if (broker === 'rabbitmq') return rabbitmq({ url: brokerUrl, exchange: name, appId: String(run) });
+  const socketFactory = ({ onConnect }: { onConnect: () => void }) => {
+    const socket = connect({ host: '127.0.0.1', port: brokerPort }, onConnect);
+    socket.setNoDelay(true);
+    return socket;
+  };
+  return kafka({
+    client: { clientId: 'chaos', brokers: [brokerUrl], connectionTimeout: 2_000, socketFactory },
+    topicPrefix: `${name}.`,
+    headers: { run: String(run) },
+  });
+}

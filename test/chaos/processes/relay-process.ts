@@ -1,0 +1,114 @@
+/** A relay: a real Nest application. Started, killed and tortured by `../fleet.ts`. */
+import 'reflect-metadata';
+import { readdirSync } from 'node:fs';
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { NestFactory } from '@nestjs/core';
+import { TypeOrmModule } from '@nestjs/typeorm';
+import { OutboxModule, OutboxService, type OutboxOptions, type OutboxTransport } from '../../../lib/index.js';
+import { Part } from '../part.js';
+import { clockSince, readSettings, tell, TRANSPORTS, type Order, type RelaySettings } from '../settings.js';
+import { uidIn } from '../workload.js';
+import { outboxOptions, typeOrmOptions } from './options.js';
+import { shiftClock } from './shift-clock.js';
+
+const SAMPLE_EVERY = 2_000;
+
+const settings = readSettings<RelaySettings>();
+const now = clockSince(settings.origin);
+const part = new Part(settings.part, () => flushPublishes());
+
+/** When the first publish of a bucket began since the last flush, by transport and bucket. */
+const publishes: Map<number, number>[] = TRANSPORTS.map(() => new Map());
+
+function flushPublishes(): void {
+  publishes.forEach((times, transport) => {
+    if (times.size > 0) part.add(['p', settings.run, transport, [...times].flat()]);
+    times.clear();
+  });
+}
+
+function traced(transport: OutboxTransport, index: number): OutboxTransport {
+  const publish = transport.publish.bind(transport);
+  const times = publishes[index] as Map<number, number>;
+  transport.publish = (batch, context) => {
+    const time = now();
+    for (const { bucket } of batch) if (!times.has(bucket)) times.set(bucket, time);
+    return publish(batch, context);
+  };
+  return transport;
+}
+
+function tracedOptions(): OutboxOptions {
+  const options = outboxOptions(settings);
+  const transports = Object.entries(options.transports).map(([name, definition]) => {
+    const { create } = definition as { create: (...dependencies: unknown[]) => Promise<OutboxTransport> };
+    const index = TRANSPORTS.indexOf(name as (typeof TRANSPORTS)[number]);
+    return [name, { ...(definition as object), create: async () => traced(await create(), index) }];
+  });
+  return {
+    ...options,
+    transports: Object.fromEntries(transports) as OutboxOptions['transports'],
+    deadLetter: ({ message, transport, error }) => {
+      const uid = message.payload === null ? undefined : uidIn(message.payload);
+      part.add(['d', settings.run, now(), TRANSPORTS.indexOf(transport as 'alpha'), uid ?? -1, error]);
+      part.flush(); // before the outbox is told that it was told
+    },
+  };
+}
+
+function watch(outbox: OutboxService): void {
+  let owner: string | undefined;
+  outbox.events.on('leasesAcquired', ({ runId }) => {
+    if (runId === owner || runId === undefined) return;
+    owner = runId;
+    part.add(['o', settings.run, owner]);
+  });
+}
+
+function sample(): void {
+  const delay = monitorEventLoopDelay({ resolution: 20 });
+  delay.enable();
+  setInterval(() => {
+    const rss = Math.round(process.memoryUsage.rss() / 2 ** 20);
+    const descriptors = readdirSync('/proc/self/fd').length;
+    part.add(['m', settings.run, now(), rss, descriptors, Math.round(delay.max / 1e6)]);
+    delay.reset();
+  }, SAMPLE_EVERY).unref();
+}
+
+function obey(order: Order): void {
+  if (order.kind === 'clock') shiftClock(order.shift);
+  else if (order.kind === 'block') {
+    for (const until = performance.now() + order.ms; performance.now() < until;);
+  }
+}
+
+async function main(): Promise<void> {
+  const application = await NestFactory.createApplicationContext(
+    {
+      module: class Relay {},
+      imports: [TypeOrmModule.forRoot(typeOrmOptions(settings, 2)), OutboxModule.forRoot(tracedOptions())],
+    },
+    { logger: ['warn', 'error'], abortOnError: false },
+  );
+  watch(application.get(OutboxService));
+  process.on('message', obey);
+  process.once('SIGTERM', () => {
+    const end = (): void => {
+      part.close();
+      process.exit(0);
+    };
+    application.close().then(end, end);
+  });
+  sample();
+  const { user, system } = process.cpuUsage();
+  part.add(['ready', settings.run, now(), Math.round((user + system) / 1_000)]);
+  tell({ kind: 'ready' });
+}
+
+// Without its harness it must not live on.
+process.once('disconnect', () => process.exit(0));
+main().catch((error: unknown) => {
+  console.error(error);
+  process.exit(1);
+});

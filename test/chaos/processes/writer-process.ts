@@ -1,0 +1,183 @@
+/** Writes transactions with messages, many at the same time, until it is told otherwise. Started by `../fleet.ts`. */
+import 'reflect-metadata';
+import { setTimeout as pause } from 'node:timers/promises';
+import { NestFactory } from '@nestjs/core';
+import { TypeOrmModule } from '@nestjs/typeorm';
+import { DataSource, type EntityManager } from 'typeorm';
+import { OutboxEvent, OutboxModule, OutboxService, type PlainMessage } from '../../../lib/index.js';
+import { Part } from '../part.js';
+import { clockSince, readSettings, tell, TRANSPORTS, type Order, type WriterSettings } from '../settings.js';
+import {
+  chooseHold,
+  KeyChoice,
+  KINDS,
+  payloadOf,
+  planTransaction,
+  randomFrom,
+  type PlannedMessage,
+} from '../workload.js';
+import { outboxOptions, typeOrmOptions } from './options.js';
+
+/** Blocks its key when it dies, which it does: no broker takes it. */
+@OutboxEvent<Plug>({
+  type: 'order.plugged',
+  topic: 'nowhere',
+  transport: TRANSPORTS[0],
+  key: (event) => event.key,
+  onDead: 'block',
+  contentType: 'application/json',
+  payload: (event) => event.body,
+})
+class Plug {
+  constructor(
+    readonly key: string | null,
+    readonly body: string,
+  ) {}
+}
+
+class RollBack extends Error {}
+class Writer {}
+
+const settings = readSettings<WriterSettings>();
+const now = clockSince(settings.origin);
+const random = randomFrom(settings.seed * 7_919 + settings.run);
+const keys = new KeyChoice(random);
+let ended: number[] = [];
+const part = new Part(settings.part, () => {
+  if (ended.length > 0) part.add(['e', settings.run, ended]);
+  ended = [];
+});
+let rate = 0;
+let open = 0;
+let transactions = 0;
+let committed = 0;
+
+const keyName = (key: number): string | null => (key < 0 ? null : `key-${key}`);
+
+function messageOf({ uid, key, transports, kind }: PlannedMessage): PlainMessage | Plug {
+  if (kind === 'plug') return new Plug(keyName(key), payloadOf(uid));
+  return {
+    type: kind === 'poison' ? 'order.poisoned' : 'order.placed',
+    topic: kind === 'poison' ? 'nowhere' : 'orders',
+    key: keyName(key),
+    transport: TRANSPORTS.filter((_, bit) => transports & (1 << bit)),
+    payload: payloadOf(uid),
+    contentType: 'application/json',
+    ...(kind === 'later' ? { delay: 300 + Math.floor(random() * 2_700) } : {}),
+  };
+}
+
+/** Business row and truth in the same transaction as the messages: what the truth says committed, committed. */
+async function writeTruth(manager: EntityManager, n: number, began: number, plan: PlannedMessage[]): Promise<void> {
+  const messages = plan.map(({ key, transports, kind }) => `${key},${transports},${KINDS.indexOf(kind)}`).join(';');
+  const values = [settings.run, n, began, messages];
+  if (settings.store === 'postgres') {
+    await manager.query(
+      'with placed as (insert into orders (writer, n, placed) values ($1, $2, $5)) insert into truth values ($1, $2, $3, $4)',
+      [...values, plan.length],
+    );
+    return;
+  }
+  await manager.query('insert into orders (writer, n, placed) values (?, ?, ?)', [settings.run, n, plan.length]);
+  await manager.query('insert into truth values (?, ?, ?, ?)', values);
+}
+
+async function transaction(dataSource: DataSource, outbox: OutboxService): Promise<void> {
+  const n = (transactions += 1);
+  const plan = planTransaction(settings.run, n, keys, random);
+  const [before, after] = chooseHold(random);
+  const rollBack = random() < 0.1;
+  const began = now();
+  await dataSource.transaction(async (manager) => {
+    await writeTruth(manager, n, began, plan);
+    if (before > 0) await pause(before);
+    await outbox.enqueue(plan.map(messageOf), { manager });
+    if (after > 0) await pause(after);
+    if (rollBack) throw new RollBack();
+  });
+  ended.push(n, now());
+  committed += plan.length;
+}
+
+/** Starts so many transactions that the rate is kept on average; what was missed in an outage is not made up for. */
+async function pace(dataSource: DataSource, outbox: OutboxService): Promise<void> {
+  const ROWS = 5.5;
+  let last = performance.now();
+  let due = 0;
+  for (;;) {
+    await pause(10);
+    const time = performance.now();
+    due = Math.min(due + (((time - last) / 1_000) * rate) / ROWS, settings.concurrency);
+    last = time;
+    while (due >= 1 && open < settings.concurrency) {
+      due -= 1;
+      open += 1;
+      void transaction(dataSource, outbox)
+        .catch((error: unknown) => failed(error))
+        .finally(() => (open -= 1));
+    }
+  }
+}
+
+function failed(error: unknown): void {
+  if (error instanceof RollBack) return;
+  part.add(['b', settings.run, now(), String(error).slice(0, 100)]);
+  complain(error);
+}
+
+let complaints = 0;
+/** Faults of the database are expected; a few are told, so that a mistake of ours is seen. */
+function complain(error: unknown): void {
+  if ((complaints += 1) > 200) return;
+  console.error(new Date().toISOString(), String(error).split('\n')[0]);
+}
+
+/** An operator who releases blocked keys. */
+async function release(dataSource: DataSource, outbox: OutboxService): Promise<void> {
+  const rows = (await dataSource.query(
+    settings.store === 'postgres'
+      ? 'select distinct key from outbox_parked where state = 4 and blocking'
+      : 'select distinct convert(`key` using utf8mb4) as `key` from outbox_parked where state = 4 and blocking = 1',
+  )) as { key: string }[];
+  for (const { key } of rows) await outbox.release(key);
+}
+
+async function main(): Promise<void> {
+  const application = await NestFactory.createApplicationContext(
+    {
+      module: Writer,
+      imports: [
+        TypeOrmModule.forRoot(typeOrmOptions(settings, settings.concurrency)),
+        OutboxModule.forRoot({
+          ...outboxOptions(settings),
+          relay: false,
+          database: { setup: settings.createTables ? 'create' : 'check' },
+        }),
+      ],
+    },
+    { logger: ['warn', 'error'], abortOnError: false },
+  );
+  const [dataSource, outbox] = [application.get(DataSource), application.get(OutboxService)];
+  process.on('message', (order: Order) => {
+    if (order.kind === 'rate') rate = order.messagesPerSecond;
+    else if (order.kind === 'release') void release(dataSource, outbox).catch(complain);
+    else if (order.kind === 'flush') void settle();
+  });
+  setInterval(() => tell({ kind: 'count', count: committed }), 200);
+  tell({ kind: 'ready' });
+  await pace(dataSource, outbox);
+}
+
+/** Everything that was begun has ended, and is in the history. */
+async function settle(): Promise<void> {
+  rate = 0;
+  while (open > 0) await pause(20);
+  part.flush();
+  tell({ kind: 'flushed' });
+}
+
+process.once('disconnect', () => process.exit(0));
+main().catch((error: unknown) => {
+  console.error(error);
+  process.exit(1);
+});

@@ -1,0 +1,16 @@
+/** A broker of our own with what the relays publish to, and what can be done to it. */
+export interface BrokerServer {
+  readonly port: number;
+  readonly url: string;
+  readonly version: string;
+  /** How a relay is told to reach it through a proxy on this port. */
+  urlThrough(port: number): string;
+  /** SIGKILL: nothing flushed, no goodbye. */
+  kill(): Promise<void>;
+  start(): Promise<void>;
+  /** It is there and takes nothing, until it is told to go on. */
+  stall(on: boolean): Promise<void>;
+  /** Closes every connection by itself, if it can. */
+  closeConnections?(): Promise<void>;
+  remove(): Promise<void>;
+}

@@ -1,0 +1,36 @@
+/** A database server of our own, with the tables of the harness, and what can be done to it. */
+export interface DatabaseServer {
+  readonly port: number;
+  readonly version: string;
+  /** As this user: each relay has one of its own, so that its connections can be told from the others'. */
+  url(user: string, port?: number): string;
+  /** By a session of the harness, which never goes through a proxy. Columns by their position. */
+  query(sql: string): Promise<(string | null)[][]>;
+  /** Once, when the outbox's tables are there. */
+  watchLeases(): Promise<void>;
+  /** At once, as when its machine loses power. */
+  kill(): Promise<void>;
+  start(): Promise<void>;
+  readOnly(on: boolean): Promise<void>;
+  /** Ends the sessions of this user. */
+  terminate(user: string): Promise<void>;
+  remove(): Promise<void>;
+}
+
+export const USERS = ['writer', 'relay1', 'relay2', 'relay3', 'relay4'] as const;
+
+/** Rows of one page of {@link pages}. */
+const PAGE = 20_000;
+
+/** The truth, in the order of its key, page by page: memory stays small whatever was committed. */
+export async function* pages(database: DatabaseServer): AsyncGenerator<(string | null)[][]> {
+  let [writer, n] = ['0', '0'];
+  for (;;) {
+    const page = await database.query(
+      `select writer, n, began, messages from truth where (writer, n) > (${writer}, ${n}) order by writer, n limit ${PAGE}`,
+    );
+    if (page.length === 0) return;
+    yield page;
+    [writer, n] = page.at(-1) as [string, string];
+  }
+}

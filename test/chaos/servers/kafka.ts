@@ -1,0 +1,84 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Kafka, logLevel } from 'kafkajs';
+import { setTimeout as pause } from 'node:timers/promises';
+import { ROOT } from '../compile.js';
+import { TRANSPORTS } from '../settings.js';
+import type { BrokerServer } from './broker.js';
+import { OwnServer } from './own-server.js';
+
+const POM = join(ROOT, 'tools', 'services', 'kafka-broker', 'pom.xml');
+const PARTITIONS = 6;
+/** Of the topic that takes no message of the workload: all of them are larger. */
+const TINY = '90';
+
+interface KafkaBroker {
+  readonly url: string;
+  readonly pid: number;
+  kill(): Promise<void>;
+  restart(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+/** Topics `alpha.orders` and `beta.orders`; to `alpha.nowhere` and `beta.nowhere` every message is too large. */
+export class ChaosKafka extends OwnServer implements BrokerServer {
+  version = '';
+
+  private constructor(private readonly broker: KafkaBroker) {
+    super();
+  }
+
+  static async open(): Promise<ChaosKafka> {
+    const { startKafkaBroker } = (await import('../../../tools/services/kafka-broker.mjs' as string)) as {
+      startKafkaBroker(): Promise<KafkaBroker>;
+    };
+    const broker = new ChaosKafka(await startKafkaBroker());
+    broker.version = /<kafka.version>([^<]+)</.exec(readFileSync(POM, 'utf8'))?.[1] ?? '';
+    await broker.createTopics();
+    return broker;
+  }
+
+  get port(): number {
+    return Number(this.url.split(':')[1]);
+  }
+  get url(): string {
+    return this.broker.url;
+  }
+  /** The broker tells its own address, so the relay's sockets are led to the proxy whatever the address. */
+  urlThrough(): string {
+    return this.url;
+  }
+  kill(): Promise<void> {
+    return this.broker.kill();
+  }
+  protected bringUp(): Promise<void> {
+    return this.broker.restart();
+  }
+  /** Frozen: it has the connections and answers nothing. */
+  async stall(on: boolean): Promise<void> {
+    process.kill(this.broker.pid, on ? 'SIGSTOP' : 'SIGCONT');
+  }
+  protected clear(): Promise<void> {
+    return this.broker.stop();
+  }
+
+  private async createTopics(): Promise<void> {
+    const admin = new Kafka({ brokers: [this.url], logLevel: logLevel.NOTHING }).admin();
+    await admin.connect();
+    const configEntries = [{ name: 'max.message.bytes', value: TINY }];
+    const topics = TRANSPORTS.flatMap((name) => [
+      { topic: `${name}.orders`, numPartitions: PARTITIONS },
+      { topic: `${name}.nowhere`, numPartitions: 1, configEntries },
+    ]);
+    await admin.createTopics({ topics, waitForLeaders: false });
+    for (const { topic, numPartitions } of topics) {
+      const isLed = async (): Promise<boolean> => {
+        const found = await admin.fetchTopicMetadata({ topics: [topic] }).catch(() => undefined);
+        const known = found?.topics[0]?.partitions ?? [];
+        return known.length === numPartitions && known.every(({ leader }) => leader >= 0);
+      };
+      while (!(await isLed())) await pause(50);
+    }
+    await admin.disconnect();
+  }
+}

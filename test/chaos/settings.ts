@@ -1,0 +1,73 @@
+/** What the harness tells the processes that it starts. */
+export type StoreName = 'postgres' | 'mariadb';
+export type BrokerName = 'rabbitmq' | 'kafka';
+
+export interface ProcessSettings {
+  readonly store: StoreName;
+  readonly broker: BrokerName;
+  readonly seed: number;
+  /** `process.hrtime.bigint()` of the harness at its start; the clock is the machine's, so all processes share it. */
+  readonly origin: string;
+  /** The file to which this process appends its part of the history. */
+  readonly part: string;
+  readonly databaseUrl: string;
+  /** `amqp://…`, or `host:port` of Kafka. */
+  readonly brokerUrl: string;
+}
+export interface RelaySettings extends ProcessSettings {
+  /** Number of this life of a relay, from 1. */
+  readonly run: number;
+  /** Host and port of the proxy that all connections to Kafka go through. */
+  readonly brokerPort: number;
+}
+export interface WriterSettings extends ProcessSettings {
+  /** Number of this life of a writer, from 1. */
+  readonly run: number;
+  readonly createTables: boolean;
+  /** Transactions that are open at the same time, at most. */
+  readonly concurrency: number;
+}
+export type ConsumerSettings = ProcessSettings;
+
+/** From the harness to a process. */
+export type Order =
+  | { readonly kind: 'rate'; readonly messagesPerSecond: number }
+  | { readonly kind: 'clock'; readonly shift: number }
+  | { readonly kind: 'block'; readonly ms: number }
+  | { readonly kind: 'release' }
+  | { readonly kind: 'flush' };
+/** From a process to the harness. */
+export interface Report {
+  readonly kind: 'ready' | 'count' | 'flushed';
+  readonly count?: number;
+}
+
+/** The relay under test: the shortest lease there is, so that ownership changes often. Milliseconds. */
+export const RELAY = {
+  relays: 4,
+  lease: 10_000,
+  pollInterval: 500,
+  publishTimeout: 2_500,
+  shutdownTimeout: 4_000,
+  batchSize: 200,
+  batchesInFlight: 4,
+  buckets: 32,
+  /** Its own connections, one that listens, and the application's. */
+  maxConnections: 4 + 1 + 2,
+} as const;
+
+export const TRANSPORTS = ['alpha', 'beta'] as const;
+
+/** Microseconds since the harness started, by the one clock that all processes of this machine share. */
+export function clockSince(origin: string): () => number {
+  const start = BigInt(origin);
+  return () => Number((process.hrtime.bigint() - start) / 1_000n);
+}
+
+export function readSettings<T extends ProcessSettings>(): T {
+  return JSON.parse(process.env['CHAOS'] as string) as T;
+}
+
+export function tell(report: Report): void {
+  if (process.connected) process.send?.(report);
+}

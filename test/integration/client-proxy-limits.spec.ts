@@ -1,0 +1,84 @@
+import 'reflect-metadata';
+import { Logger } from '@nestjs/common';
+import { ClientKafka, ClientRMQ } from '@nestjs/microservices';
+import { clientProxy } from 'nestjs-outbox/client-proxy';
+import type { OutboxMessage } from '../../lib/message.js';
+import { OutboxMessageError } from '../../lib/outbox.errors.js';
+import type { OutboxTransport } from '../../lib/publish/transport.js';
+import { probePublish } from '../../lib/testing/publish-probe.js';
+import { enqueued } from '../support/enqueue.js';
+import { kafkaConfig, TestTopics } from '../support/kafka.js';
+import { RabbitMqObserver } from '../support/rabbitmq.js';
+import { describeWith, requiredUrl } from '../support/services.js';
+
+const long = (bytes: number): string => 'x'.repeat(bytes);
+beforeAll(() => Logger.overrideLogger(false));
+
+/** Either refused at enqueue, or taken by the broker. */
+async function verdict(client: ClientRMQ | ClientKafka, transport: OutboxTransport, input: object): Promise<string> {
+  const message = enqueued({ type: 'x', payload: 'y', ...input }, clientProxy({ client }));
+  if (message instanceof OutboxMessageError) return 'refused';
+  const { results } = await probePublish(transport, [message as OutboxMessage], { timeout: 15_000 });
+  expect(results).toEqual([{ ok: true }]);
+  return 'delivered';
+}
+
+describeWith('rabbitmq', 'what ClientRMQ can carry', () => {
+  let observer: RabbitMqObserver;
+  let client: ClientRMQ;
+  let transport: OutboxTransport;
+  beforeAll(async () => {
+    observer = await RabbitMqObserver.connect(requiredUrl('rabbitmq'));
+    const queue = await observer.queue();
+    client = new ClientRMQ({ urls: [requiredUrl('rabbitmq')], queue, queueOptions: { durable: true } });
+    transport = await clientProxy({ client }).create();
+  });
+  afterAll(async () => {
+    await transport?.close?.();
+    await observer?.close();
+  });
+
+  // 60 KiB, without what the outbox adds: 670 bytes, and the content type.
+  const table = 60 * 1024 - 670 - 'application/json'.length;
+  it.each([
+    ['headers, limit - 1', { headers: { x: long(table - 8) } }, 'delivered'],
+    ['headers, limit', { headers: { x: long(table - 7) } }, 'delivered'],
+    ['headers, limit + 1', { headers: { x: long(table - 6) } }, 'refused'],
+    ['type, 255 bytes', { type: long(255) }, 'delivered'],
+    ['type, 256 bytes in 128 characters', { type: 'ü'.repeat(128) }, 'refused'],
+    ['topic, 1020 bytes, which is no routing key here', { topic: '💥'.repeat(255) }, 'delivered'],
+    ['the header content-type', { headers: { 'content-type': 'forged' } }, 'refused'],
+    ['the header CC', { headers: { CC: 'elsewhere' } }, 'refused'],
+  ])('F3, F6: %s: refused at enqueue or delivered', async (_name, input, expected) => {
+    expect(await verdict(client, transport, input)).toBe(expected);
+  });
+});
+
+describeWith('kafka', 'what ClientKafka can carry', () => {
+  const topics = new TestTopics();
+  const client = new ClientKafka({ client: kafkaConfig() as never, producerOnlyMode: true });
+  let topic: string;
+  let transport: OutboxTransport;
+  beforeAll(async () => {
+    await topics.start();
+    topic = await topics.create();
+    transport = await clientProxy({ client }).create();
+  });
+  afterAll(async () => {
+    await transport?.close?.();
+    await topics.stop();
+  });
+
+  const limit = 1_048_588 - 12_288;
+  it.each([
+    ['payload, limit - 1', { payload: Buffer.alloc(limit - 1) }, 'delivered'],
+    ['payload, limit', { payload: Buffer.alloc(limit) }, 'delivered'],
+    ['payload, limit + 1', { payload: Buffer.alloc(limit + 1) }, 'refused'],
+    ['headers, limit', { headers: { x: long(8191) } }, 'delivered'],
+    ['headers, limit + 1', { headers: { x: long(8192) } }, 'refused'],
+    ['topic, 250 bytes', { topic: long(250) }, 'refused'],
+    ['the header id', { headers: { id: 'forged' } }, 'refused'],
+  ])('F3, F6: %s: refused at enqueue or delivered', async (_name, input, expected) => {
+    expect(await verdict(client, transport, { topic, ...input })).toBe(expected);
+  });
+});

@@ -1,0 +1,108 @@
+import { DataSource } from 'typeorm';
+import { canStart, startOwnMariaDb, startOwnPostgres, type OwnDatabase } from '../support/own-database.js';
+import { transactionExecutor } from '../../lib/store/executors/typeorm-transaction.js';
+import { createHarness, newMessage, ScriptedTransport, type Harness } from '../support/relay.js';
+import { describeUnlessMissing } from '../support/services.js';
+import { TcpProxy } from '../support/tcp-proxy.js';
+import { until } from '../support/until.js';
+
+/** A server that was demoted keeps its sessions: those that only read would read it for ever. */
+describe('E2: a server that becomes read-only under a running relay', () => {
+  const closing: (() => unknown)[] = [];
+  let harness: Harness;
+  afterEach(async () => {
+    for (const close of closing.splice(0).reverse()) await close();
+  });
+
+  async function onOwn(kind: 'postgres' | 'mariadb', server: OwnDatabase): Promise<void> {
+    const variable = kind === 'postgres' ? 'OUTBOX_TEST_POSTGRES_URL' : 'OUTBOX_TEST_MARIADB_URL';
+    const before = process.env[variable];
+    closing.push(() => (process.env[variable] = before));
+    process.env[variable] = server.url;
+    harness = await createHarness(kind, { buckets: 4, lease: '10s', publishTimeout: '1s', pollInterval: 100 });
+    closing.push(() => harness.close().catch(() => undefined));
+  }
+
+  /** A relay that reaches the database through a name that somebody can lead elsewhere. */
+  async function relayThrough(url: string): Promise<{ proxy: TcpProxy; transport: ScriptedTransport }> {
+    const proxy = await TcpProxy.start(url);
+    const through = new URL(url);
+    through.host = `${proxy.host}:${proxy.port}`;
+    const dataSource = await new DataSource({ ...harness.database.options, url: through.href } as never).initialize();
+    const transport = new ScriptedTransport();
+    const { dispatcher } = harness.relay({ default: transport }, {}, { dataSource });
+    closing.push(
+      () => proxy.close(),
+      () => dataSource.destroy().catch(() => undefined),
+      () => dispatcher.stop(),
+    );
+    await dispatcher.start();
+    return { proxy, transport };
+  }
+
+  async function enqueue(source: DataSource, ...names: string[]): Promise<void> {
+    const rows = names.map((name) => newMessage({ key: 'k', payload: Buffer.from(name) }, 4));
+    await source.transaction((manager) =>
+      harness.store.insert(transactionExecutor(manager.queryRunner as never), rows),
+    );
+  }
+
+  describeUnlessMissing(canStart.postgres ? [] : ['postgres'], 'PostgreSQL', () => {
+    it('the relay leaves all its sessions there, and goes on at the promoted one within ten seconds', async () => {
+      const primary = await startOwnPostgres({ fsync: 'off', full_page_writes: 'off' });
+      closing.push(() => primary.stop());
+      const standby = await primary.standby();
+      closing.push(() => standby.stop());
+      await onOwn('postgres', primary);
+      const { dataSource } = harness;
+      const { proxy, transport } = await relayThrough(harness.database.url);
+      await enqueue(dataSource, '0', '1');
+      await until(async () => (await harness.count('ready')) === 0);
+
+      const url = new URL(harness.database.url);
+      url.port = new URL(standby.url).port;
+      const promoted = await new DataSource({ type: 'postgres', url: url.href }).initialize();
+      closing.push(() => promoted.destroy());
+      const left = async (): Promise<number> =>
+        ((await promoted.query('select id from outbox_ready')) as unknown[]).length;
+      await until(async () => (await left()) === 0); // it has seen what was settled
+      await dataSource.query(`alter system set default_transaction_read_only = on`);
+      await dataSource.query(`select pg_reload_conf()`);
+      proxy.lead(standby.url);
+      await promoted.query('select pg_promote()');
+      const failedOverAt = performance.now();
+      await enqueue(promoted, '2', '3');
+      await transport.until(() => transport.published.length === 4, 15_000);
+      expect(performance.now() - failedOverAt).toBeLessThan(10_000);
+      expect(transport.texts).toEqual(['0', '1', '2', '3']);
+      await until(async () => (await left()) === 0);
+    }, 60_000);
+  });
+
+  describeUnlessMissing(canStart.mariadb ? [] : ['mariadb'], 'MariaDB', () => {
+    it('the relay leaves all its sessions there, and goes on where it is led within ten seconds', async () => {
+      const server = await startOwnMariaDb();
+      closing.push(() => server.stop());
+      await onOwn('mariadb', server);
+      const root = harness.dataSource;
+      // Who may ignore read_only does not notice it.
+      await root.query(`create user app@'127.0.0.1'`);
+      await root.query(`grant select, insert, update, delete on *.* to app@'127.0.0.1'`);
+      const url = new URL(harness.database.url);
+      url.username = 'app';
+      const { proxy, transport } = await relayThrough(url.href);
+      await enqueue(root, '0', '1');
+      await until(async () => (await harness.count('ready')) === 0);
+      await root.query('set global read_only = 1');
+      const before = proxy.accepted;
+      const open = proxy.open;
+      const readOnlyAt = performance.now();
+      await until(() => proxy.accepted - before >= open, 10_000); // each of its sessions is another one
+      await root.query('set global read_only = 0');
+      await enqueue(root, '2', '3');
+      await transport.until(() => transport.published.length === 4, 15_000);
+      expect(performance.now() - readOnlyAt).toBeLessThan(12_000);
+      expect(transport.texts).toEqual(['0', '1', '2', '3']);
+    }, 60_000);
+  });
+});

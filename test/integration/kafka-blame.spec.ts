@@ -1,0 +1,81 @@
+import type { NewMessage } from '../../lib/message.js';
+import type { OutboxDispatcher } from '../../lib/dispatch/dispatcher.js';
+import { kafka } from '../../lib/kafka.js';
+import { kafkaConfig, TestTopics } from '../support/kafka.js';
+import { createHarness, type Harness } from '../support/relay.js';
+import { describeWith } from '../support/services.js';
+import { until } from '../support/until.js';
+
+const NEIGHBOURS = 99;
+const KEYS = 9;
+const small = (bytes: number) => Buffer.from('x'.repeat(bytes));
+
+interface Row {
+  readonly code: string;
+  /** Settings of the poison's topic; none: no such topic. */
+  readonly topic?: Record<string, string>;
+  readonly poison?: Partial<NewMessage>;
+}
+const CHARGED: readonly Row[] = [
+  { code: 'MESSAGE_TOO_LARGE', topic: { 'max.message.bytes': '1000' }, poison: { payload: small(2_000) } },
+  { code: 'INVALID_RECORD', topic: { 'cleanup.policy': 'compact' }, poison: { key: null } },
+  {
+    code: 'INVALID_TIMESTAMP',
+    topic: { 'message.timestamp.before.max.ms': '3600000' },
+    poison: { options: JSON.stringify({ kafka: { timestamp: 1_000 } }) },
+  },
+  { code: 'UNKNOWN_TOPIC_OR_PARTITION' },
+  { code: 'INVALID_TOPIC_EXCEPTION', poison: { topic: 'no topic at all!' } },
+];
+
+/**
+ * The codes that one broker gives to a producer by itself. Those of rights need an authorizer, those of leaders, replicas
+ * (a lone broker asks for no more in-sync replicas than there are) and disks a cluster; which of them costs what is in
+ * kafka-errors.ts, held by test/unit/kafka-blame.spec.ts.
+ */
+describeWith(['kafka', 'postgres'], 'one message that Kafka refuses among a hundred', () => {
+  let harness: Harness;
+  let running: OutboxDispatcher | undefined;
+  const topics = new TestTopics();
+  beforeAll(async () => {
+    harness = await createHarness('postgres', { retry: { maxAttempts: 1 } });
+    await topics.start();
+  });
+  afterEach(() => running?.stop());
+  afterAll(async () => {
+    await harness.close();
+    await topics.stop();
+  });
+
+  it.each(CHARGED)(
+    'C10, C3: $code: it alone dies, 99 are delivered, uncharged, in order',
+    async ({ code, topic, poison }) => {
+      const good = await topics.create(3);
+      const bad = topic === undefined ? TestTopics.name() : await topics.create(1, topic);
+      const rows: Partial<NewMessage>[] = Array.from({ length: NEIGHBOURS }, (_, n) => ({
+        topic: good,
+        key: `${good} ${n % KEYS}`,
+        payload: Buffer.from(String(n)),
+      }));
+      rows.splice(50, 0, { topic: bad, key: `${good} poison`, ...poison });
+      const ids = await harness.enqueue(rows);
+      const { dispatcher, hooks } = harness.relay({ default: await kafka({ client: kafkaConfig() }).create() });
+      running = dispatcher;
+      await dispatcher.start();
+      await hooks.until('dead');
+      await until(async () => (await harness.count('ready')) === 0);
+      expect(hooks.of('dead')).toMatchObject([{ id: ids[50], attempts: 1, error: expect.stringContaining(code) }]);
+      expect(hooks.of('retried')).toEqual([]);
+      expect(hooks.of('circuitOpened')).toEqual([]);
+      const records = (await topics.read(good, NEIGHBOURS)).map(
+        ({ key, value }) => [String(key), Number(value)] as const,
+      );
+      for (let k = 0; k < KEYS; k += 1) {
+        const seen = records.filter(([key]) => key === `${good} ${k}`).map(([, n]) => n);
+        expect(new Set(seen).size).toBe(NEIGHBOURS / KEYS);
+        const first = [...new Set(seen)];
+        expect(first).toEqual([...first].sort((a, b) => a - b));
+      }
+    },
+  );
+});

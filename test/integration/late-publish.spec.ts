@@ -1,0 +1,101 @@
+import { ClientRMQ } from '@nestjs/microservices';
+import type { OutboxMessage } from '../../lib/message.js';
+import { inProcess } from '../../lib/publish/transports/in-process.js';
+import { InProcessHandlers } from '../../lib/publish/transports/in-process-handlers.js';
+import type { OutboxTransport } from '../../lib/publish/transport.js';
+import { clientProxy } from '../../lib/client-proxy.js';
+import { rabbitmq } from '../../lib/rabbitmq.js';
+import { kafka } from '../../lib/kafka.js';
+import { contractMessage } from '../../lib/testing/contract-message.js';
+import { probePublish } from '../../lib/testing/publish-probe.js';
+import { kafkaConfig, TestTopics } from '../support/kafka.js';
+import { RabbitMqObserver } from '../support/rabbitmq.js';
+import { describeWith, requiredUrl } from '../support/services.js';
+
+const TIMEOUT = 300;
+
+/** Nothing runs, no timer fires: a frozen process, as it sees itself. */
+function standStill(ms: number): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+}
+
+/**
+ * What a process that stood still does first when it wakes up is to read what came meanwhile; its timers come after that.
+ * The answer to one part of a batch must not set off the next part.
+ */
+describe('B1: a publish whose time passed while the process stood still', () => {
+  const batch = (topic: string, count: number): OutboxMessage[] =>
+    Array.from({ length: count }, (_, n) => contractMessage({ topic, key: `k${n}` }));
+
+  async function standStillAtFirst(transport: OutboxTransport, topic: string): Promise<boolean[]> {
+    await transport.connect?.(AbortSignal.timeout(10_000));
+    const onReport = (index: number): void => (index === 0 ? standStill(TIMEOUT + 100) : undefined);
+    const { results } = await probePublish(transport, batch(topic, 5), { timeout: TIMEOUT, onReport });
+    return results.map(({ ok }) => ok);
+  }
+
+  it('calls no other handler', async () => {
+    const handlers = new InProcessHandlers();
+    const called: string[] = [];
+    handlers.add({ id: 'h', type: 'contract.tested', version: undefined, call: ({ key }) => called.push(String(key)) });
+    const transport = await inProcess({ concurrency: 1 }).create(handlers);
+    expect(await standStillAtFirst(transport, 't')).toEqual([true, false, false, false, false]);
+    expect(called).toEqual(['k0']);
+  });
+
+  describeWith('rabbitmq', 'with RabbitMQ', () => {
+    let observer: RabbitMqObserver;
+    beforeAll(async () => {
+      observer = await RabbitMqObserver.connect(requiredUrl('rabbitmq'));
+    });
+    afterAll(() => observer.close());
+
+    it.each<[string, (queue: string) => OutboxTransport | Promise<OutboxTransport>]>([
+      ['rabbitmq()', () => rabbitmq({ url: requiredUrl('rabbitmq'), maxUnconfirmed: 1 }).create()],
+      [
+        'clientProxy()',
+        (queue) =>
+          clientProxy({
+            client: new ClientRMQ({
+              urls: [requiredUrl('rabbitmq')],
+              queue,
+              queueOptions: { durable: true },
+            }),
+            concurrency: 1,
+          }).create(),
+      ],
+    ])('%s sends nothing more', async (_name, create) => {
+      const queue = await observer.queue();
+      const transport = await create(queue);
+      expect(await standStillAtFirst(transport, queue)).toEqual([true, false, false, false, false]);
+      await transport.reset?.();
+      const last = contractMessage({ topic: queue, payload: '"last"' });
+      const { results } = await probePublish(transport, [last], { timeout: 10_000 });
+      expect(results).toEqual([{ ok: true }]);
+      await transport.close?.();
+      const seen = await observer.received(queue, 2);
+      expect(seen).toHaveLength(2);
+      expect(String(seen[1]?.content)).toContain('last');
+    });
+  });
+
+  describeWith('kafka', 'with Kafka', () => {
+    const topics = new TestTopics();
+    beforeAll(() => topics.start());
+    afterAll(() => topics.stop());
+
+    it('kafka() sends no other request of the batch', async () => {
+      const topic = await topics.create();
+      const transport = await kafka({ client: kafkaConfig(), maxMessageBytes: 1_024 }).create();
+      await transport.connect?.(AbortSignal.timeout(10_000));
+      // One message per request. It stands still between the answer to the first and the second.
+      Object.assign(transport, { noteReached: () => standStill(TIMEOUT + 100) });
+      const payload = 'x'.repeat(600);
+      const messages = Array.from({ length: 4 }, () => contractMessage({ topic, key: null, payload }));
+      const { results } = await probePublish(transport, messages, { timeout: TIMEOUT });
+      expect(results.map(({ ok }) => ok)).toEqual([true, false, false, false]);
+      await transport.close?.();
+      expect(await topics.total(topic)).toBe(1);
+    });
+  });
+});

@@ -1,0 +1,85 @@
+import { DataSource, type DataSourceOptions } from 'typeorm';
+import { transactionExecutor } from '../../lib/store/executors/typeorm-transaction.js';
+import { openStore } from '../../lib/store/open-store.js';
+import type { OutboxStore } from '../../lib/store/outbox-store.js';
+import { outboxMigrations, outboxSql } from '../../lib/typeorm.js';
+import { createTestDatabase, type TestDatabase } from '../support/databases.js';
+import { newMessage } from '../support/relay.js';
+import { describeWith } from '../support/services.js';
+
+const SETTINGS = { buckets: 32, coordination: 'buckets', onPublished: 'delete' } as const;
+const OURS = {
+  postgres: `select count(*) as n from (select relname from pg_class where relname like 'a\\_%' and relnamespace = 'public'::regnamespace
+    union all select proname from pg_proc where proname like 'a\\_%') x`,
+  mariadb: `select count(*) as n from information_schema.tables where table_schema = database() and table_name like 'a\\_%'`,
+};
+
+describe.each(['postgres', 'mariadb'] as const)('migrations of a strict order', (kind) => {
+  describeWith(kind, kind, () => {
+    let database: TestDatabase;
+    let db: DataSource;
+    const stores: OutboxStore[] = [];
+    beforeAll(async () => {
+      database = await createTestDatabase(kind);
+      const migrations = outboxMigrations({ prefix: 'a_', ordering: 'strict' });
+      db = await new DataSource({ ...database.options, migrations } as DataSourceOptions).initialize();
+    });
+    afterAll(async () => {
+      for (const store of stores) await store.close();
+      await db.destroy();
+      await database.drop();
+    });
+    const open = (ordering: 'key' | 'strict', prefix: string): OutboxStore => {
+      const options = { setup: 'check', schema: undefined, prefix, poolSize: 2, preparedStatements: true } as const;
+      const store = openStore(db, { ...SETTINGS, ordering, options });
+      stores.push(store);
+      return store;
+    };
+    const enqueue = (store: OutboxStore, text: string): Promise<unknown> =>
+      db.transaction((manager) =>
+        store.insert(transactionExecutor(manager), [newMessage({ key: 'k', payload: Buffer.from(text) })]),
+      );
+    const run = async (sql: string): Promise<void> => {
+      if (kind === 'postgres') await db.query(sql);
+      else for (const text of sql.split(/;\n\n?(?=\S|$)/)) if (text.trim() !== '') await db.query(text);
+    };
+    const dialect = kind === 'postgres' ? 'postgres' : 'mysql';
+
+    it('up, up again with rows, and down leave nothing behind', async () => {
+      const settings = { ...SETTINGS, ordering: 'strict' } as const;
+      const store = open('strict', 'a_');
+      await expect(store.check(settings)).rejects.toMatchObject({ code: 'SCHEMA_MISSING' });
+      await db.runMigrations();
+      await store.check(settings);
+      await enqueue(store, '1');
+      await run(outboxSql(dialect, { prefix: 'a_', ordering: 'strict' }).up);
+      await enqueue(store, '2');
+      await store.check(settings);
+      const rows = await db.query(`select id from a_ready`);
+      expect(rows).toHaveLength(2);
+      await db.undoLastMigration();
+      expect(Number((await db.query(OURS[kind]))[0].n)).toBe(0);
+    });
+
+    it('an outbox in the order of the inserts becomes strict as the error says, and keeps its rows', async () => {
+      await run(outboxSql(dialect, { prefix: 'b_' }).up);
+      const [before, strict] = [open('key', 'b_'), open('strict', 'b_')];
+      await enqueue(before, '1');
+      const settings = { ...SETTINGS, ordering: 'strict' } as const;
+      const update = `update b_meta set value = 'strict' where name = 'ordering'`;
+      await expect(strict.check(settings)).rejects.toMatchObject({
+        code: 'SCHEMA_MISMATCH',
+        message: expect.stringContaining('run the up of outboxSql() with the new settings'),
+      });
+      await db.query(update); // alone it is not enough
+      await expect(strict.check(settings)).rejects.toMatchObject({ code: 'SCHEMA_MISMATCH' });
+      await run(outboxSql(dialect, { prefix: 'b_', ordering: 'strict' }).up);
+      await strict.check(settings);
+      await enqueue(strict, '2');
+      const positions = Array.from({ length: 32 }, (_, bucket) => ({ bucket, after: '0' }));
+      const { messages } = await strict.fetch({ transport: 0, positions, perBucket: 10, limit: 10 });
+      expect(messages.map(({ payload }) => String(payload))).toEqual(['1', '2']);
+      await run(outboxSql(dialect, { prefix: 'b_', ordering: 'strict' }).down);
+    });
+  });
+});

@@ -1,0 +1,66 @@
+/** Bugs in what is read, and by whom. */
+export const CLAIM = [
+  {
+    name: 'cursor-of-record',
+    breaks: 'what commits behind the read position is never looked for',
+    file: 'lib/claim/late-rows.ts',
+    from: 'let toSweep = this.floor.toSweep(snapshot, heads);',
+    to: 'let toSweep: ReturnType<Floor["toSweep"]> = []; if (toSweep.length === 0) return { ...NONE, raise: undefined };',
+  },
+  {
+    name: 'floor-too-early',
+    breaks: 'the floor rises past transactions that are still open',
+    file: 'lib/claim/snapshot-floor.ts',
+    from: 'if (fence === undefined || fence >= xmax || fence > open) break;',
+    to: 'if (fence === undefined) break;',
+  },
+  {
+    name: 'late-row-from-later-snapshot',
+    breaks: 'a late row leaves although an earlier one of its key may have been missed by the same sweep',
+    file: 'lib/claim/claimer.ts',
+    from: ': await this.store.readPlaces(this.transport, this.backlog.splice(0), fetched.snapshot);',
+    to: ': await this.store.readPlaces(this.transport, this.backlog.splice(0), undefined);',
+  },
+  {
+    name: 'settled-row-read-again',
+    breaks: 'a row is forgotten while a read that was sent before its settle is under way',
+    file: 'lib/claim/claimer.ts',
+    from: 'if (this.reading) this.lingering.push(seq);\n    else this.known.delete(seq);',
+    to: 'this.known.delete(seq);',
+  },
+  {
+    name: 'no-key-gate',
+    breaks: 'two messages of a key are out at once',
+    file: 'lib/claim/key-queues.ts',
+    from: 'if (tail === undefined) this.ready.push(message);\n    else tail.behind = message;',
+    to: 'this.ready.push(message);',
+  },
+  {
+    name: 'expired-lease-publishes',
+    breaks: 'a publish starts although the lease may end before it does',
+    file: 'lib/claim/bucket-leases.ts',
+    from: 'return held !== undefined && held.deadline.remaining > need',
+    to: 'return held !== undefined',
+  },
+  {
+    name: 'lease-deadline-after-answer',
+    breaks: 'the lease is reckoned from the answer, not from the question',
+    file: 'lib/claim/bucket-leases.ts',
+    from: 'if (leases.length === 0) return;\n    const mine',
+    to: 'if (leases.length === 0) return;\n    Object.assign(deadline, new LeaseDeadline(this.clock, this.settings.lease * 2));\n    const mine',
+  },
+  {
+    name: 'lease-never-renewed',
+    breaks: 'a healthy instance loses its buckets every lease time',
+    file: 'lib/claim/bucket-leases.ts',
+    from: 'if (this.clock.monotonic() - this.renewedAt >= this.renewEvery) await this.renew();',
+    to: '',
+  },
+  {
+    name: 'global-order-any-bucket',
+    breaks: 'in a global order an instance leases a bucket in which nothing ever is',
+    file: 'lib/claim/bucket-leases.ts',
+    from: 'return this.settings.buckets === 1 ? [0] : undefined;',
+    to: 'return undefined;',
+  },
+];

@@ -1,0 +1,119 @@
+import { ClientKafka, ClientMqtt, ClientNats, ClientRedis, ClientTCP } from '@nestjs/microservices';
+import { OutboxModule, OutboxService, type OutboxOptions } from '../../lib/index.js';
+import { clientProxy, type ClientProxyOptions } from '../../lib/client-proxy.js';
+import { rabbitmq } from '../../lib/rabbitmq.js';
+import { createTestDatabase, type TestDatabase } from '../support/databases.js';
+import { RabbitMqObserver } from '../support/rabbitmq.js';
+import { describeWith, requiredUrl } from '../support/services.js';
+import { Applications, build, failure, LineLogger, OrderPlaced, quiet, typeOrm, until } from './support/app.js';
+
+type Client = Exclude<ClientProxyOptions['client'], string | symbol | Function>;
+
+describeWith(['postgres', 'rabbitmq'], 'transports, looked at when the application starts', () => {
+  let database: TestDatabase;
+  let observer: RabbitMqObserver;
+  const applications = new Applications();
+  beforeAll(async () => {
+    database = await createTestDatabase('postgres');
+    observer = await RabbitMqObserver.connect(requiredUrl('rabbitmq'));
+  });
+  afterEach(() => applications.close());
+  afterAll(async () => {
+    await observer.close();
+    await database.drop();
+  });
+  const app = (options: Partial<OutboxOptions>, providers: any[] = []) =>
+    build([typeOrm(database), OutboxModule.forRoot(quiet(options))], providers);
+  /** Starts it, and what it warned of. */
+  async function started(options: Partial<OutboxOptions>, providers: any[] = []) {
+    const logger = new LineLogger();
+    const module = await applications.start(app({ ...options, logger, logLevel: 'warn' }, providers));
+    const warnings = (): string[] => logger.lines.filter((line) => line.startsWith('warn '));
+    return { outbox: module.get(OutboxService), warnings };
+  }
+
+  // Constructors of Nest's clients end the process where a driver is missing.
+  const nats = Object.create(ClientNats.prototype) as Client;
+  const clients: [string, Client][] = [
+    ['tcp', new ClientTCP({})],
+    ['redis', new ClientRedis({})],
+    ['nats', nats],
+    ['mqtt', Object.create(ClientMqtt.prototype) as never],
+    ['kafka', new ClientKafka({ client: { brokers: ['127.0.0.1:1'] }, send: { acks: 0 } }) as never],
+  ];
+
+  it.each(clients)('C15: a relay does not start with a client that confirms nothing: %s', async (kind, client) => {
+    const providers = [{ provide: 'ORDERS', useValue: client }];
+    for (const given of [client, 'ORDERS']) {
+      const error = await failure(app({ transports: { default: clientProxy({ client: given }) } }, providers));
+      expect(error).toMatchObject({
+        code: 'UNCONFIRMED_TRANSPORT',
+        message: expect.stringContaining(`emit() of this ${kind} client proves nothing`),
+      });
+      expect(error.message).toContain('allowUnconfirmed: true and accept that messages get lost');
+    }
+  });
+
+  it.each(clients)('C15: allowed, it is named in the log and in health: %s', async (_kind, client) => {
+    const transport = clientProxy({ client, allowUnconfirmed: true });
+    const { outbox, warnings } = await started({ relay: 'manual', transports: { default: transport } });
+    await until(() => warnings().length > 0);
+    expect(warnings()).toEqual([expect.stringContaining('messages can get lost')]);
+    expect((await outbox.health()).transports['default']).toMatchObject({ kind: 'client-proxy', receipt: 'none' });
+    const tombstone = { type: 't', topic: 't', key: 'k', payload: null };
+    if (!(client instanceof ClientKafka))
+      await expect(outbox.enqueueOutsideTransaction(tombstone)).rejects.toMatchObject({ code: 'INVALID_MESSAGE' });
+  });
+
+  it('C17: a queue that drops what was confirmed is warned of, and rightly so', async () => {
+    const queue = await observer.queue({ maxLength: 1 });
+    const assertQueue = [{ name: queue, options: { durable: true, maxLength: 1 } }];
+    const transport = rabbitmq({
+      url: requiredUrl('rabbitmq'),
+      routingKey: () => queue,
+      topology: { assertQueue },
+    });
+    const { outbox, warnings } = await started({ transports: { default: transport } });
+    await until(() => warnings().length > 0);
+    expect(warnings()).toEqual([expect.stringMatching(/drops its oldest messages when it is full.*reject-publish/)]);
+    await outbox.transaction(() => outbox.enqueue([new OrderPlaced('1'), new OrderPlaced('2'), new OrderPlaced('3')]));
+    await until(async () => (await outbox.stats()).transports['default']?.ready === 0);
+    expect(await observer.depth(queue)).toBe(1); // all three were confirmed
+  });
+
+  it.each([
+    [{ maxLength: 1, overflow: 'reject-publish' }, []],
+    [{ maxLength: 1, deadLetterExchange: 'dlx' }, []],
+    [{ arguments: { 'x-max-length-bytes': 1 } }, ['drops its oldest']],
+    [{ arguments: { 'x-max-length': 1, 'x-overflow': 'reject-publish-dlx' } }, []],
+    [{ messageTtl: 1_000 }, ['drops messages after a time']],
+    [{ arguments: { 'x-message-ttl': 1_000, 'x-dead-letter-exchange': 'dlx' } }, []],
+    [{ durable: false }, ['is not durable']],
+    [{}, []],
+  ])('C17: queue options %j', (options, words) => {
+    const topology = { assertQueue: [{ name: 'q', options }], assertExchange: [{ name: 'x', type: 'topic' }] };
+    const { warnings = [] } = rabbitmq({ url: 'amqp://127.0.0.1', topology });
+    expect(warnings).toEqual(words.map((text) => expect.stringContaining(text)));
+  });
+
+  it('C17: an exchange of another type than the topology asks for: nothing is lost, health says why, and it goes on when that is mended', async () => {
+    const queue = await observer.queue();
+    const exchange = await observer.exchange('fanout');
+    const transport = rabbitmq({
+      url: requiredUrl('rabbitmq'),
+      exchange,
+      topology: {
+        assertExchange: [{ name: exchange, type: 'topic' }],
+        bind: [{ queue, exchange, routingKey: '#' }],
+      },
+    });
+    const { outbox } = await started({ transports: { default: transport } });
+    const id = await outbox.enqueueOutsideTransaction(new OrderPlaced('1'));
+    await until(async () => (await outbox.health()).status === 'down');
+    expect((await outbox.health()).reasons).toEqual([expect.stringMatching(/PRECONDITION.FAILED.*type/i)]);
+    expect((await outbox.stats()).transports['default']).toMatchObject({ ready: 1, dead: 0, waiting: 0 });
+    await observer.channel.deleteExchange(exchange);
+    const [message] = await observer.received(queue, 1, 20_000);
+    expect(message?.id).toBe(id);
+  });
+});

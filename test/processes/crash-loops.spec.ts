@@ -1,0 +1,86 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { createHarness, type Harness } from '../support/relay.js';
+import { describeWith } from '../support/services.js';
+import { until } from '../support/until.js';
+import { end, NO_WRITERS, readLedger, startProcess, type FleetSettings } from './fleet.js';
+
+const OTHERS = 300;
+const MAX_ATTEMPTS = 2;
+/** Deaths after which the messages of a bucket go one by one. */
+const UNSUSPECTED = 3;
+
+describe.each(['postgres', 'mariadb'] as const)('a message that kills its process', (kind) => {
+  describeWith(kind, kind, () => {
+    let harness: Harness;
+    let directory: string;
+    let settings: FleetSettings;
+    let relay: ChildProcess | undefined;
+
+    beforeEach(async () => {
+      harness = await createHarness(kind, { onPublished: 'archive' });
+      directory = mkdtempSync(join(tmpdir(), 'outbox-loop-'));
+      const ledger = join(directory, 'ledger');
+      writeFileSync(ledger, '');
+      const relayOptions = {
+        onPublished: 'archive' as const,
+        retry: { maxAttempts: MAX_ATTEMPTS, initial: 1, max: 1 },
+      };
+      settings = { url: harness.database.url, ledger, lease: 10_000, ...NO_WRITERS, poison: 'poison', relayOptions };
+    });
+    afterEach(async () => {
+      if (relay !== undefined) await end(relay, 'SIGKILL');
+      await harness.close();
+      rmSync(directory, { recursive: true, force: true });
+    });
+
+    const rows = (
+      table: 'parked' | 'archive',
+    ): Promise<{ key: string; attempts: number; last_error?: string | null }[]> => {
+      const key = kind === 'postgres' ? 'key' : 'convert(`key` using utf8mb4) as `key`';
+      const error = table === 'parked' ? ', last_error' : '';
+      return harness.dataSource.query(`select ${key}, attempts${error} from outbox_${table}`);
+    };
+    const isDead = async (): Promise<boolean> =>
+      (await harness.dataSource.query('select 1 from outbox_parked where state = 4')).length === 1;
+
+    /** It is dead, so that nobody notices that its lease ends early. */
+    async function expire(): Promise<void> {
+      for (const table of ['leases', 'instances'])
+        await harness.dataSource.query(`update outbox_${table} set expires_at = '2000-01-01 00:00:00'`);
+    }
+
+    it('is found by itself, charged with each death, and dead after the last; nobody else is charged', async () => {
+      const messages = Array.from({ length: OTHERS }, (_, n) => message(`k${n % 20}`, Math.floor(n / 20) + 1));
+      await harness.enqueue([...messages.slice(0, 150), message('poison', 1), ...messages.slice(150)]);
+      let deaths = 0;
+      for (;;) {
+        relay = startProcess('relay-process', settings);
+        const died = once(relay, 'exit', { signal: AbortSignal.timeout(60_000) });
+        const through = until(async () => (await rows('archive')).length === OTHERS && (await isDead()), 60_000);
+        const isOver = await Promise.race([through.then(() => true), died.then(() => false)]);
+        if (isOver) break;
+        through.catch(() => undefined);
+        deaths += 1;
+        expect(deaths).toBeLessThanOrEqual(UNSUSPECTED + MAX_ATTEMPTS);
+        await expire();
+      }
+      expect(deaths).toBe(UNSUSPECTED + MAX_ATTEMPTS);
+      expect(await rows('parked')).toEqual([
+        {
+          key: 'poison',
+          attempts: MAX_ATTEMPTS,
+          last_error: expect.stringMatching(/^The process that published this message, and nothing else, ended/),
+        },
+      ]);
+      expect((await rows('archive')).every(({ attempts }) => attempts === 0)).toBe(true);
+      const { lines: _, publishers: __, ...ledger } = readLedger(settings.ledger);
+      expect(ledger).toEqual({ distinct: OTHERS, ghosts: 0, outOfOrder: 0 });
+    }, 180_000);
+  });
+});
+
+const message = (key: string, n: number) => ({ key, payload: Buffer.from(String(n)) });

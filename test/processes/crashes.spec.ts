@@ -1,0 +1,102 @@
+import type { ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createHarness, type Harness } from '../support/relay.js';
+import { describeWith } from '../support/services.js';
+import { until } from '../support/until.js';
+import { end, heard, NO_WRITERS, readLedger, startRelay, type FleetSettings } from './fleet.js';
+
+const BATCH = 5;
+const IN_FLIGHT = 2;
+/** Between publish and settle, and around what else is written. */
+const FAILPOINTS = [
+  ['publish', 'before', 2],
+  ['publish', 'after', 2],
+  ['settle', 'before', 2],
+  ['settle', 'after', 2],
+  ['park', 'after', 1],
+  ['take', 'after', 1],
+] as const;
+
+describeWith('postgres', 'relay processes that are killed', () => {
+  let harness: Harness;
+  let directory: string;
+  let settings: FleetSettings;
+  const children: ChildProcess[] = [];
+  beforeEach(async () => {
+    const limits = { batchSize: BATCH, batchesInFlight: IN_FLIGHT, retry: { initial: 20, max: 20, maxAttempts: null } };
+    harness = await createHarness('postgres', { buckets: 4, lease: '10s', publishTimeout: '1s' });
+    directory = mkdtempSync(join(tmpdir(), 'outbox-crashes-'));
+    const ledger = join(directory, 'ledger');
+    writeFileSync(ledger, '');
+    const relayOptions = { buckets: 4, publishTimeout: '1s' as const, ...limits };
+    settings = { ...NO_WRITERS, url: harness.database.url, ledger, lease: 10_000, refuse: true, relayOptions };
+  });
+  afterEach(async () => {
+    for (const child of children.splice(0)) await end(child, 'SIGKILL');
+    await harness.close();
+    rmSync(directory, { recursive: true, force: true });
+  });
+
+  async function start(more: Partial<FleetSettings>): Promise<ChildProcess> {
+    const child = await startRelay({ ...settings, ...more });
+    children.push(child);
+    return child;
+  }
+  /** Six messages for each of ten keys, of which one has a hard time. */
+  const written = new Map<string, number>();
+  async function write(): Promise<void> {
+    for (let i = 0; i < 6; i += 1) {
+      const keys = Array.from({ length: 10 }, (_, k) => `k${k}`);
+      for (const key of keys) written.set(key, (written.get(key) ?? 0) + 1);
+      await harness.enqueue(keys.map((key) => ({ key, payload: Buffer.from(String(written.get(key))) })));
+    }
+  }
+  const empty = async (): Promise<boolean> =>
+    (await harness.count('ready')) === 0 && (await harness.count('parked')) === 0;
+
+  it('B4: killed at six points: nothing lost, order kept, copies only of what was in flight', async () => {
+    const victims = await Promise.all(
+      FAILPOINTS.map(([method, when, nth]) => start({ waits: true, dieAt: { method, when, nth } })),
+    );
+    const survivor = await start({ waits: true });
+    for (const [n, victim] of victims.entries()) {
+      await write();
+      const died = once(victim, 'exit', { signal: AbortSignal.timeout(60_000) });
+      victim.send({ start: true });
+      expect([FAILPOINTS[n], (await died)[1]]).toEqual([FAILPOINTS[n], 'SIGKILL']);
+      // It is dead, so that nobody notices that its lease ends early.
+      for (const table of ['leases', 'instances'])
+        await harness.dataSource.query(`update outbox_${table} set expires_at = now() - interval '1 s'`);
+    }
+    survivor.send({ start: true });
+    await until(empty, 60_000);
+    const { lines, publishers: _, ...rest } = readLedger(settings.ledger);
+    expect(rest).toEqual({ distinct: FAILPOINTS.length * 60, ghosts: 0, outOfOrder: 0 });
+    const inFlight = BATCH * (IN_FLIGHT + 2);
+    expect(lines - rest.distinct).toBeGreaterThan(0);
+    expect(lines - rest.distinct).toBeLessThanOrEqual(FAILPOINTS.length * inFlight);
+  }, 240_000);
+
+  it('B5: all killed, one started: everything is through a lease and two polls later', async () => {
+    const slow = { pace: 40, refuse: false };
+    const victims = await Promise.all([start(slow), start(slow)]);
+    const owners = (): Promise<unknown[]> =>
+      harness.dataSource.query('select distinct owner from outbox_leases where owner is not null');
+    await until(async () => (await owners()).length === 2, 30_000);
+    written.clear();
+    for (let i = 0; i < 4; i += 1) await write();
+    await until(() => readLedger(settings.ledger).publishers === 2, 30_000);
+    const heir = await start({ waits: true, refuse: false });
+    for (const victim of victims) await end(victim, 'SIGKILL');
+    const killedAt = performance.now();
+    heir.send({ start: true });
+    await heard(heir, 'ready');
+    await until(empty, 30_000);
+    // 10 s and 200 ms, and some time for the backlog itself on a machine that does other things.
+    expect(performance.now() - killedAt).toBeLessThan(10_000 + 200 + 2_000);
+    expect(readLedger(settings.ledger)).toMatchObject({ distinct: 240, ghosts: 0, outOfOrder: 0 });
+  }, 120_000);
+});

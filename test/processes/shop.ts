@@ -1,0 +1,73 @@
+import { fork, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+
+export interface ShopSettings {
+  readonly url: string;
+  /** Where it publishes to: a file, or a queue of RabbitMQ. */
+  readonly ledger?: string;
+  readonly rabbit?: { readonly url: string; readonly queue: string };
+  /** `hangs`: for ever; `blocks`: the first publish holds up the event loop for 11 s. */
+  readonly publish?: 'hangs' | 'blocks';
+  /** Milliseconds. */
+  readonly shutdownTimeout: number;
+  /** `app.enableShutdownHooks()`. */
+  readonly hooks: boolean;
+}
+/** What such a process tells of itself. */
+export interface ShopNews {
+  readonly ready?: true;
+  readonly handed?: number;
+  readonly stopping?: true;
+  readonly closed?: true;
+  readonly warning?: string;
+  readonly failed?: string;
+}
+
+/** A Nest application with a relay in a process of its own. */
+export class ShopProcess {
+  readonly news: ShopNews[] = [];
+  readonly pid: number;
+
+  private constructor(readonly child: ChildProcess) {
+    this.pid = child.pid as number;
+    child.on('message', (news: ShopNews) => this.news.push(news));
+  }
+
+  static async start(settings: ShopSettings): Promise<ShopProcess> {
+    const root = process.cwd();
+    const child = fork(join(root, 'test', 'processes', 'shop-process.ts'), [], {
+      cwd: root,
+      execArgv: ['--import', join(root, 'tools', 'typescript.mjs')],
+      env: { ...process.env, SHOP: JSON.stringify(settings) },
+      stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+    });
+    const shop = new ShopProcess(child);
+    await shop.heard('ready', 30_000);
+    return shop;
+  }
+
+  /** The first news of this kind. */
+  async heard<K extends keyof ShopNews>(what: K, timeout = 15_000): Promise<NonNullable<ShopNews[K]>> {
+    const signal = AbortSignal.timeout(timeout);
+    for (;;) {
+      const found = this.news.find((one) => one[what] !== undefined)?.[what];
+      if (found !== undefined) return found as NonNullable<ShopNews[K]>;
+      if (this.ended) throw new Error(`The process ended before it said '${what}'.`);
+      await Promise.race([once(this.child, 'message', { signal }), once(this.child, 'exit', { signal })]);
+    }
+  }
+
+  get ended(): boolean {
+    return this.child.exitCode !== null || this.child.signalCode !== null;
+  }
+
+  /** Milliseconds from here to its end, and what ended it. */
+  async end(signal: NodeJS.Signals, timeout = 30_000): Promise<{ took: number; by: string | null }> {
+    const exited = this.ended ? undefined : once(this.child, 'exit', { signal: AbortSignal.timeout(timeout) });
+    const from = performance.now();
+    this.child.kill(signal);
+    await exited;
+    return { took: performance.now() - from, by: this.child.signalCode };
+  }
+}

@@ -1,0 +1,174 @@
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { rabbitmq } from '../../lib/rabbitmq.js';
+import { createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
+import { RabbitMqObserver } from '../support/rabbitmq.js';
+import { describeWith, requiredUrl } from '../support/services.js';
+import { TcpProxy } from '../support/tcp-proxy.js';
+import { until } from '../support/until.js';
+import { readLedger } from './fleet.js';
+import { ShopProcess, type ShopSettings } from './shop.js';
+
+/** What a busy machine takes to end a process and to tell of it. */
+const SLACK = 1_000;
+
+describeWith(['postgres', 'rabbitmq'], 'the end of a process', () => {
+  let harness: Harness;
+  let directory: string;
+  let ledger: string;
+  const shops: ShopProcess[] = [];
+  beforeEach(async () => {
+    harness = await createHarness('postgres');
+    directory = mkdtempSync(join(tmpdir(), 'outbox-shop-'));
+    ledger = join(directory, 'ledger');
+    writeFileSync(ledger, '');
+  });
+  afterEach(async () => {
+    await Promise.all(shops.splice(0).map((shop) => shop.end('SIGKILL')));
+    await harness?.close();
+    rmSync(directory, { recursive: true, force: true });
+  });
+  const start = async (settings: Partial<ShopSettings> = {}): Promise<ShopProcess> => {
+    const { url } = harness.database;
+    const shop = await ShopProcess.start({ url, ledger, shutdownTimeout: 5_000, hooks: true, ...settings });
+    shops.push(shop);
+    return shop;
+  };
+  const published = ({ pid }: ShopProcess): number => readFileSync(ledger, 'utf8').split(` ${pid}\n`).length - 1;
+  const ledgerIds = (): string[] =>
+    readFileSync(ledger, 'utf8')
+      .split('\n')
+      .flatMap((line) => line.split(' ')[2] ?? []);
+  /** Buckets by whether anybody holds them. */
+  const leased = async (): Promise<{ held: number; owners: number }> => {
+    const [row] = (await harness.dataSource.query(
+      `select count(owner)::int as held, count(distinct owner)::int as owners from outbox_leases where expires_at > now()`,
+    )) as [{ held: number; owners: number }];
+    return row;
+  };
+  /** About a thousand messages a second until told otherwise; keys have consecutive numbers. */
+  function load(): { stop(): Promise<number> } {
+    let on = true;
+    let written = 0;
+    const next = new Map<string, number>();
+    const work = (async () => {
+      while (on) {
+        const batch = Array.from({ length: 50 }, (_, i) => {
+          const key = `k${(written + i) % 200}`;
+          next.set(key, (next.get(key) ?? 0) + 1);
+          return { key, payload: Buffer.from(String(next.get(key))) };
+        });
+        await harness.enqueue(batch);
+        written += batch.length;
+        await new Promise((resolve) => setTimeout(resolve, 50));
+      }
+      return written;
+    })();
+    return { stop: () => ((on = false), work) };
+  }
+
+  // Fifty rounds would take minutes: two of them here, and many more in the soak.
+  it('G2: SIGTERM under a thousand messages a second: nothing twice, in order, and the others take over at once', async () => {
+    const [stays, ...others] = (await Promise.all([start(), start(), start()])) as [ShopProcess, ...ShopProcess[]];
+    await until(async () => (await leased()).owners === 3, 30_000); // the first to come had all of them for a while
+    const writing = load();
+    for (const goes of others) {
+      await until(() => published(goes) > 0, 20_000);
+      const { took, by } = await goes.end('SIGTERM');
+      expect({ by, inTime: took < 5_000 + SLACK }).toEqual({ by: 'SIGTERM', inTime: true });
+      const from = performance.now();
+      expect((await leased()).owners).toBe(others.indexOf(goes) === 0 ? 2 : 1); // given back, not left to expire
+      await until(async () => (await leased()).held === 32);
+      expect(performance.now() - from).toBeLessThan(3_000); // a lease is 30 s
+    }
+    const written = await writing.stop();
+    await until(async () => (await harness.count('ready')) === 0, 20_000);
+    await stays.end('SIGTERM');
+    expect(readLedger(ledger)).toMatchObject({ lines: written, distinct: written, ghosts: 0, outOfOrder: 0 });
+    expect(await leased()).toEqual({ held: 0, owners: 0 });
+  }, 90_000);
+
+  it('G2, G3: a publish that hangs: the process ends in time, and its message is free at once', async () => {
+    const shop = await start({ publish: 'hangs', shutdownTimeout: 1_000 });
+    await harness.enqueue([{ key: 'k', payload: Buffer.from('1') }]);
+    await shop.heard('handed');
+    const { took, by } = await shop.end('SIGTERM');
+    expect({ by, took: took < 1_000 + 2 * SLACK }).toEqual({ by: 'SIGTERM', took: true });
+    expect(await leased()).toEqual({ held: 0, owners: 0 });
+    expect(await harness.count('ready')).toBe(1);
+  });
+
+  it('G3: a second signal ends the waiting', async () => {
+    const shop = await start({ publish: 'hangs', shutdownTimeout: 25_000 });
+    await harness.enqueue([{ key: 'k' }]);
+    await shop.heard('handed');
+    shop.child.kill('SIGINT');
+    await shop.heard('stopping');
+    const { took, by } = await shop.end('SIGTERM');
+    expect({ by, took: took < 3_000 + SLACK }).toEqual({ by: 'SIGINT', took: true });
+    expect(await leased()).toEqual({ held: 0, owners: 0 });
+  }, 60_000);
+
+  it('G3: RabbitMQ falls silent while the process stops: it ends in time, and the next sends what was not confirmed', async () => {
+    const proxy = await TcpProxy.start(requiredUrl('rabbitmq'));
+    const observer = await RabbitMqObserver.connect(requiredUrl('rabbitmq'));
+    try {
+      const queue = await observer.queue();
+      const url = requiredUrl('rabbitmq').replace(/(@|\/\/)[\w.-]+:\d+/, `$1127.0.0.1:${proxy.port}`);
+      const shop = await start({ rabbit: { url, queue }, shutdownTimeout: 1_500 });
+      const ids = await harness.enqueue([{ key: 'a' }]);
+      await until(async () => (await harness.count('ready')) === 0);
+      proxy.set({ up: 'drop', down: 'drop' });
+      ids.push(...(await harness.enqueue([{ key: 'a' }, { key: 'b' }])));
+      const { took, by } = await shop.end('SIGTERM');
+      expect({ by, took: took < 1_500 + 2 * SLACK }).toEqual({ by: 'SIGTERM', took: true });
+      expect(await leased()).toEqual({ held: 0, owners: 0 });
+      proxy.heal();
+      const next = await rabbitmq({ url, routingKey: () => queue }).create();
+      await harness.relay({ default: next }).dispatcher.start();
+      await until(async () => (await harness.count('ready')) === 0);
+      const seen = new Set((await observer.received(queue, 3)).map(({ properties }) => properties['messageId']));
+      expect(seen).toEqual(new Set(ids));
+    } finally {
+      await observer.close();
+      await proxy.close();
+    }
+  }, 60_000);
+
+  it('G6: a process whose application was closed ends by itself, within a second', async () => {
+    const shop = await start({ hooks: false });
+    await harness.enqueue([{ key: 'k', payload: Buffer.from('1') }]);
+    await until(() => published(shop) === 1);
+    const ended = once(shop.child, 'exit');
+    shop.child.send('close');
+    await shop.heard('closed');
+    const from = performance.now();
+    expect(await ended).toEqual([0, null]);
+    expect(performance.now() - from).toBeLessThan(1_000 + SLACK);
+  });
+
+  // A little longer than a lease: three of them would show nothing else.
+  it('G2, G7: an event loop that is blocked for longer than its lease publishes nothing after that, no failure is invented; missing shutdown hooks are told', async () => {
+    const shop = await start({ publish: 'blocks', hooks: false });
+    const texts = Array.from({ length: 300 }, (_, i) => ({
+      key: `k${i % 3}`,
+      payload: Buffer.from(String(Math.floor(i / 3) + 1)),
+    }));
+    await harness.enqueue(texts);
+    const inFlight = await shop.heard('handed');
+    const other = new ScriptedTransport();
+    await harness.relay({ default: other }).dispatcher.start();
+    await other.until(() => other.published.length >= 300 - 40, 25_000); // its leases ended while it was blocked
+    await until(async () => (await harness.count('ready')) === 0);
+    // Its own: what was out when it was blocked, at most four batches; all else is the other's, in order.
+    expect(published(shop)).toBeLessThanOrEqual(4 * inFlight);
+    const seen = new Set([...other.published.map(({ id }) => id), ...ledgerIds()]);
+    expect(seen.size).toBe(300);
+    expect(shop.news.filter(({ failed }) => failed !== undefined)).toEqual([]);
+    const warned = (text: string) => shop.news.some(({ warning }) => warning?.includes(text));
+    await until(() => warned('stood still') && warned('call app.enableShutdownHooks()'));
+    expect(await harness.count('parked')).toBe(0);
+  }, 60_000);
+});

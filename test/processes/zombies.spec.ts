@@ -1,0 +1,82 @@
+import type { ChildProcess } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createHarness, type Harness } from '../support/relay.js';
+import { describeWith } from '../support/services.js';
+import { until } from '../support/until.js';
+import { end, heard, NO_WRITERS, readLedger, startRelay, type FleetSettings } from './fleet.js';
+
+const KEYS = 24;
+const EACH = 25;
+const MESSAGES = KEYS * EACH;
+
+describeWith('postgres', 'relay processes whose time is not the others’', () => {
+  let harness: Harness;
+  let directory: string;
+  let settings: FleetSettings;
+  let relays: ChildProcess[] = [];
+  beforeEach(async () => {
+    harness = await createHarness('postgres', { buckets: 8, lease: '10s', publishTimeout: '2s' });
+    directory = mkdtempSync(join(tmpdir(), 'outbox-zombies-'));
+    const ledger = join(directory, 'ledger');
+    writeFileSync(ledger, '');
+    const relayOptions = { buckets: 8, publishTimeout: '2s' as const, batchSize: 20 };
+    settings = { ...NO_WRITERS, url: harness.database.url, ledger, lease: 10_000, pace: 20, relayOptions };
+  });
+  afterEach(async () => {
+    for (const child of relays.splice(0)) {
+      child.kill('SIGCONT');
+      await end(child, 'SIGKILL');
+    }
+    await harness.close();
+    rmSync(directory, { recursive: true, force: true });
+  });
+
+  const ledger = () => readLedger(settings.ledger);
+  const left = async (): Promise<number> => (await harness.count('ready')) + (await harness.count('parked'));
+
+  /** All of them own buckets, and have published some of the backlog. */
+  async function atWork(count: number): Promise<void> {
+    relays = await Promise.all(Array.from({ length: count }, () => startRelay(settings)));
+    const owners = (): Promise<unknown[]> =>
+      harness.dataSource.query(`select owner from outbox_leases where owner is not null group by owner
+        having count(*) <= ${Math.ceil(8 / count)}`);
+    await until(async () => (await owners()).length === count, 30_000);
+    for (let n = 1; n <= EACH; n += 1)
+      await harness.enqueue(
+        Array.from({ length: KEYS }, (_, k) => ({ key: `k${k}`, payload: Buffer.from(String(n)) })),
+      );
+    await until(() => ledger().publishers === count, 30_000);
+  }
+
+  it('B1: frozen past their lease in the middle of a batch, they publish nothing and change nothing when they wake up', async () => {
+    await atWork(4);
+    const [, ...zombies] = relays;
+    for (const zombie of zombies) zombie.kill('SIGSTOP');
+    await until(() => ledger().distinct === MESSAGES, 60_000);
+    await until(async () => (await left()) === 0);
+    const { lines } = ledger();
+    const alive = zombies.map((zombie) => heard(zombie, 'leasesAcquired'));
+    for (const zombie of zombies) zombie.kill('SIGCONT');
+    // Each was at a message that its transport refuses for good on waking up, and had more in hand. It goes on as a new owner.
+    await Promise.all(alive);
+    expect(ledger()).toEqual({ lines, distinct: MESSAGES, ghosts: 0, outOfOrder: 0, publishers: 4 });
+    expect(await left()).toBe(0);
+    expect(lines - MESSAGES).toBeLessThanOrEqual(zombies.length * 20 * (4 + 2));
+  }, 150_000);
+
+  it('B3: clocks that are set 90 s back and an hour ahead while they run: everything once or, of what was in flight, twice', async () => {
+    await atWork(2);
+    const [one, other] = relays as [ChildProcess, ChildProcess];
+    one.send({ wrongBy: -90_000 });
+    other.send({ wrongBy: 3_600_000 });
+    await until(() => ledger().lines > MESSAGES / 2, 60_000);
+    one.send({ wrongBy: 3_600_000 });
+    other.send({ wrongBy: 0 });
+    await until(async () => (await left()) === 0, 60_000);
+    const { lines, ...rest } = ledger();
+    expect(rest).toEqual({ distinct: MESSAGES, ghosts: 0, outOfOrder: 0, publishers: 2 });
+    expect(lines - MESSAGES).toBeLessThanOrEqual(2 * 20 * (4 + 2));
+  }, 150_000);
+});

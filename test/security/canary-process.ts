@@ -1,0 +1,137 @@
+/** An application that meets one failure after the other, and prints all that it sees. Started by `canary.spec.ts`. */
+import { Module } from '@nestjs/common';
+import { NestFactory } from '@nestjs/core';
+import { DataSource, type DataSourceOptions } from 'typeorm';
+import { inProcess, OutboxModule, OutboxService, type OutboxOptions } from '../../lib/index.js';
+import { kafka } from '../../lib/kafka.js';
+import { rabbitmq } from '../../lib/rabbitmq.js';
+import { TcpProxy } from '../support/tcp-proxy.js';
+import { CANARY } from './canaries.js';
+import { failingEnqueues } from './canary-enqueue.js';
+import { failingOperators, failingPublishes, failingStore, Handlers, hooks, Silent } from './canary-relay.js';
+import { Seen } from './seen.js';
+
+export interface CanarySettings {
+  readonly database: DataSourceOptions & { readonly url: string };
+  /** Same database, more rights. */
+  readonly admin: DataSourceOptions;
+  readonly rabbitmq: string;
+  readonly kafka: string;
+  /** Takes messages of at most 1,000 bytes. */
+  readonly smallTopic: string;
+  readonly queue: string;
+}
+
+const settings = JSON.parse(process.env['CANARY'] as string) as CanarySettings;
+const seen = new Seen();
+
+async function main(): Promise<void> {
+  const toDatabase = await TcpProxy.start(settings.database.url);
+  const toBroker = await TcpProxy.start(settings.rabbitmq);
+  const url = through(settings.database.url, toDatabase);
+  const admin = await new DataSource(settings.admin).initialize();
+  const dataSource = await new DataSource({
+    ...settings.database,
+    url,
+    logging: 'all',
+  } as DataSourceOptions).initialize();
+  await failingStarts(dataSource);
+
+  const app = await application(dataSource, options(through(settings.rabbitmq, toBroker)));
+  const outbox = app.get(OutboxService);
+  seen.listen(outbox);
+  await failingEnqueues(outbox, admin, seen);
+  await failingPublishes(outbox, { seen, proxy: toBroker, settings });
+  await failingOperators(outbox, seen);
+  await failingStore(outbox, { seen, admin, proxy: toDatabase });
+  for (const table of ['parked', 'archive'])
+    seen.print(
+      `rows of ${table}`,
+      await admin.query(`select type, ${COLUMNS[table as 'parked']} from outbox_${table}`),
+    );
+  await app.close();
+  await Promise.all([dataSource.destroy(), admin.destroy(), toDatabase.close(), toBroker.close()]);
+  console.log('=== the end');
+}
+
+const COLUMNS = { parked: 'last_error, errors, progress', archive: 'attempts' } as const;
+
+function options(rabbit: string): OutboxOptions {
+  const [server] = settings.rabbitmq.split('@').slice(-1);
+  const sasl = { mechanism: 'plain', username: 'shop', password: CANARY.saslPassword } as const;
+  return {
+    database: { setup: 'create' },
+    defaultTransport: 'local',
+    transports: {
+      local: inProcess(),
+      quiet: new Silent(),
+      rabbit: rabbitmq({ url: rabbit, exchange: '' }),
+      locked: rabbitmq({ url: `amqp://shop:${CANARY.amqpPassword}@${server}` }),
+      log: kafka({ client: { brokers: settings.kafka.split(',') } }),
+      secured: kafka({ client: { brokers: settings.kafka.split(','), sasl } }),
+      nowhere: kafka({ client: { brokers: ['127.0.0.1:1'], sasl } }),
+    },
+    logLevel: 'debug',
+    pollInterval: 50,
+    publishTimeout: '1s',
+    lease: '10s',
+    ...hooks,
+  };
+}
+
+async function application(dataSource: DataSource, outbox: OutboxOptions) {
+  @Module({
+    imports: [OutboxModule.forRoot({ ...outbox, dataSource })],
+    providers: [Handlers],
+  })
+  class AppModule {}
+  return NestFactory.createApplicationContext(AppModule, {
+    logger: ['verbose', 'debug', 'log', 'warn', 'error', 'fatal'],
+    abortOnError: false,
+  });
+}
+
+/** Secrets in the wrong place, and tables that are not there. */
+async function failingStarts(dataSource: DataSource): Promise<void> {
+  const secret = `amqp://shop:${CANARY.amqpPassword}@host`;
+  const wrong: Record<string, () => unknown> = {
+    'a URL as a transport': () => ({ transports: { a: secret } }),
+    'a URL as a schema': () => ({ database: { schema: settings.database.url, prefix: secret } }),
+    'an object with a password': () => ({ serializer: { password: CANARY.amqpPassword }, logger: { url: secret } }),
+    'no tables': () => ({}),
+    'options of rabbitmq()': () => ({
+      transports: { a: rabbitmq({ urls: secret, password: CANARY.amqpPassword } as never) },
+    }),
+    'a URL that is none': () => ({ transports: { a: rabbitmq({ url: `amqp://shop:${CANARY.amqpPassword}@:x:1` }) } }),
+    'options of kafka()': () => ({
+      transports: { a: kafka({ client: { sasl: { password: CANARY.saslPassword } } as never }) },
+    }),
+  };
+  for (const [what, made] of Object.entries(wrong))
+    await seen.failure(`start: ${what}`, async () => {
+      const app = await application(dataSource, { transports: { quiet: new Silent() }, ...(made() as object) });
+      await app.close();
+    });
+  const noPassword = await new DataSource(settings.database).initialize();
+  Object.assign(noPassword.options, {
+    url: settings.database.url.replace(CANARY.databasePassword, `${CANARY.databasePassword}x`),
+  });
+  await seen.failure('start: the relay’s own connection is refused', () =>
+    application(noPassword, { transports: { quiet: new Silent() } }),
+  );
+  await noPassword.destroy();
+}
+
+function through(target: string, proxy: TcpProxy): string {
+  const url = new URL(target);
+  url.host = `${proxy.host}:${proxy.port}`;
+  return url.href;
+}
+
+main().then(
+  () => process.exit(0),
+  (error: unknown) => {
+    console.log('=== the test itself failed', error);
+    process.exit(1);
+  },
+);

@@ -1,0 +1,240 @@
+import type { DynamicModule } from '@nestjs/common';
+import { Test, type TestingModule } from '@nestjs/testing';
+import { TypeOrmModule } from '@nestjs/typeorm';
+import { DataSource, type DataSourceOptions } from 'typeorm';
+import {
+  OutboxCleaner,
+  OutboxDispatcher,
+  OutboxModule,
+  OutboxService,
+  OutboxUnlocker,
+  type OutboxOptions,
+} from '../../lib/index.js';
+import { RecordingTransport } from '../../lib/testing.js';
+import { createUser, plainBlocks, runOn, type DatabaseUser, type SqlKind } from '../readme/sql.js';
+import { createTestDatabase, type TestDatabase } from '../support/databases.js';
+import { describeWith } from '../support/services.js';
+
+const KINDS: readonly SqlKind[] = ['postgres', 'mariadb'];
+const TABLES = ['ready', 'parked', 'archive', 'dedup', 'leases', 'instances', 'meta', 'transports'];
+
+describe.each(KINDS)('rights on %s', (kind) => {
+  describeWith(kind, 'as they are documented', () => {
+    const open: { close(): Promise<void> }[] = [];
+    const users: DatabaseUser[] = [];
+    let database: TestDatabase;
+    let admin: DataSource;
+    let transport: RecordingTransport;
+
+    beforeEach(async () => {
+      transport = new RecordingTransport();
+      database = await createTestDatabase(kind);
+      admin = await new DataSource({ ...database.options, poolSize: 2 } as DataSourceOptions).initialize();
+      await (await start(database.options, { relay: 'manual', database: { setup: 'create' } })).close();
+      await admin.query('create table secrets (a int)');
+    });
+    afterEach(async () => {
+      for (const one of open.splice(0)) await one.close();
+      for (const user of users.splice(0)) await user.drop();
+      await admin.destroy();
+      await database.drop();
+    });
+
+    const start = async (options: DataSourceOptions, outbox: Partial<OutboxOptions>): Promise<TestingModule> => {
+      const typeOrm: DynamicModule = TypeOrmModule.forRoot({ ...options, retryAttempts: 0 });
+      const retry = { initial: 1, max: 1, maxAttempts: 2 } as const;
+      const defaults: OutboxOptions = { transports: { default: transport }, logLevel: 'silent', retry };
+      const module = OutboxModule.forRoot({ ...defaults, ...outbox });
+      const builder = Test.createTestingModule({ imports: [typeOrm, module] }).setLogger(false as never);
+      const app = await (await builder.compile()).init();
+      open.push(app);
+      return app;
+    };
+    /** A user with the documented rights, as an application would connect. */
+    const as = async (documented: string): Promise<DataSourceOptions> => {
+      const user = await createUser(admin, kind, documented);
+      users.push(user);
+      expect(user.grants).toBe(1);
+      return { ...database.options, url: user.url } as DataSourceOptions;
+    };
+    const relay = async (): Promise<TestingModule> =>
+      start(await as('shop_relay'), { relay: 'manual', onPublished: 'archive' });
+    /** What of these statements is not refused for want of a right. */
+    const allowed = async (options: DataSourceOptions, statements: readonly string[]): Promise<string[]> => {
+      const dataSource = await new DataSource(options).initialize();
+      const done: string[] = [];
+      for (const statement of statements) {
+        const error: Error | undefined = await dataSource.query(statement).then(
+          () => undefined,
+          (reason: Error) => reason,
+        );
+        if (!/denied|must be owner|cannot delete from view/.test(error?.message ?? ''))
+          done.push(`${statement}: ${error?.message}`);
+      }
+      await dataSource.destroy();
+      return done;
+    };
+
+    const ownConnections = async (): Promise<number> => {
+      const sql = `select count(*)::int as n from pg_stat_activity where datname = current_database() and application_name = 'nestjs-outbox'`;
+      return ((await admin.query(sql)) as { n: number }[])[0]?.n as number;
+    };
+    const writes = (tables: readonly string[]): string[] =>
+      tables.flatMap((table) => [`delete from outbox_${table}`, `update outbox_${table} set ${COLUMN[table]} = null`]);
+    const secrets = ['payload', 'headers', 'options'].flatMap((column) =>
+      ['ready', 'parked', 'archive', 'messages'].map((table) => `select ${column} from outbox_${table}`),
+    );
+    const never = [
+      'select * from secrets',
+      'drop table outbox_ready',
+      'create table mine (a int)',
+      'truncate outbox_ready',
+    ];
+
+    it('let an application enqueue, count, and nothing else', async () => {
+      const user = await as('shop_api');
+      const outbox = (await start(user, { relay: false })).get(OutboxService);
+      const [plain, own, later] = await outbox.transaction(async () => [
+        await outbox.enqueue({ type: 'plain', key: 'k', payload: 1, headers: { h: 'v' } }),
+        await outbox.enqueue({ type: 'once', key: 'k', payload: 2 }, { dedupKey: 'a' }),
+        await outbox.enqueue({ type: 'later', payload: 3 }, { delay: 1 }),
+      ]);
+      const again = outbox.transaction(() => outbox.enqueue({ type: 'once', payload: 2 }, { dedupKey: 'a' }));
+      expect(await again).toBe(own);
+      const many = Array.from({ length: 20 }, (_, i) => ({ type: `many-${i}`, key: `k-${i}`, payload: i }));
+      await outbox.enqueueOutsideTransaction([...many, { type: 'own', payload: 0, dedupKey: 'b' }]);
+      expect((await outbox.stats()).total).toMatchObject({ ready: 23, scheduled: 1 });
+      expect(await outbox.health()).toMatchObject({ reasons: [expect.stringContaining('no live relay')] });
+      if (kind === 'postgres') expect(await ownConnections()).toBe(2); // one of them wakes relays
+      expect(
+        await allowed(user, [
+          ...secrets,
+          ...never,
+          // On MariaDB the right to claim a dedup key is one to change it.
+          ...writes(TABLES.filter((table) => kind === 'postgres' || table !== 'dedup')),
+          'delete from outbox_dedup',
+          'select * from outbox_ready',
+          'select last_error from outbox_parked',
+          'select id from outbox_archive',
+          `insert into outbox_leases (transport, bucket) values (9, 9)`,
+          `insert into outbox_meta (name, value) values ('a', 'b')`,
+        ]),
+      ).toEqual([]);
+      await (await relay()).get(OutboxDispatcher).drain();
+      expect(transport.published.map(({ id }) => id)).toEqual(expect.arrayContaining([plain, own, later]));
+      expect(transport.published).toHaveLength(24);
+    });
+
+    it('let a relay do its work on its tables, and nothing with others', async () => {
+      const app = await relay();
+      const outbox = app.get(OutboxService);
+      transport.fail({ when: ({ type }) => type === 'bad' });
+      await outbox.enqueueOutsideTransaction(['good', 'bad', 'good'].map((type) => ({ type, key: type, payload: 1 })));
+      await app.get(OutboxDispatcher).drain();
+      await app.get(OutboxUnlocker).runOnce();
+      await outbox.requeue({ type: 'bad' });
+      await app.get(OutboxDispatcher).drain();
+      expect((await outbox.stats()).total).toMatchObject({ ready: 0, dead: 1 });
+      expect(await app.get(OutboxCleaner).runOnce({ before: new Date(), includeDead: true })).toMatchObject({
+        published: 2,
+        dead: 1,
+      });
+      const user = { ...database.options, url: users[0]?.url } as DataSourceOptions;
+      expect(await allowed(user, never)).toEqual([]);
+    });
+
+    it('let operators act on what waits without reading it', async () => {
+      const setUp = await relay();
+      transport.fail({ final: true, when: ({ type }) => type === 'dead' });
+      transport.fail({ when: ({ type }) => type === 'later' });
+      const waiting: readonly [type: string, key: string][] = [
+        ['dead', 'a'],
+        ['after', 'a'],
+        ['dead', 'b'],
+        ['later', 'c'],
+      ];
+      await setUp
+        .get(OutboxService)
+        .enqueueOutsideTransaction(waiting.map(([type, key]) => ({ type, topic: type, key, payload: 1 })));
+      await setUp.get(OutboxService).enqueueOutsideTransaction({ type: 'due', payload: 1 }, { delay: '1h' });
+      await setUp.get(OutboxDispatcher).drain();
+      const user = await as('shop_operator');
+      const outbox = (await start(user, { relay: false })).get(OutboxService);
+      expect((await outbox.stats()).total).toMatchObject({ dead: 3, blocked: 1, scheduled: 1 });
+      expect((await outbox.cancel({ type: 'due' })).done).toHaveLength(1);
+      expect((await outbox.requeue({ topic: 'later' })).done).toHaveLength(1);
+      expect(await outbox.release('a')).toEqual({ released: 1 });
+      const [id] = (await outbox.discard({ type: 'dead', key: 'a' })).done;
+      expect(await outbox.discard({ ids: [id as string] })).toMatchObject({ notFound: [id] });
+      expect((await outbox.discard({ type: 'dead' })).done).toHaveLength(1);
+      await setUp.get(OutboxDispatcher).drain();
+      expect(transport.published.map(({ type }) => type)).toEqual(['after']);
+      const others = TABLES.filter((table) => !['parked', 'leases'].includes(table));
+      const inserts = ['ready', 'parked'].map((table) => `insert into outbox_${table} (topic) values ('t')`);
+      expect(
+        await allowed(user, [
+          ...secrets,
+          ...never,
+          ...writes(others),
+          ...inserts,
+          `update outbox_parked set payload = null`,
+        ]),
+      ).toEqual([]);
+    });
+
+    it('let a dashboard see states and errors, and change nothing', async () => {
+      const setUp = await relay();
+      transport.fail({ final: true, when: ({ type }) => type === 'dead' });
+      await setUp.get(OutboxService).enqueueOutsideTransaction(['dead', 'good'].map((type) => ({ type, payload: 1 })));
+      await setUp.get(OutboxDispatcher).drain();
+      const view = kind === 'postgres' ? 'outbox_messages' : 'outbox_overview';
+      await runOn(
+        admin,
+        plainBlocks(kind).filter(({ text }) => text.includes('outbox_overview')),
+      );
+      const user = await as('shop_dashboard');
+      const dashboard = await new DataSource(user).initialize();
+      open.push({ close: () => dashboard.destroy() });
+      expect(
+        await dashboard.query(`select type, state, last_error is null as fine from ${view} order by type`),
+      ).toMatchObject([
+        { type: 'dead', state: 'dead' },
+        { type: 'good', state: 'published' },
+      ]);
+      const reads = TABLES.map((table) => `select 1 from outbox_${table}`);
+      const changes = [`insert into ${view} (topic) values ('t')`, `delete from ${view}`];
+      expect(await allowed(user, [...secrets, ...never, ...reads, ...writes(TABLES), ...changes])).toEqual([]);
+    });
+
+    it('let a program insert with plain SQL, and not look', async () => {
+      const app = await start(database.options, { relay: 'manual' });
+      const user = await as('shop_writer');
+      const writer = await new DataSource(user).initialize();
+      open.push({ close: () => writer.destroy() });
+      const into = kind === 'postgres' ? 'outbox_messages' : 'outbox_ready';
+      const name = kind === 'postgres' ? `'default'` : `(select id from outbox_transports where name = 'default')`;
+      const key = kind === 'postgres' ? 'key' : '`key`';
+      await writer.query(`insert into ${into} (topic, ${key}, payload, transport) values ('t', 'k', '1', ${name})`);
+      if (kind === 'postgres')
+        await writer.query(`insert into outbox_messages (topic, payload, due_at) values ('t', '2', now())`);
+      await app.get(OutboxDispatcher).drain();
+      expect(transport.published.map(({ payload }) => String(payload)).sort()).toEqual(
+        kind === 'postgres' ? ['1', '2'] : ['1'],
+      );
+      const reads = TABLES.filter((table) => table !== 'transports').map((table) => `select * from outbox_${table}`);
+      expect(await allowed(user, [...secrets, ...never, ...reads, ...writes(TABLES)])).toEqual([]);
+    });
+  });
+});
+
+/** One that can be set, of each table. */
+const COLUMN: Record<string, string> = {
+  ready: 'payload',
+  parked: 'state',
+  archive: 'payload',
+  dedup: 'id',
+  leases: 'owner',
+  instances: 'info',
+  meta: 'value',
+  transports: 'name',
+};

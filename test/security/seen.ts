@@ -1,0 +1,76 @@
+import { inspect } from 'node:util';
+import type { OutboxEventName, OutboxService } from '../../lib/index.js';
+import type { OutboxMessage } from '../../lib/index.js';
+
+const EVENTS: readonly OutboxEventName[] = [
+  'enqueued',
+  'published',
+  'retried',
+  'dead',
+  'failed',
+  'circuitOpened',
+  'circuitClosed',
+  'leasesAcquired',
+  'leasesLost',
+  'leasesExpired',
+  'cleaned',
+  'started',
+  'stopped',
+  'error',
+  'warning',
+];
+
+/** Prints what an application could see of the outbox, one section each, in every form in which it may end up in a log. */
+export class Seen {
+  readonly events: { name: OutboxEventName; event: Record<string, unknown> }[] = [];
+
+  listen({ events }: OutboxService): void {
+    for (const name of EVENTS)
+      events.on(name, (event) => {
+        this.events.push({ name, event: event as unknown as Record<string, unknown> });
+        this.print(`event ${name}`, event);
+      });
+  }
+
+  print(what: string, value: unknown): void {
+    console.log(`=== ${what}`);
+    console.log(inspect(value, { depth: 12, showHidden: true, maxArrayLength: null, maxStringLength: null }));
+    console.log(String(value), safeJson(value));
+    for (let error = value; error instanceof Error; error = error.cause)
+      console.log(error.name, error.message, error.stack, safeJson(error), safeJson(Object.entries(error)));
+  }
+
+  /** The error of what must fail. */
+  async failure(what: string, work: () => unknown): Promise<void> {
+    try {
+      await work();
+    } catch (error) {
+      this.print(`failure ${what}`, error);
+      return;
+    }
+    throw new Error(`It did not fail: ${what}`);
+  }
+
+  async until(what: string, condition: () => boolean | Promise<boolean>): Promise<void> {
+    const deadline = Date.now() + 20_000;
+    while (!(await condition())) {
+      if (Date.now() > deadline) throw new Error(`Never happened: ${what}`);
+      await new Promise((resolve) => setTimeout(resolve, 10));
+    }
+  }
+
+  /** Resolves when an event of this name told of this message. */
+  told(name: OutboxEventName, { type }: Pick<OutboxMessage, 'type'>): Promise<void> {
+    return this.until(`${name} of ${type}`, () =>
+      this.events.some((each) => each.name === name && each.event['type'] === type),
+    );
+  }
+}
+
+function safeJson(value: unknown): string {
+  try {
+    return JSON.stringify(value, (_, part: unknown) => (typeof part === 'bigint' ? String(part) : part)) ?? 'undefined';
+  } catch (error) {
+    return String(error);
+  }
+}

@@ -1,0 +1,170 @@
+import { OutboxDispatcher } from '../../lib/dispatch/dispatcher.js';
+import { LaneLoops } from '../../lib/dispatch/lane-loops.js';
+import type { OutboxEventMap } from '../../lib/observe/events.js';
+import type { DeadLetterEvent, ResolvedOptions } from '../../lib/outbox.options.js';
+import { SimulatedTransport, type BrokerState } from './broker.js';
+import { NO_EXCUSE, type History } from './history.js';
+import { inspect } from './inspect.js';
+import type { PlannedFault } from './plan-faults.js';
+import type { Plan } from './plan.js';
+import { SimulatedProcess } from './process.js';
+import { Random } from './random.js';
+import type { MemoryDatabase } from './store/memory-database.js';
+import { MemoryStore } from './store/memory-store.js';
+import { Wire, type DatabaseState } from './wire.js';
+import type { Witness } from './witness.js';
+import type { World } from './world.js';
+
+export interface Relay {
+  readonly process: SimulatedProcess;
+  readonly dispatcher: OutboxDispatcher;
+  readonly store: MemoryStore;
+  readonly transport: SimulatedTransport;
+}
+
+/** The relay processes: started, killed and started again. */
+export class Fleet {
+  /** Deaths that the hook refused to hear of. @internal */ readonly refusals = new Set<string>();
+  readonly relays = new Map<number, Relay>();
+  /** Of a slot how many lives it has had. */
+  readonly lives = new Map<number, number>();
+  /** Faults that wait for their moment. */
+  armed: PlannedFault[] = [];
+  fire: (fault: PlannedFault) => void = () => undefined;
+  /** What was stopped in order and is not through with that. */
+  readonly leaving = new Set<Relay>();
+
+  constructor(
+    readonly world: World,
+    readonly plan: Plan,
+    readonly history: History,
+    readonly witness: Witness,
+    readonly database: MemoryDatabase,
+    readonly databaseState: DatabaseState,
+    readonly brokerState: BrokerState,
+    readonly options: ResolvedOptions,
+    readonly transportIds: ReadonlyMap<string, number>,
+  ) {}
+
+  start(slot: number): void {
+    const { world, history, plan, options } = this;
+    const life = (this.lives.get(slot) ?? 0) + 1;
+    this.lives.set(slot, life);
+    const name = `relay ${slot}.${life}`;
+    const random = Random.of(plan.seed, name);
+    const process = new SimulatedProcess(world, name, random.between(-3_600_000, 3_600_000), random.between(0, 1e6));
+    const wire = new Wire(world, plan.seed, history, this.databaseState, process);
+    const { call } = wire;
+    const watched: typeof call = (operation, effect) => {
+      this.sends(slot, operation);
+      return call(operation, () => {
+        if (operation === 'fetch') inspect(relay, this.database, history, options);
+        return effect();
+      });
+    };
+    const store = new MemoryStore(this.database, { wire: watched, floor: plan.floor });
+    wire.lost = () => store.reconnect();
+    const transport = new SimulatedTransport(
+      world,
+      plan.seed,
+      history,
+      this.witness,
+      this.brokerState,
+      process,
+      plan.atomicRuns,
+      plan.lethal,
+      0.55 * options.publishTimeout,
+    );
+    const dispatcher = new OutboxDispatcher({
+      options: { ...options, deadLetter: (letter) => this.bury(letter, random) },
+      store,
+      clock: process,
+      random: () => random.next(),
+      owner: () => name,
+      hooks: {
+        has: () => false,
+        emit: (event, about) => {
+          if (event === 'leasesLost' && !history.isExcused([name], world.now - 2 * options.lease, world.now))
+            history.violated(15, `${name} lost leases without a fault`);
+          if (event === 'circuitOpened')
+            history.longestProbe = Math.max(history.longestProbe, (about as OutboxEventMap['circuitOpened']).retryIn);
+          if (history.traced) history.tell(`${name}: ${event} ${JSON.stringify(about, skipErrors)}`);
+        },
+      },
+      transportIds: this.transportIds,
+      createTransports: async () => new Map([['default', transport]]),
+    });
+    history.tell(`${name}: starts`);
+    const relay: Relay = { process, dispatcher, store, transport };
+    this.relays.set(slot, relay);
+    transport.sends = (what) => this.sends(slot, what);
+    transport.dies = () => (this.alive(slot) === relay ? this.kill(slot, RESTART) : undefined);
+    void dispatcher.start();
+  }
+
+  /** SIGKILL; what is on its way to the database and the broker arrives. */
+  kill(slot: number, ms: number): void {
+    const relay = this.alive(slot);
+    if (relay === undefined) return;
+    this.history.fault('kill', relay.process.name, { ms, by: relay.process.name });
+    relay.process.dead = true;
+    this.world.in(20, () => relay.store.reconnect()); // the server notices
+    this.world.in(ms, () => this.start(slot));
+  }
+
+  /** A graceful stop and a new start, as in a rollout. */
+  restart(slot: number, ms: number): void {
+    const relay = this.alive(slot);
+    if (relay === undefined) return;
+    this.history.fault('restart', relay.process.name, NO_EXCUSE);
+    this.relays.delete(slot);
+    this.leaving.add(relay);
+    void relay.dispatcher.stop().then(() => this.leaving.delete(relay));
+    this.world.in(ms, () => this.start(slot));
+  }
+
+  /** @internal */ sends(slot: number, what: string): void {
+    if (this.armed.length === 0) return;
+    const due = this.armed.filter((fault) => fault.slot === slot && fault.when === what);
+    this.armed = this.armed.filter((fault) => !due.includes(fault));
+    for (const fault of due) this.fire(fault);
+  }
+
+  /** To everybody who is connected; the frozen hear of it later. */
+  brokerSays(state: 'up' | 'blocked'): void {
+    for (const { process, transport } of this.relays.values()) {
+      this.world.in(0, () => transport.onState?.(state, state === 'blocked' ? 'memory' : undefined), process);
+    }
+  }
+
+  alive(slot: number): Relay | undefined {
+    const relay = this.relays.get(slot);
+    return relay === undefined || relay.process.dead ? undefined : relay;
+  }
+
+  /** Lanes with leases of those that run. */
+  get lanes(): { relay: Relay; lane: LaneLoops['lane'] }[] {
+    return [...this.relays.values()].flatMap((relay) =>
+      relay.process.dead
+        ? []
+        : relay.dispatcher.lanes.flatMap((each) => (each instanceof LaneLoops ? [{ relay, lane: each.lane }] : [])),
+    );
+  }
+
+  /** @internal */ async bury({ message }: DeadLetterEvent, random: Random): Promise<void> {
+    const fate = this.history.fates.get(message.id);
+    this.history.tell(`the hook hears of ${fate?.name}`);
+    if (fate?.deaths === 0) this.history.violated(16, `the hook was called for ${fate.name}, which did not die`);
+    // Once at most: each further try is half a lease away, and then the end would not come in time.
+    if (random.chance(0.1) && !this.refusals.has(message.id)) {
+      this.refusals.add(message.id);
+      throw new Error('the hook refuses');
+    }
+    if (fate !== undefined) fate.announced += 1;
+  }
+}
+
+/** Milliseconds after which a process that died of a message is started again. */
+const RESTART = 500;
+const skipErrors = (name: string, value: unknown): unknown =>
+  value instanceof Error ? value.message : name === 'runId' ? undefined : value;

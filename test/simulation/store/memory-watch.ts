@@ -1,0 +1,13 @@
+import type { LeaseRow, ParkedRow, ReadyRow } from './memory-rows.js';
+
+/** Sees every write of the relay at the moment when it takes effect. */
+export interface MemoryWatch {
+  leased(row: LeaseRow, before: Readonly<LeaseRow>): void;
+  /** Success: it left the outbox. */
+  settled(row: ReadyRow): void;
+  /** Moved out of the ready table; `before` is the same row there. */
+  parked(row: ParkedRow): void;
+  reparked(row: ParkedRow, attemptsBefore: number): void;
+  requeued(row: ParkedRow): void;
+  removed(row: ParkedRow): void;
+}

@@ -1,0 +1,194 @@
+import type { OutboxMessage } from '../../lib/message.js';
+import type { ResolvedOptions } from '../../lib/outbox.options.js';
+import { ownFailures, precedes, type Fate, type History } from './history.js';
+import type { SimulatedProcess } from './process.js';
+import type { MemoryDatabase } from './store/memory-database.js';
+import { blockingRows } from './store/memory-keys.js';
+import type { LeaseRow, ParkedRow, ReadyRow } from './store/memory-rows.js';
+import type { MemoryWatch } from './store/memory-watch.js';
+
+/**
+ * Holds every publish and every write against the invariants of docs/design.md while they happen: 2, 4, 5, 6, 7, 9, 10, 11,
+ * 13, 14 and 18. It sees the broker and the tables, never the inside of a relay.
+ */
+export class Witness implements MemoryWatch {
+  /** Handed over and without a verdict, by process and gate. */
+  readonly unresolved = new Map<SimulatedProcess, Map<string, Set<string>>>();
+  /** The same, whatever their gate. */
+  readonly out = new Map<SimulatedProcess, Set<Fate>>();
+
+  constructor(
+    readonly history: History,
+    readonly database: MemoryDatabase,
+    readonly options: ResolvedOptions,
+  ) {
+    database.watch = this;
+  }
+
+  // ── the broker ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+  publishing(process: SimulatedProcess, runs: readonly { readonly messages: readonly OutboxMessage[] }[]): void {
+    const out = this.out.get(process) ?? new Set();
+    this.out.set(process, out);
+    for (const { messages } of runs) {
+      const first = this.history.fates.get(messages[0]?.id ?? '');
+      this.gate(process, first?.gate ?? null, messages);
+      const together = new Set(messages.map(({ id }) => id));
+      for (const message of messages) {
+        const fate = this.history.fates.get(message.id);
+        if (fate === undefined) this.history.violated(2, `${message.id} was never enqueued`);
+        else {
+          out.add(fate);
+          this.starts(process, message, fate, together);
+        }
+      }
+    }
+  }
+
+  resolved(process: SimulatedProcess, { id }: OutboxMessage): void {
+    const fate = this.history.fates.get(id);
+    if (fate !== undefined) this.out.get(process)?.delete(fate);
+    const gate = fate?.gate ?? null;
+    const gates = this.unresolved.get(process);
+    const ids = gate === null ? undefined : gates?.get(gate);
+    if (gate !== null && ids?.delete(id) === true && ids.size === 0) gates?.delete(gate);
+  }
+  tornDown(process: SimulatedProcess): void {
+    for (const fate of this.out.get(process) ?? []) fate.doubtful = true;
+    this.out.delete(process);
+    this.unresolved.delete(process);
+  }
+
+  seen(id: string, by: string): void {
+    const fate = this.history.fates.get(id);
+    if (this.history.traced) this.history.tell(`${by}: broker takes ${fate?.name ?? id}`);
+    if (fate === undefined) return;
+    fate.taken.push(this.history.now());
+    this.history.sightings.push(fate);
+  }
+
+  refused(fate: Fate): void {
+    fate.refused += 1;
+    const { by, epoch } = fate.under ?? { by: '', epoch: 0n };
+    fate.refusals = { by, epoch, before: fate.refusals };
+  }
+
+  /** Invariant 4. @internal */
+  gate(process: SimulatedProcess, gate: string | null, messages: readonly OutboxMessage[]): void {
+    if (gate === null) return;
+    let gates = this.unresolved.get(process);
+    if (gates === undefined) this.unresolved.set(process, (gates = new Map()));
+    const others = gates.get(gate);
+    if (others !== undefined)
+      this.history.violated(4, `${this.names(messages)} goes while ${[...others].length} of its key are out`);
+    gates.set(gate, new Set(messages.map(({ id }) => id)));
+  }
+
+  /** @internal */ starts(
+    process: SimulatedProcess,
+    message: OutboxMessage,
+    fate: Fate,
+    together: ReadonlySet<string>,
+  ): void {
+    const { history, database } = this;
+    const now = history.now();
+    fate.attempted ??= now;
+    if (history.traced) history.tell(`${process.name}: publishes ${fate.name}`);
+    if (!fate.writer.isDurable)
+      history.violated(2, `${fate.name} is published, and its commit is ${fate.writer.state}`);
+    if (fate.removed !== undefined) history.violated(11, `${fate.name} is published after it was removed`);
+    const lease = database.lease(0, message.bucket);
+    fate.under = { by: process.name, epoch: lease?.epoch ?? 0n, before: fate.under };
+    if (this.options.coordination === 'rowLock') return;
+    const left = lease?.owner === process.name ? lease.expiresAt - database.now() : -1;
+    if (left < this.options.publishTimeout) {
+      history.violated(
+        5,
+        `${fate.name} is published by ${process.name}, whose lease is good for ${left.toFixed(0)} ms`,
+      );
+    } else this.inOrder(message, fate, together);
+  }
+
+  /** Invariants 9 and 10: of what blocks its key nothing stands before it. @internal */
+  inOrder({ bucket, seq, key, parkedId }: OutboxMessage, fate: Fate, together: ReadonlySet<string>): void {
+    if (key === null || fate.scheduled || this.options.ordering !== 'key' || this.history.touched.has(key)) return;
+    const blocking = this.history.requeued.has(key) ? [] : blockingRows(this.database, 0, bucket, key);
+    for (const row of blocking) {
+      if (parkedId !== null && BigInt(row.seq) >= BigInt(seq)) return;
+      const other = this.history.fates.get(row.id);
+      if (other === undefined || other.scheduled || together.has(row.id) || other.taken.length > 0) continue;
+      if (this.isDeadBySkip(other)) continue;
+      const number = parkedId === null ? 9 : 10;
+      if (number === 10 && !precedes(other, fate)) continue; // it became visible late
+      this.history.violated(number, `${fate.name} is published while ${other.name} is ${row.state} and blocks its key`);
+    }
+  }
+
+  /** Decided, and perhaps not written yet. @internal */
+  isDeadBySkip({ refused, forgiven }: Fate): boolean {
+    const { onDead, maxAttempts } = this.options.retry;
+    return onDead === 'skip' && maxAttempts !== null && refused - forgiven >= maxAttempts;
+  }
+
+  // ── the tables ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+  /** Invariant 18. */
+  leased(row: LeaseRow, before: Readonly<LeaseRow>): void {
+    if (row.epoch <= before.epoch) this.history.violated(18, `epoch ${row.epoch} follows ${before.epoch}`);
+    if (before.owner !== null && before.expiresAt > this.database.now())
+      this.history.violated(18, `${String(row.owner)} takes bucket ${row.bucket} from ${before.owner} before its time`);
+    const onTrial = this.history.fates.get(row.trial ?? '');
+    if (onTrial !== undefined) onTrial.trials += 1;
+  }
+
+  /** Invariant 14, and 1: nothing leaves as published that the broker does not have. */
+  settled(row: ReadyRow): void {
+    const fate = this.history.fates.get(row.id);
+    if (fate === undefined || fate.taken.length === 0)
+      this.history.violated(14, `${fate?.name ?? row.id} is settled and was never taken by the broker`);
+  }
+
+  parked(row: ParkedRow): void {
+    const fate = this.history.fates.get(row.id);
+    if (fate === undefined) return;
+    fate.parked += 1;
+    if (fate.parked > 1) this.history.violated(10, `${fate.name} is parked for the second time`);
+    this.transition(row, 0, fate);
+  }
+
+  reparked(row: ParkedRow, attemptsBefore: number): void {
+    const fate = this.history.fates.get(row.id);
+    if (fate !== undefined) this.transition(row, attemptsBefore, fate);
+  }
+
+  requeued({ id, key }: ParkedRow): void {
+    const fate = this.history.fates.get(id);
+    if (fate === undefined) return;
+    fate.forgiven = fate.refused;
+    if (key !== null) this.history.requeued.add(key);
+  }
+  removed({ id }: ParkedRow): void {
+    const fate = this.history.fates.get(id);
+    if (fate !== undefined) fate.removed = this.history.now();
+  }
+
+  /** Invariants 6 and 13. @internal */
+  transition(row: ParkedRow, attemptsBefore: number, fate: Fate): void {
+    const { history, database } = this;
+    if (history.traced) history.tell(`${history.actor}: ${fate.name} is ${row.state}, ${row.attempts} attempts`);
+    if (row.state === 'dead') fate.deaths += 1;
+    const own = ownFailures(fate);
+    if (row.attempts > own)
+      history.violated(13, `${fate.name} is charged with ${row.attempts} failures of which ${own} are its own`);
+    if (row.attempts <= attemptsBefore || this.options.coordination === 'rowLock') return;
+    const epoch = database.lease(row.transport, row.bucket)?.epoch;
+    let each = fate.broke >= 3 ? fate.under : fate.refusals;
+    while (each !== undefined && (each.by !== history.actor || each.epoch !== epoch)) each = each.before;
+    if (each === undefined && fate.trials === 0)
+      history.violated(6, `${history.actor} writes a failure of ${fate.name} that is not of epoch ${epoch}`);
+  }
+
+  /** @internal */ names(messages: readonly OutboxMessage[]): string {
+    return messages.map(({ id }) => this.history.fates.get(id)?.name ?? id).join(' ');
+  }
+}

@@ -1,0 +1,121 @@
+import { spawn, spawnSync } from 'node:child_process';
+import { existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { createConnection } from 'mysql2/promise';
+import {
+  freePort,
+  killAndRemove,
+  makeFolder,
+  onceAtExit,
+  runCommand,
+  UNPRIVILEGED,
+} from '../../bench/support/own-server.js';
+
+/** A server of one test, for settings that are the whole server's, and for a second one beside it. */
+export interface OwnDatabase {
+  readonly url: string;
+  stop(): void;
+}
+
+const POSTGRES = '/usr/lib/postgresql';
+const MARIADB = '/usr/sbin/mariadbd';
+
+function postgresBin(): string | undefined {
+  const versions = existsSync(POSTGRES) ? readdirSync(POSTGRES).sort((a, b) => Number(b) - Number(a)) : [];
+  const version = versions.find((each) => existsSync(join(POSTGRES, each, 'bin', 'initdb')));
+  return version === undefined ? undefined : join(POSTGRES, version, 'bin');
+}
+
+/** Of the server's own version: `pg_dump` refuses a newer server. */
+export const postgresProgram = (name: string): string => join(postgresBin() as string, name);
+
+export const canStart = { postgres: postgresBin() !== undefined, mariadb: existsSync(MARIADB) };
+
+export interface OwnPostgres extends OwnDatabase {
+  /** Ends at once, without writing anything more, and starts again on what is on disk. */
+  crash(): void;
+  /** Another server that replays everything of this one, and takes reads only. */
+  standby(): Promise<OwnDatabase>;
+}
+
+/** Takes about two seconds. Stopped at the end of the process at the latest. */
+export async function startOwnPostgres(settings: Readonly<Record<string, string>> = {}): Promise<OwnPostgres> {
+  const bin = postgresBin() as string;
+  const folder = makeFolder('own-postgres');
+  const data = join(folder, 'data');
+  const initdb = ['-D', data, '-U', 'postgres', '--auth=trust', '-E', 'UTF8', '--locale=C', '--no-sync'];
+  runCommand(join(bin, 'initdb'), initdb, folder);
+  const primary = await runPostgres(bin, folder, settings);
+  return {
+    ...primary,
+    crash: () =>
+      runCommand(
+        join(bin, 'pg_ctl'),
+        ['-D', data, '-m', 'immediate', '-w', '-l', join(folder, 'log'), 'restart'],
+        folder,
+      ),
+    async standby() {
+      const copy = makeFolder('own-standby');
+      const backup = ['-d', primary.url, '-D', join(copy, 'data'), '-R', '-X', 'stream', '-c', 'fast', '--no-sync'];
+      runCommand(join(bin, 'pg_basebackup'), backup, copy);
+      return runPostgres(bin, copy, settings);
+    },
+  };
+}
+
+async function runPostgres(
+  bin: string,
+  folder: string,
+  settings: Readonly<Record<string, string>>,
+): Promise<OwnDatabase> {
+  const data = join(folder, 'data');
+  const control = join(bin, 'pg_ctl');
+  const stop = onceAtExit(() => {
+    spawnSync(control, ['-D', data, '-m', 'immediate', 'stop'], { cwd: folder, ...UNPRIVILEGED });
+    rmSync(folder, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 });
+  });
+  const port = String(await freePort());
+  const fixed = { port, unix_socket_directories: folder, listen_addresses: '127.0.0.1', shared_buffers: '16MB' };
+  const all = { ...fixed, dynamic_shared_memory_type: 'mmap', ...settings };
+  const flags = Object.entries(all).map(([name, value]) => `-c ${name}=${value}`);
+  runCommand(control, ['-D', data, '-w', '-l', join(folder, 'log'), '-o', flags.join(' '), 'start'], folder);
+  return { url: `postgres://postgres@127.0.0.1:${port}/postgres`, stop };
+}
+
+/** Takes about three seconds. Stopped at the end of the process at the latest. */
+export async function startOwnMariaDb(settings: readonly string[] = []): Promise<OwnDatabase> {
+  const folder = makeFolder('own-mariadb');
+  const [data, pid, init] = ['data', 'pid', 'init.sql'].map((name) => join(folder, name)) as [string, string, string];
+  const stop = onceAtExit(() => killAndRemove(pid, folder));
+  writeFileSync(
+    init,
+    `create database own; create user own@'127.0.0.1'; grant all on *.* to own@'127.0.0.1' with grant option;`.replaceAll(
+      '; ',
+      ';\n',
+    ),
+  );
+  const install = ['--no-defaults', `--datadir=${data}`, '--auth-root-authentication-method=normal', '--skip-test-db'];
+  runCommand('mariadb-install-db', install, folder);
+  const port = await freePort();
+  const own = [`--datadir=${data}`, `--socket=${join(folder, 'socket')}`, `--pid-file=${pid}`, `--init-file=${init}`];
+  const flags = [
+    '--no-defaults',
+    ...own,
+    `--port=${port}`,
+    '--bind-address=127.0.0.1',
+    '--innodb-buffer-pool-size=32M',
+  ];
+  const child = spawn(MARIADB, [...flags, ...settings], { cwd: folder, stdio: 'ignore', ...UNPRIVILEGED });
+  child.unref();
+  const url = `mysql://own@127.0.0.1:${port}/own`;
+  for (const deadline = Date.now() + 60_000; ;) {
+    const connection = await createConnection(url).catch(() => undefined);
+    if (connection !== undefined) {
+      await connection.end();
+      return { url, stop };
+    }
+    if (child.exitCode !== null || Date.now() > deadline) throw new Error('MariaDB did not start');
+    await pause(50);
+  }
+}

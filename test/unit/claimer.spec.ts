@@ -1,0 +1,87 @@
+import { Claimer } from '../../lib/claim/claimer.js';
+import { ProbeFloor } from '../../lib/claim/probe-floor.js';
+import { compareSeq, type OutboxMessage, type Place } from '../../lib/message.js';
+import type { ReadRange, ReadyStore } from '../../lib/store/ready-store.js';
+import { FakeClock } from '../../lib/testing/fake-clock.js';
+import { stored } from '../support/lane.js';
+
+/** One bucket whose rows and answers the test decides. */
+class Table implements Pick<ReadyStore, 'fetch' | 'sweep' | 'readPlaces' | 'probe'> {
+  readonly rows = new Map<string, OutboxMessage>();
+  /** Runs, and may throw, before the next answer of this method. */
+  readonly before: Partial<Record<'sweep' | 'readPlaces', () => void>> = {};
+
+  put(...seqs: number[]): void {
+    for (const seq of seqs) this.rows.set(String(seq), stored({ seq: String(seq) }));
+  }
+  between(after: string, upTo?: string): OutboxMessage[] {
+    return [...this.rows.values()]
+      .filter(({ seq }) => compareSeq(seq, after) > 0 && (upTo === undefined || compareSeq(seq, upTo) <= 0))
+      .sort((a, b) => compareSeq(a.seq, b.seq));
+  }
+  async fetch({ positions, limit }: Parameters<ReadyStore['fetch']>[0]) {
+    const messages = this.between(positions[0]?.after ?? '0').slice(0, limit);
+    return { messages, snapshot: undefined, durable: true, session: 1 };
+  }
+  async sweep(_: number, [range]: readonly ReadRange[]) {
+    const places = this.between(range?.after ?? '0', range?.upTo).map(({ bucket, seq }) => ({ bucket, seq }));
+    this.once('sweep');
+    return { places, complete: true };
+  }
+  async readPlaces(_: number, places: readonly Place[]) {
+    this.once('readPlaces');
+    const messages = places.flatMap(({ seq }) => this.rows.get(seq) ?? []);
+    return { messages, snapshot: undefined, durable: true, session: 1 };
+  }
+  async probe() {
+    return { clean: [], now: 0 };
+  }
+  private once(method: 'sweep' | 'readPlaces'): void {
+    const act = this.before[method];
+    delete this.before[method];
+    act?.();
+  }
+}
+
+describe('Claimer', () => {
+  const FULL_SCAN = 45_000;
+  let table: Table;
+  let claimer: Claimer;
+  let clock: FakeClock;
+  let floor: ProbeFloor;
+  beforeEach(() => {
+    table = new Table();
+    clock = new FakeClock();
+    floor = new ProbeFloor(() => clock.monotonic());
+    claimer = new Claimer(table, 0, floor, clock, () => undefined, FULL_SCAN);
+    claimer.add(0);
+  });
+  const seqs = (messages: readonly OutboxMessage[]): number[] => messages.map(({ seq }) => Number(seq));
+  const fails = (): never => {
+    throw new Error('deadlock detected');
+  };
+
+  it('forgets what a sweep found above the place to which it was wound back meanwhile, also when reading that fails', async () => {
+    table.put(1, 2, 3, 10);
+    const { messages } = await claimer.read(100);
+    expect(seqs(messages)).toEqual([1, 2, 3, 10]);
+    floor.floors.set(0, '3'); // proved: nothing appears at or below it
+    table.put(5, 6, 7, 8);
+    table.before.sweep = () => claimer.rewind(messages); // given back while the sweep of (3, 10] is answered
+    table.before.readPlaces = fails;
+    await claimer.read(2).catch(() => undefined);
+    expect(seqs((await claimer.read(100)).messages)).toEqual([1, 2, 3, 5, 6, 7, 8, 10]);
+  });
+
+  it('looks again for what a full scan had found when it could not be read', async () => {
+    table.put(1, 10);
+    await claimer.read(100);
+    floor.floors.set(0, '10');
+    table.put(4); // later than anything that the floor allows for: only a full scan finds it
+    expect(seqs((await claimer.read(100)).messages)).toEqual([]);
+    await clock.advance(FULL_SCAN);
+    table.before.readPlaces = fails;
+    await expect(claimer.read(100)).rejects.toThrow('deadlock');
+    expect(seqs((await claimer.read(100)).messages)).toEqual([4]);
+  });
+});

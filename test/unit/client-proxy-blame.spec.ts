@@ -1,0 +1,73 @@
+import 'reflect-metadata';
+import { readdirSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { blameForClient, isNamed } from '../../lib/publish/transports/client-proxy-blame.js';
+import type { ClientKind } from '../../lib/publish/transports/client-proxy-kind.js';
+
+const coded = (code: string | number, text = 'x') => Object.assign(new Error(text), { code });
+const KINDS: readonly ClientKind[] = ['kafka', 'rmq', 'redis', 'nats', 'mqtt', 'tcp', 'grpc', 'custom'];
+class InvalidMessageException extends Error {}
+class MaxRetriesPerRequestError extends Error {}
+
+describe('blame for what Nest’s clients throw', () => {
+  it.each([
+    ['rmq', new Error('message nacked'), 'message'],
+    ['rmq', new TypeError('content is not a buffer'), 'message'],
+    ['rmq', new Error('Channel closed'), 'transport'],
+    ['rmq', new Error('timeout'), 'transport'],
+    ['rmq', new Error('Not connected.'), 'transport'],
+    ['rmq', 'Error: connect ECONNREFUSED', 'transport'],
+    ['redis', new Error('NOPERM this user has no permissions to access one of the channels'), 'message'],
+    ['redis', new Error('OOM command not allowed when used memory > maxmemory'), 'transport'],
+    ['redis', new Error('READONLY You can’t write against a read only replica.'), 'transport'],
+    ['redis', new Error('LOADING Redis is loading the dataset in memory'), 'transport'],
+    ['redis', new Error('ERR max number of clients reached'), 'transport'],
+    ['redis', new Error('NOAUTH Authentication required.'), 'transport'],
+    ['redis', new Error('Connection is closed.'), 'transport'],
+    ['redis', new MaxRetriesPerRequestError('Reached the max retries per request limit'), 'transport'],
+    ['redis', new TypeError('Cannot read properties of null (reading "publish")'), 'transport'],
+    ['nats', coded('BAD_SUBJECT'), 'message'],
+    ['nats', coded('MAX_PAYLOAD_EXCEEDED'), 'message'],
+    ['nats', coded('PERMISSIONS_VIOLATION'), 'message'],
+    ['nats', coded('CONNECTION_CLOSED'), 'transport'],
+    ['nats', coded('AUTHORIZATION_VIOLATION'), 'transport'],
+    ['nats', coded('503'), 'transport'],
+    ['mqtt', coded(135, 'Not authorized'), 'message'],
+    ['mqtt', coded(149, 'Packet too large'), 'message'],
+    ['mqtt', coded(151, 'Quota exceeded'), 'transport'],
+    ['mqtt', new Error('client disconnecting'), 'transport'],
+    ['tcp', new Error('Connection closed'), 'transport'],
+    ['kafka', coded('ECONNREFUSED'), 'transport'],
+  ] as const)('%s: %s is the %s’s', (kind, error, blame) => {
+    expect(blameForClient(kind, error)).toMatchObject({ ok: false, blame });
+    if (kind !== 'kafka') expect(isNamed(kind, error)).toBe(true);
+  });
+
+  it.each(KINDS)('%s: a network error is the transport’s, a value that cannot be sent the message’s', (kind) => {
+    for (const code of ['ECONNREFUSED', 'ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'EHOSTUNREACH', 'ENOTFOUND', 'EPROTO']) {
+      expect(blameForClient(kind, coded(code)).blame).toBe('transport');
+      expect(blameForClient(kind, new TypeError('fetch failed', { cause: coded(code) })).blame).toBe('transport');
+    }
+    expect(blameForClient(kind, new InvalidMessageException('x')).blame).toBe('message');
+    expect(blameForClient(kind, new TypeError('Do not know how to serialize a BigInt')).blame).toBe('message');
+    expect(blameForClient(kind, new TypeError('x'), false).blame).toBe('transport');
+    for (const unknown of [undefined, null, {}, 'text', new Error('of tomorrow')])
+      expect(blameForClient(kind, unknown).blame).toBe('transport');
+  });
+
+  it('Nest’s own exceptions are all named', () => {
+    const folder = join(dirname(require.resolve('@nestjs/microservices')), 'errors');
+    const files = readdirSync(folder).filter((file) => file.endsWith('.js') && !/grpc|proto/.test(file));
+    const classes: string[] = [];
+    for (const file of files)
+      classes.push(
+        ...Object.keys(jest.requireActual<object>(join(folder, file))).filter((name) => name.endsWith('Exception')),
+      );
+    expect(classes.length).toBeGreaterThanOrEqual(10);
+    expect(classes.filter((name) => !isNamed('tcp', new (namedClass(name))()))).toEqual([]);
+  });
+});
+
+function namedClass(name: string): new () => Error {
+  return { [name]: class extends Error {} }[name] as new () => Error;
+}

@@ -1,0 +1,101 @@
+import { inspect } from 'node:util';
+import type { StoredMessage } from '../../lib/message.js';
+import { OutboxMessage } from '../../lib/message.js';
+import { errorText, withoutSecrets } from '../../lib/observe/error-text.js';
+import { mask, secretsIn, secretsOf } from '../../lib/observe/secrets.js';
+import { contractMessage } from '../../lib/testing/contract-message.js';
+
+const message = (payload: string, more: Partial<StoredMessage> = {}): OutboxMessage =>
+  new OutboxMessage({ ...contractMessage({ topic: 'orders', payload, key: 'order-4711' }), ...more });
+const text = (error: unknown, about: OutboxMessage): string => errorText(error, [about]);
+
+describe('what an error may say of its message', () => {
+  const order = message(
+    JSON.stringify({
+      orderId: 'order-4711',
+      card: { number: '4111 1111 1111 1111', holder: 'Jane "J" Doe', pin: '1234' },
+      list: ['first value', 123_456_789, 42, true, null],
+    }),
+    { headersJson: '{"authorization":"Bearer abcdef","raw":{"b64":"c2VjcmV0LWJ5dGVz"},"many":["some-value"]}' },
+  );
+
+  it('hides values of the payload and of the headers, not what names the message', () => {
+    const said =
+      'order-4711: card 4111 1111 1111 1111 of Jane "J" Doe, first value, 123456789, Bearer abcdef, secret-bytes, some-value';
+    expect(text(new Error(said), order)).toBe('order-4711: card *** of ***, ***, ***, ***, ***, ***');
+  });
+
+  it('hides them in JSON, in causes and in errors of errors', () => {
+    expect(text(new Error(JSON.stringify({ holder: 'Jane "J" Doe' })), order)).toBe('{"holder":"***"}');
+    expect(text(new Error('a', { cause: new Error('b first value') }), order)).toBe('a ← b ***');
+    expect(text(new AggregateError([new Error('first value')], 'all'), order)).toBe('AggregateError: all [***]');
+    expect(text('first value', order)).toBe('***');
+  });
+
+  it('leaves names and short values: an order that failed has failed', () => {
+    const said = 'orderId, number, holder: 1234, 42, true';
+    expect(text(new Error(said), order)).toBe(said);
+  });
+
+  it('leaves what is part of the message’s own names', () => {
+    const about = message('["orders.eu","order-4711"]', { topic: 'shop.orders.eu' });
+    expect(text(new Error('no topic shop.orders.eu for order-4711'), about)).toBe(
+      'no topic shop.orders.eu for order-4711',
+    );
+  });
+
+  it('takes what is no JSON word by word', () => {
+    for (const more of [{ contentType: 'text/csv' }, {}])
+      expect(text(new Error('bad: secret-one'), message('a;secret-one,{b', more))).toBe('bad: ***');
+    expect(text(new Error('h: secret-head'), message('{}', { headersJson: '{"a":"secret-head"' }))).toBe('h: ***');
+    expect(text(new Error('plain'), message('{}', { body: null }))).toBe('plain');
+  });
+
+  it('hides the longer of two values, one of which is part of the other', () => {
+    expect(mask('secret-value and secret-value-2', new Set(['secret-value', 'secret-value-2']))).toBe('*** and ***');
+  });
+
+  it('knows the secrets of several messages, and of what is none yet', () => {
+    expect([...secretsOf([message('"value one"'), message('"value two"')])]).toEqual(['value one', 'value two']);
+    const circle: Record<string, unknown> = { bytes: Buffer.from('some bytes'), big: 12_345_678_901n };
+    circle['self'] = circle;
+    Object.defineProperty(circle, 'getter', {
+      enumerable: true,
+      get: () => {
+        throw new Error('never called');
+      },
+    });
+    expect([...secretsIn(circle)]).toEqual(['some bytes', '12345678901']);
+  });
+});
+
+describe('an error that is shown as an object', () => {
+  const secrets = new Set(['top secret']);
+
+  it('is itself when it holds nothing', () => {
+    const error = new TypeError('fine', { cause: { a: 1 } });
+    expect(withoutSecrets(error, secrets)).toBe(error);
+    expect(withoutSecrets('fine', secrets)).toBe('fine');
+  });
+
+  it.each([
+    new Error('a top secret'),
+    new Error('a', { cause: new Error('top secret') }),
+    Object.assign(new Error('a'), { config: { deep: ['top secret'] } }),
+    'a top secret',
+  ])('is a copy with the place and without the secret: %#', (error) => {
+    const copy = withoutSecrets(error, secrets) as Error;
+    expect(copy).toBeInstanceOf(Error);
+    expect(inspect(copy, { depth: 9 })).not.toContain('top secret');
+    if (error instanceof Error) expect(copy.stack).toContain('secrets.spec.ts');
+  });
+
+  it('is a sentence when it cannot be looked into', () => {
+    const hostile = new Proxy(new Error('top secret'), {
+      get: () => {
+        throw new Error('no');
+      },
+    });
+    expect(inspect(withoutSecrets(hostile, secrets))).not.toContain('top secret');
+  });
+});

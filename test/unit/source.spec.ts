@@ -1,0 +1,39 @@
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+const LIB = join(__dirname, '..', '..', 'lib');
+/** Code without its comments: they may speak of what the code does not do. */
+const sources = readdirSync(LIB, { recursive: true, encoding: 'utf8' })
+  .filter((file) => file.endsWith('.ts'))
+  .map((file) => ({
+    file,
+    code: readFileSync(join(LIB, file), 'utf8').replace(/\/\*[^]*?\*\//g, '').replace(/(^|\s)\/\/.*$/gm, ''), // prettier-ignore
+  }));
+
+/** What the library never does, wherever: each ended somebody's process, hid somebody's error or locked somebody out. */
+const NEVER: readonly [what: string, pattern: RegExp][] = [
+  ['end the process of its host', /\bprocess\s*\.\s*(exit|abort|kill|reallyExit)\b/],
+  // `signal`: a second one while it stops, where the application listens to it already.
+  ['listen to errors of the whole process', /\bprocess\s*\.\s*(on|once|addListener)\((?!signal\b)/],
+  ['read arguments or the environment, where passwords would have to stand', /\bprocess\s*\.\s*(argv|env)\b/],
+  ['print past the logger', /\bconsole\s*\./],
+  ['make code of text', /\beval\(|\bnew Function\(|\bFunction\(/],
+  ['take locks that are one per server, not per database', /\b(get_lock|release_lock)\s*\(/i],
+  ['keep a lock of a session over several statements', /pg_(try_)?advisory_lock\b/i],
+  [
+    'measure a time with the session’s zone',
+    /\b(unix_timestamp\((?!current_timestamp)|(curdate|curtime|localtime|sysdate)\()/i,
+  ],
+  ['block the event loop', /\b(Atomics\.wait|execSync|spawnSync|readFileSync)\b/],
+];
+
+describe('the library', () => {
+  it('is read as a whole', () => {
+    expect(sources.length).toBeGreaterThan(100);
+    expect(sources.some(({ code }) => code.includes('for update skip locked'))).toBe(true);
+  });
+
+  it.each(NEVER)('does not %s', (_, pattern) => {
+    expect(sources.filter(({ code }) => pattern.test(code)).map(({ file }) => file)).toEqual([]);
+  });
+});
