@@ -96,7 +96,7 @@ export class BucketLeases {
     return held !== undefined && held.deadline.remaining > need && !this.draining.has(`${transport}/${bucket}`);
   }
 
-  /** Whether owner after owner died with this bucket: its messages go by themselves, so that it shows which one it is. */
+  /** Whether owner after owner died with this bucket: its messages go singly, so that it shows which one it is. */
   suspected(transport: number, bucket: number): boolean {
     return (this.held.get(transport)?.get(bucket)?.crashes ?? 0) >= CRASHES;
   }
@@ -123,13 +123,17 @@ export class BucketLeases {
     this.beatenAt = -Infinity;
   }
 
+  /** Asks twice when need be: after a restart of the database, the first statement finds a connection that has ended. */
   async releaseAll(): Promise<void> {
     const leases = [...this.held].flatMap(([transport, buckets]) =>
       [...buckets].map(([bucket, { epoch }]) => ({ transport, bucket, epoch })),
     );
     for (const buckets of this.held.values()) buckets.clear();
-    if (leases.length > 0) await this.store.giveBack(this.owner, leases);
-    await this.store.leave(this.owner);
+    const release = async (): Promise<void> => {
+      if (leases.length > 0) await this.store.giveBack(this.owner, leases);
+      await this.store.leave(this.owner);
+    };
+    await release().catch(release);
   }
 
   get hasPeers(): boolean {
@@ -166,12 +170,11 @@ export class BucketLeases {
   /** Whoever has held a lease for as long as it takes to lose one does not die of it. @internal */
   async forgive(): Promise<void> {
     const { lease } = this.settings;
-    const now = this.clock.monotonic();
     const lasted: Held[] = [];
     const leases: Lease[] = [];
     for (const [transport, buckets] of this.held) {
       for (const [bucket, held] of buckets) {
-        if (held.crashes === 0 || now - held.since < lease) continue;
+        if (held.crashes === 0 || this.clock.monotonic() - held.since < lease) continue;
         lasted.push(held);
         leases.push({ transport, bucket, epoch: held.epoch });
       }

@@ -96,6 +96,27 @@ describe('bucket leases', () => {
     expect(sizes(rest)).toEqual([16, 16]);
   });
 
+  it.each(['giveBack', 'leave'] as const)(
+    'asks a second time at its end when the database has just ended the connection (%s)',
+    async (method) => {
+      const { store, clock } = new Fleet();
+      const settings = { lease: LEASE, buckets: 32, leader: false, every: 1_000, need: 17_000 };
+      const leases = new BucketLeases(store, clock, 'a', 'a', settings);
+      leases.register(0, new Holder());
+      await leases.runOnce();
+      const [works, asked] = [store[method].bind(store), [] as string[]];
+      store[method] = (owner: string, ...rest: [never]) => {
+        asked.push(owner);
+        return asked.length === 1
+          ? Promise.reject(new Error('Connection terminated unexpectedly'))
+          : works(owner, ...rest);
+      };
+      await leases.releaseAll();
+      expect(asked).toEqual(['a', 'a']);
+      expect(await store.acquire({ owner: 'b', leaseMs: LEASE, transport: 0, limit: 32 })).toHaveLength(32);
+    },
+  );
+
   it('an instance that does not reach its broker keeps one bucket; it gets its share again later', async () => {
     const fleet = new Fleet();
     const members = [fleet.join('a'), fleet.join('b')] as const;
