@@ -109,6 +109,24 @@ describeWith('mariadb', 'MariaDB store', () => {
     expect((await settling).affected).toBe(2);
   });
 
+  it('waits once for a row that somebody else holds, says so, and lets the next statement in', async () => {
+    const lane = await run.lane();
+    await lane.insert({}, {});
+    const [held, free] = (await lane.ready()).map(settled);
+    const holder = stores.application.createQueryRunner();
+    await holder.startTransaction();
+    await holder.query(`select * from outbox_ready where seq = ${held?.seq} for update`);
+    const settle = (message: typeof held) => run.store.settle(lane.transport, [message as never], 'delete');
+    const began = performance.now();
+    const [first, second] = await Promise.allSettled([settle(held), settle(free)]);
+    expect(first).toMatchObject({ status: 'rejected', reason: { errno: 1205 } });
+    expect(second).toMatchObject({ status: 'fulfilled', value: { affected: 1 } });
+    expect(performance.now() - began).toBeLessThan(4_000);
+    await holder.rollbackTransaction();
+    await holder.release();
+    expect((await settle(held)).affected).toBe(1);
+  }, 30_000);
+
   it('never makes writers wait for its reads', async () => {
     const lane = await run.lane();
     await lane.insert(...Array.from({ length: 200 }, () => ({})));

@@ -105,11 +105,11 @@ describe('bucket leases', () => {
       leases.register(0, new Holder());
       await leases.runOnce();
       const [works, asked] = [store[method].bind(store), [] as string[]];
-      store[method] = (owner: string, ...rest: [never]) => {
+      store[method] = (owner: string, ...rest: readonly never[]) => {
         asked.push(owner);
         return asked.length === 1
           ? Promise.reject(new Error('Connection terminated unexpectedly'))
-          : works(owner, ...rest);
+          : works(owner, ...(rest as [never]));
       };
       await leases.releaseAll();
       expect(asked).toEqual(['a', 'a']);

@@ -9,7 +9,7 @@ import { MOST_PUBLISHING, ownDataSource } from './own-data-source.js';
 /** How much longer than the server's statement timeout the client waits before it drops the connection. */
 const CLIENT_GRACE = 2_000;
 /** Row locks of ours are held for milliseconds; whoever waits longer than this meets somebody else's open transaction. */
-const ROW_LOCK_WAIT = 5_000;
+const ROW_LOCK_WAIT = 2_000;
 
 /** Which roles share a connection when there are fewer than four. A renewal never waits for a batch. */
 const SHARED: Readonly<Record<number, Readonly<Record<ConnectionRole, ConnectionRole>>>> = {

@@ -5,7 +5,7 @@ import { statement } from '../sql.js';
 import { BLOCKED, DEAD, readKey, SCHEDULED, WAITING } from './columns.js';
 import { MysqlTooLate } from './admin-too-late.js';
 import { MysqlFind } from './find.js';
-import { jsonRows, PARKED_IDS } from './json-rows.js';
+import { jsonRows, jsonTable, lookUp, PARKED_IDS } from './json-rows.js';
 import { inTransaction } from './retry.js';
 import type { KeyOfTransport, MysqlWake } from './wake.js';
 
@@ -130,7 +130,11 @@ export class MysqlAdmin {
   ): Promise<{ changed: Candidate[]; untouched: Candidate[] }> {
     const ids = idRows(parkedIds);
     const epochs = new Map<string, string>();
-    for (const [transport, bucket, epoch, lasts] of (await tx.run(this.sql.lockLeases.bind(ids))).rows) {
+    const places = (await tx.run(this.sql.places.bind(ids))).rows.map(([transport, bucket]) => [
+      Number(transport),
+      Number(bucket),
+    ]);
+    for (const [transport, bucket, epoch, lasts] of (await tx.run(this.sql.lockLeases.bind(jsonRows(places)))).rows) {
       if (Number(lasts) === 1) epochs.set(`${String(transport)} ${String(bucket)}`, String(epoch));
     }
     const rows = (await tx.run(this.sql.lockRows.bind(ids))).rows.map(readCandidate);
@@ -148,13 +152,14 @@ export class MysqlAdmin {
 }
 
 function adminStatements({ parked, leases, transports }: TableNames, find: MysqlFind, ordered: 0 | 1) {
-  const byId = `${PARKED_IDS} straight_join ${parked} p on p.parked_id = k.p`;
+  const byId = `${lookUp(PARKED_IDS, `${parked} p`)} on p.parked_id = k.p`;
   return {
+    places: statement('places', `select distinct p.transport, p.bucket from ${byId} order by p.transport, p.bucket`),
     lockLeases: statement(
       'lock leases',
       `select l.transport, l.bucket, l.epoch, l.expires_at > utc_timestamp(6)
-      from ${leases} l where (l.transport, l.bucket) in (select p.transport, p.bucket from ${byId})
-      order by l.transport, l.bucket lock in share mode`,
+      from ${lookUp(jsonTable({ t: 'smallint', b: 'smallint' }), `${leases} l`)} on l.transport = k.t and l.bucket = k.b
+      lock in share mode`,
     ),
     lockRows: statement(
       'lock rows',
@@ -174,7 +179,7 @@ function adminStatements({ parked, leases, transports }: TableNames, find: Mysql
     ),
     unblock: statement(
       'unblock',
-      `update ${parked} set blocking = 0
+      `update ${parked} force index (by_key) set blocking = 0
       where transport = ? and bucket = ? and blocking = 1 and \`key\` = ? and state = ${DEAD}`,
     ),
   };

@@ -3,7 +3,7 @@ import type { CleanStore } from '../admin-store.js';
 import type { TableNames } from '../schema/names.js';
 import { statement } from '../sql.js';
 import { DEAD, readKey } from './columns.js';
-import { jsonRows, jsonTable, PARKED_IDS } from './json-rows.js';
+import { jsonRows, jsonTable, lookUp, PARKED_IDS } from './json-rows.js';
 import { inTransaction, retried } from './retry.js';
 import { marks, sized } from './statements.js';
 import type { MysqlWake } from './wake.js';
@@ -33,7 +33,12 @@ export class MysqlClean implements CleanStore {
   }
 
   cleanArchive(age: number, limit: number): Promise<number> {
-    return this.remove(() => this.sql.archive.bind(microseconds(age), limit));
+    return inTransaction(this.database.connection('admin'), async (tx) => {
+      const { rows } = await tx.run(this.sql.oldArchived.bind(microseconds(age), limit));
+      if (rows.length === 0) return 0;
+      const list = jsonRows(rows.map(([id]) => [BigInt(id as string)]));
+      return (await tx.run(this.sql.removeArchived.bind(list))).affected;
+    });
   }
 
   async cleanDead(age: number, limit: number, announcedOnly: boolean): Promise<number> {
@@ -130,16 +135,21 @@ function cleanStatements({ archive, parked, dedup, ready, transports }: TableNam
   const tooOld = 'utc_timestamp(6) - interval ? microsecond';
   return {
     transports: statement('transports', `select id from ${transports}`),
-    archive: statement(
+    oldArchived: statement(
+      'old archived',
+      `select archive_id from ${archive} force index (by_time)
+      where published_at < ${tooOld} order by published_at limit ? for update skip locked`,
+    ),
+    removeArchived: statement(
       'clean archive',
-      `delete from ${archive} where published_at < ${tooOld} order by published_at limit ?`,
+      `delete a from ${lookUp(PARKED_IDS, `${archive} a`)} on a.archive_id = k.p`,
     ),
     dead: statement(
       'old dead',
       `select parked_id, bucket, \`key\`, blocking from ${parked} force index (by_state)
-      where transport = ? and state = ${DEAD} and announced in (1, ?) and died_at < ${tooOld} limit ? for update`,
+      where transport = ? and state = ${DEAD} and announced in (1, ?) and died_at < ${tooOld} limit ? for update skip locked`,
     ),
-    removeDead: statement('clean dead', `delete p from ${PARKED_IDS} straight_join ${parked} p on p.parked_id = k.p`),
+    removeDead: statement('clean dead', `delete p from ${lookUp(PARKED_IDS, `${parked} p`)} on p.parked_id = k.p`),
     oldDedup: statement(
       'old dedup',
       `select dedup_key, id, bucket, created_at from ${dedup} force index (by_time)
@@ -157,7 +167,7 @@ function cleanStatements({ archive, parked, dedup, ready, transports }: TableNam
     inParked: sized((n) => `select id from ${parked} where id in (${marks(n)})`),
     removeDedup: statement(
       'clean dedup',
-      `delete d from ${jsonTable({ h: 'varchar(510)' })} straight_join ${dedup} d on d.dedup_key = unhex(k.h)`,
+      `delete d from ${lookUp(jsonTable({ h: 'varchar(510)' }), `${dedup} d`)} on d.dedup_key = unhex(k.h)`,
     ),
   };
 }

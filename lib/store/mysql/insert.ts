@@ -108,7 +108,8 @@ function insertStatements({ ready, parked, dedup }: TableNames) {
     ),
     // A locking read sees what is there now, also under REPEATABLE READ; the insert above holds these locks already.
     holders: sized(
-      (n) => `select hex(dedup_key), id, hex(claim) from ${dedup} where dedup_key in (${marks(n)}) for update`,
+      (n) =>
+        `select hex(dedup_key), id, hex(claim) from ${dedup} force index (primary) where dedup_key in (${marks(n)}) for update`,
     ),
   };
 }

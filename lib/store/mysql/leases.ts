@@ -2,7 +2,7 @@ import type { SqlDatabase, SqlExecutor } from '../executors/executor.js';
 import type { Acquired, Beat, Instance, Lease, LeaseStore } from '../lease-store.js';
 import type { TableNames } from '../schema/names.js';
 import { statement, type Statement } from '../sql.js';
-import { jsonRows, jsonTable, LEASES } from './json-rows.js';
+import { jsonRows, jsonTable, LEASES, lookUp } from './json-rows.js';
 import { inTransaction, retried } from './retry.js';
 import { marks, sized } from './statements.js';
 
@@ -116,7 +116,7 @@ function leaseStatements(names: TableNames) {
     ),
     take: statement(
       'take leases',
-      `update ${jsonTable({ t: 'smallint', b: 'smallint', c: 'int' })} straight_join ${leases} l
+      `update ${lookUp(jsonTable({ t: 'smallint', b: 'smallint', c: 'int' }), `${leases} l`)}
         on l.transport = k.t and l.bucket = k.b
       set l.owner = ?, l.epoch = l.epoch + 1, l.crashes = k.c, l.expires_at = ${EXPIRY}`,
     ),
@@ -124,7 +124,7 @@ function leaseStatements(names: TableNames) {
     held: statement('held', `select transport, bucket, epoch from ${leases} where owner = ? and expires_at > ${NOW}`),
     giveBack: statement(
       'give back',
-      `update ${LEASES} straight_join ${leases} l on l.transport = k.t and l.bucket = k.b
+      `update ${lookUp(LEASES, `${leases} l`)} on l.transport = k.t and l.bucket = k.b
       set l.owner = null, l.expires_at = ${LONG_AGO}, l.trial = null where l.owner = ? and l.epoch = k.e`,
     ),
     expired: statement(
@@ -134,7 +134,7 @@ function leaseStatements(names: TableNames) {
     ),
     clear: statement(
       'clear',
-      `update ${LEASES} straight_join ${leases} l on l.transport = k.t and l.bucket = k.b
+      `update ${lookUp(LEASES, `${leases} l`)} on l.transport = k.t and l.bucket = k.b
       set l.owner = null, l.crashes = l.crashes + 1 where l.epoch = k.e`,
     ),
     dropFlushRows: statement(
@@ -158,7 +158,7 @@ function trialStatements({ leases }: TableNames) {
     ),
     lasted: statement(
       'lasted',
-      `update ${LEASES} straight_join ${leases} l on l.transport = k.t and l.bucket = k.b
+      `update ${lookUp(LEASES, `${leases} l`)} on l.transport = k.t and l.bucket = k.b
       set l.crashes = 0, l.trial = null where l.owner = ? and l.epoch = k.e`,
     ),
   };
@@ -202,7 +202,7 @@ export class MysqlFence {
     this.lock = statement(
       'fence',
       `select l.transport, l.bucket, l.epoch
-      from ${LEASES} straight_join ${names.leases} l on l.transport = k.t and l.bucket = k.b
+      from ${lookUp(LEASES, `${names.leases} l`)} on l.transport = k.t and l.bucket = k.b
       where l.owner = ? and l.epoch = k.e and l.expires_at > ${NOW} lock in share mode`,
     );
   }

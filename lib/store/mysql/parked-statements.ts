@@ -1,7 +1,7 @@
 import type { TableNames } from '../schema/names.js';
 import { statement, type Statement } from '../sql.js';
 import { DEAD, failures, messageFrom, parkedFrom } from './columns.js';
-import { jsonTable, PARKED_IDS } from './json-rows.js';
+import { jsonTable, lookUp, PARKED_IDS } from './json-rows.js';
 import { marks, sized, times } from './statements.js';
 
 const NOW = 'utc_timestamp(6)';
@@ -45,7 +45,7 @@ export function parkedStatements({ parked, leases }: TableNames, errorHistory: n
     ),
     announced: statement(
       'announced',
-      `update ${PARKED_IDS} straight_join ${parked} p on p.parked_id = k.p
+      `update ${lookUp(PARKED_IDS, `${parked} p`)} on p.parked_id = k.p
       set p.announced = 1 where p.state = ${DEAD}`,
     ),
   };
@@ -67,7 +67,7 @@ function reparkStatement(parked: string, fenced: boolean, errorHistory: number):
   });
   return statement(
     fenced ? 'repark' : 'repark locked',
-    `update ${list} straight_join ${parked} p on p.parked_id = k.p
+    `update ${lookUp(list, `${parked} p`)} on p.parked_id = k.p
       set p.state = k.state, p.blocking = k.blocking, p.attempts = k.attempts,
         p.due_at = ${NOW} + interval k.delay microsecond, p.attempted_at = if(k.error is null, p.attempted_at, ${NOW}),
         p.errors = ${failures(errorHistory, 'p.errors')}, p.last_error = coalesce(k.error, p.last_error),

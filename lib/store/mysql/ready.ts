@@ -5,7 +5,7 @@ import type { FetchResult, ReadPosition, ReadRange, SweepResult } from '../ready
 import type { TableNames } from '../schema/names.js';
 import { statement } from '../sql.js';
 import { messageFrom, readMessage, readTime, type Row } from './columns.js';
-import { jsonRows, PLACES } from './json-rows.js';
+import { jsonRows, lookUp, PLACES } from './json-rows.js';
 import { retried } from './retry.js';
 import type { MysqlServer } from './server.js';
 import { sized, times } from './statements.js';
@@ -131,7 +131,7 @@ function readyStatements({ ready, meta }: TableNames) {
     readPlaces: statement(
       'read places',
       `select ${messageFrom('h')}
-      from ${PLACES} straight_join ${ready} h on h.transport = ? and h.bucket = k.b and h.seq = k.s`,
+      from ${lookUp(PLACES, `${ready} h`)} on h.transport = ? and h.bucket = k.b and h.seq = k.s`,
     ),
     flush: statement(
       'flush',

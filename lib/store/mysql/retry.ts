@@ -8,14 +8,16 @@ const TRIES = 4;
 export const errnoOf = (error: unknown): unknown => (error as { errno?: unknown } | null)?.errno;
 export const isDuplicate = (error: unknown): boolean => errnoOf(error) === DUPLICATE_ENTRY;
 
-/** InnoDB picks victims; each of our units of work can simply run again. Every try is bounded by the session's timeouts. */
+/**
+ * InnoDB picks victims of deadlocks; each of our units of work can simply run again, at once. A row that somebody else
+ * holds goes back to whoever asked: he tells it, and what waits behind on this connection gets in.
+ */
 export async function retried<T>(work: () => Promise<T>): Promise<T> {
   for (let attempt = 1; ; attempt++) {
     try {
       return await work();
     } catch (error) {
-      const errno = errnoOf(error);
-      if (attempt === TRIES || (errno !== DEADLOCK && errno !== LOCK_WAIT_TIMEOUT)) throw error;
+      if (attempt === TRIES || errnoOf(error) !== DEADLOCK) throw error;
     }
   }
 }

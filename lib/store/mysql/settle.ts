@@ -5,7 +5,7 @@ import type { ParkEntry, SettledMessage, WriteReport } from '../ready-store.js';
 import type { TableNames } from '../schema/names.js';
 import { statement, type Statement } from '../sql.js';
 import { DEAD, MOVED, movedFrom, readKey, stateNumber, failures } from './columns.js';
-import { jsonRows, jsonTable, PLACES, type JsonCell } from './json-rows.js';
+import { jsonRows, jsonTable, lookUp, PLACES, type JsonCell } from './json-rows.js';
 import type { MysqlFence } from './leases.js';
 import { inTransaction, isDuplicate, retried } from './retry.js';
 import type { MysqlWake } from './wake.js';
@@ -178,7 +178,7 @@ export class MysqlSettle {
 
 function settleStatements({ ready, parked, archive }: TableNames, errorHistory: number) {
   const there = (list: string): string =>
-    `${list} straight_join ${ready} h on h.transport = ? and h.bucket = k.b and h.seq = k.s where h.id = k.i`;
+    `${lookUp(list, `${ready} h`)} on h.transport = ? and h.bucket = k.b and h.seq = k.s where h.id = k.i`;
   const byId = jsonTable({ p: 'bigint unsigned' });
   const published = jsonTable({
     i: 'char(36) character set ascii collate ascii_bin',
@@ -193,15 +193,15 @@ function settleStatements({ ready, parked, archive }: TableNames, errorHistory: 
     lockParked: statement(
       'lock parked',
       `select p.parked_id, p.bucket, p.\`key\`, p.blocking, p.sending_epoch
-      from ${published} straight_join ${parked} p on p.id = k.i and p.transport = ?
+      from ${lookUp(published, `${parked} p`, 'by_id')} on p.id = k.i and p.transport = ?
       where p.parked_id = k.p or (k.p is null and p.seq = k.s) for update`,
     ),
     archiveParked: statement(
       'archive parked',
       `insert into ${archive} (${MOVED}, attempts)
-      select ${movedFrom('p')}, p.attempts from ${byId} straight_join ${parked} p on p.parked_id = k.p`,
+      select ${movedFrom('p')}, p.attempts from ${lookUp(byId, `${parked} p`)} on p.parked_id = k.p`,
     ),
-    removeParked: statement('settle parked', `delete p from ${byId} straight_join ${parked} p on p.parked_id = k.p`),
+    removeParked: statement('settle parked', `delete p from ${lookUp(byId, `${parked} p`)} on p.parked_id = k.p`),
     park: parkStatement(parked, there, errorHistory),
   };
 }

@@ -5,7 +5,7 @@ import type { KeyInBucket, TakeRequest, TakeResult } from '../parked-store.js';
 import type { StoreSettings, TableNames } from '../schema/names.js';
 import { statement } from '../sql.js';
 import { BLOCKED, messageFrom, parkedFrom, readKey, readParked, SCHEDULED, WAITING } from './columns.js';
-import { jsonRows, jsonTable, PARKED_IDS } from './json-rows.js';
+import { jsonRows, jsonTable, lookUp, PARKED_IDS } from './json-rows.js';
 import type { MysqlFence } from './leases.js';
 import type { BlockingRow, MysqlWake } from './wake.js';
 
@@ -180,8 +180,8 @@ function runOf(rows: readonly BlockingRow[], lease: Lease, perKey: number): stri
 }
 
 function takeStatements({ parked }: TableNames) {
-  const byId = `${PARKED_IDS} straight_join ${parked} p on p.parked_id = k.p`;
-  const marked = `${jsonTable({ p: 'bigint unsigned', e: 'bigint unsigned' })} straight_join ${parked} p on p.parked_id = k.p`;
+  const byId = `${lookUp(PARKED_IDS, `${parked} p`)} on p.parked_id = k.p`;
+  const marked = `${lookUp(jsonTable({ p: 'bigint unsigned', e: 'bigint unsigned' }), `${parked} p`)} on p.parked_id = k.p`;
   return {
     lock: statement(
       'lock parked',

@@ -3,7 +3,7 @@ import type { KeyInBucket } from '../parked-store.js';
 import type { TableNames } from '../schema/names.js';
 import { statement } from '../sql.js';
 import { BLOCKED, WAITING } from './columns.js';
-import { jsonRows, PARKED_IDS } from './json-rows.js';
+import { jsonRows, lookUp, PARKED_IDS } from './json-rows.js';
 import { sized, times } from './statements.js';
 
 export interface KeyOfTransport extends KeyInBucket {
@@ -73,7 +73,7 @@ function wakeStatements({ parked }: TableNames) {
     first: sized((n) => times(n, branch, ' union all ')),
     wake: statement(
       'wake',
-      `update ${PARKED_IDS} straight_join ${parked} p on p.parked_id = k.p
+      `update ${lookUp(PARKED_IDS, `${parked} p`)} on p.parked_id = k.p
       set p.due_at = utc_timestamp(6) where p.state in (${WAITING}, ${BLOCKED})`,
     ),
   };
