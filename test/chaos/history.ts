@@ -28,7 +28,8 @@ import { clockSince } from './settings.js';
  *   ["n", time, slot, connections to the database]
  *   ["held", leases]                                   that somebody has when all relays have stopped
  *   ["left", where, state, transport, uid]             what stood in the tables at the end
- *   ["s", transport, time, run, redelivered, [uid, …]] deliveries, in the order in which the broker gave them
+ *   ["s", transport, time, run, redelivered, [uid, …]] deliveries, in the order in which the broker gave them; the time
+ *                                                      is when Kafka appended the first, or when RabbitMQ delivered it
  *   ["x", transport, run, head]                        a delivery with other bytes than were enqueued
  *
  * uid = (writer · 2^20 + n) · 16 + index in the transaction.

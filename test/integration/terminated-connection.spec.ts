@@ -1,8 +1,12 @@
 import { connect, createServer, type AddressInfo, type Server, type Socket } from 'node:net';
 import { once } from 'node:events';
 import { DataSource } from 'typeorm';
+import { openPostgresDatabase } from '../../lib/store/executors/typeorm-postgres.js';
+import { DATABASE, SETTINGS } from '../support/postgres-store.js';
 import { createHarness, type Harness } from '../support/relay.js';
 import { describeWith } from '../support/services.js';
+import { TcpProxy } from '../support/tcp-proxy.js';
+import { until } from '../support/until.js';
 
 const READY_FOR_QUERY = Buffer.from([0x5a, 0, 0, 0, 5, 0x49]);
 
@@ -86,5 +90,40 @@ describeWith('postgres', 'a connection that is ended in the moment in which it i
     for (let n = 0; n < 3; n += 1) await expect(store.flush()).rejects.toThrow();
     server.hostile = false;
     await store.flush();
+  });
+});
+
+describeWith('postgres', 'a connection that is lost in the moment in which it begins to listen', () => {
+  it('E2: fails the listener, which says nothing after that', async () => {
+    const harness = await createHarness('postgres', { buckets: 4 });
+    const proxy = await TcpProxy.start(harness.database.url);
+    const url = new URL(harness.database.url);
+    url.port = String(proxy.port);
+    const application = await new DataSource({ ...harness.database.options, url: url.href } as never).initialize();
+    const settings = { ...SETTINGS, ...DATABASE, onPublished: 'delete' as const };
+    const database = openPostgresDatabase(application, { ...settings, statementTimeout: 5_000, connectTimeout: 5_000 });
+    const opened = database as unknown as { checkOut(extraSettings: string): Promise<unknown> };
+    const checkOut = opened.checkOut.bind(database);
+    opened.checkOut = async (extraSettings) => {
+      const client = await checkOut(extraSettings);
+      proxy.set({ up: 'hold' }); // the next thing it sends is LISTEN
+      return client;
+    };
+    const lost: unknown[] = [];
+    const nothing = (): void => undefined;
+    try {
+      const listening = database.listen?.('nobody', nothing, (error) => lost.push(error)) as Promise<unknown>;
+      listening.catch(nothing);
+      await until(() => proxy.heldUp > 0);
+      proxy.cut('rst');
+      await expect(listening).rejects.toThrow('RESET');
+      expect(lost).toEqual([]);
+    } finally {
+      proxy.heal();
+      await database.close();
+      await application.destroy();
+      await proxy.close();
+      await harness.close();
+    }
   });
 });

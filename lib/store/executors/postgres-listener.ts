@@ -5,7 +5,7 @@ import type { CheckedOut } from './postgres-connection.js';
 /** A half-open connection delivers nothing and reports nothing: asked this often whether it lives, milliseconds. */
 const LIVENESS_INTERVAL = 15_000;
 
-/** LISTEN on this client until `close` or until it is lost; `onLost` is called at most once. */
+/** LISTEN on this client until `close` or until it is lost; `onLost` is called at most once, and never when this fails. */
 export async function listenOn(
   { client, release }: CheckedOut,
   channel: string,
@@ -13,11 +13,12 @@ export async function listenOn(
   onLost: (error: unknown) => void,
 ): Promise<{ close(): Promise<void> }> {
   let open = true;
+  let listening = false;
   let cancelCheck: () => void = () => undefined;
   const lose = (error: unknown): void => {
     if (!open) return;
     void close();
-    onLost(error);
+    if (listening) onLost(error);
   };
   const close = async (): Promise<void> => {
     open = false;
@@ -35,6 +36,8 @@ export async function listenOn(
   client.on('end', () => lose(new Error('The connection was closed.')));
   try {
     await client.query(`listen ${quoteWith('"', channel)}`);
+    if (!open) throw new Error('The connection was closed.');
+    listening = true;
   } catch (error) {
     await close();
     throw error;

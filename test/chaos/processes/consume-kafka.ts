@@ -1,7 +1,10 @@
 import { Kafka, logLevel } from 'kafkajs';
 import type { Sight } from './consumer-process.js';
 
-/** One topic for each transport, by offset: whatever the group does after a fault, each record is seen once and in order. */
+/**
+ * One topic for each transport, by offset: whatever the group does after a fault, each record is seen once and in order;
+ * late, sometimes by half a minute, so that the time that counts is the broker's.
+ */
 export async function consumeKafka(url: string, transports: readonly string[], sight: Sight): Promise<void> {
   const kafka = new Kafka({
     clientId: 'chaos-consumer',
@@ -20,10 +23,10 @@ export async function consumeKafka(url: string, transports: readonly string[], s
     eachBatch: async ({ batch: { topic, partition, messages } }) => {
       const place = `${topic}/${partition}`;
       let expected = next.get(place) ?? 0;
-      for (const { offset, value, headers } of messages) {
+      for (const { offset, value, headers, timestamp } of messages) {
         if (Number(offset) < expected) continue;
         expected = Number(offset) + 1;
-        sight(topics.indexOf(topic), Number(headers?.['run']), false, value);
+        sight(topics.indexOf(topic), Number(headers?.['run']), false, value, Number(timestamp));
       }
       next.set(place, expected);
     },

@@ -7,6 +7,10 @@ import { consumeRabbitMq } from './consume-rabbitmq.js';
 
 const settings = readSettings<ConsumerSettings>();
 const now = clockSince(settings.origin);
+/** Microseconds from the epoch to the start of the harness. */
+const started = Date.now() * 1_000 - now();
+/** Microseconds between the deliveries of one line, at most. */
+const TOGETHER = 50_000;
 let count = 0;
 
 /** Deliveries one after the other of one transport and one relay, which stand in one line. */
@@ -26,18 +30,27 @@ function flushRun(): void {
 
 const part = new Part(settings.part, flushRun);
 
-export type Sight = (transport: number, relay: number, redelivered: boolean, payload: Buffer | null) => void;
+/** `at`: when the broker had it, in milliseconds since the epoch; default now. */
+export type Sight = (
+  transport: number,
+  relay: number,
+  redelivered: boolean,
+  payload: Buffer | null,
+  at?: number,
+) => void;
 
-const sight: Sight = (transport, relay, redelivered, payload) => {
+const sight: Sight = (transport, relay, redelivered, payload, at) => {
   count += 1;
   const uid = payload === null ? undefined : uidIn(payload);
   if (uid === undefined) {
     part.add(['x', transport, relay, payload?.toString('latin1', 0, 80) ?? null]);
     return;
   }
-  if (run?.transport !== transport || run.relay !== relay || run.redelivered !== redelivered) {
+  const time = at === undefined ? now() : at * 1_000 - started;
+  const isSame = run?.transport === transport && run.relay === relay && run.redelivered === redelivered;
+  if (!isSame || run === undefined || time - run.time > TOGETHER) {
     flushRun();
-    run = { transport, relay, redelivered, time: now(), uids: [] };
+    run = { transport, relay, redelivered, time, uids: [] };
   }
   run.uids.push(uid);
 };

@@ -11,6 +11,8 @@ const POM = join(ROOT, 'tools', 'services', 'kafka-broker', 'pom.xml');
 const PARTITIONS = 6;
 /** Of the topic that takes no message of the workload: all of them are larger. */
 const TINY = '90';
+/** Records tell when the broker had them: the clocks of the relays go wrong. */
+const BROKER_TIME = { name: 'message.timestamp.type', value: 'LogAppendTime' };
 
 interface KafkaBroker {
   readonly url: string;
@@ -65,10 +67,9 @@ export class ChaosKafka extends OwnServer implements BrokerServer {
   private async createTopics(): Promise<void> {
     const admin = new Kafka({ brokers: [this.url], logLevel: logLevel.NOTHING }).admin();
     await admin.connect();
-    const configEntries = [{ name: 'max.message.bytes', value: TINY }];
     const topics = TRANSPORTS.flatMap((name) => [
-      { topic: `${name}.orders`, numPartitions: PARTITIONS },
-      { topic: `${name}.nowhere`, numPartitions: 1, configEntries },
+      { topic: `${name}.orders`, numPartitions: PARTITIONS, configEntries: [BROKER_TIME] },
+      { topic: `${name}.nowhere`, numPartitions: 1, configEntries: [{ name: 'max.message.bytes', value: TINY }] },
     ]);
     await admin.createTopics({ topics, waitForLeaders: false });
     for (const { topic, numPartitions } of topics) {
