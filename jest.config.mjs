@@ -27,6 +27,6 @@ export default {
     '^nestjs-outbox/(typeorm|kafka|rabbitmq|client-proxy|testing)$': '<rootDir>/lib/$1.ts',
     '^(\\.{1,2}/.*)\\.js$': ['$1.ts', '$1.js'],
   },
-  testTimeout: 30_000,
+  testTimeout: 60_000,
   maxWorkers: 2,
 };

@@ -60,7 +60,7 @@ export async function probePublish(
 }
 
 /** Far beyond the deadline a publish that did not settle never will. */
-export const GRACE = 2_500;
+export const GRACE = 5_000;
 
 function start<T>(publish: () => Promise<T>): Promise<T> {
   let promise: Promise<T>;

@@ -115,7 +115,7 @@ export function describeLeases(run: StoreRun): void {
     it('tells what its owner was publishing by itself, unless that said that it is through', async () => {
       const lane = await run.lane({ leased: false });
       const [owner, id] = [randomUUID(), randomUUID()];
-      const first = await next(lane, owner, 1_500);
+      const first = await next(lane, owner, 5_000);
       assert.equal(first.trial, null);
       assert.equal(await run.store.noteTrial(randomUUID(), first, id), false);
       assert.equal(await run.store.noteTrial(owner, { ...first, epoch: '999' }, id), false);
@@ -132,7 +132,7 @@ export function describeLeases(run: StoreRun): void {
     it('tells the last one of the owner only, in whatever bucket', async () => {
       const lane = await run.lane({ leased: false });
       const [owner, id] = [randomUUID(), randomUUID()];
-      const [former, last] = (await acquired(lane, owner, { only: [5, 6], leaseMs: 1_500 })) as [Acquired, Acquired];
+      const [former, last] = (await acquired(lane, owner, { only: [5, 6], leaseMs: 5_000 })) as [Acquired, Acquired];
       assert.equal(await run.store.noteTrial(owner, former, randomUUID()), true);
       assert.equal(await run.store.noteTrial(owner, last, id), true);
       const taken = new Map<number, string | null>();

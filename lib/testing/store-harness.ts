@@ -190,12 +190,12 @@ export function settled(message: OutboxMessage): SettledMessage {
 }
 
 /** Polls until `probe` returns something; nothing here waits for a fixed time. */
-export async function eventually<T>(what: string, probe: () => Promise<T | undefined>, timeout = 10_000): Promise<T> {
+export async function eventually<T>(what: string, probe: () => Promise<T | undefined>, timeout = 20_000): Promise<T> {
   const deadline = Date.now() + timeout;
   for (;;) {
     const value = await probe();
     if (value !== undefined) return value;
     if (Date.now() > deadline) throw new Error(`Not within ${timeout} ms: ${what}`);
-    await new Promise((resolve) => setImmediate(resolve));
+    await new Promise((resolve) => setTimeout(resolve, 10));
   }
 }

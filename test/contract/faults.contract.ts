@@ -96,11 +96,11 @@ export function describeFaults(kind: 'postgres' | 'mariadb'): void {
     const { dispatcher } = harness.relay({ default: ledger.transport() }, {}, { wrapStore });
     await dispatcher.start();
     for (let w = 0; w < 8; w += 1) writers.start(`w${w}`, { batch: 2, hold: 0.2, holdMs: 15 });
-    await until(() => ledger.committed.size > 3_000, 15_000);
+    await until(() => ledger.committed.size > 1_000, 25_000);
     await writers.end();
     await until(() => ledger.complete);
     expect(ledger.verdict()).toEqual(CALM);
-  }, 30_000);
+  }, 60_000);
 
   it('answers that got lost: what was taken, acquired or freed without our hearing of it is not stuck', async () => {
     harness = await createHarness(kind, { buckets: 4, lease: '10s', publishTimeout: '1s', pollInterval: 50 });
@@ -136,7 +136,7 @@ export function describeFaults(kind: 'postgres' | 'mariadb'): void {
     await until(() => ledger.complete, 15_000);
     expect(losing.size).toBe(0);
     expect(ledger.verdict()).toEqual(CALM);
-  }, 30_000);
+  }, 60_000);
 
   it('relays that join and leave all the time under load: nothing lost, nothing twice, no order broken', async () => {
     harness = await createHarness(kind, { pollInterval: 50 });
@@ -160,7 +160,7 @@ export function describeFaults(kind: 'postgres' | 'mariadb'): void {
     await writers.end();
     await until(() => ledger.complete, 15_000);
     await until(async () => (await harness.count('ready')) === 0);
-    expect(ledger.committed.size).toBeGreaterThan(500);
+    expect(ledger.committed.size).toBeGreaterThan(100);
     expect(ledger.verdict()).toEqual(CALM);
     expect(everybody.flatMap(({ hooks }) => hooks.of('leasesLost'))).toEqual([]);
   }, 40_000);

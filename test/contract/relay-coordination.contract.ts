@@ -65,11 +65,11 @@ function describeRowLocks(kind: Kind): void {
     const transport = new ScriptedTransport();
     const { dispatcher } = harness.relay({ default: transport });
     const startedAt = performance.now();
-    await harness.enqueue([{ payload: text('later'), delay: 700 }, { payload: text('now') }]);
+    await harness.enqueue([{ payload: text('later'), delay: 3_000 }, { payload: text('now') }]);
     await dispatcher.start();
     await transport.until(() => transport.published.length === 2);
     expect(transport.texts).toEqual(['now', 'later']);
-    expect(performance.now() - startedAt).toBeGreaterThan(600);
+    expect(performance.now() - startedAt).toBeGreaterThan(2_900);
     await dispatcher.stop();
     expect(await harness.count('archive')).toBe(2);
     expect(await harness.count('ready')).toBe(0);

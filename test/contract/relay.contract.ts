@@ -201,15 +201,15 @@ export function describeRelay(kind: 'postgres' | 'mariadb'): void {
     harness = await createHarness(kind);
     const transport = new ScriptedTransport();
     const { dispatcher } = harness.relay({ default: transport });
+    const startedAt = performance.now();
     await harness.enqueue([
-      { key: 'a', payload: text('later'), delay: 700 },
+      { key: 'a', payload: text('later'), delay: 3_000 },
       { key: 'a', payload: text('now') },
     ]);
-    const startedAt = performance.now();
     await dispatcher.start();
     await transport.until(() => transport.published.length === 2);
     expect(transport.texts).toEqual(['now', 'later']);
-    expect(performance.now() - startedAt).toBeGreaterThan(600);
+    expect(performance.now() - startedAt).toBeGreaterThan(2_900);
   });
 
   it('takes a global order over from an instance that died, though every other bucket is free', async () => {
@@ -260,7 +260,7 @@ export function describeRelay(kind: 'postgres' | 'mariadb'): void {
     const b = harness.relay({ default: second });
     await harness.enqueue([{ payload: text('2') }]);
     await b.dispatcher.start();
-    await second.until(() => second.published.length === 1, 2_000);
+    await second.until(() => second.published.length === 1);
     expect(first.texts).toEqual(['1']);
     expect(second.texts).toEqual(['2']);
   });

@@ -53,12 +53,12 @@ export function describeVisibility(kind: 'postgres' | 'mariadb'): void {
     await slow.commitTransaction();
     await slow.release();
     await open.end();
-    await until(() => ledger.complete);
+    await until(() => ledger.complete, 40_000);
     await until(async () => (await harness.count('ready')) === 0);
     expect(ledger.committed.size).toBeGreaterThan(100);
     expect(ledger.verdict()).toEqual(CALM);
     expect(hooks.of('error')).toEqual([]);
-  }, 30_000);
+  }, 60_000);
 
   it('strictly sequential writers beside others that commit late: the order of each key holds', async () => {
     harness = await createHarness(kind, { buckets: 2, pollInterval: 20 });
@@ -70,10 +70,10 @@ export function describeVisibility(kind: 'postgres' | 'mariadb'): void {
     for (let w = 0; w < 6; w += 1) open.start(`late${w}`, { hold: 1, holdMs: 40, rollback: 0.05, batch: 3 });
     await pause(4_000); // of load
     await open.end();
-    await until(() => ledger.complete);
+    await until(() => ledger.complete, 40_000);
     expect(ledger.committed.size).toBeGreaterThan(100);
     expect(ledger.verdict()).toEqual(CALM);
-  }, 30_000);
+  }, 60_000);
 
   it('A1: a transaction that commits while what became visible is looked for: its rows come in their order', async () => {
     let commitLate: (() => Promise<void>) | undefined;
@@ -130,7 +130,7 @@ export function describeVisibility(kind: 'postgres' | 'mariadb'): void {
     const watch = until(() => {
       most = Math.max(most, ...dispatcher.status().lanes.map(({ buffered, inFlight }) => buffered + inFlight));
       return ledger.complete && open.stopped;
-    }, 20_000);
+    }, 40_000);
     await large.commitTransaction();
     await large.release();
     await until(() => new Set(ledger.sightings.filter((name) => name.startsWith('large'))).size === 4_000);
@@ -138,5 +138,5 @@ export function describeVisibility(kind: 'postgres' | 'mariadb'): void {
     await watch;
     expect(ledger.verdict()).toEqual(CALM);
     expect(most).toBeLessThanOrEqual(100 * 6 + 2 * 100); // what the room is, and two reads over it
-  }, 30_000);
+  }, 60_000);
 }

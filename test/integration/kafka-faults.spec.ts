@@ -39,7 +39,7 @@ describeWith('kafka', 'kafka() behind a broken network', () => {
     transport: OutboxTransport,
     topic: string,
     batch: OutboxMessage[],
-    timeout = 700,
+    timeout = 2_000,
   ) => {
     const before = await topics.total(topic);
     proxy.set({ down: 'drop' });
@@ -76,7 +76,7 @@ describeWith('kafka', 'kafka() behind a broken network', () => {
       const started = performance.now();
       const results = await publish(transport, messages(topic, 5), 500);
       expect([verdicts(results), codes(results)]).toEqual([['transport'], ['PUBLISH_TIMEOUT']]);
-      expect(performance.now() - started).toBeLessThan(1000);
+      expect(performance.now() - started).toBeLessThan(5_000); // not the client's own 30 s
       // The sockets were gone before publish settled; nothing dials again either.
       await eventually('the sockets are closed', () => proxy.open === 0);
       const { bytesUp, accepted } = proxy;
@@ -136,7 +136,7 @@ describeWith('kafka', 'kafka() behind a broken network', () => {
     // Two producers are connected, then one batch loses its reply; the next ones go through what is left or new.
     await Promise.all([publish(transport, messages(topic, 1)), publish(transport, messages(topic, 1))]);
     const lost = messages(topic, 4);
-    expect(verdicts(await publishWithoutReply(transport, topic, lost, 500))).toEqual(['transport']);
+    expect(verdicts(await publishWithoutReply(transport, topic, lost))).toEqual(['transport']);
     proxy.heal();
     proxy.cut();
     const batches = Array.from({ length: 6 }, () => messages(topic, 5));
@@ -180,7 +180,7 @@ describeWith('kafka', 'kafka() behind a broken network', () => {
     await transport.connect!(AbortSignal.timeout(5000));
     proxy.set({ up: 'hold' });
     const [running, waiting] = [
-      publish(transport, messages(topic, 1), 900),
+      publish(transport, messages(topic, 1), 10_000),
       publish(transport, messages(topic, 1), 300),
     ];
     expect(codes(await waiting)).toEqual(['PUBLISH_TIMEOUT']);
@@ -199,7 +199,7 @@ describeWith('kafka', 'kafka() behind a broken network', () => {
     const started = performance.now();
     await transport.reset!();
     expect(verdicts(await running)).toEqual(['transport']);
-    expect(performance.now() - started).toBeLessThan(500);
+    expect(performance.now() - started).toBeLessThan(5_000); // its own deadline is 10 s
 
     proxy.heal();
     proxy.set({ delay: 50 });

@@ -7,7 +7,7 @@ import { describeWith } from '../support/services.js';
 
 const ROWS = 400_000;
 /** A look may take two seconds; what it cannot find by then is not named. */
-const PATIENCE = 4_000;
+const PATIENCE = 8_000;
 const LAST = 'last of all';
 
 /** Operators' look-ups, behind a long backlog. */

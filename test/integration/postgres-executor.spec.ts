@@ -69,7 +69,8 @@ describeWith('postgres', 'PostgreSQL executors', () => {
     };
     const outcomes = { lasting: new Set<boolean>(), other: new Set<boolean>() };
     const emit = `pg_logical_emit_message(true, 'outbox', '')`;
-    for (let round = 0; round < 30; round++) {
+    // Somebody else's commit may bring ours to disk as well.
+    for (let round = 0; round < 30 || (!outcomes.other.has(false) && round < 3_000); round++) {
       outcomes.other.add(await flushed(`select ${emit}`));
       outcomes.lasting.add(await flushed(`select ${emit}, ${DURABLE}`));
     }
@@ -108,7 +109,7 @@ describeWith('postgres', 'PostgreSQL executors', () => {
   });
 
   it('rolls back and stays usable when a transaction fails; a slow statement is cancelled by the server', async () => {
-    const database = open({ statementTimeout: 100 });
+    const database = open({ statementTimeout: 1_000 });
     const connection = database.connection('admin');
     const pid = await backendOf(connection);
     await expect(

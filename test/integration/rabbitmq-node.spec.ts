@@ -114,7 +114,7 @@ describeUnlessMissing(missing, 'a relay and a RabbitMQ in trouble', () => {
       const later = await relay.enqueue(batch(topic, 2_000));
       await until(() => relay.transport.health?.().state === 'blocked');
       const [reads, sent] = [relay.readsOfBroken(), proxy.bytesUp];
-      for (let polls = 0; polls < 5; polls += 1) expect(await relay.latencyOfOther()).toBeLessThan(1_000);
+      for (let polls = 0; polls < 5; polls += 1) expect(await relay.latencyOfOther()).toBeLessThan(8_000);
       // No claim but those of probes, and next to nothing written, while the alarm lasts.
       expect(relay.readsOfBroken() - reads).toBeLessThanOrEqual(2);
       expect(proxy.bytesUp - sent).toBeLessThan(2_000 * 100);
@@ -150,7 +150,7 @@ describeUnlessMissing(missing, 'a relay and a RabbitMQ in trouble', () => {
     // Three probes on: some seconds.
     await until(() => proxy.accepted >= tried + 3, 20_000);
     expect(relay.readsOfBroken()).toBe(reads);
-    expect(await relay.latencyOfOther()).toBeLessThan(Math.max(10 * calm, 1_000));
+    expect(await relay.latencyOfOther()).toBeLessThan(Math.max(10 * calm, 8_000));
     const [connects, before] = [proxy.accepted, relay.batches.length];
     const closed = relay.hooks.of('circuitClosed').length; // before it can be there again
     await node.start();

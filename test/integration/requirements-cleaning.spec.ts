@@ -34,18 +34,19 @@ describe.each(['postgres', 'mariadb'] as const)('cleaning and unlocking on %s', 
       const { dispatcher, store } = harness.relay({ default: transport });
       await dispatcher.start();
       let done = false;
-      const cleaned = new OutboxCleaner(store, new RecordedHooks(), RETENTION, false)
-        .runOnce()
-        .finally(() => (done = true));
+      const cleaner = new OutboxCleaner(store, new RecordedHooks(), RETENTION, false);
+      const cleaned = cleaner.runOnce().finally(() => (done = true));
+      // Rows that somebody holds are passed by; a table that somebody holds is waited for.
+      if (kind === 'mariadb') expect(await cleaned).toMatchObject({ published: 0 });
       for (let i = 1; i <= 4; i += 1) {
         await harness.enqueue([{ key: 'k' }]);
         dispatcher.nudge();
         await transport.until(() => transport.published.length === i);
       }
-      expect(done).toBe(false);
+      expect(done).toBe(kind === 'mariadb');
       await runner.rollbackTransaction();
       await runner.release();
-      expect(await cleaned).toMatchObject({ published: 10 });
+      expect(await (kind === 'mariadb' ? cleaner.runOnce() : cleaned)).toMatchObject({ published: 10 });
     });
 
     it('B5: frees and reports what an instance left behind, once, and nothing that still lasts', async () => {

@@ -85,7 +85,7 @@ describe.each(['postgres', 'mariadb'] as const)('faults around the relay on %s',
     });
 
     it('survives an outage of the database: tells it, asks seldom, goes on by itself', async () => {
-      harness = await createHarness(kind, { pollInterval: 100 });
+      harness = await createHarness(kind, { pollInterval: 100, lease: '5m' });
       const transport = new ScriptedTransport();
       const { dispatcher, hooks, goAway, comeBack } = await proxied(transport);
       await dispatcher.start();
@@ -155,7 +155,7 @@ describe.each(['postgres', 'mariadb'] as const)('faults around the relay on %s',
       for (let i = 0; i < 20; i += 1) {
         await harness.enqueue([{ bucket: 3, payload: text(i) }]);
         dispatcher.nudge();
-        await transport.until(() => transport.texts.includes(String(i)), 2_000);
+        await transport.until(() => transport.texts.includes(String(i)));
       }
       await endless.commit();
       await transport.until(() => transport.published.length === 21);
@@ -175,7 +175,7 @@ describe.each(['postgres', 'mariadb'] as const)('faults around the relay on %s',
       for (let i = 0; i < 20; i += 1) {
         await harness.enqueue([{ bucket: 4, payload: text(i) }]);
         dispatcher.nudge();
-        await transport.until(() => transport.texts.includes(String(i)), 2_000);
+        await transport.until(() => transport.texts.includes(String(i)));
       }
       await runner.rollbackTransaction();
       await runner.release();

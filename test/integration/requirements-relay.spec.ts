@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import { systemClock } from '../../lib/dispatch/clock.js';
 import { PUBLISHED, type PublishResult } from '../../lib/publish/transport.js';
 import type { OutboxStore } from '../../lib/store/outbox-store.js';
@@ -34,7 +35,7 @@ describe.each(['postgres', 'mariadb'] as const)('the work of a relay on %s', (ki
         stops.push(performance.now() - stoppedAt);
         await idle.dispatcher.start();
       }
-      expect(Math.min(...stops)).toBeLessThan(100);
+      expect(Math.min(...stops)).toBeLessThan(2_000); // not a poll of a minute, not the shutdown's timeout
     });
 
     it('drains a backlog without a pause, in few statements', async () => {
@@ -199,7 +200,10 @@ describe.each(['postgres', 'mariadb'] as const)('the work of a relay on %s', (ki
       await until(() => transport.attempted.length === 1);
       // A statement of a loop may be running at any one moment; a transaction that stays would be in every sample.
       const samples: string[][] = [];
-      for (let i = 0; i < 20; i += 1) samples.push(await openTransactions(harness));
+      for (let i = 0; i < 20; i += 1) {
+        samples.push(await openTransactions(harness));
+        await pause(50); // the server renews what it shows
+      }
       finish(PUBLISHED);
       const stayed = (samples[0] as string[]).filter((each) => samples.every((sample) => sample.includes(each)));
       expect(stayed).toEqual([]);
@@ -230,7 +234,7 @@ describe.each(['postgres', 'mariadb'] as const)('the work of a relay on %s', (ki
       for (const { dispatcher } of transports) await dispatcher.start();
       await until(() => transports.every(({ dispatcher }) => dispatcher.status().lanes[0]?.buckets.length === 16));
       const enqueuedAt = performance.now();
-      await harness.enqueue(Array.from({ length: 64 }, (_, i) => ({ bucket: i % 32, delay: i < 32 ? 500 : null })));
+      await harness.enqueue(Array.from({ length: 64 }, (_, i) => ({ bucket: i % 32, delay: i < 32 ? 4_000 : null })));
       await until(() => transports.reduce((sum, { transport }) => sum + transport.published.length, 0) === 64);
       expect(attemptedAt.size).toBe(64);
       for (const times of attemptedAt.values()) {
@@ -238,8 +242,8 @@ describe.each(['postgres', 'mariadb'] as const)('the work of a relay on %s', (ki
         expect((times[1] as number) - (times[0] as number)).toBeGreaterThan(280);
       }
       const first = [...attemptedAt.values()].map(([at]) => (at as number) - enqueuedAt).sort((a, b) => a - b);
-      expect(first.slice(0, 32).every((ms) => ms < 480)).toBe(true);
-      expect(first.slice(32).every((ms) => ms > 480 && ms < 2_500)).toBe(true);
+      expect(first.slice(0, 32).every((ms) => ms < 3_900)).toBe(true);
+      expect(first.slice(32).every((ms) => ms > 3_900 && ms < 15_000)).toBe(true);
     });
 
     it('reads times right from a session in any time zone', async () => {
@@ -249,18 +253,18 @@ describe.each(['postgres', 'mariadb'] as const)('the work of a relay on %s', (ki
       const runner = harness.dataSource.createQueryRunner();
       await runner.query(kind === 'postgres' ? `set time zone 'Asia/Kathmandu'` : `set time_zone = '+05:45'`);
       await runner.startTransaction();
-      const inASecond = new Date(Date.now() + 1_000);
-      const rows = [newMessage({ payload: text('now') }), newMessage({ payload: text('then'), deliverAt: inASecond })];
+      await dispatcher.start();
+      const soon = new Date(Date.now() + 4_000);
+      const rows = [newMessage({ payload: text('now') }), newMessage({ payload: text('then'), deliverAt: soon })];
       await harness.store.insert(transactionExecutor(runner), rows);
       await runner.commitTransaction();
       await runner.query(kind === 'postgres' ? 'reset time zone' : 'set time_zone = default');
       await runner.release();
-      await dispatcher.start();
       await transport.until(() => transport.texts.includes('then'));
-      expect(Math.abs(Date.now() - inASecond.getTime())).toBeLessThan(900);
+      expect(Math.abs(Date.now() - soon.getTime())).toBeLessThan(10 * 60_000); // an error is a quarter of an hour or more
       expect(transport.texts).toEqual(['now', 'then']);
       for (const { createdAt } of transport.published)
-        expect(Math.abs(Date.now() - createdAt.getTime())).toBeLessThan(10_000);
+        expect(Math.abs(Date.now() - createdAt.getTime())).toBeLessThan(10 * 60_000);
     });
   });
 });

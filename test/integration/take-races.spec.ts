@@ -1,10 +1,9 @@
 import { randomUUID } from 'node:crypto';
-import { setTimeout as pause } from 'node:timers/promises';
 import type { OutboxMessage } from '../../lib/message.js';
 import type { Lease } from '../../lib/store/lease-store.js';
+import { waitsForLock } from '../support/open-transactions.js';
 import { createHarness, type Harness } from '../support/relay.js';
 import { describeWith } from '../support/services.js';
-import { until } from '../support/until.js';
 
 /** What an operator's `release` or `requeue` does to a key's first row at the moment when the relay takes the key. */
 describe.each(['postgres', 'mariadb'] as const)('%s: taking what changes at that moment', (kind) => {
@@ -48,7 +47,7 @@ describe.each(['postgres', 'mariadb'] as const)('%s: taking what changes at that
         `update outbox_parked set due_at = ${kind === 'postgres' ? 'now()' : 'utc_timestamp(6)'} where seq = ${rows[changed]?.seq}`,
       );
       const first = take();
-      await until(() => waitsForALock(harness, kind));
+      expect(await waitsForLock(harness, first)).toBe(true);
       await operator.commitTransaction();
       await operator.release();
       const taken = (await first).messages.map(({ id }) => id);
@@ -58,14 +57,3 @@ describe.each(['postgres', 'mariadb'] as const)('%s: taking what changes at that
     });
   });
 });
-
-async function waitsForALock({ dataSource, database }: Harness, kind: 'postgres' | 'mariadb'): Promise<boolean> {
-  const name = new URL(database.url).pathname.slice(1);
-  if (kind === 'mariadb') await pause(150); // InnoDB shows what it saw before to whoever asks more often
-  const [row] = (await dataSource.query(
-    kind === 'postgres'
-      ? `select count(*) as n from pg_stat_activity where datname = '${name}' and wait_event_type = 'Lock'`
-      : `select count(*) as n from information_schema.innodb_trx where trx_state = 'LOCK WAIT'`,
-  )) as { n: string }[];
-  return Number(row?.n) > 0;
-}

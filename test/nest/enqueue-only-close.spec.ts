@@ -30,7 +30,7 @@ describeWith('postgres', 'An application that enqueues and closes at once', () =
     for (let i = 0; i < turns; i += 1) await new Promise((resolve) => setImmediate(resolve));
     const start = performance.now();
     await applications.close();
-    expect(performance.now() - start).toBeLessThan(3_000);
+    expect(performance.now() - start).toBeLessThan(10_000);
     expect(errors).toEqual([]);
     expect(logger.lines.filter((line) => /^(error|warn)/.test(line))).toEqual([]);
   });
@@ -88,7 +88,7 @@ describe('Notifier', () => {
     const start = performance.now();
     await one.close();
     expect(performance.now() - start).toBeGreaterThan(900);
-    expect(performance.now() - start).toBeLessThan(2_000);
+    expect(performance.now() - start).toBeLessThan(10_000);
     fail(new Error('Connection terminated'));
     await new Promise((resolve) => setImmediate(resolve));
     expect(failures).not.toHaveBeenCalled();

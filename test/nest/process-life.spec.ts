@@ -128,7 +128,7 @@ describeWith('postgres', 'an application that ends', () => {
     transport.gate.open();
     const from = performance.now();
     await app.close();
-    expect(performance.now() - from).toBeLessThan(500 + 3_000 + 1_000); // 3 s beyond its timeout, and a busy machine
+    expect(performance.now() - from).toBeLessThan(500 + 3_000 + 8_000); // 3 s beyond its timeout, and a full machine; otherwise for ever
     await proxy.close();
     await dataSource.destroy().catch(() => undefined);
   });
@@ -167,7 +167,7 @@ describeWith('postgres', 'an application that ends', () => {
     await until(() => calls === 2);
     const from = performance.now();
     await applications.close();
-    expect(performance.now() - from).toBeLessThan(500 + 1_000 + 1_000);
+    expect(performance.now() - from).toBeLessThan(500 + 1_000 + 8_000); // otherwise for ever
   });
 
   const start = (...more: any[]) =>

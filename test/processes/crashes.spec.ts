@@ -95,8 +95,8 @@ describeWith('postgres', 'relay processes that are killed', () => {
     heir.send({ start: true });
     await heard(heir, 'ready');
     await until(empty, 30_000);
-    // 10 s and 200 ms, and some time for the backlog itself on a machine that does other things.
-    expect(performance.now() - killedAt).toBeLessThan(10_000 + 200 + 2_000);
+    // 10 s and 200 ms, and some time for the backlog itself on a machine that does other things; not two leases.
+    expect(performance.now() - killedAt).toBeLessThan(10_000 + 200 + 8_000);
     expect(readLedger(settings.ledger)).toMatchObject({ distinct: 240, ghosts: 0, outOfOrder: 0 });
   }, 120_000);
 });

@@ -15,7 +15,7 @@ import type { ShopSettings } from './shop.js';
 
 const settings = JSON.parse(process.env['SHOP'] as string) as ShopSettings;
 /** Longer than the shortest lease. */
-const BLOCK = 11_000;
+const BLOCK = 20_000;
 let blocked = false;
 const tell = (what: object): void => void process.send?.(what);
 

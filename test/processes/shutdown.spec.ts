@@ -11,8 +11,8 @@ import { until } from '../support/until.js';
 import { readLedger } from './fleet.js';
 import { ShopProcess, type ShopSettings } from './shop.js';
 
-/** What a busy machine takes to end a process and to tell of it. */
-const SLACK = 1_000;
+/** What a full machine takes to end a process and to tell of it; what it is told apart from is a lease of 30 s, or for ever. */
+const SLACK = 5_000;
 
 describeWith(['postgres', 'rabbitmq'], 'the end of a process', () => {
   let harness: Harness;
@@ -81,7 +81,7 @@ describeWith(['postgres', 'rabbitmq'], 'the end of a process', () => {
       const from = performance.now();
       expect((await leased()).owners).toBe(others.indexOf(goes) === 0 ? 2 : 1); // given back, not left to expire
       await until(async () => (await leased()).held === 32);
-      expect(performance.now() - from).toBeLessThan(3_000); // a lease is 30 s
+      expect(performance.now() - from).toBeLessThan(10_000); // a lease is 30 s
     }
     const written = await writing.stop();
     await until(async () => (await harness.count('ready')) === 0, 20_000);
@@ -160,7 +160,7 @@ describeWith(['postgres', 'rabbitmq'], 'the end of a process', () => {
     const inFlight = await shop.heard('handed');
     const other = new ScriptedTransport();
     await harness.relay({ default: other }).dispatcher.start();
-    await other.until(() => other.published.length >= 300 - 40, 25_000); // its leases ended while it was blocked
+    await other.until(() => other.published.length >= 300 - 40, 40_000); // its leases ended while it was blocked
     await until(async () => (await harness.count('ready')) === 0);
     // Its own: what was out when it was blocked, at most four batches; all else is the other's, in order.
     expect(published(shop)).toBeLessThanOrEqual(4 * inFlight);

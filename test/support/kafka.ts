@@ -136,7 +136,7 @@ export function messages(
 export async function publish(
   transport: OutboxTransport,
   batch: readonly OutboxMessage[],
-  timeout = 10_000,
+  timeout = 20_000,
 ): Promise<readonly PublishResult[]> {
   return (await probePublish(transport, batch, { timeout })).results;
 }
@@ -145,7 +145,7 @@ export async function publish(
 export async function eventually(
   what: string,
   condition: () => boolean | Promise<boolean>,
-  timeout = 10_000,
+  timeout = 20_000,
 ): Promise<void> {
   const end = Date.now() + timeout;
   while (!(await condition())) {

@@ -47,13 +47,13 @@ export class PostgresFixture {
 export async function until<T>(
   what: string,
   probe: () => Promise<T | undefined | false>,
-  timeout = 10_000,
+  timeout = 20_000,
 ): Promise<T> {
   const deadline = Date.now() + timeout;
   for (;;) {
     const value = await probe();
     if (value !== undefined && value !== false) return value;
     if (Date.now() > deadline) throw new Error(`Not within ${timeout} ms: ${what}`);
-    await new Promise((resolve) => setImmediate(resolve));
+    await new Promise((resolve) => setTimeout(resolve, 10));
   }
 }

@@ -123,7 +123,7 @@ export async function failure(builder: TestingModuleBuilder): Promise<Error & { 
 }
 
 /** Until `condition` holds, looked at every few milliseconds; fails after `timeout`. */
-export async function until(condition: () => boolean | Promise<boolean>, timeout = 10_000): Promise<void> {
+export async function until(condition: () => boolean | Promise<boolean>, timeout = 20_000): Promise<void> {
   const deadline = performance.now() + timeout;
   while (!(await condition())) {
     if (performance.now() > deadline) throw new Error(`Not within ${timeout} ms: ${condition}`);
