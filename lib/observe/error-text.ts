@@ -27,7 +27,7 @@ export function unquoted(error: unknown, about: readonly OutboxMessage[]): unkno
   const text = errorText(error, about);
   return text === errorText(error)
     ? error
-    : Object.assign(new Error(text), { code: (error as { code?: unknown }).code });
+    : Object.assign(new Error(text), { code: (error as { code?: unknown } | null | undefined)?.code });
 }
 
 /** The error itself, or, when anything in it quotes a secret, a copy that has its text and its place, and nothing else. */

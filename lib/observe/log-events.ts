@@ -1,6 +1,7 @@
 import type { LoggerService } from '@nestjs/common';
 import type { Clock } from '../dispatch/clock.js';
 import { durationText } from '../duration.js';
+import { isThenable } from '../is-thenable.js';
 import { errorText } from './error-text.js';
 import type { OutboxEventMap, OutboxEventName } from './events.js';
 import { LogLine, type LogFields } from './log-line.js';
@@ -124,10 +125,10 @@ const LOWEST: Partial<Record<OutboxEventName, LogLevel>> = {
   circuitClosed: 'log',
 };
 
-/** `debug` is optional in a LoggerService. */
+/** `debug` is optional in a LoggerService. What a logger promises and does not keep has nowhere to be told. */
 export function write(logger: LoggerService, level: Exclude<LogLevel, 'silent'>, line: LogLine): void {
-  if (level === 'debug') logger.debug?.(line);
-  else logger[level](line);
+  const result: unknown = level === 'debug' ? logger.debug?.(line) : logger[level](line);
+  if (isThenable(result)) result.then(undefined, () => undefined);
 }
 
 class Repetition {

@@ -1,3 +1,4 @@
+import { isThenable } from '../is-thenable.js';
 import type { Clock } from '../dispatch/clock.js';
 import type { OutboxEventMap, OutboxEventName } from './events.js';
 
@@ -107,8 +108,4 @@ export class OutboxEvents {
       // Whoever reports errors of listeners must not become one.
     }
   }
-}
-
-function isThenable(value: unknown): value is PromiseLike<unknown> {
-  return typeof (value as PromiseLike<unknown> | null | undefined)?.then === 'function';
 }

@@ -1,3 +1,4 @@
+import { isThenable } from '../is-thenable.js';
 import type { OutboxMessage } from '../message.js';
 import type { RetryPolicy } from '../outbox.options.js';
 import type { PublishFailure } from '../publish/transport.js';
@@ -27,7 +28,10 @@ export function decide(
   now: number,
   random: number,
 ): Outcome {
-  const verdict = policy.classify?.(failure.error, message, failure.blame) ?? failure.blame;
+  const said: unknown = policy.classify?.(failure.error, message, failure.blame);
+  // A promise cannot be waited for here: it says nothing, and its failure is nobody's.
+  if (isThenable(said)) said.then(undefined, () => undefined);
+  const verdict = (isThenable(said) ? undefined : said) ?? failure.blame;
   if (verdict === 'transport' || verdict === 'collateral') return { kind: 'release', alone: verdict === 'collateral' };
 
   const { initial, max, maxAttempts, maxAge, onDead } = policyFor(message, policy);

@@ -23,6 +23,15 @@ describeWith('kafka', 'kafka() publishes', () => {
   });
   afterAll(() => topics.stop());
 
+  it('the others, when nobody can read the headers of one', async () => {
+    const topic = await topics.create();
+    const [good, broken, other] = messages(topic, 3, (n) => ({ key: `k${n}` }));
+    Object.assign(broken as object, { headersJson: 'no JSON' });
+    const results = await publish(await open(), [good, broken, other] as never);
+    expect(results).toMatchObject([{ ok: true }, { ok: false, blame: 'message', final: true }, { ok: true }]);
+    expect((await topics.read(topic, 2)).map(({ headers }) => String(headers?.['id']))).toEqual([good?.id, other?.id]);
+  });
+
   it('bytes, key, headers and time as they were enqueued, with the standard headers', async () => {
     const topic = await topics.create();
     const createdAt = new Date('2026-11-21T10:05:01.123Z');

@@ -1,10 +1,12 @@
 import { DataSource } from 'typeorm';
 import type { SqlConnection, SqlDatabase } from '../../lib/store/executors/executor.js';
+import type { MysqlConnection } from '../../lib/store/executors/mysql-connection.js';
 import { openMysqlDatabase } from '../../lib/store/executors/typeorm-mysql.js';
 import { statement } from '../../lib/store/sql.js';
 import { eventually } from '../../lib/testing/store-harness.js';
 import { MariaDbStores } from '../support/mariadb-store.js';
 import { describeWith } from '../support/services.js';
+import { TcpProxy } from '../support/tcp-proxy.js';
 
 const sql = (text: string, ...values: unknown[]) => statement(undefined, text).bind(...values);
 const one = async (connection: SqlConnection, text: string, ...values: unknown[]) =>
@@ -86,6 +88,30 @@ describeWith('mariadb', 'connections to MariaDB', () => {
     await stores.application.query(`kill ${String(id)}`);
     expect(await asleep).toBeInstanceOf(Error);
     expect(await eventually('reconnect', () => one(connection, 'select 2').catch(() => undefined))).toBe(2);
+  });
+
+  it('E2: a connection that is given up while it opens fails who waits for it, at once', async () => {
+    const proxy = await TcpProxy.start(stores.database.url);
+    const url = new URL(stores.database.url);
+    url.host = `${proxy.host}:${proxy.port}`;
+    const through = await new DataSource({ ...stores.application.options, url: url.href } as never).initialize();
+    const delayed = openMysqlDatabase(through, { ...stores.storeSettings, statementTimeout: 20_000 });
+    try {
+      const connection = delayed.connection('lease') as MysqlConnection;
+      proxy.set({ delay: 100 });
+      const asked = connection.run(sql('select 1'));
+      asked.catch(() => undefined);
+      await eventually('it opens', async () => proxy.open > 1 || undefined);
+      const from = performance.now();
+      await connection.drop();
+      await expect(asked).rejects.toMatchObject({ code: 'PROTOCOL_CONNECTION_LOST' });
+      expect(performance.now() - from).toBeLessThan(10_000); // not its statement's timeout
+      expect(await eventually('another', () => one(connection, 'select 3').catch(() => undefined))).toBe(3);
+    } finally {
+      await delayed.close();
+      await through.destroy();
+      await proxy.close();
+    }
   });
 
   it('lets the server cancel what takes too long, and keeps the connection', async () => {

@@ -116,6 +116,8 @@ describe('decide', () => {
     expect(verdict({}, {}, classify('transport'))).toEqual({ kind: 'release', alone: false });
     expect(verdict({}, { blame: 'transport' }, classify('message'))).toMatchObject({ kind: 'retry', attempts: 1 });
     expect(verdict({}, { blame: 'transport' }, classify(undefined))).toMatchObject({ kind: 'release' });
+    const later = Promise.reject(new Error('a classifier that asks somebody')) as never;
+    expect(verdict({}, { blame: 'transport' }, classify(later))).toMatchObject({ kind: 'release' });
   });
 
   it('takes what the message brought along before what the module says', () => {

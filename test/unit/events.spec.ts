@@ -203,6 +203,19 @@ describe('the log', () => {
     expect((await log('debug')).events.has('published')).toBe(true);
   });
 
+  it('does not mind a logger whose promises are not kept', async () => {
+    const [clock, rejected] = [new FakeClock(), jest.fn()];
+    const events = new OutboxEvents(clock);
+    process.once('unhandledRejection', rejected);
+    const away = (): Promise<void> => Promise.reject(new Error('the log server is away'));
+    logEvents(events, { log: away, warn: away, error: away }, 'log', clock);
+    events.emit('error', all.error);
+    await clock.advance(0);
+    await new Promise((resolve) => setImmediate(resolve));
+    process.off('unhandledRejection', rejected);
+    expect(rejected).not.toHaveBeenCalled();
+  });
+
   it('counts repetitions instead of printing them', async () => {
     const clock = new FakeClock();
     const { logger, events } = await log('error', clock);

@@ -1,3 +1,4 @@
+import type { OutboxMessage } from '../../lib/message.js';
 import { createEnvelope } from '../../lib/publish/transports/envelope.js';
 import { RecordPlan, type Chunk } from '../../lib/publish/transports/kafka-records.js';
 import { contractMessage, type ContractMessageFields } from '../../lib/testing/contract-message.js';
@@ -70,6 +71,20 @@ describe('Kafka record plan', () => {
     expect(indexes(p.next())?.['eu.t']).toEqual([0, 1, 4, 5, 6]);
     expect(p.skipped).toEqual([2, 3]);
   });
+
+  it.each(['headersJson', 'optionsJson'])(
+    'leaves out what nobody can read the %s of, and what stands behind it',
+    (column) => {
+      const broken = (json: string, key: string): OutboxMessage =>
+        Object.assign(contractMessage({ topic: 't', key }), { [column]: json });
+      const fine = (key: string): OutboxMessage => contractMessage({ topic: 't', key });
+      const p = new RecordPlan([fine('a'), broken('{', 'k'), fine('k'), broken('null', 'l'), fine('b')], settings);
+      expect(indexes(p.next())).toEqual({ 'eu.t': [0, 4] });
+      expect(p.next()).toBeUndefined();
+      expect(p.unreadable.map(({ index }) => index)).toEqual([1, 3]);
+      expect(p.skipped).toEqual([2]);
+    },
+  );
 
   it('takes an empty batch', () => {
     expect(plan().next()).toBeUndefined();

@@ -53,6 +53,7 @@ describe('the publisher', () => {
     ['returns null', async () => null],
     ['returns holes', async () => [PUBLISHED, undefined, null]],
     ['rejects', () => Promise.reject(new Error('no'))],
+    ['rejects with nothing', () => Promise.reject(undefined)],
     [
       'throws before it has a promise',
       () => {
@@ -70,6 +71,14 @@ describe('the publisher', () => {
     await publish(3);
     expect(verdicts()).toEqual([0, '1 transport', '2 transport']);
     expect(resetBefore).toEqual([1]);
+  });
+
+  it('one that rejects with nothing fails a message that contains the word for it', async () => {
+    const { publisher, transport, results } = under();
+    transport.act = () => Promise.reject(undefined);
+    const quoted = stored({ body: '{"a":"undefined"}' });
+    await publisher.publish([quoted], (index, result) => results.push([index, result]), new AbortController().signal);
+    expect(results).toMatchObject([[0, { ok: false, blame: 'transport' }]]);
   });
 
   it('one that hangs is aborted at the timeout, torn down a second later, and what it says then is not heard', async () => {

@@ -42,6 +42,8 @@ const BLOCKED = NaN;
 export class RecordPlan {
   /** Indexes that must wait for an earlier message of their key; grows with each chunk. */
   readonly skipped: number[] = [];
+  /** What no record can be made of, as its headers or options are nothing that we wrote; grows with each chunk. */
+  readonly unreadable: { readonly index: number; readonly error: unknown }[] = [];
   /** @internal */ position = 0;
   /** @internal by topic and key, the partition that the caller fixed; only filled where it matters */
   readonly runs = new Map<string, number | undefined>();
@@ -59,18 +61,14 @@ export class RecordPlan {
     const chunk: Chunk = { topics: new Map(), size: 0, bytes: 0 };
     for (; this.position < batch.length; this.position += 1) {
       const message = batch[this.position]!;
-      const options = message.optionsJson === null ? undefined : message.options.kafka;
       const bytes = estimate(message, settings);
       if (chunk.size > 0 && chunk.bytes + bytes > settings.maxBytes) break;
-      if (this.waits(message, options?.partition)) this.skipped.push(this.position);
-      else
-        add(
-          chunk,
-          settings.topicPrefix + message.topic,
-          toRecord(message, options, settings.envelope),
-          this.position,
-          bytes,
-        );
+      try {
+        this.put(chunk, message, bytes);
+      } catch (error) {
+        this.unreadable.push({ index: this.position, error });
+        this.block(this.position);
+      }
     }
     return chunk.size > 0 ? chunk : undefined;
   }
@@ -79,6 +77,13 @@ export class RecordPlan {
   block(index: number): void {
     const message = this.batch[index]!;
     if (message.key !== null) this.runs.set(runOf(message), BLOCKED);
+  }
+
+  /** @internal */ put(chunk: Chunk, message: OutboxMessage, bytes: number): void {
+    const { topicPrefix, envelope } = this.settings;
+    const options = message.optionsJson === null ? undefined : message.options.kafka;
+    if (this.waits(message, options?.partition)) this.skipped.push(this.position);
+    else add(chunk, topicPrefix + message.topic, toRecord(message, options, envelope), this.position, bytes);
   }
 
   /** @internal A run is all or nothing because it lands in one record batch: only while it goes to one partition. */

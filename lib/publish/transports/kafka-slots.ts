@@ -27,13 +27,14 @@ export class KafkaSlots {
     return (
       this.free.pop() ??
       new Promise((resolve) => {
+        let unlisten = (): void => undefined; // a deadline that has passed meanwhile wakes before it returns
         const wake: Wake = (slot) => {
           this.waiting.delete(wake);
           unlisten();
           resolve(slot);
         };
         this.waiting.add(wake);
-        const unlisten = deadline.onPass(() => wake(undefined));
+        unlisten = deadline.onPass(() => wake(undefined));
       })
     );
   }

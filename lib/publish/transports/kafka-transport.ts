@@ -159,6 +159,7 @@ export class KafkaTransport extends OutboxTransport {
         for (const i of indexes) if (results[i]?.ok !== true) plan.block(i);
     }
     for (const i of plan.skipped) results[i] = SKIPPED;
+    for (const { index, error } of plan.unreadable) results[index] = failure('message', unreadable(error), true);
   }
 
   /** @internal Writes the results of one request; false when the rest of the batch need not be tried. */
@@ -251,6 +252,9 @@ function describe(blame: Blame, name: string, cause: unknown): OutboxError {
 }
 function rejected(text: string, cause?: unknown): OutboxError {
   return new OutboxError('PUBLISH_REJECTED', text, { cause });
+}
+function unreadable(cause: unknown): OutboxError {
+  return rejected('No Kafka record can be made of the message: its headers or options cannot be read.', cause);
 }
 function unavailable(text: string, cause?: unknown): OutboxError {
   return new OutboxError('TRANSPORT_UNAVAILABLE', text, { cause });

@@ -85,11 +85,12 @@ export class MysqlConnection implements SqlConnection {
     if (this.open !== undefined) return this.open;
     const open: Promise<MysqlClient> = this.checkOut().then(
       (client) => {
+        if (this.open !== open) return discard(client); // dropped meanwhile: a statement on it would never be answered
         if (this.wasOpen) this.generation++;
         this.wasOpen = true;
-        const lost = (): void => void (this.open === open && this.drop());
-        client.on('error', lost);
-        client.on('end', lost);
+        const ended = (): void => void (this.open === open && this.drop());
+        client.on('error', ended);
+        client.on('end', ended);
         return client;
       },
       (error: unknown) => {
@@ -105,7 +106,7 @@ export class MysqlConnection implements SqlConnection {
     const { open, abort } = this;
     this.open = undefined;
     this.abort = undefined;
-    abort?.(Object.assign(new Error('The connection to the database was lost.'), { code: 'PROTOCOL_CONNECTION_LOST' }));
+    abort?.(lost());
     const client = await open?.catch(() => undefined);
     client?.destroy();
     client?.stream?.destroy();
@@ -130,6 +131,15 @@ export class MysqlConnection implements SqlConnection {
       ? { rows: result as (readonly unknown[])[], affected: 0 }
       : { rows: [], affected: (result as { affectedRows: number }).affectedRows };
   }
+}
+
+const lost = (): Error =>
+  Object.assign(new Error('The connection to the database was lost.'), { code: 'PROTOCOL_CONNECTION_LOST' });
+
+function discard(client: MysqlClient): never {
+  client.destroy();
+  client.stream?.destroy();
+  throw lost();
 }
 
 /** The text protocol: measured as fast as prepared statements for every hot statement, and it passes every proxy. */
