@@ -58,18 +58,22 @@ export class WakeListener {
 
   /** @internal What was committed while nobody listened is found by looking. */
   async connect(): Promise<void> {
-    const listening = await this.store.listen?.(
+    let listening: { close(): Promise<void> } | undefined;
+    let lost: { readonly error: unknown } | undefined;
+    listening = await this.store.listen?.(
       (where = 'ready') => {
         this.heard = true;
         this.onNotify(where);
       },
       (error) => {
-        if (this.listening !== listening) return;
+        lost = { error };
+        if (listening === undefined || this.listening !== listening) return;
         this.listening = undefined;
         this.hooks.emit('error', { operation: 'listener', error, retryIn: 0 });
         this.loop.nudge();
       },
     );
+    if (lost !== undefined) throw (lost as { error: unknown }).error;
     this.listening = listening;
     this.onNotify('ready');
     this.onNotify('parked');

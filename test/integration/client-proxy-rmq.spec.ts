@@ -1,5 +1,6 @@
 import 'reflect-metadata';
 import { randomBytes } from 'node:crypto';
+import type { EventEmitter } from 'node:events';
 import { Controller, Logger, type INestMicroservice, Module } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { ClientRMQ, Ctx, EventPattern, Payload, RmqContext, Transport } from '@nestjs/microservices';
@@ -184,6 +185,20 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ', () => {
   });
 
   describe('failures', () => {
+    it('owns the errors of every channel, also when the application had connected the client before', async () => {
+      const reader = await new QueueReader().start(false);
+      const client = rmqClient(reader.queue);
+      await client.connect();
+      const transport = await transportOf(client);
+      await transport.connect?.(AbortSignal.timeout(10_000));
+      const { _channels: channels } = (client as unknown as { client: { _channels: EventEmitter[] } }).client;
+      expect(channels.length).toBeGreaterThan(0);
+      expect(channels.filter((channel) => channel.listenerCount('error') === 0)).toEqual([]);
+      assertAllOk(await probePublish(transport, [contractMessage({ topic: 'a' })], { timeout: 10_000 }));
+      await transport.close?.();
+      await reader.stop();
+    });
+
     it('says so when the broker has no queue for a confirmed message', async () => {
       const reader = await new QueueReader().start(false);
       const transport = await transportOf(rmqClient(reader.queue));

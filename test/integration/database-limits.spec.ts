@@ -120,7 +120,7 @@ describeWith('postgres', 'limits of PostgreSQL', () => {
 
   it('E7: a listener whose connection went deaf without a word is found by its silence, and replaced', async () => {
     harness = await createHarness('postgres', { buckets: 4 });
-    const proxy = await TcpProxy.start(harness.database.url);
+    const proxy = await TcpProxy.start(harness.database.url, { silent: true });
     const url = new URL(harness.database.url);
     url.port = String(proxy.port);
     url.hostname = proxy.host;

@@ -40,11 +40,17 @@ export class TcpProxy {
   private readonly pairs = new Set<Pair>();
   private readonly timers = new Set<NodeJS.Timeout>();
 
-  private constructor(private target: { host: string; port: number }) {}
+  private constructor(
+    private target: { host: string; port: number },
+    private readonly silent: boolean,
+  ) {}
 
-  /** `target`: `host:port` or a URL. */
-  static async start(target: string): Promise<TcpProxy> {
-    const proxy = new TcpProxy(addressOf(target));
+  /**
+   * `target`: `host:port` or a URL. `silent`: while bytes of a direction are dropped, the end of the connection is too,
+   * and neither side hears of the other's.
+   */
+  static async start(target: string, { silent = false } = {}): Promise<TcpProxy> {
+    const proxy = new TcpProxy(addressOf(target), silent);
     await proxy.accept();
     return proxy;
   }
@@ -99,7 +105,7 @@ export class TcpProxy {
 
   async accept(): Promise<void> {
     if (this.listener !== undefined) return;
-    const listener = createServer((client) => this.onConnection(client));
+    const listener = createServer({ allowHalfOpen: this.silent }, (client) => this.onConnection(client));
     this.listener = listener;
     listener.listen(this.port, this.host);
     await once(listener, 'listening');
@@ -117,7 +123,7 @@ export class TcpProxy {
 
   private onConnection(client: Socket): void {
     this.accepted += 1;
-    const server = connect(this.target);
+    const server = connect({ ...this.target, allowHalfOpen: this.silent });
     client.setNoDelay(true);
     server.setNoDelay(true);
     const pair: Pair = {
@@ -132,14 +138,22 @@ export class TcpProxy {
     for (const direction of [pair.up, pair.down]) {
       const { from, to } = direction;
       from.on('error', () => to.destroy());
-      from.on('end', () => this.inTurn(direction, () => to.end()));
+      const heard = (act: () => void): void => {
+        if (!this.silent || !this.drops(direction)) this.inTurn(direction, act);
+      };
+      from.on('end', () => heard(() => to.end()));
       from.on('close', () =>
-        this.inTurn(direction, () => {
+        heard(() => {
           to.destroy();
           this.pairs.delete(pair);
         }),
       );
     }
+  }
+
+  private drops(direction: Direction): boolean {
+    const flow = [...this.pairs].some(({ up }) => up === direction) ? this.up : this.down;
+    return flow === 'drop' || direction.lossy;
   }
 
   private pass(direction: Direction, flow: Flow, bytes: Buffer, count: (n: number) => void): void {

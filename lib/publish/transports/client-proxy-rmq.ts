@@ -43,6 +43,8 @@ export class RmqLink extends ClientLink {
 
   override async connect(): Promise<unknown> {
     const { client } = this;
+    // Connected by the application before: it has a channel that we never saw, and whose errors have no owner.
+    if (client.client !== null) await client.close();
     unwrapRmqRecords(client);
     client.on('blocked', () => this.tell('blocked'));
     client.on('unblocked', () => this.tell('up'));

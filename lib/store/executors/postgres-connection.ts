@@ -9,6 +9,7 @@ export interface PgClient {
   on(event: string, listener: (...args: never[]) => void): unknown;
   removeListener(event: string, listener: (...args: never[]) => void): unknown;
   end(): Promise<void>;
+  readonly connection?: { readonly stream?: { destroy(): void } };
 }
 interface PgQuery {
   name?: string | undefined;

@@ -1,4 +1,5 @@
 import type { DataSource } from 'typeorm';
+import { systemClock, within } from '../../dispatch/clock.js';
 import { MOST_PUBLISHING, ownDataSource } from './own-data-source.js';
 import type { ConnectionRole, SqlDatabase } from './executor.js';
 import type { StoreSettings } from '../schema/names.js';
@@ -7,6 +8,8 @@ import { listenOn } from './postgres-listener.js';
 
 /** How much longer than the server's statement timeout the client waits before it drops the connection. */
 const CLIENT_GRACE = 2_000;
+/** Milliseconds that a server may take to close a connection. */
+const GOODBYE = 1_000;
 /** On top of the roles' connections, and of those of transports. */
 const LISTENERS = 1;
 
@@ -106,7 +109,7 @@ class TypeOrmPostgresDatabase implements SqlDatabase {
         readCommitted: ours || (await isReadCommitted(client)),
         release: async () => {
           // Ended first: our session settings must never reach another borrower, and a hung statement must not be waited for.
-          await client.end().catch(() => undefined);
+          await goodbye(client);
           await runner.release();
         },
       };
@@ -136,6 +139,12 @@ class TypeOrmPostgresDatabase implements SqlDatabase {
     });
     return this.dataSource.initialize();
   }
+}
+
+/** An idle client waits for the server to close, where no packet comes back until the system gives up: a quarter of an hour. */
+async function goodbye(client: PgClient): Promise<void> {
+  const ended = client.end().catch(() => undefined);
+  if (!(await within(systemClock, GOODBYE, ended))) client.connection?.stream?.destroy();
 }
 
 /**
