@@ -131,7 +131,7 @@ describeWith('mariadb', 'locks in small tables', () => {
     ['release', 1, async () => (await run.store.release({ key: 'dead', transport: mine.transport })).released],
     ['requeue by key', 1, () => done(run.store.requeue({ key: 'dead', transport: mine.transport, limit: 10 }))],
     ['lock rows', 2, lockRows],
-  ])('%s waits for no row of somebody else', async (_, rows, act) => {
+  ])('B10: %s waits for no row of somebody else', async (_, rows, act) => {
     expect(await act()).toBe(rows); // who waits fails: the holder holds on
   });
 });
