@@ -48,7 +48,7 @@ export const PUBLISH = [
     name: 'poison-is-nobodys',
     breaks: 'a message that the broker refuses is tried for ever as if the broker were away',
     file: 'lib/settle/decide.ts',
-    from: 'const verdict = policy.classify?.(failure.error, message, failure.blame) ?? failure.blame;',
+    from: 'const verdict = (isThenable(said) ? undefined : said) ?? failure.blame;',
     to: "const verdict = failure.blame === 'message' ? 'transport' : failure.blame;",
   },
   {
