@@ -44,6 +44,11 @@ export function describeFleet(kind: 'postgres' | 'mariadb'): void {
     });
   }
 
+  async function owners(): Promise<number> {
+    const sql = 'select distinct owner from outbox_leases where owner is not null';
+    return ((await harness.dataSource.query(sql)) as unknown[]).length;
+  }
+
   async function relays(settings: FleetSettings): Promise<ChildProcess[]> {
     const started = await Promise.all(Array.from({ length: 4 }, () => startRelay(settings)));
     children.push(...started);
@@ -60,8 +65,9 @@ export function describeFleet(kind: 'postgres' | 'mariadb'): void {
   });
 
   it('four relays and sixteen writers: each message once, in order per key', async () => {
-    const settings = await prepare(30_000); // nobody dies, and a database that stands still for a while ends no lease
+    const settings = await prepare(15_000);
     const started = await relays(settings);
+    await until(async () => (await owners()) === 4, 60_000); // the first to come had all of them for a while
     await Promise.all(write(settings));
     await until(async () => (await harness.count('ready')) === 0, 60_000);
     await Promise.all(started.map((relay) => end(relay, 'SIGTERM')));
@@ -78,6 +84,7 @@ export function describeFleet(kind: 'postgres' | 'mariadb'): void {
   it('G9: one relay killed, one frozen past its lease: nothing lost, order kept, duplicates bounded by what was in flight', async () => {
     const settings = await prepare(10_000);
     const started = await relays(settings);
+    await until(async () => (await owners()) === 4, 60_000);
     const [victim, sleeper] = started as [ChildProcess, ChildProcess];
     const written = write(settings);
     await until(() => readLedger(settings.ledger).publishers === 4, 60_000, 500);
