@@ -11,7 +11,7 @@ import { contractMessage } from '../../lib/testing/contract-message.js';
 import { probePublish } from '../../lib/testing/publish-probe.js';
 import { assertAllOk, describeTransportContract } from '../../lib/testing/transport-contract.js';
 import type { ReceivedMessage } from '../../lib/testing/transport-harness.js';
-import { eventually } from '../support/client-proxy-eventually.js';
+import { until } from '../support/until.js';
 import { describeWith, requiredUrl } from '../support/services.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
 
@@ -41,7 +41,7 @@ class TopicReader {
   async read(topic: string, count: number): Promise<KafkaMessage[]> {
     const messages = this.messages.get(topic)!;
     if (messages.length === 0) await this.consume(topic);
-    await eventually(() => messages.length >= count, 15_000);
+    await until(() => messages.length >= count, 15_000);
     return messages;
   }
   async written(topic: string): Promise<number> {
@@ -165,7 +165,7 @@ describeWith('kafka', 'clientProxy() over ClientKafka', () => {
       const accepted = proxy.accepted;
       proxy.heal();
       // kafkajs has five retries left, the first within 100 ms.
-      await expect(eventually(() => proxy.accepted > accepted, 1_500)).rejects.toThrow('did not come true');
+      await expect(until(() => proxy.accepted > accepted, 1_500)).rejects.toThrow('not so within');
       expect(await topics.written(topic)).toBe(1);
       assertAllOk(await probePublish(transport, [contractMessage({ topic })], { timeout: 10_000 }));
       expect(await topics.written(topic)).toBe(2);
@@ -226,7 +226,7 @@ describeWith('kafka', 'a Nest Kafka consumer', () => {
       contractMessage({ topic: pattern, key: `k-${n}`, payload: JSON.stringify({ n }) }),
     );
     assertAllOk(await probePublish(transport, batch, { timeout: 10_000 }));
-    await eventually(() => seen.length === batch.length, 20_000);
+    await until(() => seen.length === batch.length, 20_000);
     const expected = batch.map(({ id, key }, n) => ({ data: { n }, key, id }));
     expect(seen.sort((a, b) => (String(a.id) < String(b.id) ? -1 : 1))).toEqual(expected);
     await transport.close?.();

@@ -14,7 +14,7 @@ import { clientProxy } from 'nestjs-outbox/client-proxy';
 import { contractMessage } from '../../lib/testing/contract-message.js';
 import { probePublish } from '../../lib/testing/publish-probe.js';
 import { assertAllOk } from '../../lib/testing/transport-contract.js';
-import { eventually } from '../support/client-proxy-eventually.js';
+import { until } from '../support/until.js';
 
 class OwnClient extends ClientProxy {
   connect(): Promise<void> {
@@ -108,7 +108,7 @@ describe('clientProxy() and clients that confirm nothing', () => {
         timeout: 5_000,
       }),
     );
-    await eventually(() => received.length > 0);
+    await until(() => received.length > 0);
     const packet = '{"pattern":"{\\"event\\":\\"order.placed\\"}","data":{"n":1}}';
     expect(Buffer.concat(received).toString()).toBe(`${packet.length}#${packet}`);
     await transport.close?.();

@@ -13,7 +13,7 @@ import type { OutboxTransport } from '../../lib/publish/transport.js';
 import type { ContractRunner, ReceivedMessage } from '../../lib/testing/transport-harness.js';
 import { describeWith, requiredUrl } from '../support/services.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
-import { eventually } from '../support/client-proxy-eventually.js';
+import { until } from '../support/until.js';
 
 beforeAll(() => Logger.overrideLogger(false));
 
@@ -84,7 +84,7 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ', () => {
     create: () => transportOf(rmqClient(queue.queue, through(proxy))),
     received: async (topic: string, count: number): Promise<ReceivedMessage[]> => {
       const ofTopic = () => queue.messages.filter((_, n) => queue.packets()[n]?.pattern === topic);
-      await eventually(() => ofTopic().length >= count);
+      await until(() => ofTopic().length >= count);
       return ofTopic().map(({ properties, content }) => ({
         id: String(properties.messageId),
         payload: content,
@@ -135,7 +135,7 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ', () => {
         options: { rabbitmq: { priority: 3, expiration: 60_000, correlationId: 'c-1' } },
       });
       assertAllOk(await probePublish(transport, [message], { timeout: 5_000 }));
-      await eventually(() => reader.messages.length === 1);
+      await until(() => reader.messages.length === 1);
       const { properties } = reader.messages[0]!;
       expect(reader.packets()[0]).toEqual({ pattern: 'order.placed', data: { key: 'trap', value: 1, orderId: 'o-1' } });
       expect(properties).toMatchObject({
@@ -168,7 +168,7 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ', () => {
         contractMessage({ topic: 't', payload: null }),
       ];
       for (const message of batch) assertAllOk(await probePublish(transport, [message], { timeout: 5_000 }));
-      await eventually(() => reader.messages.length === 3);
+      await until(() => reader.messages.length === 3);
       expect(reader.packets().map(({ data }) => data)).toEqual(['plain', { type: 'Buffer', data: [0, 255] }, null]);
     });
 
@@ -177,7 +177,7 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ', () => {
       const own = await transportOf(client);
       await own.connect?.(AbortSignal.timeout(5_000));
       await client.emit('mine', { plain: true }).toPromise();
-      await eventually(() => reader.messages.length === 1);
+      await until(() => reader.messages.length === 1);
       expect(reader.packets()[0]).toEqual({ pattern: 'mine', data: { plain: true } });
       expect(reader.messages[0]!.properties.messageId).toBeUndefined();
       await own.close?.();
@@ -223,7 +223,7 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ', () => {
       link.cut();
       link.heal();
       // Longer than the reconnect time of the client: a living one would be back and resend.
-      await expect(eventually(() => link.accepted > accepted, 2_500)).rejects.toThrow('did not come true');
+      await expect(until(() => link.accepted > accepted, 2_500)).rejects.toThrow('not so within');
       expect(link.open).toBe(0);
       expect(await reader.depth()).toBe(1);
       // The same Nest client works again with the next publish.
@@ -288,7 +288,7 @@ describeWith('rabbitmq', 'a Nest RMQ consumer', () => {
       contractMessage({ topic: pattern, key: `k-${n}`, payload: JSON.stringify({ n, total: 1.5 }) }),
     );
     assertAllOk(await probePublish(transport, batch, { timeout: 10_000 }));
-    await eventually(() => seen.length === batch.length);
+    await until(() => seen.length === batch.length);
     expect(seen.map(({ data }) => (data as { n: number }).n).sort((a, b) => a - b)).toEqual(batch.map((_, n) => n));
     expect(new Set(seen.map(({ id }) => id))).toEqual(new Set(batch.map(({ id }) => id)));
     await transport.close?.();

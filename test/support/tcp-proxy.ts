@@ -11,6 +11,7 @@ import { once } from 'node:events';
 export type Flow = 'forward' | 'hold' | 'drop';
 
 interface Direction {
+  readonly side: 'up' | 'down';
   readonly from: Socket;
   readonly to: Socket;
   readonly held: Buffer[];
@@ -129,8 +130,8 @@ export class TcpProxy {
     const pair: Pair = {
       client,
       server,
-      up: { from: client, to: server, held: [], lossy: false, delayed: [] },
-      down: { from: server, to: client, held: [], lossy: false, delayed: [] },
+      up: { side: 'up', from: client, to: server, held: [], lossy: false, delayed: [] },
+      down: { side: 'down', from: server, to: client, held: [], lossy: false, delayed: [] },
     };
     this.pairs.add(pair);
     client.on('data', (bytes) => this.pass(pair.up, this.up, bytes, (n) => (this.bytesUp += n)));
@@ -152,8 +153,7 @@ export class TcpProxy {
   }
 
   private drops(direction: Direction): boolean {
-    const flow = [...this.pairs].some(({ up }) => up === direction) ? this.up : this.down;
-    return flow === 'drop' || direction.lossy;
+    return this[direction.side] === 'drop' || direction.lossy;
   }
 
   private pass(direction: Direction, flow: Flow, bytes: Buffer, count: (n: number) => void): void {

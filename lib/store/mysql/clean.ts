@@ -142,7 +142,7 @@ function cleanStatements({ archive, parked, dedup, ready, transports }: TableNam
     ),
     removeArchived: statement(
       'clean archive',
-      `delete a from ${lookUp(PARKED_IDS, `${archive} a`)} on a.archive_id = k.p`,
+      `delete a from ${lookUp(jsonTable({ a: 'bigint unsigned' }), `${archive} a`)} on a.archive_id = k.a`,
     ),
     dead: statement(
       'old dead',

@@ -122,15 +122,6 @@ export async function failure(builder: TestingModuleBuilder): Promise<Error & { 
   throw new Error('It started.');
 }
 
-/** Until `condition` holds, looked at every few milliseconds; fails after `timeout`. */
-export async function until(condition: () => boolean | Promise<boolean>, timeout = 20_000): Promise<void> {
-  const deadline = performance.now() + timeout;
-  while (!(await condition())) {
-    if (performance.now() > deadline) throw new Error(`Not within ${timeout} ms: ${condition}`);
-    await new Promise((resolve) => setTimeout(resolve, 5));
-  }
-}
-
 export async function enqueueIn(
   dataSource: DataSource,
   write: (manager: DataSource['manager']) => Promise<unknown>,
@@ -139,3 +130,5 @@ export async function enqueueIn(
     await write(manager);
   });
 }
+
+export { until } from '../../support/until.js';
