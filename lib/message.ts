@@ -94,7 +94,10 @@ export interface StoredMessage {
   readonly contentType: string;
   readonly headersJson: string | null;
   readonly optionsJson: string | null;
+  /** `null` is a tombstone, or a large payload that is still in the database: see `unread`. */
   readonly body: string | Buffer | null;
+  /** Bytes of a large payload that the read left where it is; absent or 0: `body` is all there is. */
+  readonly unread?: number;
   /** Microseconds or milliseconds of the enqueue as the database prints it in UTC, `YYYY-MM-DD hh:mm:ss[.ffffff][+00]`. */
   readonly createdText: string;
   /** Failures charged to the message so far. */
@@ -127,7 +130,9 @@ export class OutboxMessage {
   /** @internal */ readonly headersJson: string | null;
   /** @internal */ readonly optionsJson: string | null;
   /** @internal text as the database delivered it, or bytes; transports that take both avoid a copy */
-  readonly body: string | Buffer | null;
+  body: string | Buffer | null;
+  /** @internal bytes of a large payload that stays in the database until the message's turn comes (see `large-payloads`) */
+  unread: number;
   /** @internal */ readonly createdText: string;
 
   /** @internal the next message of the same key while both wait for their turn (see `key-queues`) */
@@ -150,6 +155,7 @@ export class OutboxMessage {
     this.headersJson = row.headersJson;
     this.optionsJson = row.optionsJson;
     this.body = row.body;
+    this.unread = row.unread ?? 0;
     this.createdText = row.createdText;
   }
 
@@ -176,7 +182,7 @@ export class OutboxMessage {
   }
   /** Payload bytes without copying the payload. */
   get size(): number {
-    return this.body === null ? 0 : Buffer.byteLength(this.body as string);
+    return this.body === null ? this.unread : Buffer.byteLength(this.body as string);
   }
 }
 

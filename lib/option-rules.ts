@@ -1,4 +1,5 @@
 import { milliseconds } from './duration.js';
+import { textProblem } from './enqueue/text-checks.js';
 
 /** What an option may be: in words, and as a check. */
 export interface Rule {
@@ -55,6 +56,16 @@ export function having(...methods: readonly string[]): Rule {
     },
   };
 }
+
+/** Its content type is stored with each message, where a lax server would cut it. */
+export const aSerializer: Rule = {
+  allowed: 'an object with serialize(), deserialize() and a contentType of 1 to 255 characters',
+  parse(value) {
+    const { contentType } = Object(value) as { contentType?: unknown };
+    if (textProblem('contentType', contentType) !== undefined) return INVALID;
+    return having('serialize', 'deserialize').parse(value);
+  },
+};
 
 export function orNull(rule: Rule): Rule {
   return { allowed: `${rule.allowed}, or null`, parse: (value) => (value === null ? null : rule.parse(value)) };

@@ -1,5 +1,6 @@
 import {
   aFunction,
+  aSerializer,
   duration,
   encryption,
   having,
@@ -112,7 +113,7 @@ export const OPTIONS_TABLE: readonly OptionRow[] = [
   row('shutdownTimeout', '10s', duration('100ms', '10m'), 'well within the 30 s that orchestrators grant'),
   row('durability', 'auto', oneOf('auto', 'always'), 'waits for the disk only when a commit did not'),
   row('maxPayloadBytes', 2 ** 20, integer(1, 2 ** 27), 'what brokers take by default'),
-  row('serializer', undefined, having('serialize', 'deserialize'), 'readable everywhere', 'JSON'),
+  row('serializer', undefined, aSerializer, 'readable everywhere', 'JSON'),
   row('encryption', undefined, encryption, 'only where others may read the tables or their backups', 'none'),
   row('idGenerator', undefined, aFunction, 'ids that sort by time, monotonic in a process', 'UUIDv7'),
   row('logger', undefined, having('log', 'warn', 'error'), 'goes where the rest of your log goes', 'Nest Logger'),

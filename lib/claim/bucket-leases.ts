@@ -193,10 +193,10 @@ export class BucketLeases {
     }
   }
 
-  /** @internal */ lose(transport: number, buckets: readonly number[]): void {
-    if (buckets.length === 0) return;
-    for (const bucket of buckets) this.held.get(transport)?.delete(bucket);
-    this.holders.get(transport)?.lost(buckets);
+  /** Of these, those that are held. @internal */
+  lose(transport: number, buckets: readonly number[]): void {
+    const lost = buckets.filter((bucket) => this.held.get(transport)?.delete(bucket));
+    if (lost.length > 0) this.holders.get(transport)?.lost(lost);
   }
 
   /** @internal */ async beat(): Promise<void> {
@@ -259,15 +259,13 @@ export class BucketLeases {
     only = this.used,
   ): Promise<void> {
     const deadline = new LeaseDeadline(this.clock, this.settings.lease);
-    const leases = await this.store.acquire({
-      owner: this.owner,
-      leaseMs: this.settings.lease,
-      transport,
-      limit,
-      ...(only === undefined ? {} : { only }),
-    });
+    const request = { owner: this.owner, leaseMs: this.settings.lease, transport, limit };
+    const leases = await this.store.acquire(only === undefined ? request : { ...request, only });
     if (leases.length === 0) return;
     const mine = this.held.get(transport) as Map<number, Held>;
+    // Expired and taken again within one pass: what was concluded under the old epoch is void, as after any other loss.
+    const again = leases.map(({ bucket }) => bucket);
+    this.lose(transport, again);
     const since = this.clock.monotonic();
     for (const { bucket, epoch, crashes } of leases) mine.set(bucket, { epoch, deadline, crashes, since });
     holder.gained(leases);

@@ -10,7 +10,7 @@ import type { OutboxMessage } from '../message.js';
 export class KeyQueues {
   /** Gate key → last message of its chain, from its first message until its last is resolved. */
   readonly tails = new Map<string, OutboxMessage>();
-  ready: OutboxMessage[] = [];
+  ready: (OutboxMessage | undefined)[] = [];
   readyFrom = 0;
 
   /** @param gateOf what must not overtake: the message's key, `null` for nothing, or one constant for a global order */
@@ -36,6 +36,7 @@ export class KeyQueues {
   shift(): OutboxMessage | undefined {
     const message = this.ready[this.readyFrom];
     if (message === undefined) return undefined;
+    this.ready[this.readyFrom] = undefined; // what was handed over is nobody's to keep in memory
     this.readyFrom += 1;
     if (this.readyFrom === this.ready.length) {
       this.ready = [];
@@ -101,7 +102,7 @@ export class KeyQueues {
   drop(which: (message: OutboxMessage) => boolean): OutboxMessage[] {
     const dropped: OutboxMessage[] = [];
     const kept: OutboxMessage[] = [];
-    for (const message of this.ready.slice(this.readyFrom)) {
+    for (const message of this.ready.slice(this.readyFrom) as OutboxMessage[]) {
       if (which(message)) dropped.push(message, ...this.cut(message));
       else kept.push(message);
     }

@@ -29,6 +29,10 @@ export async function within(clock: Pick<Clock, 'after'>, ms: number, work: Prom
   return Promise.race([work.then(() => true), late]).finally(cancel);
 }
 
+export function pause(clock: Pick<Clock, 'after'>, ms: number): Promise<void> {
+  return new Promise((resolve) => void clock.after(ms, resolve));
+}
+
 /** Longest delay a Node timer takes; beyond it fires at once. */
 const MAX_TIMER = 2 ** 31 - 1;
 

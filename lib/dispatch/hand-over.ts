@@ -1,8 +1,10 @@
 import type { KeyQueues } from '../claim/key-queues.js';
 import type { OutboxMessage } from '../message.js';
 import type { Circuit } from '../publish/circuit.js';
+import { isUnread, lengthOf } from '../large-payloads.js';
 import type { Publisher } from '../publish/publisher.js';
 import type { PublishFailure, PublishResult } from '../publish/transport.js';
+import { bringLargePayloads } from './bring-payloads.js';
 import type { LaneDependencies } from './lane.types.js';
 import { Trials } from './trials.js';
 
@@ -116,6 +118,7 @@ export class HandOver {
     const usable = new Map<number, boolean>();
     let units: Batch['units'];
     let bytes = 0;
+    let large = false;
     while (messages.length < limit && (messages.length === 0 || bytes < this.lane.options.batchBytes)) {
       const message = this.queues.shift();
       if (message === undefined) break;
@@ -129,10 +132,15 @@ export class HandOver {
         later.push(message);
         break;
       }
+      if (isUnread(message) && units !== undefined) {
+        later.push(message); // a run is published as a whole, or not: it shares no batch with what may have to stay behind
+        break;
+      }
       messages.push(message);
       bytes += lengthOf(message);
+      large ||= isUnread(message);
       if (alone) break;
-      if (this.runs && message.behind !== undefined) {
+      if (this.runs && !large && message.behind !== undefined) {
         units ??= new Map();
         bytes += this.extend(message, messages, units, limit, bytes);
       }
@@ -164,7 +172,8 @@ export class HandOver {
     let bytes = 0;
     for (let next = first.behind; next !== undefined && into.length < limit; next = next.behind) {
       bytes += lengthOf(next);
-      if (next.topic !== first.topic || size + bytes > this.lane.options.batchBytes || this.alone.has(next.id)) break;
+      if (next.topic !== first.topic || size + bytes > this.lane.options.batchBytes) break;
+      if (isUnread(next) || this.alone.has(next.id)) break;
       into.push(next);
     }
     const messages = into.slice(start);
@@ -187,6 +196,7 @@ export class HandOver {
       else this.resolvePart(part.unit, part.index, result);
     };
     if (this.trials.needed(bucket)) await this.try(batch, onResult);
+    else if (batch.messages.some(isUnread) && !(await this.complete(batch))) this.withdraw(batch);
     else await this.publisher.publish(batch.messages, onResult, this.kill);
     this.inFlight.delete(batch);
     this.bucketsOut.delete(bucket);
@@ -194,7 +204,8 @@ export class HandOver {
   }
 
   /** One message, and what it does is known even if nobody is left to tell. @internal */
-  async try({ messages, resolved }: Batch, onResult: (index: number, result: PublishResult) => void): Promise<void> {
+  async try(batch: Batch, onResult: (index: number, result: PublishResult) => void): Promise<void> {
+    const { messages } = batch;
     const message = messages[0] as OutboxMessage;
     let published = false;
     const onVerdict = (index: number, result: PublishResult): void => {
@@ -202,16 +213,29 @@ export class HandOver {
       onResult(index, result);
     };
     this.trials.running = true;
-    const verdict = await this.trials.begin(message);
+    let verdict = (await this.complete(batch)) ? await this.trials.begin(message) : 'later';
+    if (verdict === 'go' && this.orphans.has(message)) verdict = 'later'; // its lease came back: it is read again first
     if (verdict === 'go') {
       await this.publisher.publish(messages, onVerdict, this.kill);
       if (!published) await this.trials.end(message);
-    } else if (verdict === 'later') {
-      resolved[0] = 1;
+    } else if (verdict === 'later') this.withdraw(batch);
+    else onResult(0, verdict);
+    this.trials.running = false;
+  }
+
+  /** Brings the large payloads; false when the batch cannot go any more. @internal */
+  async complete({ messages }: Batch): Promise<boolean> {
+    if (!(await bringLargePayloads(this.lane, messages))) return false;
+    return messages.every((message) => this.events.usable(message.bucket) && !this.orphans.has(message));
+  }
+
+  /** Was not sent after all, none of it. @internal */
+  withdraw({ messages, resolved }: Batch): void {
+    for (const [index, message] of messages.entries()) {
+      resolved[index] = 1;
       this.messagesInFlight -= 1;
       this.events.results.withdrawn(message);
-    } else onResult(0, verdict);
-    this.trials.running = false;
+    }
   }
 
   /** @internal */ resolve(message: OutboxMessage, result: PublishResult): void {
@@ -250,6 +274,7 @@ export class HandOver {
     for (const message of [...unpublished, ...behind]) this.queues.accept(message);
     const [first, ...rest] = unpublished as [OutboxMessage, ...OutboxMessage[]];
     this.queues.withdraw(first);
+    for (const message of rest) this.orphans.delete(message); // what becomes of the first becomes of them
     if (failure.blame !== 'transport') for (const message of rest) this.markAlone(message);
     this.resolve(first, failure);
   }
@@ -264,9 +289,5 @@ export class HandOver {
   }
 }
 
-/** UTF-16 units for text, bytes for bytes: close enough for a bound, and free. */
-function lengthOf(message: OutboxMessage): number {
-  return message.body === null ? 0 : message.body.length;
-}
 /** A few broken batches; beyond it, neighbours may share a batch with a culprit once more. */
 const MAX_ALONE = 5_000;

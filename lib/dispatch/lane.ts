@@ -178,7 +178,7 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
     if (messages.length === 0) return;
     const { restarts } = this.claimer;
     try {
-      if (!durable || this.deps.options.durability === 'always') await this.deps.store.flush();
+      if (!durable || this.deps.options.durability === 'always') await this.deps.store.flush(this.claimer.session);
       if (this.parked.keys.overflow) await this.parked.ask(messages);
     } catch (error) {
       this.claimer.rewind(messages);

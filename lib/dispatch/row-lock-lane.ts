@@ -1,6 +1,8 @@
 import type { OutboxMessage } from '../message.js';
 import { errorText, withoutSecrets } from '../observe/error-text.js';
 import { secretsOf } from '../observe/secrets.js';
+import { OutboxError } from '../outbox.errors.js';
+import { fitting, readLargePayloads } from '../large-payloads.js';
 import { Publisher } from '../publish/publisher.js';
 import type { PublishFailure } from '../publish/transport.js';
 import { decide, type Outcome } from '../settle/decide.js';
@@ -116,29 +118,48 @@ export class RowLockLane implements RunningLane, OutageLane {
   }
 
   /** @internal */ lastLocked = 0;
+  /** Of the rows that were locked some did not fit into the batch. @internal */
+  leftOver = false;
 
   /** @internal */ async read(): Promise<number> {
     this.lastLocked = 0;
+    this.leftOver = false;
     const { options, id, store } = this.deps;
     await this.deps.admitted?.();
     if (!(await this.outage.mayRead())) return options.pollInterval;
     const limit = this.outage.probing || this.alone.size > 0 ? 1 : options.batchSize;
     const request = { transport: id, limit, onPublished: options.onPublished };
     const told: (() => void)[] = [];
-    this.lastLocked = await store.withLockedRows(request, (messages, durable) => this.publish(messages, durable, told));
+    this.lastLocked = await store.withLockedRows(request, async (locked, durable, alive) => {
+      const messages = fitting(locked, options.batchBytes);
+      this.leftOver = messages.length < locked.length;
+      await this.prepare(messages, durable, alive);
+      return this.publish(messages, told);
+    });
     for (const tell of told) tell();
     this.answered();
     if (this.lastLocked === 0) this.alone.clear();
     if (this.outage.probing && this.lastLocked === 0) this.outage.probeAgain(0, 1);
-    return this.lastLocked < limit || this.outage.circuit.allows !== 'all' ? options.pollInterval : 0;
+    const more = this.lastLocked === limit || this.leftOver;
+    return more && this.outage.circuit.allows === 'all' ? 0 : options.pollInterval;
+  }
+
+  /** What must be true before the first of them goes. @internal */
+  async prepare(messages: readonly OutboxMessage[], durable: boolean, alive: () => Promise<unknown>): Promise<void> {
+    const { store, id, options } = this.deps;
+    if (!(await readLargePayloads(store, id, messages))) {
+      throw new OutboxError('STORE_UNAVAILABLE', 'Rows that were locked are gone, and the lock with them.');
+    }
+    if (durable && options.durability !== 'always') return;
+    await store.flush();
+    await alive(); // the server that showed them is the one that flushed
   }
 
   /** @param told what is to be told after the commit @internal */
-  async publish(messages: readonly OutboxMessage[], durable: boolean, told: (() => void)[]): Promise<LockedOutcome> {
+  async publish(messages: readonly OutboxMessage[], told: (() => void)[]): Promise<LockedOutcome> {
     const published: OutboxMessage[] = [];
     const parked: ParkEntry[] = [];
     const reparked: ReparkEntry[] = [];
-    if (!durable || this.deps.options.durability === 'always') await this.deps.store.flush();
     this.unresolved = messages.length;
     this.onlyOne = messages.length === 1;
     await this.publisher.publish(

@@ -1,6 +1,7 @@
 import type { OutboxMessage } from '../message.js';
 import type { PublishFailure } from '../publish/transport.js';
 import type { Acquired } from '../store/lease-store.js';
+import { pause } from './clock.js';
 import { timeOfOne, type LaneDependencies } from './lane.types.js';
 
 /** May go; not now, and nobody is to blame; or what became of it while somebody else had it. */
@@ -72,7 +73,7 @@ export class Trials {
     } catch (error) {
       hooks.emit('error', { operation: 'lease', error, retryIn: PAUSE });
     }
-    await new Promise<void>((resolve) => void clock.after(PAUSE, resolve)); // it would be read again at once
+    await pause(clock, PAUSE); // it would be read again at once
     return false;
   }
 }

@@ -1,6 +1,7 @@
 import type { DataSource } from 'typeorm';
 import { OutboxConfigurationError } from '../outbox.errors.js';
 import type { ResolvedOptions } from '../outbox.options.js';
+import { areSame, type Tables } from './tables-of.js';
 
 /** One outbox of an application that runs in this process. */
 export interface Instance {
@@ -9,9 +10,13 @@ export interface Instance {
   readonly application: object;
   readonly dataSource: DataSource;
   readonly options: ResolvedOptions;
+  readonly tables: Tables;
   /** Where the module was declared. */
   readonly declaredAt: string;
-  /** Set at bootstrap: an application that failed before never stops, and must not stand in the way of the next. */
+  /**
+   * From bootstrap until it begins to stop: an application that failed before never stops, and must not stand in the way of
+   * the next; nor must one whose end a hot reload does not wait for.
+   */
   started: boolean;
 }
 interface Registry {
@@ -44,31 +49,48 @@ export function markStarted(instance: Instance): void {
   instance.started = true;
 }
 
+export function markStopping(instance: Instance): void {
+  instance.started = false;
+}
+
 export function instancesOf(application: object): Instance[] {
   return [...registry().instances].filter((instance) => instance.application === application);
 }
 
-/** Two of them would publish, count and clean the same rows in ignorance of each other. */
+/**
+ * Two outboxes of one DataSource would enqueue, publish and count in ignorance of each other. Relays of two DataSources
+ * share the work as those of two processes do, but in one process nobody means to start them.
+ */
 function refuseTwin(instance: Instance, other: Instance): void {
-  const { name, options } = instance;
-  const sameTables =
-    other.dataSource === instance.dataSource &&
-    other.options.database.schema === options.database.schema &&
-    other.options.database.prefix === options.database.prefix;
-  const sameName = other.application === instance.application && other.name === name;
-  if (!sameName && !sameTables) return;
-  const problem = sameName
-    ? `There are two outboxes named '${name}' in this application`
-    : `The outboxes '${other.name}' and '${name}' use the same tables of one DataSource`;
+  const twins = twinsBecause(instance, other);
+  if (twins === undefined) return;
   throw new OutboxConfigurationError(
     'DUPLICATE_INSTANCE',
-    `${problem}.\n  first:  ${other.declaredAt}\n  second: ${instance.declaredAt}\n`,
-    {
-      hint: sameName
-        ? 'Import OutboxModule.forRoot() once, in the root module (every call makes another instance); or give them names.'
-        : 'Give one of them another database.prefix or dataSource.',
-    },
+    `${twins.problem}.\n  first:  ${other.declaredAt}\n  second: ${instance.declaredAt}\n`,
+    { hint: twins.hint },
   );
+}
+
+function twinsBecause(one: Instance, other: Instance): { problem: string; hint: string } | undefined {
+  const { name, options } = one;
+  if (other.application === one.application && other.name === name) {
+    return {
+      problem: `There are two outboxes named '${name}' in this application`,
+      hint: 'Import OutboxModule.forRoot() once, in the root module (every call makes another instance); or give them names.',
+    };
+  }
+  if (!areSame(one.tables, other.tables)) return undefined;
+  if (other.dataSource === one.dataSource) {
+    return {
+      problem: `The outboxes '${other.name}' and '${name}' use the same tables of one DataSource`,
+      hint: 'Give one of them another database.prefix or dataSource, or close the first application before the second starts.',
+    };
+  }
+  if (options.relay !== true || other.options.relay !== true) return undefined;
+  return {
+    problem: `The outboxes '${other.name}' and '${name}' relay from the same tables in one process`,
+    hint: "Close the first before the second starts, or set relay: false or another database.prefix in one of them. Further relays of a database run in processes of their own; in a test, with relay: 'manual' and OutboxDispatcher.start().",
+  };
 }
 
 /** @returns the other files when this package was loaded more than once, for a warning */

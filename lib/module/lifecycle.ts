@@ -5,7 +5,7 @@ import { Loop } from '../dispatch/loop.js';
 import type { OutboxOperation } from '../observe/events.js';
 import { createCronJob, type CronHandle } from './cron.js';
 import { bindHandler, findHandlers } from './handlers.js';
-import { instancesOf, markStarted } from './instances.js';
+import { instancesOf, markStarted, markStopping } from './instances.js';
 import { checkRouting } from './routing.js';
 import type { OutboxRuntime } from './runtime.js';
 import { Schedule } from './scheduler.js';
@@ -67,6 +67,7 @@ export class OutboxLifecycle implements OnModuleInit, OnApplicationBootstrap, On
 
   /** Here, and awaited: what we depend on is destroyed after us, so that handlers and clients still work. */
   async onModuleDestroy(): Promise<void> {
+    markStopping(this.runtime.instance);
     await this.stop();
   }
 

@@ -1,4 +1,4 @@
-import { within, type Clock } from '../dispatch/clock.js';
+import { pause, within, type Clock } from '../dispatch/clock.js';
 import type { WakeUp } from '../store/outbox-store.js';
 
 /** Milliseconds between two notifications: 200 a second cost 8 writers nothing, one for each commit cost them a tenth. */
@@ -49,7 +49,7 @@ export class Notifier {
         this.wanted.clear();
         if (!this.closing) this.onError(error);
       }
-      if (!this.closing) await new Promise<void>((resolve) => this.clock.after(PAUSE, resolve));
+      if (!this.closing) await pause(this.clock, PAUSE);
     }
     this.sending = false;
   }

@@ -24,6 +24,7 @@ import type { OutboxStore } from '../store/outbox-store.js';
 import { ownFile, register, registerCopy, type Instance } from './instances.js';
 import { Notifier } from './notifier.js';
 import type { OutboxOverrides } from './overrides.js';
+import { tablesOf } from './tables-of.js';
 import { createTransports } from './transports.js';
 
 /** Milliseconds for the store's connections: a database that fell silent must not keep the application from ending. */
@@ -61,7 +62,9 @@ export async function createRuntime(sources: RuntimeSources): Promise<OutboxRunt
   const options = resolveOptions(input, sources.extras);
   const clock = overrides?.clock ?? systemClock;
   const events = openEvents(options, clock);
-  const instance: Instance = { name: options.name, application, dataSource, options, declaredAt, started: false };
+  const { name } = options;
+  const tables = tablesOf(dataSource, options);
+  const instance: Instance = { name, application, dataSource, options, tables, declaredAt, started: false };
   const unregister = register(instance);
   const store = open(dataSource, options);
   const notifier = notifierOf(store, options, events, clock);

@@ -103,5 +103,13 @@ function countProblems(name: string, stats: OutboxTransportStats): string[] {
       ? [`${count} messages for '${name}', which no live relay publishes.`]
       : []),
     ...(stats.dead > 0 ? [`${stats.dead} dead messages for '${name}' wait for requeue or discard.`] : []),
+    ...heldKeys(name, stats),
   ];
+}
+
+/** A retry that holds back nobody is no news; a key behind a dead message waits for an operator, also without messages. */
+function heldKeys(name: string, { blockedKeys, blocked, dead }: OutboxTransportStats): string[] {
+  if (blocked === 0 && (blockedKeys === 0 || dead === 0)) return [];
+  const waiting = `with ${blocked} messages behind it: until it is published, requeued, discarded or released`;
+  return [`${blockedKeys} keys of '${name}' are blocked by a failed message, ${waiting}.`];
 }

@@ -1,10 +1,12 @@
 import { within, type Clock } from '../dispatch/clock.js';
+import { readLargePayloads } from '../large-payloads.js';
 import { withoutSecrets } from '../observe/error-text.js';
 import { secretsOf } from '../observe/secrets.js';
 import type { OutboxHooks } from '../observe/events.js';
 import { OutboxError } from '../outbox.errors.js';
 import type { DeadLetterEvent, ResolvedOptions } from '../outbox.options.js';
 import type { ParkedStore } from '../store/parked-store.js';
+import type { ReadyStore } from '../store/ready-store.js';
 
 /** Deaths that are told in one pass, beside those that were refused before. */
 const BATCH = 100;
@@ -17,9 +19,11 @@ const MOST = 2_000;
 export class DeadLetters {
   /** Letters that the hook refused in the last pass: the next one looks beyond them. */
   refused = 0;
+  /** Letters for which the hook did not end in time: they come last, or nobody behind them would ever be told. */
+  readonly late = new Set<string>();
 
   constructor(
-    readonly store: Pick<ParkedStore, 'unannouncedDead' | 'markAnnounced'>,
+    readonly store: Pick<ParkedStore, 'unannouncedDead' | 'markAnnounced'> & Pick<ReadyStore, 'readPayloads'>,
     readonly hook: NonNullable<ResolvedOptions['deadLetter']>,
     readonly transports: ReadonlyMap<number, string>,
     readonly hooks: OutboxHooks,
@@ -32,17 +36,29 @@ export class DeadLetters {
   async runOnce(): Promise<boolean> {
     const limit = Math.min(BATCH + this.refused, MOST);
     const letters = await this.store.unannouncedDead([...this.transports.keys()], limit);
+    const isLate = ({ parkedId }: { parkedId: string }): number => Number(this.late.has(parkedId));
+    letters.sort((a, b) => isLate(a) - isLate(b));
+    const { length } = letters;
     const told: string[] = [];
-    for (const { parkedId, message, transport, error, diedAt } of letters) {
+    // Taken out one by one: a large payload is in memory for as long as its hook runs.
+    for (let letter = letters.shift(); letter !== undefined; letter = letters.shift()) {
+      const { parkedId, message, transport, error, diedAt } = letter;
+      if (!(await readLargePayloads(this.store, transport, [message]))) continue; // an operator was faster
       const name = this.transports.get(transport) ?? String(transport);
-      const letter = { message, transport: name, attempts: message.attempts, error, diedAt };
-      const answer = await this.tell(letter);
+      const answer = await this.tell({ message, transport: name, attempts: message.attempts, error, diedAt });
       if (answer === 'told') told.push(parkedId);
+      this.note(parkedId, answer === 'late');
       if (answer === 'late') break; // the next ones would take as long
     }
-    this.refused = letters.length - told.length;
+    this.refused = length - told.length;
     if (told.length > 0) await this.store.markAnnounced(told);
-    return letters.length === limit && told.length > 0;
+    return length === limit && told.length > 0;
+  }
+
+  /** @internal */ note(parkedId: string, late: boolean): void {
+    if (this.late.size >= MOST) this.late.clear();
+    if (late) this.late.add(parkedId);
+    else this.late.delete(parkedId);
   }
 
   /** @internal */ async tell(letter: DeadLetterEvent): Promise<'told' | 'refused' | 'late'> {

@@ -90,10 +90,11 @@ export interface RowLockStore {
    * Locks up to `limit` ready and due rows that nobody else has locked (`FOR UPDATE SKIP LOCKED`), keeps the transaction
    * open while `work` publishes them, writes what `work` says in the same transaction and commits. Rows that `work` does
    * not name stay as they are. When `work` throws, or the connection breaks, nothing is written.
+   * `alive` rejects when the transaction is over: what it showed may be gone with its server.
    * @returns how many rows were locked
    */
   withLockedRows(
     request: { transport: number; limit: number; onPublished: 'delete' | 'archive' },
-    work: (messages: OutboxMessage[], durable: boolean) => Promise<LockedOutcome>,
+    work: (messages: OutboxMessage[], durable: boolean, alive: () => Promise<unknown>) => Promise<LockedOutcome>,
   ): Promise<number>;
 }

@@ -27,7 +27,7 @@ export interface FetchResult {
   /** Per bucket ascending by `seq`; buckets in any order. */
   readonly messages: OutboxMessage[];
   readonly snapshot: Snapshot | undefined;
-  /** Whether every message read is known to be on the primary's disk. If not, call `flush` before publishing. */
+  /** Whether every message read is known to be on the primary's disk. If not, call `flush` with `session` before publishing. */
   readonly durable: boolean;
   /** Generation of the connection that read; when it changes, the reader starts over. */
   readonly session: number;
@@ -62,6 +62,12 @@ export interface WriteReport {
   readonly affected: number;
 }
 
+/**
+ * Payload bytes beyond which a read leaves a payload in the database and says how large it is (`OutboxMessage.unread`):
+ * what waits in memory is bounded whatever was enqueued. 64 KiB: what is smaller costs less than a second statement.
+ */
+export const LARGE_PAYLOAD = 65_536;
+
 export interface ReadyStore {
   /**
    * Buckets that one read should cover while more is waiting, where the rows of a bucket lie together and a read of all
@@ -83,12 +89,24 @@ export interface ReadyStore {
    */
   readPlaces(transport: number, places: readonly Place[], visibleIn: Snapshot | undefined): Promise<FetchResult>;
   /**
+   * Payloads that reads of the ready and of the parked table left in the database, by the order of the messages; bytes
+   * or text, `undefined` for a row that is gone.
+   */
+  readPayloads(
+    transport: number,
+    messages: readonly (Place & { readonly id: string; readonly parkedId: string | null })[],
+  ): Promise<(string | Buffer | undefined)[]>;
+  /**
    * Where snapshots tell nothing: for each range, whether no uncommitted insert is in it (a dirty read against a committed one);
    * and the database's time, in milliseconds since the epoch. `undefined` where `fetch` returns snapshots.
    */
   probe?(transport: number, ranges: readonly ReadRange[]): Promise<{ clean: boolean[]; now: number }>;
-  /** A durable write that begins now and is on disk when the promise resolves; with it everything read before. */
-  flush(): Promise<void>;
+  /**
+   * A durable write that begins now and is on disk when the promise resolves; with it everything read before.
+   * @param session of the fetch that read it; rejects when that is over, because a server that died and came back never
+   * had what it showed
+   */
+  flush(session?: number): Promise<void>;
   /**
    * Success: removes (or archives) these messages whoever holds the lease, by place and id; one that is not in the
    * ready table is looked for in the parked table, whatever its state there. At most one archive row each.

@@ -73,7 +73,7 @@ export function describeReady(run: StoreRun): void {
       const lane = await run.lane();
       await lane.insert({});
       await run.store.flush();
-      const { durable } = await run.store.fetch({
+      const { durable, session } = await run.store.fetch({
         transport: lane.transport,
         positions: [{ bucket: 1, after: '0' }],
         perBucket: 1,
@@ -81,6 +81,9 @@ export function describeReady(run: StoreRun): void {
       });
       if (run.harness.proof === 'snapshot') assert.equal(durable, true);
       assert.equal(typeof durable, 'boolean');
+      await run.store.flush(session);
+      // What another session showed may have died with its server.
+      await assert.rejects(run.store.flush(session + 1));
     });
   });
   if (run.harness.proof === 'snapshot') describeSnapshot(run);

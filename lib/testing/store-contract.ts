@@ -5,6 +5,7 @@ import { describeRowLocks } from './store-contract-locks.js';
 import { describeOperators } from './store-contract-operators.js';
 import { describeParked } from './store-contract-parked.js';
 import { describeRaces } from './store-contract-races.js';
+import { describePayloads } from './store-contract-payloads.js';
 import { describeReady } from './store-contract-ready.js';
 import { StoreRun, type StoreHarness } from './store-harness.js';
 import type { ContractRunner } from './transport-harness.js';
@@ -26,6 +27,7 @@ export function describeStoreContract(
     describeInsert(run);
     describeLeases(run);
     describeReady(run);
+    describePayloads(run);
     describeParked(run);
     describeOperators(run);
     describeRaces(run);

@@ -13,7 +13,7 @@ import { Schedule } from './schedule.js';
 import type { BrokerServer } from './servers/broker.js';
 import type { DatabaseServer } from './servers/database.js';
 import { openBroker, openDatabase } from './servers/open.js';
-import { RELAY, TRANSPORTS, type BrokerName, type StoreName } from './settings.js';
+import { BROKER_CONNECTIONS, RELAY, TRANSPORTS, type BrokerName, type StoreName } from './settings.js';
 
 /**
  * Real processes on real servers, with faults, and a checker that reads what happened.
@@ -124,7 +124,8 @@ async function main(): Promise<number> {
 
 function meta(database: string, server: string): object {
   const versions = { node: process.version, [store]: database, [broker]: server };
-  return { seed, store, broker, seconds, rate, versions, transports: TRANSPORTS, relay: RELAY };
+  const relay = { ...RELAY, maxBrokerConnections: BROKER_CONNECTIONS[broker] };
+  return { seed, store, broker, seconds, rate, versions, transports: TRANSPORTS, relay };
 }
 
 /** With the history, what the processes had to say; without one, its parts. */

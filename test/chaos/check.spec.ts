@@ -1,27 +1,11 @@
-import { Judge } from './check/judge.js';
+import { spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { CLEAN, commit, fault, judge, META, SECOND, sight, uid } from './planted.js';
 
-const RELAY = { lease: 10_000, pollInterval: 500, maxConnections: 7, batchSize: 2, batchesInFlight: 1 };
-const META = ['meta', { seed: 1, transports: ['alpha', 'beta'], relay: RELAY }];
-const SECOND = 1_000_000;
 const DEAD = 4;
-
-const uid = (writer: number, n: number, index = 0): number => (writer * 2 ** 20 + n) * 16 + index;
-/** A transaction of one writer with messages of key 7 for the first transport, committed in the tenth after its begin. */
-function commit(n: number, began: number, messages: number[][] = [[7, 1, 0]]): unknown[][] {
-  return [
-    ['c', 1, n, began, messages],
-    ['e', 1, [n, began + SECOND / 10]],
-  ];
-}
-const sight = (time: number, run: number, ...uids: number[]): unknown[] => ['s', 0, time, run, 0, uids];
-
-function judge(...lines: readonly unknown[][]): Record<string, unknown> {
-  const checker = new Judge();
-  for (const line of [META, ...lines]) checker.take(line);
-  return checker.verdict();
-}
-/** Two transactions one after the other, seen in order. */
-const CLEAN = [...commit(1, 0), ...commit(2, SECOND), sight(2 * SECOND, 1, uid(1, 1), uid(1, 2))];
 
 describe('the checker of the chaos runs', () => {
   it('finds nothing in a clean history', () => {
@@ -74,20 +58,14 @@ describe('the checker of the chaos runs', () => {
   });
 
   it('duplicates: without a fault at the relay that published it first', () => {
-    const elsewhere = [
-      ['fault', 1, 'relay-kill', [2], 2 * SECOND],
-      ['heal', 1, 3 * SECOND],
-    ];
+    const elsewhere = fault('relay-kill', [2], 2 * SECOND, 3 * SECOND);
     const again = sight(12 * SECOND, 3, uid(1, 1));
     expect(judge(...CLEAN, again)).toMatchObject({ duplicates: 1, unexplainedDuplicates: 1 });
     expect(judge(...elsewhere, ...CLEAN, again)).toMatchObject({ unexplainedDuplicates: 1 });
   });
 
   it('duplicates: explained by a fault at that relay, and stale when something newer of the key had been seen', () => {
-    const here = [
-      ['fault', 1, 'relay-kill', [1], 2.5 * SECOND],
-      ['heal', 1, 3 * SECOND],
-    ];
+    const here = fault('relay-kill', [1], 2.5 * SECOND, 3 * SECOND);
     expect(judge(...here, ...CLEAN, sight(12 * SECOND, 3, uid(1, 1)))).toMatchObject({
       duplicates: 1,
       staleDuplicates: 1,
@@ -104,15 +82,12 @@ describe('the checker of the chaos runs', () => {
   });
 
   it('duplicates: no more of one fault than a relay holds', () => {
-    const fault = [
-      ['fault', 1, 'relay-kill', [1], 2.5 * SECOND],
-      ['heal', 1, 3 * SECOND],
-    ];
+    const killed = fault('relay-kill', [1], 2.5 * SECOND, 3 * SECOND);
     const held = 2 * 3 + 100;
     const written = Array.from({ length: held + 1 }, (_, n) => commit(n, 0, [[n, 1, 0]])).flat();
     const ids = Array.from({ length: held + 1 }, (_, n) => uid(1, n));
     const seen = (...copies: number[]) =>
-      judge(...fault, ...written, sight(2 * SECOND, 1, ...ids), sight(12 * SECOND, 3, ...copies));
+      judge(...killed, ...written, sight(2 * SECOND, 1, ...ids), sight(12 * SECOND, 3, ...copies));
     expect(seen(...ids.slice(1))).toMatchObject({ mostDuplicatesPerFault: held, broken: [] });
     expect(seen(...ids)).toMatchObject({ tooManyDuplicates: 1, broken: ['tooManyDuplicates'] });
   });
@@ -121,15 +96,6 @@ describe('the checker of the chaos runs', () => {
     const error = ['b', 1, 15 * SECOND, 'Error: no'];
     expect(judge(...CLEAN, error)).toMatchObject({ businessErrors: 0, broken: [] });
     expect(judge(['calm', 10 * SECOND, 20 * SECOND], ...CLEAN, error)).toMatchObject({ businessErrors: 1 });
-  });
-
-  it('memory: a relay that grows as it gets older', () => {
-    const samples = (slope: number): unknown[][] => [
-      ['ready', 1, 0, 500],
-      ...Array.from({ length: 600 }, (_, n) => ['m', 1, n * 2 * SECOND, 100 + (slope * n) / 30, 20, 5]),
-    ];
-    expect(judge(...CLEAN, ...samples(0.5))).toMatchObject({ rssMbPerMinute: 0.5, memoryGrowth: 0 });
-    expect(judge(...CLEAN, ...samples(2))).toMatchObject({ rssMbPerMinute: 2, broken: ['memoryGrowth'] });
   });
 
   it("duplicates: what the broker delivers again is not the relay's", () => {
@@ -163,32 +129,30 @@ describe('the checker of the chaos runs', () => {
     expect(judge(...owners, ...CLEAN, publish(1, 12 * SECOND))).toMatchObject({ publishAfterLease: 1 });
   });
 
-  it('leases: a takeover that nothing hindered and that took longer than promised', () => {
-    const after = (seconds: number): unknown[][] => [
-      ['fault', 1, 'relay-kill', [1], 30 * SECOND],
-      ['heal', 1, 31 * SECOND],
-      ['o', 1, 'one'],
-      ['l', SECOND, 0, 5, 'one', 1],
-      ['l', (30 + seconds) * SECOND, 0, 5, 'two', 2],
-    ];
-    expect(judge(...after(10), ...CLEAN)).toMatchObject({ takeoverP99Ms: 10_000, slowTakeovers: 0, broken: [] });
-    expect(judge(...after(20), ...CLEAN)).toMatchObject({ takeoverP99Ms: 20_000, slowTakeovers: 1 });
-  });
-
-  it('leases held by nobody that lives, connections beyond the configured, wrong bytes, a relay that fell over', () => {
-    const calm = ['calm', 0, 20 * SECOND];
-    expect(judge(...CLEAN, ['held', 3])).toMatchObject({ broken: ['heldLeases'] });
-    expect(judge(...CLEAN, calm, ['n', SECOND, 0, 8])).toMatchObject({
-      maxDbConnections: 8,
-      broken: ['connectionLeaks'],
-    });
-    expect(judge(...CLEAN, ['x', 0, 1, 'zzz'])).toMatchObject({ broken: ['corrupt'] });
-    expect(judge(...CLEAN, ['crash', 1, SECOND, 1, null, true])).toMatchObject({ broken: ['crashes'] });
-    expect(judge(...CLEAN, ['crash', 1, SECOND, 1, null, false])).toMatchObject({ startFailures: 1, broken: [] });
-  });
-
   it('a history without commits proves nothing, and one with unknown lines neither', () => {
     expect(judge()).toMatchObject({ broken: ['empty'] });
     expect(() => judge(['?'])).toThrow('nobody knows');
+  });
+
+  it('as a program: the verdict is the last line, with what tells this history from any other', () => {
+    const folder = mkdtempSync(join(tmpdir(), 'outbox-check-'));
+    const file = join(folder, 'history.jsonl');
+    const run = (text: string) => {
+      writeFileSync(file, text);
+      const args = ['--import', './tools/typescript.mjs', 'test/chaos/check.ts', file];
+      const { status, stdout } = spawnSync(process.execPath, args, { encoding: 'utf8' });
+      return { status, verdict: JSON.parse(stdout.trimEnd().split('\n').at(-1) as string) as Record<string, unknown> };
+    };
+    try {
+      const text = [META, ...CLEAN].map((line) => `${JSON.stringify(line)}\n`).join('');
+      const sha256 = createHash('sha256').update(text).digest('hex');
+      const lines = CLEAN.length + 1;
+      expect(run(text)).toMatchObject({ status: 0, verdict: { broken: [], history: { sha256, lines } } });
+      const lost = run(`${text}${JSON.stringify(commit(3, 5 * SECOND)[0])}\n`);
+      expect(lost).toMatchObject({ status: 1, verdict: { broken: ['lost'], history: { lines: lines + 1 } } });
+      expect(lost.verdict['history']).not.toMatchObject({ sha256 });
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
   });
 });

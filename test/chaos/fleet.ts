@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { closeSync, openSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
+import { CANARY } from '../security/canaries.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
 import type { History } from './history.js';
 import type { BrokerServer } from './servers/broker.js';
@@ -138,8 +139,9 @@ export class Fleet {
       run,
       createTables,
       concurrency: 24,
+      secrets: { payload: CANARY.payload, header: CANARY.header },
       databaseUrl: this.database.url('writer'),
-      brokerUrl: this.broker.url,
+      brokerUrl: this.broker.urlThrough(this.broker.port),
     });
     slot.child = child;
     this.before += slot.committed;

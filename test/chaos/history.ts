@@ -26,7 +26,10 @@ import { clockSince } from './settings.js';
  *   ["d", run, time, transport, uid, error]            the dead-letter hook was called
  *   ["m", run, time, MB, descriptors, longest event-loop delay in ms]
  *   ["n", time, slot, connections to the database]
+ *   ["k", time, slot, connections to the broker]
  *   ["held", leases]                                   that somebody has when all relays have stopped
+ *   ["leak", where, which]                             a secret of the workload in what a process said, or in a stored error
+ *   ["searched", files, errors]                        for such
  *   ["left", where, state, transport, uid]             what stood in the tables at the end
  *   ["s", transport, time, run, redelivered, [uid, …]] deliveries, in the order in which the broker gave them; the time
  *                                                      is when Kafka appended the first, or when RabbitMQ delivered it

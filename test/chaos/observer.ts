@@ -1,4 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
+import { leaksIn, leaksInErrors } from './leaks.js';
 import type { Fleet } from './fleet.js';
 import { RELAY } from './settings.js';
 
@@ -38,6 +39,7 @@ export class Observer {
     const { committed, seen } = this.fleet.counts;
     if ((this.turns += 1) % 5 === 0) this.say(`${committed} committed, ${seen} deliveries`);
     const { database, history, relays } = this.fleet;
+    for (const { index, broker } of relays) history.add(['k', history.now(), index, broker.open]);
     const rows = await database.query(
       this.postgres
         ? 'select usename, count(*) from pg_stat_activity group by 1'
@@ -99,5 +101,8 @@ export class Observer {
     }
     const held = await database.query('select count(*) from outbox_leases where owner is not null');
     history.add(['held', Number(held[0]?.[0])]);
+    const [said, stored] = [leaksIn(history.folder), await leaksInErrors(database)];
+    for (const { where, secret } of [...said.leaks, ...stored.leaks]) history.add(['leak', where, secret]);
+    history.add(['searched', said.files, stored.errors]);
   }
 }

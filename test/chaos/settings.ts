@@ -21,6 +21,8 @@ export interface RelaySettings extends ProcessSettings {
   readonly brokerPort: number;
 }
 export interface WriterSettings extends ProcessSettings {
+  /** What nobody may see but in the messages themselves. */
+  readonly secrets: { readonly payload: string; readonly header: string };
   /** Number of this life of a writer, from 1. */
   readonly run: number;
   readonly createTables: boolean;
@@ -55,6 +57,9 @@ export const RELAY = {
   /** Its own connections, one that listens, and the application's. */
   maxConnections: 4 + 1 + 2,
 } as const;
+
+/** To the broker, of one relay: one for each transport, or one for each of a Kafka transport's four producers. */
+export const BROKER_CONNECTIONS: Readonly<Record<BrokerName, number>> = { rabbitmq: 2, kafka: 8 };
 
 export const TRANSPORTS = ['alpha', 'beta'] as const;
 

@@ -107,8 +107,9 @@ export function sizeOf(uid: number): number {
   return SMALLEST + Math.floor(chance * 200);
 }
 
-export function payloadOf(uid: number): string {
-  const head = `{"uid":${uid},"pad":"`;
+/** @param secret what must be seen nowhere else; shorter than the smallest message leaves room for */
+export function payloadOf(uid: number, secret: string): string {
+  const head = `{"uid":${uid},"pad":"${secret}`;
   return `${head}${'x'.repeat(sizeOf(uid) - head.length - 2)}"}`;
 }
 

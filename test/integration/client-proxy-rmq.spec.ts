@@ -12,42 +12,13 @@ import { probePublish } from '../../lib/testing/publish-probe.js';
 import type { OutboxTransport } from '../../lib/publish/transport.js';
 import type { ContractRunner, ReceivedMessage } from '../../lib/testing/transport-harness.js';
 import { describeWith, requiredUrl } from '../support/services.js';
+import { QueueReader } from '../support/queue-reader.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
 import { until } from '../support/until.js';
 
 beforeAll(() => Logger.overrideLogger(false));
 
 const random = (): string => randomBytes(6).toString('hex');
-
-/** An independent reader of one queue, with the broker's own client. */
-class QueueReader {
-  readonly messages: amqp.ConsumeMessage[] = [];
-  private connection!: amqp.ChannelModel;
-  private channel!: amqp.Channel;
-
-  constructor(readonly queue = `outbox-proxy-${random()}`) {}
-
-  async start(consume = true): Promise<this> {
-    this.connection = await amqp.connect(requiredUrl('rabbitmq'));
-    this.channel = await this.connection.createChannel();
-    await this.channel.assertQueue(this.queue, { durable: true });
-    if (consume) await this.channel.consume(this.queue, (m) => m !== null && this.messages.push(m), { noAck: true });
-    return this;
-  }
-  async depth(): Promise<number> {
-    return (await this.channel.checkQueue(this.queue)).messageCount;
-  }
-  async drop(): Promise<void> {
-    await this.channel.deleteQueue(this.queue);
-  }
-  async stop(): Promise<void> {
-    await this.drop();
-    await this.connection.close();
-  }
-  packets(): { pattern: string; data: unknown }[] {
-    return this.messages.map(({ content }) => JSON.parse(content.toString()) as { pattern: string; data: unknown });
-  }
-}
 
 function rmqClient(queue: string, url = requiredUrl('rabbitmq'), more: object = {}): ClientRMQ {
   return new ClientRMQ({
@@ -232,6 +203,20 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ', () => {
       await transport.close?.();
       await link.close();
       await reader.stop();
+    });
+
+    it('leaves no connection behind when a broker that says nothing is given up', async () => {
+      const link = await TcpProxy.start(requiredUrl('rabbitmq'));
+      link.set({ down: 'drop' });
+      const transport = await transportOf(rmqClient('nowhere', through(link)));
+      const { results } = await probePublish(transport, [contractMessage({ topic: 'a' })], { timeout: 500 });
+      expect(results[0]).toMatchObject({ ok: false, blame: 'transport' });
+      await until(() => link.open === 0, 5_000);
+      const accepted = link.accepted;
+      // Longer than the reconnect time of the client.
+      await expect(until(() => link.accepted > accepted, 2_500)).rejects.toThrow('not so within');
+      await transport.close?.();
+      await link.close();
     });
 
     it('turns the strings that ClientRMQ rejects with into errors, and blames the transport', async () => {

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { systemClock } from '../../lib/dispatch/clock.js';
 import type { PublishResult } from '../../lib/publish/transport.js';
 import { createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
@@ -6,7 +7,7 @@ import { until } from '../support/until.js';
 
 const rejected = (): PublishResult => ({ ok: false, blame: 'message', error: new Error('no') });
 
-describe.each(['postgres', 'mariadb'] as const)('the age of a message on %s', (kind) => {
+describe.each(['postgres', 'mariadb'] as const)('clocks that are wrong, on %s', (kind) => {
   describeWith(kind, kind, () => {
     let harness: Harness;
     afterEach(() => harness?.close());
@@ -28,6 +29,37 @@ describe.each(['postgres', 'mariadb'] as const)('the age of a message on %s', (k
       await dispatcher.start();
       await until(() => hooks.of('dead').length > 0 && hooks.of('retried').filter(({ id }) => id === young).length > 3);
       expect(hooks.of('dead').map(({ id }) => id)).toEqual([old]);
+    });
+
+    it.each([
+      ['an hour ahead', 3_600_000],
+      ['an hour behind', -3_600_000],
+    ])('B3: leases end by the database’s clock when that of the process is %s', async (_name, by) => {
+      harness = await createHarness(kind, { buckets: 1 });
+      const left = async (): Promise<number> => {
+        const ms =
+          kind === 'postgres'
+            ? 'extract(epoch from expires_at - clock_timestamp()) * 1000'
+            : 'timestampdiff(microsecond, utc_timestamp(6), expires_at) / 1000';
+        return Number((await harness.dataSource.query(`select ${ms} as ms from outbox_leases`))[0].ms);
+      };
+      const { now } = Date;
+      const wrong = jest.spyOn(Date, 'now').mockImplementation(() => now() + by);
+      try {
+        const owner = randomUUID();
+        const leaseMs = 60_000;
+        const leases = await harness.store.acquire({ owner, leaseMs, transport: 0, limit: 1 });
+        const acquired = await left();
+        expect(await harness.store.renew(owner, leaseMs)).toEqual(
+          leases.map(({ crashes: _c, trial: _t, ...rest }) => rest),
+        );
+        for (const each of [acquired, await left()]) {
+          expect(each).toBeLessThanOrEqual(leaseMs);
+          expect(each).toBeGreaterThan(leaseMs / 2);
+        }
+      } finally {
+        wrong.mockRestore();
+      }
     });
   });
 });

@@ -1,6 +1,6 @@
 import type { NewMessage } from '../../lib/message.js';
 import type { OutboxDispatcher } from '../../lib/dispatch/dispatcher.js';
-import { kafka } from '../../lib/kafka.js';
+import { kafka, type KafkaOptions } from '../../lib/kafka.js';
 import { kafkaConfig, TestTopics } from '../support/kafka.js';
 import { createHarness, type Harness } from '../support/relay.js';
 import { describeWith } from '../support/services.js';
@@ -8,16 +8,24 @@ import { until } from '../support/until.js';
 
 const NEIGHBOURS = 99;
 const KEYS = 9;
-const small = (bytes: number) => Buffer.from('x'.repeat(bytes));
+const bytes = (count: number) => Buffer.alloc(count, 'x');
 
 interface Row {
   readonly code: string;
   /** Settings of the poison's topic; none: no such topic. */
   readonly topic?: Record<string, string>;
   readonly poison?: Partial<NewMessage>;
+  readonly options?: Partial<KafkaOptions>;
 }
 const CHARGED: readonly Row[] = [
-  { code: 'MESSAGE_TOO_LARGE', topic: { 'max.message.bytes': '1000' }, poison: { payload: small(2_000) } },
+  { code: 'MESSAGE_TOO_LARGE', topic: { 'max.message.bytes': '1000' }, poison: { payload: bytes(2_000) } },
+  {
+    // Kafka makes no segments below 1 MiB.
+    code: 'RECORD_LIST_TOO_LARGE',
+    topic: { 'max.message.bytes': '2000000', 'segment.bytes': '1048576' },
+    poison: { payload: bytes(1_100_000) },
+    options: { maxMessageBytes: 2_000_000 },
+  },
   { code: 'INVALID_RECORD', topic: { 'cleanup.policy': 'compact' }, poison: { key: null } },
   {
     code: 'INVALID_TIMESTAMP',
@@ -29,9 +37,8 @@ const CHARGED: readonly Row[] = [
 ];
 
 /**
- * The codes that one broker gives to a producer by itself. Those of rights need an authorizer, those of leaders, replicas
- * (a lone broker asks for no more in-sync replicas than there are) and disks a cluster; which of them costs what is in
- * kafka-errors.ts, held by test/unit/kafka-blame.spec.ts.
+ * What one broker says of a message by itself. Of rights and logins: kafka-codes.spec.ts. Of leaders, replicas (a lone broker
+ * asks for no more in-sync replicas than there are), disks and all the rest: kafka-answers.spec.ts.
  */
 describeWith(['kafka', 'postgres'], 'one message that Kafka refuses among a hundred', () => {
   let harness: Harness;
@@ -49,7 +56,7 @@ describeWith(['kafka', 'postgres'], 'one message that Kafka refuses among a hund
 
   it.each(CHARGED)(
     'C10, C3: $code: it alone dies, 99 are delivered, uncharged, in order',
-    async ({ code, topic, poison }) => {
+    async ({ code, topic, poison, options }) => {
       const good = await topics.create(3);
       const bad = topic === undefined ? TestTopics.name() : await topics.create(1, topic);
       const rows: Partial<NewMessage>[] = Array.from({ length: NEIGHBOURS }, (_, n) => ({
@@ -59,7 +66,9 @@ describeWith(['kafka', 'postgres'], 'one message that Kafka refuses among a hund
       }));
       rows.splice(50, 0, { topic: bad, key: `${good} poison`, ...poison });
       const ids = await harness.enqueue(rows);
-      const { dispatcher, hooks } = harness.relay({ default: await kafka({ client: kafkaConfig() }).create() });
+      const { dispatcher, hooks } = harness.relay({
+        default: await kafka({ client: kafkaConfig(), ...options }).create(),
+      });
       running = dispatcher;
       await dispatcher.start();
       await hooks.until('dead');

@@ -1,7 +1,10 @@
+import { createConnection } from 'mysql2/promise';
 import { DataSource } from 'typeorm';
 import type { SqlConnection, SqlDatabase } from '../../lib/store/executors/executor.js';
 import type { MysqlConnection } from '../../lib/store/executors/mysql-connection.js';
 import { openMysqlDatabase } from '../../lib/store/executors/typeorm-mysql.js';
+import { parkedStatements } from '../../lib/store/mysql/parked-statements.js';
+import { tableNames } from '../../lib/store/schema/names.js';
 import { statement } from '../../lib/store/sql.js';
 import { eventually } from '../../lib/testing/store-harness.js';
 import { MariaDbStores } from '../support/mariadb-store.js';
@@ -69,8 +72,8 @@ describeWith('mariadb', 'connections to MariaDB', () => {
     );
   });
 
-  it('fails a statement whose connection is killed under it, at once', async () => {
-    const connection = database.connection('settle');
+  /** A statement on its way, and the session that runs it. */
+  const sleeping = async (connection: SqlConnection) => {
     const id = await one(connection, 'select connection_id()');
     const asleep = connection.run(sql('select sleep(0.9)')).then(
       () => 'slept',
@@ -85,32 +88,91 @@ describeWith('mariadb', 'connections to MariaDB', () => {
           )
         ).length > 0 || undefined,
     );
-    await stores.application.query(`kill ${String(id)}`);
+    return { id: String(id), asleep };
+  };
+
+  it('fails a statement whose connection is killed under it, at once', async () => {
+    const connection = database.connection('settle');
+    const { id, asleep } = await sleeping(connection);
+    await stores.application.query(`kill ${id}`);
     expect(await asleep).toBeInstanceOf(Error);
     expect(await eventually('reconnect', () => one(connection, 'select 2').catch(() => undefined))).toBe(2);
   });
 
-  it('E2: a connection that is given up while it opens fails who waits for it, at once', async () => {
-    const proxy = await TcpProxy.start(stores.database.url);
-    const url = new URL(stores.database.url);
-    url.host = `${proxy.host}:${proxy.port}`;
-    const through = await new DataSource({ ...stores.application.options, url: url.href } as never).initialize();
-    const delayed = openMysqlDatabase(through, { ...stores.storeSettings, statementTimeout: 20_000 });
-    try {
-      const connection = delayed.connection('lease') as MysqlConnection;
+  it('E2: the deadline of a lost statement ends no later connection', async () => {
+    const connection = database.connection('settle') as MysqlConnection;
+    const from = performance.now();
+    const { id, asleep } = await sleeping(connection);
+    await stores.application.query(`kill ${id}`);
+    await asleep;
+    const next = await eventually('reconnect', () => one(connection, 'select connection_id()').catch(() => undefined));
+    await eventually('its deadline is over', async () => {
+      expect(await one(connection, 'select connection_id()')).toBe(next);
+      return performance.now() - from > connection.timeout + 500 || undefined;
+    });
+  });
+
+  describe('behind a network that fails', () => {
+    let proxy: TcpProxy;
+    let through: DataSource;
+    let behind: SqlDatabase;
+    beforeEach(async () => {
+      proxy = await TcpProxy.start(stores.database.url);
+      const url = new URL(stores.database.url);
+      url.host = `${proxy.host}:${proxy.port}`;
+      through = await new DataSource({ ...stores.application.options, url: url.href } as never).initialize();
+      behind = openMysqlDatabase(through, { ...stores.storeSettings, statementTimeout: 20_000 });
+    });
+    afterEach(async () => {
+      await behind.close();
+      await through.destroy();
+      await proxy.close();
+    });
+    /** Sooner than a statement's timeout, and the connection serves again. */
+    const givenUpSoon = async (connection: SqlConnection, asked: Promise<unknown>, from: number) => {
+      await expect(asked).rejects.toMatchObject({ code: 'PROTOCOL_CONNECTION_LOST' });
+      expect(await eventually('another', () => one(connection, 'select 3').catch(() => undefined))).toBe(3);
+      expect(performance.now() - from).toBeLessThan(10_000);
+    };
+
+    it('E2: a connection that is given up while it opens fails who waits for it, at once', async () => {
+      const connection = behind.connection('lease') as MysqlConnection;
       proxy.set({ delay: 100 });
       const asked = connection.run(sql('select 1'));
       asked.catch(() => undefined);
       await eventually('it opens', async () => proxy.open > 1 || undefined);
       const from = performance.now();
       await connection.drop();
-      await expect(asked).rejects.toMatchObject({ code: 'PROTOCOL_CONNECTION_LOST' });
-      expect(performance.now() - from).toBeLessThan(10_000); // not its statement's timeout
-      expect(await eventually('another', () => one(connection, 'select 3').catch(() => undefined))).toBe(3);
+      await givenUpSoon(connection, asked, from);
+    });
+
+    it('E2: a commit whose connection ends is given up at once, and no rollback waits behind it', async () => {
+      const connection = behind.connection('settle');
+      const asked = connection.transaction(async (tx) => {
+        await tx.run(sql('select 1'));
+        proxy.set({ up: 'hold' });
+      });
+      asked.catch(() => undefined);
+      await eventually('the commit is on its way', async () => proxy.heldUp > 0 || undefined);
+      const from = performance.now();
+      proxy.cut('fin');
+      proxy.heal();
+      await givenUpSoon(connection, asked, from);
+    });
+  });
+
+  it('names the columns of a statement alike whatever it is asked: the driver keeps a parser for each set of names', async () => {
+    const { earliest } = parkedStatements(tableNames(stores.storeSettings, '`'), 0);
+    const client = await createConnection({ uri: stores.database.url });
+    const names = async (...places: number[]) => {
+      const { statement: asked, values } = earliest(places.length / 2).bind(...places);
+      const [, fields] = await client.query({ sql: asked.questionMarks, values: [...values], rowsAsArray: true });
+      return fields.map(({ name }) => name);
+    };
+    try {
+      expect(await names(0, 3, 0, 7)).toEqual(await names(1, 4, 1, 31));
     } finally {
-      await delayed.close();
-      await through.destroy();
-      await proxy.close();
+      await client.end();
     }
   });
 

@@ -1,6 +1,6 @@
 import { PUBLISHED, type PublishResult } from '../../lib/publish/transport.js';
 import { createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
-import { describeWith } from '../support/services.js';
+import { describeOnBoth } from '../support/services.js';
 import { until } from '../support/until.js';
 
 const text = (value: string | number) => Buffer.from(String(value));
@@ -11,7 +11,7 @@ const onDead = (value: 'block' | 'skip') => JSON.stringify({ $retry: { onDead: v
 const KEYS = 1_000;
 const ROUNDS = 4;
 
-describeWith('postgres', 'one poison among many', () => {
+describeOnBoth([], 'one poison among many', (kind) => {
   let harness: Harness;
   afterEach(() => harness?.close());
 
@@ -43,7 +43,7 @@ describeWith('postgres', 'one poison among many', () => {
     ['blocked by a dead message', { maxAttempts: 1 }],
     ['held by backoff', { initial: '1h', max: '1h' }],
   ] as const)('D1: one key of 1,000 is %s: the others are as quick as without', async (_, retry) => {
-    harness = await createHarness('postgres', { retry, pollInterval: '30s' });
+    harness = await createHarness(kind, { retry, pollInterval: '30s' });
     const calm = await p99(undefined);
     const poisoned = await p99('poison');
     // Held for one poll they would wait for 30 s. Shared cores are no place for 10 %.
@@ -55,7 +55,7 @@ describeWith('postgres', 'one poison among many', () => {
   });
 
   it('D1: block and skip by event, side by side; blocked keys are seen, and freed in order by release, requeue, discard', async () => {
-    harness = await createHarness('postgres', { retry: { maxAttempts: 1 } });
+    harness = await createHarness(kind, { retry: { maxAttempts: 1 } });
     const transport = new ScriptedTransport();
     transport.behave = ({ payload }) => (String(payload).endsWith('1') ? rejected() : PUBLISHED);
     const { dispatcher, hooks } = harness.relay({ default: transport });
@@ -88,7 +88,7 @@ describeWith('postgres', 'one poison among many', () => {
   });
 
   it('D5: two operators requeue 1,000 dead letters at once: each is published once', async () => {
-    harness = await createHarness('postgres', { retry: { maxAttempts: 1 } });
+    harness = await createHarness(kind, { retry: { maxAttempts: 1 } });
     const transport = new ScriptedTransport();
     transport.behave = rejected;
     const { dispatcher, hooks, store } = harness.relay({ default: transport });
@@ -110,7 +110,7 @@ describeWith('postgres', 'one poison among many', () => {
   });
 
   it('D6: bytes that nobody can read are published as they are', async () => {
-    harness = await createHarness('postgres');
+    harness = await createHarness(kind);
     const transport = new ScriptedTransport();
     const { dispatcher } = harness.relay({ default: transport });
     const payloads = [Buffer.from([0xc3, 0x28, 0, 0xff]), text('{"broken":'), Buffer.alloc(0), text('ok')];
@@ -120,7 +120,7 @@ describeWith('postgres', 'one poison among many', () => {
   });
 
   it('D7: 5,000 that are due at one instant, and what is enqueued meanwhile is not held up by them', async () => {
-    harness = await createHarness('postgres');
+    harness = await createHarness(kind);
     const transport = new ScriptedTransport();
     const { dispatcher } = harness.relay({ default: transport });
     const deliverAt = new Date(Date.now() + 8_000);

@@ -119,7 +119,9 @@ describeWith('postgres', 'checks at start on PostgreSQL', () => {
   it('warns of sessions that do not wait for the disk', () =>
     session('-c synchronous_commit=off', async (own) => {
       await own.check(SETTINGS);
-      expect(await own.warnings()).toEqual([expect.stringContaining('synchronous_commit is off')]);
+      expect(await own.warnings()).toEqual([
+        expect.stringMatching(/^synchronous_commit is off .* set it to on for the server, the database or the role\.$/),
+      ]);
     }));
 });
 
@@ -177,15 +179,24 @@ describeUnlessMissing(canStart.postgres ? [] : ['postgres'], 'a PostgreSQL of it
     });
   });
 
-  it('warns of a server that loses what it committed', async () => {
-    const dataSource = await new DataSource({ type: 'postgres', url: primary.url }).initialize();
-    const store = new PostgresFixture().store({}, dataSource);
-    expect((await store.warnings()).sort()).toEqual([
-      expect.stringContaining('fsync is off'),
-      expect.stringContaining('full_page_writes is off'),
+  it('warns of a server that loses what it committed, and of a replica, and says what to do', async () => {
+    const warnings = async ({ url }: OwnDatabase): Promise<string[]> => {
+      const dataSource = await new DataSource({ type: 'postgres', url }).initialize();
+      const store = new PostgresFixture().store({}, dataSource);
+      const found = await store.warnings();
+      await store.close();
+      await dataSource.destroy();
+      return found.sort();
+    };
+    const lossy = [
+      expect.stringMatching(/^fsync is off: .* Set it to on for the server\.$/),
+      expect.stringMatching(/^full_page_writes is off: .* Set it to on for the server\.$/),
+    ];
+    expect(await warnings(primary)).toEqual(lossy);
+    expect(await warnings(standby)).toEqual([
+      expect.stringMatching(/^The database is a read-only replica: .* Point the DataSource, .*, at the primary\.$/),
+      ...lossy,
     ]);
-    await store.close();
-    await dataSource.destroy();
   });
 
   describe('a database that is a copy', () => {

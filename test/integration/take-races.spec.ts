@@ -55,5 +55,17 @@ describe.each(['postgres', 'mariadb'] as const)('%s: taking what changes at that
       const rest = (await take()).messages.map(({ id }) => id);
       expect(rest).toEqual(taken.length === 0 ? ids : []); // all of it, unless its first ones are out
     });
+
+    it('what is deleted at that moment is not taken', async () => {
+      const [first, second] = await blocked(2);
+      const operator = harness.dataSource.createQueryRunner();
+      await operator.startTransaction();
+      await operator.query(`delete from outbox_parked where seq = ${second?.seq}`);
+      const taking = take();
+      expect(await waitsForLock(harness, taking)).toBe(true);
+      await operator.commitTransaction();
+      await operator.release();
+      expect((await taking).messages.map(({ id }) => id)).toEqual([first?.id]);
+    });
   });
 });

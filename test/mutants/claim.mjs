@@ -50,6 +50,14 @@ export const CLAIM = [
     to: 'if (leases.length === 0) return;\n    Object.assign(deadline, new LeaseDeadline(this.clock, this.settings.lease * 2));\n    const mine',
   },
   {
+    name: 'leased-again-unseen',
+    breaks: 'a bucket that expired and was leased again in one pass keeps what was concluded under its old lease',
+    file: 'lib/claim/bucket-leases.ts',
+    from: 'this.lose(transport, again);',
+    to: '',
+    contract: 'test/unit/bucket-leases.spec.ts',
+  },
+  {
     name: 'lease-never-renewed',
     breaks: 'a healthy instance loses its buckets every lease time',
     file: 'lib/claim/bucket-leases.ts',
@@ -62,5 +70,37 @@ export const CLAIM = [
     file: 'lib/claim/bucket-leases.ts',
     from: 'return this.settings.buckets === 1 ? [0] : undefined;',
     to: 'return undefined;',
+  },
+  {
+    name: 'probe-floor-too-early',
+    breaks: 'MySQL: the floor rises past uncommitted inserts, by time alone',
+    file: 'lib/claim/probe-floor.ts',
+    from: 'if (clean[i] === true && old)',
+    to: 'if (old)',
+  },
+  {
+    // The simulated relays hear of no commit: all wake-ups are lost there.
+    name: 'notify-without-polling',
+    breaks: 'what nobody announced is not looked for: a lost NOTIFY is a lost message',
+    file: 'lib/dispatch/lane-loops.ts',
+    from: 'more ? 0 : this.lane.deps.options.pollInterval',
+    to: 'more ? 0 : 3_600_000',
+  },
+  {
+    name: 'parked-without-polling',
+    breaks: 'what others scheduled is not looked for',
+    file: 'lib/dispatch/lane-loops.ts',
+    from: 'this.lane.deps.options.pollInterval * PARKED_POLLS',
+    to: '3_600_000 * PARKED_POLLS',
+  },
+  {
+    name: 'no-byte-budget',
+    breaks: 'a batch is bounded by its messages, and not by their bytes',
+    file: 'lib/dispatch/hand-over.ts',
+    from: 'bytes < this.lane.options.batchBytes)',
+    to: 'bytes < Infinity)',
+    contract: 'test/unit/hand-over-bytes.spec.ts',
+    simulation: false, // it counts messages
+    chaos: false,
   },
 ];

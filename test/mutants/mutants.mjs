@@ -1,4 +1,5 @@
 import { CLAIM } from './claim.mjs';
+import { MARIADB } from './mariadb.mjs';
 import { PUBLISH } from './publish.mjs';
 import { SETTLE } from './settle.mjs';
 import { STORE } from './store.mjs';
@@ -6,8 +7,13 @@ import { STRICT } from './strict.mjs';
 
 /**
  * Bugs to plant: in `file`, `from` becomes `to`.
- * `chaos`: the servers of its short chaos run (default PostgreSQL and RabbitMQ), or false where chaos cannot see it;
- * `contract`: a spec that must fail, for bugs inside one statement.
- * @type {{ name: string, breaks: string, file: string, from: string, to: string, chaos?: object | false, contract?: string }[]}
+ * `simulation`: false where it cannot see it;
+ * `contract`: a spec that must fail, for bugs inside one statement;
+ * `chaos`: the servers of its short chaos run (default PostgreSQL and RabbitMQ), its `faults` (default all) and the `signs` of which it
+ * may be convicted (default those of `verdicts.mjs`), or false where chaos cannot see it.
+ *
+ * Row locks that are held while somebody publishes are planted where rows are locked at all: in the taking of parked rows. What is ready
+ * is claimed by a plain read under a lease, which locks nothing; `coordination: 'rowLock'` is that bug by design.
+ * @type {{ name: string, breaks: string, file: string, from: string, to: string, simulation?: false, chaos?: object | false, contract?: string }[]}
  */
-export const MUTANTS = [...CLAIM, ...PUBLISH, ...SETTLE, ...STORE, ...STRICT];
+export const MUTANTS = [...CLAIM, ...PUBLISH, ...SETTLE, ...STORE, ...MARIADB, ...STRICT];

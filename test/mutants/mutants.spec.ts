@@ -1,15 +1,119 @@
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 
 interface Mutant {
   readonly name: string;
   readonly file: string;
   readonly from: string;
+  readonly to: string;
+  readonly chaos?: object | false;
+  readonly contract?: string;
 }
+interface Verdict {
+  readonly verdict: 'convicts' | 'acquits' | 'broke';
+  readonly detail?: string;
+}
+type Layers = { readonly layersFor: (mutant: Mutant) => readonly { readonly name: string }[] };
+type Verdicts = Record<'ofContract' | 'ofSimulation' | 'ofChaos', (output: unknown, signs?: string[]) => Verdict>;
 
-/** One that has lost its place would be convicted of nothing, and be missed only in the next long run. */
-it('every mutant fits its place, once', async () => {
-  const { MUTANTS } = (await import('./mutants.mjs' as string)) as { MUTANTS: readonly Mutant[] };
-  const places = ({ file, from }: Mutant): number => readFileSync(file, 'utf8').split(from).length - 1;
-  expect(MUTANTS.filter((mutant) => places(mutant) !== 1).map(({ name }) => name)).toEqual([]);
-  expect(MUTANTS.length).toBeGreaterThan(40);
+const load = async <T>(name: string): Promise<T> => (await import(`./${name}.mjs` as string)) as T;
+const mutants = async (): Promise<readonly Mutant[]> => (await load<{ MUTANTS: Mutant[] }>('mutants')).MUTANTS;
+
+describe('the mutants', () => {
+  /** One that has lost its place would be convicted of nothing, and be missed only in the next long run. */
+  it('each fits its place, once, and changes it', async () => {
+    const all = await mutants();
+    const places = ({ file, from }: Mutant): number => readFileSync(file, 'utf8').split(from).length - 1;
+    expect(all.filter((mutant) => places(mutant) !== 1 || mutant.from === mutant.to).map(({ name }) => name)).toEqual(
+      [],
+    );
+    expect(all.length).toBeGreaterThan(70);
+  });
+
+  it('each has a name of its own and a layer that can see it', async () => {
+    const all = await mutants();
+    const { layersFor } = await load<Layers>('layers');
+    expect(new Set(all.map(({ name }) => name)).size).toBe(all.length);
+    expect(
+      all.filter(({ contract }) => contract !== undefined && !existsSync(contract)).map(({ name }) => name),
+    ).toEqual([]);
+    expect(all.filter((mutant) => layersFor(mutant).length === 0).map(({ name }) => name)).toEqual([]);
+  });
+
+  it('the control judges the innocent by every layer, once for each contract and set of servers', async () => {
+    const { trials } = await load<{
+      trials: (mutants: object[]) => { layer: { name: string }; what: string; mutant: object }[];
+    }>('control');
+    const given = [
+      { file: 'lib/claim/a.ts', contract: 'one' },
+      { file: 'lib/claim/a.ts', contract: 'one', chaos: { signs: ['lost'] } },
+      { file: 'lib/store/mysql/a.ts', contract: 'two', chaos: { store: 'mariadb' } },
+      { file: 'lib/store/mysql/a.ts', contract: 'two', chaos: false },
+    ];
+    expect(trials(given).map(({ layer, what }) => `${layer.name} ${what}`.trim())).toEqual([
+      'simulation',
+      'contract one',
+      'contract two',
+      'chaos postgres × rabbitmq',
+      'chaos mariadb × rabbitmq',
+    ]);
+    expect(trials(given).every(({ mutant }) => !('file' in mutant))).toBe(true);
+  });
+});
+
+describe('the verdict', () => {
+  const one = (status: string, message?: string) => ({
+    status,
+    fullName: 'a store takes',
+    failureMessages: message === undefined ? [] : [message],
+  });
+  const jestReport = (tests: object[], more: object = {}) => ({
+    numRuntimeErrorTestSuites: 0,
+    numPassedTests: tests.filter((test) => (test as { status: string }).status === 'passed').length,
+    testResults: [{ message: 'Cannot find module', assertionResults: tests }],
+    ...more,
+  });
+
+  it.each([
+    ['a failed test convicts', jestReport([one('passed'), one('failed', 'no')]), 'convicts'],
+    ['so does one that is alone', jestReport([one('failed', 'no')]), 'convicts'],
+    ['so do all, each in its own way', jestReport([one('failed', 'a'), one('failed', 'b')]), 'convicts'],
+    [
+      'so do all by one assertion',
+      jestReport([one('failed', 'Error: expect(received)'), one('failed', 'Error: expect(received)')]),
+      'convicts',
+    ],
+    ['passed tests acquit', jestReport([one('passed'), one('pending')]), 'acquits'],
+    ['a file that does not load does not', jestReport([], { numRuntimeErrorTestSuites: 1 }), 'broke'],
+    ['nor one whose tests are all skipped', jestReport([one('pending')]), 'broke'],
+    [
+      'nor one in which all fail alike',
+      jestReport([one('failed', 'ECONNREFUSED'), one('failed', 'ECONNREFUSED')]),
+      'broke',
+    ],
+    ['nor no report', undefined, 'broke'],
+  ])('of a contract: %s', async (_, output, expected) => {
+    expect((await load<Verdicts>('verdicts')).ofContract(output).verdict).toBe(expected);
+  });
+
+  it.each([
+    ['what is lost convicts', ['lost'], undefined, 'convicts'],
+    ['beside other things too', ['memoryGrowth', 'publishAfterLease'], undefined, 'convicts'],
+    ['memory alone does not', ['memoryGrowth', 'businessErrors', 'connectionLeaks', 'crashes'], undefined, 'acquits'],
+    ['nor what this mutant is not about', ['stuck'], ['lost'], 'acquits'],
+    ['nothing broken acquits', [], undefined, 'acquits'],
+  ])('of a chaos run: %s', async (_, broken, signs, expected) => {
+    const { ofChaos } = await load<Verdicts>('verdicts');
+    expect(ofChaos({ code: 1, last: { broken, committed: 5 }, errors: '' }, signs).verdict).toBe(expected);
+    expect(ofChaos({ code: 1, last: { broken, committed: 0 }, errors: '' }, signs).verdict).toBe('broke');
+    expect(ofChaos({ code: 1, last: {}, errors: 'no server' }, signs).verdict).toBe('broke');
+  });
+
+  it.each([
+    ['a violation convicts', { code: 1, last: { violations: 2, histories: 9, 'invariant 3': 2 } }, 'convicts'],
+    ['so does a history without an end', { code: null, hangs: true, last: {} }, 'convicts'],
+    ['none acquits', { code: 0, last: { violations: 0 } }, 'acquits'],
+    ['a run that broke off does neither', { code: 1, last: {}, errors: 'TypeError' }, 'broke'],
+  ])('of the simulation: %s', async (_, output, expected) => {
+    expect((await load<Verdicts>('verdicts')).ofSimulation(output).verdict).toBe(expected);
+  });
 });

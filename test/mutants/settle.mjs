@@ -80,4 +80,21 @@ export const SETTLE = [
     to: 'this.release(waiting);',
     contract: 'test/unit/lane.spec.ts',
   },
+  {
+    name: 'successors-out-of-order',
+    breaks: 'parked successors of a key that can go on are released from its end',
+    file: 'lib/dispatch/parked-reader.ts',
+    from: 'this.events.accept(result.messages);',
+    to: 'this.events.accept([...result.messages].reverse());',
+  },
+  {
+    name: 'success-needs-lease',
+    breaks: 'what was published is not written down once the lease is gone, and is published again',
+    file: 'lib/settle/settler.ts',
+    from: 'this.store.settle(transport, batch, onPublished)',
+    to: 'this.store.settle(transport, batch.filter(({ bucket }) => this.leaseOf(bucket) !== undefined), onPublished)',
+    contract: 'test/unit/lane-late-success.spec.ts',
+    simulation: false, // who loses a lease has met a fault, and that excuses a repetition
+    chaos: false,
+  },
 ];

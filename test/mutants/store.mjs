@@ -65,8 +65,9 @@ export const STORE = [
     name: 'application-clock',
     breaks: 'PostgreSQL: leases end by the clock of the process',
     file: 'lib/store/postgres/leases.ts',
-    from: "const INTERVAL = `clock_timestamp() + ?::float8 * interval '1 ms'`;",
-    to: "const INTERVAL = `to_timestamp(${Date.now() / 1_000}) + ?::float8 * interval '1 ms'`;",
+    from: 'this.sql.renew.bind(leaseMs, owner)',
+    to: 'this.sql.renew.bind(leaseMs + Date.now() - performance.timeOrigin - performance.now(), owner)',
+    chaos: { faults: ['relay-clock', 'relay-kill'] },
   },
   {
     name: 'taken-past-a-change',
@@ -75,6 +76,36 @@ export const STORE = [
     from: 'if (surplus.size > 0) await tx.run(',
     to: 'surplus.clear();\n  if (surplus.size > 0) await tx.run(',
     contract: 'test/integration/take-races.spec.ts',
+    chaos: false,
+  },
+  {
+    name: 'successors-taken-out-of-order',
+    breaks: 'PostgreSQL: parked successors of a key are taken from its end',
+    file: 'lib/store/postgres/parked-statements.ts',
+    from: 'order by o.seq, o.parked_id limit ?',
+    to: 'order by o.seq desc, o.parked_id limit ?',
+    contract: 'test/contract/store-postgres.spec.ts',
+    chaos: false,
+  },
+  {
+    name: 'locks-held-while-publishing',
+    breaks: 'PostgreSQL: the transaction that takes parked rows stays open while they are published',
+    file: 'lib/store/postgres/parked.ts',
+    from: 'this.connections.write().transaction((tx) => takeIn(tx, this.sql, request, as))',
+    to: `new Promise((got, failed) => this.connections.write().transaction(async (tx) => {
+      got(await takeIn(tx, this.sql, request, as));
+      await new Promise((over) => setTimeout(over, 100));
+    }).catch(failed))`,
+    contract: 'test/contract/store-postgres.spec.ts',
+    chaos: false,
+  },
+  {
+    name: 'repeatable-read-claim',
+    breaks: 'PostgreSQL: what the relay reads stands still in its transactions, and writes fail that meet others',
+    file: 'lib/store/executors/postgres-connection.ts',
+    from: 'isolation level read committed read write',
+    to: 'isolation level repeatable read read write',
+    contract: 'test/contract/store-postgres.spec.ts',
     chaos: false,
   },
 ];

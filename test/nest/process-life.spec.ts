@@ -3,22 +3,15 @@ import { NestFactory } from '@nestjs/core';
 import { Transport } from '@nestjs/microservices';
 import { ScheduleModule } from '@nestjs/schedule';
 import { TypeOrmModule } from '@nestjs/typeorm';
-import { DataSource } from 'typeorm';
-import {
-  OutboxDispatcher,
-  OutboxModule,
-  OutboxService,
-  type OutboxMessage,
-  type PublishResult,
-} from '../../lib/index.js';
+import { DataSource, type DataSourceOptions } from 'typeorm';
+import { OutboxDispatcher, OutboxModule, OutboxService } from '../../lib/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
-import { gate } from '../support/lane.js';
-import { describeWith, requiredUrl } from '../support/services.js';
+import { describeOnBoth, requiredUrl } from '../support/services.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
 import {
   Applications,
   build,
-  CollectingTransport,
+  GatedTransport,
   MoodyTransport,
   OrderPlaced,
   quiet,
@@ -26,30 +19,19 @@ import {
   until,
 } from './support/app.js';
 
-/** Publishes when the test says so. */
-class Gated extends CollectingTransport {
-  readonly gate = gate();
-  readonly handed: string[] = [];
-  override async publish(batch: readonly OutboxMessage[]): Promise<PublishResult[]> {
-    this.handed.push(...batch.map(({ id }) => id));
-    await this.gate.opened;
-    return super.publish(batch);
-  }
-}
-
-describeWith('postgres', 'an application that ends', () => {
+describeOnBoth([], 'an application that ends', (kind) => {
   let database: TestDatabase;
   const applications = new Applications();
   beforeAll(async () => {
-    database = await createTestDatabase('postgres');
+    database = await createTestDatabase(kind);
   });
   afterEach(() => applications.close());
   afterAll(() => database.drop());
   const left = async (): Promise<number> => {
     const dataSource = await new DataSource(database.options).initialize();
-    const [{ n }] = await dataSource.query(`select count(*)::int as n from outbox_ready`);
+    const [{ n }] = await dataSource.query(`select count(*) as n from outbox_ready`);
     await dataSource.destroy();
-    return n;
+    return Number(n);
   };
 
   /** As some applications have it: Nest calls this before, after or while the relay stops. */
@@ -60,7 +42,7 @@ describeWith('postgres', 'an application that ends', () => {
       if (this.dataSource.isInitialized) await this.dataSource.destroy();
     }
   }
-  const kinds = {
+  const applicationOf = {
     standalone: (shop: new () => object) => NestFactory.createApplicationContext(shop, { logger: false }),
     express: async (shop: new () => object) => {
       const app = await NestFactory.create(shop, { logger: false });
@@ -78,14 +60,14 @@ describeWith('postgres', 'an application that ends', () => {
     },
   };
 
-  describe.each(['standalone', 'express', 'microservice'] as const)('%s', (kind) => {
+  describe.each(['standalone', 'express', 'microservice'] as const)('%s', (main) => {
     it.each([
       ['by Nest', []],
       ['by a hook of its own', [Impatient]],
     ])(
       'G1: the DataSource is destroyed %s while a publish is out: it is finished and settled',
       async (_who, providers) => {
-        const transport = new Gated();
+        const transport = new GatedTransport();
         @Module({
           imports: [
             TypeOrmModule.forRoot({ ...database.options, retryAttempts: 0 } as object),
@@ -94,7 +76,7 @@ describeWith('postgres', 'an application that ends', () => {
           providers,
         })
         class Shop {}
-        const app = await kinds[kind](Shop);
+        const app = await applicationOf[main](Shop);
         const dataSource = app.get(DataSource);
         const id = await app.get(OutboxService).enqueueOutsideTransaction(new OrderPlaced('1'));
         await until(() => transport.handed.includes(id));
@@ -113,11 +95,11 @@ describeWith('postgres', 'an application that ends', () => {
   });
 
   it('G3: a database that fell silent keeps no application from ending', async () => {
-    const proxy = await TcpProxy.start(requiredUrl('postgres'));
+    const proxy = await TcpProxy.start(requiredUrl(kind));
     const url = new URL(database.url);
     url.host = `127.0.0.1:${proxy.port}`;
-    const dataSource = await new DataSource({ type: 'postgres', url: url.href }).initialize();
-    const transport = new Gated();
+    const dataSource = await new DataSource({ ...database.options, url: url.href } as DataSourceOptions).initialize();
+    const transport = new GatedTransport();
     const app = await build([
       OutboxModule.forRoot({ ...quiet({ transports: { default: transport }, shutdownTimeout: 500 }), dataSource }),
     ]).compile();
@@ -178,9 +160,11 @@ describeWith('postgres', 'an application that ends', () => {
     const admin = await new DataSource(database.options).initialize();
     const sessions = async (): Promise<number> => {
       const [{ n }] = await admin.query(
-        `select count(*)::int as n from pg_stat_activity where datname = current_database()`,
+        kind === 'postgres'
+          ? 'select count(*) as n from pg_stat_activity where datname = current_database()'
+          : 'select count(*) as n from information_schema.processlist where db = database()',
       );
-      return n;
+      return Number(n);
     };
     await start();
     await applications.close();

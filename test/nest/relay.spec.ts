@@ -205,6 +205,7 @@ describeWith('postgres', 'the relay in an application', () => {
 
     it('is not needed, neither for cron', async () => {
       await start({ retention: { every: { cron: '0 3 * * *' } } });
+      await applications.close();
       const error = await failure(
         build([typeOrm(database), OutboxModule.forRoot(quiet({ retention: { every: { cron: 'a b c d e' } } }))]),
       );

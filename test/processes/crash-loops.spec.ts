@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import { createHarness, type Harness } from '../support/relay.js';
 import { describeWith } from '../support/services.js';
 import { until } from '../support/until.js';
-import { end, NO_WRITERS, readLedger, startProcess, type FleetSettings } from './fleet.js';
+import { end, expireLeases, NO_WRITERS, readLedger, startProcess, type FleetSettings } from './fleet.js';
 
 const OTHERS = 300;
 const MAX_ATTEMPTS = 2;
@@ -47,12 +47,6 @@ describe.each(['postgres', 'mariadb'] as const)('a message that kills its proces
     const isDead = async (): Promise<boolean> =>
       (await harness.dataSource.query('select 1 from outbox_parked where state = 4')).length === 1;
 
-    /** It is dead, so that nobody notices that its lease ends early. */
-    async function expire(): Promise<void> {
-      for (const table of ['leases', 'instances'])
-        await harness.dataSource.query(`update outbox_${table} set expires_at = '2000-01-01 00:00:00'`);
-    }
-
     it('is found by itself, charged with each death, and dead after the last; nobody else is charged', async () => {
       const messages = Array.from({ length: OTHERS }, (_, n) => message(`k${n % 20}`, Math.floor(n / 20) + 1));
       await harness.enqueue([...messages.slice(0, 150), message('poison', 1), ...messages.slice(150)]);
@@ -70,7 +64,7 @@ describe.each(['postgres', 'mariadb'] as const)('a message that kills its proces
         await through;
         deaths += 1;
         expect(deaths).toBeLessThanOrEqual(UNSUSPECTED + MAX_ATTEMPTS);
-        await expire();
+        await expireLeases(harness.dataSource);
       }
       expect(deaths).toBe(UNSUSPECTED + MAX_ATTEMPTS);
       expect(await rows('parked')).toEqual([

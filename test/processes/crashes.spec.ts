@@ -4,9 +4,9 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createHarness, type Harness } from '../support/relay.js';
-import { describeWith } from '../support/services.js';
+import { describeOnBoth } from '../support/services.js';
 import { until } from '../support/until.js';
-import { end, heard, NO_WRITERS, readLedger, startRelay, type FleetSettings } from './fleet.js';
+import { end, expireLeases, heard, NO_WRITERS, readLedger, startRelay, type FleetSettings } from './fleet.js';
 
 const BATCH = 5;
 const IN_FLIGHT = 2;
@@ -20,14 +20,14 @@ const FAILPOINTS = [
   ['take', 'after', 1],
 ] as const;
 
-describeWith('postgres', 'relay processes that are killed', () => {
+describeOnBoth([], 'relay processes that are killed', (kind) => {
   let harness: Harness;
   let directory: string;
   let settings: FleetSettings;
   const children: ChildProcess[] = [];
   beforeEach(async () => {
     const limits = { batchSize: BATCH, batchesInFlight: IN_FLIGHT, retry: { initial: 20, max: 20, maxAttempts: null } };
-    harness = await createHarness('postgres', { buckets: 4, lease: '10s', publishTimeout: '1s' });
+    harness = await createHarness(kind, { buckets: 4, lease: '10s', publishTimeout: '1s' });
     directory = mkdtempSync(join(tmpdir(), 'outbox-crashes-'));
     const ledger = join(directory, 'ledger');
     writeFileSync(ledger, '');
@@ -67,9 +67,7 @@ describeWith('postgres', 'relay processes that are killed', () => {
       const died = once(victim, 'exit', { signal: AbortSignal.timeout(60_000) });
       victim.send({ start: true });
       expect([FAILPOINTS[n], (await died)[1]]).toEqual([FAILPOINTS[n], 'SIGKILL']);
-      // It is dead, so that nobody notices that its lease ends early.
-      for (const table of ['leases', 'instances'])
-        await harness.dataSource.query(`update outbox_${table} set expires_at = now() - interval '1 s'`);
+      await expireLeases(harness.dataSource);
     }
     survivor.send({ start: true });
     await until(empty, 60_000);

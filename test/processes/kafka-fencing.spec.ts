@@ -5,7 +5,7 @@ import { createHarness, type Harness } from '../support/relay.js';
 import { describeWith, requiredUrl } from '../support/services.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
 import { until } from '../support/until.js';
-import { end, NO_WRITERS, startRelay } from './fleet.js';
+import { end, expireLeases, NO_WRITERS, startRelay } from './fleet.js';
 
 /**
  * The one thing that no lease prevents: bytes of a frozen relay that left it in time and reach the broker when somebody
@@ -52,8 +52,7 @@ describeWith(['postgres', 'kafka'], 'B1: a produce request of a frozen relay tha
     zombie.kill('SIGSTOP');
     await enqueue('2');
     // It stands still, so that its own clock does not matter; the database's says that its time is over.
-    for (const table of ['leases', 'instances'])
-      await harness.dataSource.query(`update outbox_${table} set expires_at = now() - interval '1 s'`);
+    await expireLeases(harness.dataSource);
     const transport = await kafka({ client: kafkaConfig(), ...(fencing === undefined ? {} : { fencing }) }).create();
     const { dispatcher } = harness.relay({ default: transport });
     await dispatcher.start();

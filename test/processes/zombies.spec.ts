@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createHarness, type Harness } from '../support/relay.js';
-import { describeWith } from '../support/services.js';
+import { describeOnBoth } from '../support/services.js';
 import { until } from '../support/until.js';
 import { end, heard, NO_WRITERS, readLedger, startRelay, type FleetSettings } from './fleet.js';
 
@@ -11,13 +11,13 @@ const KEYS = 24;
 const EACH = 25;
 const MESSAGES = KEYS * EACH;
 
-describeWith('postgres', 'relay processes whose time is not the others’', () => {
+describeOnBoth([], 'relay processes whose time is not the others’', (kind) => {
   let harness: Harness;
   let directory: string;
   let settings: FleetSettings;
   let relays: ChildProcess[] = [];
   beforeEach(async () => {
-    harness = await createHarness('postgres', { buckets: 8, lease: '10s', publishTimeout: '2s' });
+    harness = await createHarness(kind, { buckets: 8, lease: '10s', publishTimeout: '2s' });
     directory = mkdtempSync(join(tmpdir(), 'outbox-zombies-'));
     const ledger = join(directory, 'ledger');
     writeFileSync(ledger, '');

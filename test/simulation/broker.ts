@@ -65,6 +65,9 @@ export class SimulatedTransport extends OutboxTransport {
     const { breaksAt, hangs, arrives, lag } = this.mishap(batch.length);
     const runs = this.runsOf(batch);
     if (breaksAt < Infinity || hangs) this.blameAlone(batch);
+    for (const { id, payload } of batch) {
+      if (payload === null) this.history.violated(1, `${id} was published without its payload`); // all of them have one
+    }
     witness.publishing(process, runs);
     this.sends('publish');
     if (batch.some((message) => this.isLethal(message))) this.dies();

@@ -74,7 +74,11 @@ class Scenario {
     this.options = resolveOptions({ transports: { default: { useFactory: never } }, ...plan.options });
     const holdsLocks = this.options.coordination === 'rowLock';
     this.databaseState = { downUntil: 0, failing: new Map(), rates, holdsLocks };
-    this.database = new MemoryDatabase({ now: () => EPOCH + this.world.now, settings: this.options });
+    this.database = new MemoryDatabase({
+      now: () => EPOCH + this.world.now,
+      settings: this.options,
+      isLarge: ({ seq }) => BigInt(seq) % 8n === 0n,
+    });
   }
 
   async play(): Promise<Outcome> {

@@ -8,6 +8,9 @@ import { probePublish } from '../../lib/testing/publish-probe.js';
 import type { TcpProxy } from './tcp-proxy.js';
 import { requiredUrl } from './services.js';
 
+/** `ConfigResourceTypes.TOPIC`, which kafkajs exports by a loop that Node's ES modules do not see. */
+const TOPIC = 2;
+
 export type ReadRecord = KafkaMessage & { readonly partition: number };
 
 export function kafkaConfig(): KafkaConfig {
@@ -27,21 +30,37 @@ export function kafkaThrough(proxy: Pick<TcpProxy, 'host' | 'port'>): KafkaConfi
 /** Topics of one test file, made and deleted by an admin client of its own, and an independent consumer for them. */
 export class TestTopics {
   private kafka!: Kafka;
-  private admin!: Admin;
+  admin!: Admin;
   private readonly topics: string[] = [];
 
+  constructor(private readonly config: () => KafkaConfig = kafkaConfig) {}
+
   async start(): Promise<void> {
-    this.kafka = new Kafka(kafkaConfig());
+    this.kafka = new Kafka(this.config());
     this.admin = this.kafka.admin();
     await this.admin.connect();
   }
 
-  async create(numPartitions = 1, config: Record<string, string> = {}): Promise<string> {
-    const topic = TestTopics.name();
+  async create(
+    numPartitions = 1,
+    config: Record<string, string> = {},
+    topic: string = TestTopics.name(),
+  ): Promise<string> {
     const configEntries = Object.entries(config).map(([name, value]) => ({ name, value }));
     await this.admin.createTopics({ topics: [{ topic, numPartitions, configEntries }], waitForLeaders: false });
     this.topics.push(topic);
     await this.led(topic, numPartitions);
+    return topic;
+  }
+
+  /** One partition with these replicas, whether there is a leader among them or not. */
+  async createOn(replicas: number[], config: Record<string, string>): Promise<string> {
+    const topic = TestTopics.name();
+    const configEntries = Object.entries(config).map(([name, value]) => ({ name, value }));
+    const replicaAssignment = [{ partition: 0, replicas }];
+    await this.admin.createTopics({ topics: [{ topic, replicaAssignment, configEntries }], waitForLeaders: false });
+    this.topics.push(topic);
+    await eventually('the broker knows the topic', () => this.exists(topic));
     return topic;
   }
 
@@ -51,6 +70,11 @@ export class TestTopics {
 
   async exists(topic: string): Promise<boolean> {
     return (await this.admin.listTopics()).includes(topic);
+  }
+
+  async configure(topic: string, name: string, value: string): Promise<void> {
+    const resources = [{ type: TOPIC, name: topic, configEntries: [{ name, value }] }];
+    await this.admin.alterConfigs({ validateOnly: false, resources });
   }
 
   async addPartitions(topic: string, count: number): Promise<void> {

@@ -1,4 +1,5 @@
-import { spawn, spawnSync } from 'node:child_process';
+import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
 import { existsSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -83,37 +84,67 @@ async function runPostgres(
   return { url: `postgres://postgres@127.0.0.1:${port}/postgres`, stop };
 }
 
-/** Takes about three seconds. Stopped at the end of the process at the latest. */
-export async function startOwnMariaDb(settings: readonly string[] = []): Promise<OwnDatabase> {
+export interface OwnMariaDb extends OwnDatabase {
+  /** At once. Resolves when it is gone, which it is not while a disk that it writes to stands still. */
+  kill(): Promise<void>;
+  /** Again, after `kill`, on what is on disk. */
+  start(): Promise<void>;
+}
+
+/**
+ * Takes about three seconds. Stopped at the end of the process at the latest.
+ * @param logs a folder on another disk, for InnoDB's log; a small one, as that disk is.
+ */
+export async function startOwnMariaDb(settings: readonly string[] = [], logs?: string): Promise<OwnMariaDb> {
   const folder = makeFolder('own-mariadb');
   const [data, pid, init] = ['data', 'pid', 'init.sql'].map((name) => join(folder, name)) as [string, string, string];
   const stop = onceAtExit(() => killAndRemove(pid, folder));
   writeFileSync(
     init,
-    `create database own; create user own@'127.0.0.1'; grant all on *.* to own@'127.0.0.1' with grant option;`.replaceAll(
+    `create database if not exists own; create user if not exists own@'127.0.0.1'; grant all on *.* to own@'127.0.0.1' with grant option;`.replaceAll(
       '; ',
       ';\n',
     ),
   );
-  const install = ['--no-defaults', `--datadir=${data}`, '--auth-root-authentication-method=normal', '--skip-test-db'];
+  const elsewhere = logs === undefined ? [] : [`--innodb-log-group-home-dir=${logs}`, '--innodb-log-file-size=8M'];
+  const places = [`--datadir=${data}`, ...elsewhere];
+  const install = ['--no-defaults', ...places, '--auth-root-authentication-method=normal', '--skip-test-db'];
   runCommand('mariadb-install-db', install, folder);
   const port = await freePort();
-  const own = [`--datadir=${data}`, `--socket=${join(folder, 'socket')}`, `--pid-file=${pid}`, `--init-file=${init}`];
+  const own = [...places, `--socket=${join(folder, 'socket')}`, `--pid-file=${pid}`, `--init-file=${init}`];
   const flags = [
     '--no-defaults',
     ...own,
     `--port=${port}`,
     '--bind-address=127.0.0.1',
     '--innodb-buffer-pool-size=32M',
+    ...settings,
   ];
-  const child = spawn(MARIADB, [...flags, ...settings], { cwd: folder, stdio: 'ignore', ...UNPRIVILEGED });
-  child.unref();
   const url = `mysql://own@127.0.0.1:${port}/own`;
+  let server = await runMariaDb(flags, folder, url);
+  return {
+    url,
+    stop,
+    async kill() {
+      const gone = once(server, 'exit');
+      server.kill('SIGKILL');
+      await gone;
+    },
+    async start() {
+      server = await runMariaDb(flags, folder, url);
+    },
+  };
+}
+
+/** Resolves when it answers. */
+async function runMariaDb(flags: readonly string[], folder: string, url: string): Promise<ChildProcess> {
+  const child = spawn(MARIADB, flags, { cwd: folder, stdio: 'ignore', ...UNPRIVILEGED });
+  child.unref();
   for (const deadline = Date.now() + 60_000; ;) {
     const connection = await createConnection(url).catch(() => undefined);
     if (connection !== undefined) {
       await connection.end();
-      return { url, stop };
+      return child;
     }
     if (child.exitCode !== null || Date.now() > deadline) throw new Error('MariaDB did not start');
     await pause(50);

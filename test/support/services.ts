@@ -2,7 +2,8 @@
  * Where the servers of this test run are. `tools/test.mjs` finds or starts them and sets the variables; by hand, export them.
  * A service that is missing makes its tests skipped, or failed when OUTBOX_TEST_REQUIRE is `all` or names it.
  */
-export type Service = 'postgres' | 'mariadb' | 'rabbitmq' | 'kafka';
+export type DatabaseKind = 'postgres' | 'mariadb';
+export type Service = DatabaseKind | 'rabbitmq' | 'kafka';
 
 const VARIABLES: Record<Service, string> = {
   postgres: 'OUTBOX_TEST_POSTGRES_URL', // postgres://user:password@host:port/database, may create databases
@@ -32,7 +33,16 @@ export function describeWith(services: Service | readonly Service[], name: strin
   describeUnlessMissing(missing, name, body);
 }
 
-/** Skips, and says for want of what; where one of it is required the tests run, and fail. */
+/** The same tests on each database; `beside`: what else they need. */
+export function describeOnBoth(beside: readonly Service[], name: string, body: (kind: DatabaseKind) => void): void {
+  for (const kind of ['postgres', 'mariadb'] as const)
+    describeWith([kind, ...beside], `${name}, on ${kind}`, () => body(kind));
+}
+
+/**
+ * The one place that skips: on a machine that lacks a server its title says which; where it is required, as in the gate, the
+ * tests run, and fail.
+ */
 export function describeUnlessMissing(missing: readonly Service[], name: string, body: () => void): void {
   if (missing.length === 0 || missing.some(isRequired)) describe(name, body);
   else describe.skip(`${name} (no ${missing.join(', ')})`, body);

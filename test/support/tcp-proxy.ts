@@ -10,6 +10,13 @@ import { once } from 'node:events';
  */
 export type Flow = 'forward' | 'hold' | 'drop';
 
+/** What becomes of the bytes of one connection before they go on; state of its own, so one for each connection. */
+export interface Interceptor {
+  up(bytes: Buffer): Buffer;
+  down(bytes: Buffer): Buffer;
+}
+const AS_IT_IS: Interceptor = { up: (bytes) => bytes, down: (bytes) => bytes };
+
 interface Direction {
   readonly side: 'up' | 'down';
   readonly from: Socket;
@@ -34,6 +41,8 @@ export class TcpProxy {
   bytesUp = 0;
   bytesDown = 0;
   accepted = 0;
+  /** For connections from now on. */
+  intercept: () => Interceptor = () => AS_IT_IS;
   private up: Flow = 'forward';
   private down: Flow = 'forward';
   private delay = 0;
@@ -134,8 +143,11 @@ export class TcpProxy {
       down: { side: 'down', from: server, to: client, held: [], lossy: false, delayed: [] },
     };
     this.pairs.add(pair);
-    client.on('data', (bytes) => this.pass(pair.up, this.up, bytes, (n) => (this.bytesUp += n)));
-    server.on('data', (bytes) => this.pass(pair.down, this.down, bytes, (n) => (this.bytesDown += n)));
+    const interceptor = this.intercept();
+    client.on('data', (bytes) => this.pass(pair.up, this.up, interceptor.up(bytes), (n) => (this.bytesUp += n)));
+    server.on('data', (bytes) =>
+      this.pass(pair.down, this.down, interceptor.down(bytes), (n) => (this.bytesDown += n)),
+    );
     for (const direction of [pair.up, pair.down]) {
       const { from, to } = direction;
       from.on('error', () => to.destroy());

@@ -257,6 +257,20 @@ describe('the end of a lease', () => {
     expect(holder.losses).toHaveLength(32);
   });
 
+  it('is lost when it expired and is acquired again in one pass', async () => {
+    const fleet = new Fleet();
+    const { leases, holder } = fleet.join('a');
+    const { acquire } = fleet.store;
+    fleet.store.acquire = async (request) => acquire({ ...request, limit: 10 });
+    await leases.runOnce();
+    // The process stood still for longer than a lease; another owner came and went meanwhile.
+    Object.assign(fleet.store.leases.get(5) as object, { owner: null, epoch: 8n });
+    fleet.store.renew = async () => [...leases.of(0)].map(([bucket, { epoch }]) => ({ transport: 0, bucket, epoch }));
+    await leases.runOnce();
+    expect(holder.losses).toEqual([5]);
+    expect(leases.lease(0, 5)?.epoch).toBe('9');
+  });
+
   it('counts the larger of both clocks: a machine that slept, a wall clock that was set', () => {
     const clock = new Machine();
     const deadline = new LeaseDeadline(clock, LEASE);

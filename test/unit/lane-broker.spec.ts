@@ -26,6 +26,20 @@ describe('a lane and its broker', () => {
     expect(transport.published).toHaveLength(1);
   });
 
+  it('keeps nothing of a run that failed after its lease was lost', async () => {
+    const under = await leased(createLane({}, new ScriptedTransport({ atomicRuns: true })));
+    const { lane, transport } = under;
+    const failures: (() => void)[] = [];
+    transport.behave = () => new Promise((resolve) => failures.push(() => resolve(down())));
+    lane.accept(Array.from({ length: 5 }, () => stored({ key: 'a run' })));
+    await turn();
+    lane.lost([0]);
+    expect(lane.handOver.orphans.size).toBe(5);
+    for (const fail of failures) fail();
+    await turn();
+    expect(lane.handOver.orphans.size).toBe(0);
+  });
+
   it('a message that must go alone gets its turn under a load that never ends', async () => {
     const under = await leased(createLane({ batchSize: 10 }));
     const { lane, transport } = under;

@@ -1,3 +1,4 @@
+import type { OutboxMessage } from '../../lib/message.js';
 import { systemClock } from '../../lib/dispatch/clock.js';
 import fc from 'fast-check';
 import { ParkedKeys } from '../../lib/claim/parked-keys.js';
@@ -109,8 +110,8 @@ describe('parked keys', () => {
 });
 
 describe('dead letters', () => {
-  it('a hook that refuses a hundred and more hears of the next ones too', async () => {
-    const all = Array.from({ length: 250 }, (_, i) => ({
+  function lettersOf(count: number) {
+    const all = Array.from({ length: count }, (_, i) => ({
       parkedId: String(i),
       message: stored(),
       transport: 0,
@@ -118,12 +119,33 @@ describe('dead letters', () => {
       diedAt: new Date(),
     }));
     const announced = new Set<string>();
-    const told = new Set<string>();
     const store = {
       unannouncedDead: async (_: readonly number[], limit: number) =>
         all.filter(({ parkedId }) => !announced.has(parkedId)).slice(0, limit),
       markAnnounced: async (ids: readonly string[]) => ids.forEach((id) => announced.add(id)),
+      readPayloads: async () => [],
     };
+    return { all, store };
+  }
+
+  it('a hook that never ends for one of them hears of the others all the same', async () => {
+    const { all, store } = lettersOf(5);
+    const told: string[] = [];
+    const hook = ({ message }: { message: OutboxMessage }) => {
+      if (message === all[0]?.message) return new Promise<void>(() => undefined);
+      told.push(message.id);
+      return undefined;
+    };
+    const letters = new DeadLetters(store, hook, new Map([[0, 'default']]), new RecordedHooks(), systemClock, 20);
+    await letters.runOnce();
+    expect(told).toEqual([]);
+    await letters.runOnce();
+    expect(told).toEqual(all.slice(1).map(({ message }) => message.id));
+  });
+
+  it('a hook that refuses a hundred and more hears of the next ones too', async () => {
+    const { all, store } = lettersOf(250);
+    const told = new Set<string>();
     const bad = new Set(all.slice(0, 120).map(({ message }) => message.id));
     const letters = new DeadLetters(
       store,

@@ -26,7 +26,7 @@ function createRowLockLane(given: Partial<OutboxOptions> = {}) {
     await turn();
     const locked = stub.ready.slice(0, limit);
     if (locked.length === 0) return 0;
-    const outcome = await work(locked, true);
+    const outcome = await work(locked, true, async () => undefined);
     outcomes.push(outcome);
     stub.remove(outcome.published.map(({ seq }) => ({ seq })));
     return locked.length;

@@ -18,13 +18,17 @@ const pom = join(here, 'kafka-broker', 'pom.xml');
 const START_TIMEOUT = 60_000;
 const STOP_TIMEOUT = 15_000;
 
-/** Needs Java 17+ and mvn; throws with one sentence when they are missing. */
-export async function startKafkaBroker() {
+/**
+ * Needs Java 17+ and mvn; throws with one sentence when they are missing.
+ * `users`: names and passwords that log in at `saslUrl` (SASL/PLAIN) and may do what ACLs say; who comes to `url` has no name
+ * and may do everything.
+ */
+export async function startKafkaBroker({ users } = {}) {
   await requireJava();
   const libs = await jars();
   const home = await mkdtemp(join(tmpdir(), 'outbox-kafka-'));
   try {
-    return await start(libs, home);
+    return await start(libs, home, users);
   } catch (error) {
     await rm(home, { recursive: true, force: true });
     throw error;
@@ -56,17 +60,18 @@ async function jars() {
   return libs;
 }
 
-async function start(libs, home) {
-  const [port, controller] = [await freePort(), await freePort()];
+async function start(libs, home, users) {
+  const [port, controller, saslPort] = [await freePort(), await freePort(), await freePort()];
   const properties = join(home, 'server.properties');
   const logging = join(home, 'log4j2.properties');
-  await writeFile(properties, serverProperties(port, controller, join(home, 'data')));
+  const access = users === undefined ? '' : accessControl(port, controller, saslPort, users);
+  await writeFile(properties, serverProperties(port, controller, join(home, 'data')) + access);
   await writeFile(logging, LOGGING);
   const java = ['-Xms256m', '-Xmx512m', '-XX:TieredStopAtLevel=1', `-Dlog4j2.configurationFile=${logging}`];
   const classPath = ['-cp', `${libs}/*`];
   await run('java', [...java, ...classPath, 'kafka.tools.StorageTool', 'format', '-t', clusterId(), '-c', properties]);
 
-  const broker = new Broker(home, port, [...java, ...classPath, 'kafka.Kafka', properties]);
+  const broker = new Broker(home, { port, controller, saslPort }, [...java, ...classPath, 'kafka.Kafka', properties]);
   try {
     await broker.restart();
   } catch (error) {
@@ -88,8 +93,10 @@ class Broker {
   #home;
   #command;
 
-  constructor(home, port, command) {
+  constructor(home, { port, controller, saslPort }, command) {
     this.url = `127.0.0.1:${port}`;
+    this.controllerUrl = `127.0.0.1:${controller}`;
+    this.saslUrl = `127.0.0.1:${saslPort}`;
     this.#home = home;
     this.#command = command;
   }
@@ -165,6 +172,21 @@ group.initial.rebalance.delay.ms=0
 `;
 }
 
+/** Of two lines with one name the later holds. A broker that a test registers may be silent for a minute. */
+function accessControl(port, controller, saslPort, users) {
+  const [inner, outer] = [`PLAINTEXT://127.0.0.1:${port}`, `SASL_PLAINTEXT://127.0.0.1:${saslPort}`];
+  const logins = Object.entries(users).map(([name, password]) => `user_${name}="${password}"`);
+  return `listeners=${inner},${outer},CONTROLLER://127.0.0.1:${controller}
+advertised.listeners=${inner},${outer}
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT
+sasl.enabled.mechanisms=PLAIN
+listener.name.sasl_plaintext.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required ${logins.join(' ')};
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+super.users=User:ANONYMOUS
+broker.session.timeout.ms=60000
+`;
+}
+
 const LOGGING = `rootLogger.level = warn
 rootLogger.appenderRef.out.ref = out
 appender.out.type = Console
@@ -173,8 +195,11 @@ appender.out.layout.type = PatternLayout
 appender.out.layout.pattern = %d %p %c: %m%n
 `;
 
-if (process.argv[1] !== undefined && import.meta.url === pathToFileURL(process.argv[1]).href) {
+async function runByHand() {
   const broker = await startKafkaBroker();
   console.log(broker.url);
   for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => void broker.stop());
 }
+
+// No `await` out here: Jest loads this file as CommonJS.
+if (process.argv[1] !== undefined && import.meta.url === pathToFileURL(process.argv[1]).href) void runByHand();

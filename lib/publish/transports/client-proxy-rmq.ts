@@ -17,6 +17,8 @@ interface RmqClient extends NestClient {
   handleClose?(): void;
 }
 interface Manager extends EventEmitter {
+  connectionOptions?: object;
+  reconnectTimeInSeconds: number;
   readonly connection?: { readonly connection?: { readonly stream?: Socket } };
   close(): Promise<void>;
 }
@@ -40,6 +42,8 @@ export class RmqLink extends ClientLink {
   /** What the broker returned, by message id; the confirm follows. Holds only ids that are in flight. */
   readonly returned = new Map<string, Returned['fields']>();
   readonly watched = new WeakSet<ChannelWrapper>();
+  /** Ends a connection that is still being opened, which nobody has a handle of. @internal */
+  readonly opening = new AbortController();
 
   override async connect(): Promise<unknown> {
     const { client } = this;
@@ -55,6 +59,11 @@ export class RmqLink extends ClientLink {
         this.watch(client.channel, reject);
         resolve(undefined);
       }, reject);
+      // Made by now, and read when the manager opens its socket, a microtask later; `net.connect` knows `signal`.
+      const manager = client.client as Manager | null;
+      if (manager !== null) {
+        manager.connectionOptions = { ...manager.connectionOptions, signal: this.opening.signal };
+      }
     });
   }
 
@@ -109,6 +118,8 @@ export class RmqLink extends ClientLink {
     channel?.close().catch(() => undefined);
     await Promise.resolve();
     stream?.destroy(reason);
+    manager.reconnectTimeInSeconds = 0; // it waits that long, and keeps the process, before it finds that it is closed
+    this.opening.abort(reason);
     manager.close().catch(() => undefined);
   }
 

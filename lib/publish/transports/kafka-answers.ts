@@ -14,7 +14,11 @@ interface ProduceAnswer {
 
 /** kafkajs' own request, with the reader of its answer; and what sends it. */
 export interface ProtocolRequest {
-  readonly request: { readonly apiKey: number };
+  readonly request: {
+    readonly apiKey: number;
+    readonly apiVersion: number;
+    readonly encode: () => Promise<{ readonly buffer: Buffer }>;
+  };
   readonly response: { readonly parse: (answer: ProduceAnswer) => Promise<unknown> };
 }
 export interface RequestSender {

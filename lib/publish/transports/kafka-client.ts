@@ -3,6 +3,7 @@ import { connect as connectTls } from 'node:tls';
 import type { ISocketFactory, ISocketFactoryArgs, Kafka, KafkaConfig, RetryOptions } from 'kafkajs';
 import { OutboxConfigurationError } from '../../outbox.errors.js';
 import { keepAnswers, type RequestSender } from './kafka-answers.js';
+import { askAboutNoOthers } from './kafka-metadata.js';
 
 type KafkaModule = typeof import('kafkajs');
 
@@ -125,6 +126,7 @@ function watchPools({ connectionPoolBuilder }: Cluster, onPool: (pool: Connectio
     const pool = await build(destination);
     onPool(pool);
     keepAnswers(pool);
+    askAboutNoOthers(pool);
     return pool;
   };
 }

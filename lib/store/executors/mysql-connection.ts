@@ -30,6 +30,8 @@ export class MysqlConnection implements SqlConnection {
   /** @internal */ open: Promise<MysqlClient> | undefined;
   /** @internal */ tail: Promise<unknown> = Promise.resolve();
   /** @internal */ wasOpen = false;
+  /** @internal what `open` resolved to, as long as it is that */
+  client: MysqlClient | undefined;
   /** @internal fails the statement in flight: mysql2 forgets it when the connection is destroyed */
   abort: ((reason: Error) => void) | undefined;
 
@@ -88,6 +90,7 @@ export class MysqlConnection implements SqlConnection {
         if (this.open !== open) return discard(client); // dropped meanwhile: a statement on it would never be answered
         if (this.wasOpen) this.generation++;
         this.wasOpen = true;
+        this.client = client;
         const ended = (): void => void (this.open === open && this.drop());
         client.on('error', ended);
         client.on('end', ended);
@@ -103,24 +106,28 @@ export class MysqlConnection implements SqlConnection {
   }
 
   /** @internal */ async drop(): Promise<void> {
-    const { open, abort } = this;
-    this.open = undefined;
-    this.abort = undefined;
+    const { open, client, abort } = this;
+    this.open = this.client = this.abort = undefined;
+    // First, and at once: a statement that is sent after the one in flight failed must be refused. One that is queued on
+    // a connection before its end is forgotten with it.
+    if (client !== undefined) destroy(client);
     abort?.(lost());
-    const client = await open?.catch(() => undefined);
-    client?.destroy();
-    client?.stream?.destroy();
+    await open?.catch(() => undefined); // one that is still being opened is discarded when it is there
   }
 
   /** @internal A server that does not answer loses its connection after {@link timeout}. */
   ask(client: MysqlClient, sql: string, values: readonly unknown[] = []): Promise<unknown> {
     return new Promise((resolve, reject) => {
-      this.abort = reject;
       const cancel = systemClock.after(this.timeout, () => void this.drop());
       const ended = (): void => {
         cancel();
-        if (this.abort === reject) this.abort = undefined;
+        if (this.abort === abort) this.abort = undefined;
       };
+      const abort = (reason: Error): void => {
+        ended(); // nothing else would: its deadline would end the connection that comes after this one
+        reject(reason);
+      };
+      this.abort = abort;
       query(client, sql, values).then(resolve, reject).finally(ended);
     });
   }
@@ -137,9 +144,13 @@ const lost = (): Error =>
   Object.assign(new Error('The connection to the database was lost.'), { code: 'PROTOCOL_CONNECTION_LOST' });
 
 function discard(client: MysqlClient): never {
-  client.destroy();
-  client.stream?.destroy();
+  destroy(client);
   throw lost();
+}
+
+function destroy(client: MysqlClient): void {
+  client.destroy();
+  client.stream?.destroy(); // its goodbye would wait for the statement that still runs
 }
 
 /** The text protocol: measured as fast as prepared statements for every hot statement, and it passes every proxy. */

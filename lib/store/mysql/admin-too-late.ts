@@ -29,7 +29,10 @@ export class MysqlTooLate {
     readonly find: MysqlFind,
   ) {
     this.transports = statement('all transports', `select id from ${names.transports} order by id`);
-    this.bucketOf = statement('bucket of a key', `select ${bucketSql('?', { ...settings, ordering: 'key' })}`);
+    this.bucketOf = statement(
+      'bucket of a key',
+      `select ${bucketSql('?', { ...settings, ordering: 'key' })} as bucket`,
+    );
   }
 
   /**

@@ -158,7 +158,7 @@ function cleanStatements({ archive, parked, dedup, ready, transports }: TableNam
     ),
     holdsOld: statement(
       'holds old',
-      `select created_at < cast(? as datetime(6)) + interval ${CLOCK_MARGIN}
+      `select created_at < cast(? as datetime(6)) + interval ${CLOCK_MARGIN} as holds
       from ${ready} force index (primary) where transport = ? and bucket = ? order by seq limit 1`,
     ),
     inReady: sized(

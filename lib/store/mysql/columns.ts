@@ -1,4 +1,5 @@
 import { OutboxMessage, type ParkedState } from '../../message.js';
+import { LARGE_PAYLOAD } from '../ready-store.js';
 
 const CONTENT = [
   'id',
@@ -13,14 +14,21 @@ const CONTENT = [
   'created_at',
 ];
 const MOVED_COLUMNS = ['transport', 'bucket', 'seq', ...CONTENT];
-const MESSAGE_COLUMNS = ['bucket', 'seq', ...CONTENT];
+const MESSAGE_COLUMNS = ['bucket', 'seq', ...CONTENT, 'unread'];
 
 /** Columns that move with a message through ready, parked and archive. */
 export const MOVED = MOVED_COLUMNS.join(', ');
 export const movedFrom = (alias: string): string => MOVED_COLUMNS.map((column) => `${alias}.${column}`).join(', ');
 
 /** Select list of a message; {@link readMessage} knows the order. */
-export const messageFrom = (alias: string): string => MESSAGE_COLUMNS.map((column) => `${alias}.${column}`).join(', ');
+export function messageFrom(alias: string): string {
+  const large = `octet_length(${alias}.payload) > ${LARGE_PAYLOAD}`;
+  const made: Readonly<Record<string, string>> = {
+    payload: `if(${large}, null, ${alias}.payload) as payload`,
+    unread: `if(${large}, octet_length(${alias}.payload), 0) as unread`,
+  };
+  return MESSAGE_COLUMNS.map((column) => made[column] ?? `${alias}.${column}`).join(', ');
+}
 /** Continues {@link messageFrom} for rows of the parked table. */
 export const parkedFrom = (alias: string): string =>
   `${alias}.parked_id, ${alias}.state, ${alias}.attempts, ${alias}.progress`;
@@ -78,6 +86,7 @@ function build(
     optionsJson: row[9] as string | null,
     body: row[10] as Buffer | null,
     createdText: row[11] as string,
+    unread: Number(row[12]),
     attempts,
     parkedId,
     parkedState,

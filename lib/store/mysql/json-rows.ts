@@ -19,7 +19,7 @@ function jsonCell(cell: JsonCell): string {
       : JSON.stringify(cell);
 }
 
-const ID = `char(36) character set ascii collate ascii_bin`;
+export const ID = `char(36) character set ascii collate ascii_bin`;
 
 /** A table expression `k` over one parameter made by {@link jsonRows}; name → type of each element of a row. */
 export function jsonTable(columns: Readonly<Record<string, string>>): string {

@@ -13,6 +13,7 @@ import { MysqlClean } from './clean.js';
 import { MysqlInsert } from './insert.js';
 import { MysqlFence, MysqlLeases } from './leases.js';
 import { MysqlParked } from './parked.js';
+import { MysqlPayloads } from './payloads.js';
 import { MysqlReady } from './ready.js';
 import { MysqlRowLocks } from './row-locks.js';
 import { MysqlServer } from './server.js';
@@ -52,8 +53,9 @@ export class MysqlStore implements OutboxStore {
   fetch = (request: Parameters<MysqlReady['fetch']>[0]) => this.parts.ready.fetch(request);
   sweep = (transport: number, ranges: readonly ReadRange[]) => this.parts.ready.sweep(transport, ranges);
   readPlaces: OutboxStore['readPlaces'] = (transport, places) => this.parts.ready.readPlaces(transport, places);
+  readPayloads: OutboxStore['readPayloads'] = (transport, messages) => this.parts.payloads.read(transport, messages);
   probe = (transport: number, ranges: readonly ReadRange[]) => this.parts.ready.probe(transport, ranges);
-  flush = () => this.parts.ready.flush();
+  flush = (session?: number) => this.parts.ready.flush(session);
   settle = (transport: number, messages: readonly SettledMessage[], onPublished: 'delete' | 'archive') =>
     this.parts.settle.settle(transport, messages, onPublished);
   park = (owner: string, leases: readonly Lease[], entries: readonly ParkEntry[]) =>
@@ -124,6 +126,7 @@ function partsOf(database: SqlDatabase, settings: StoreSettings) {
     insert: new MysqlInsert(names, settings.ordering === 'strict'),
     leases: new MysqlLeases(database, names),
     ready: new MysqlReady(database, server, names),
+    payloads: new MysqlPayloads(database, names),
     settle,
     parked,
     rowLocks: new MysqlRowLocks(publishing, settings.buckets, names, { server, settle, parked }),

@@ -12,7 +12,7 @@ export function parkedStatements({ parked, leases }: TableNames, errorHistory: n
   const joined = `${leases} l straight_join ${parked} p`;
   const onPlace = 'p.transport = l.transport and p.bucket = l.bucket';
   const minimum = (more: string): string =>
-    `(select min(due_at) from ${parked} force index (due) where transport = ? and bucket = ?${more})`;
+    `(select min(due_at) from ${parked} force index (due) where transport = ? and bucket = ?${more}) as due`;
   // The lease is one row by its key, read once; the order is the index's.
   const dueBranch = `(select p.parked_id, p.bucket, p.\`key\`, p.state, p.due_at, p.seq
     from ${joined} force index (due) on ${onPlace}
@@ -31,7 +31,7 @@ export function parkedStatements({ parked, leases }: TableNames, errorHistory: n
     blockedAmong: statement(
       'blocked among',
       `select k.n, (select 1 from ${parked} p force index (by_key)
-        where p.transport = ? and p.bucket = k.b and p.blocking = 1 and p.\`key\` = unhex(k.h) limit 1)
+        where p.transport = ? and p.bucket = k.b and p.blocking = 1 and p.\`key\` = unhex(k.h) limit 1) as blocked
       from ${jsonTable({ n: 'int', b: 'smallint', h: 'varchar(510)' })}`,
     ),
     hasBlocking: sized(

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { compareSeq, type Place } from '../../message.js';
 import type { SqlDatabase } from '../executors/executor.js';
+import { sameSession } from '../executors/same-session.js';
 import type { FetchResult, ReadPosition, ReadRange, SweepResult } from '../ready-store.js';
 import type { TableNames } from '../schema/names.js';
 import { statement } from '../sql.js';
@@ -90,9 +91,11 @@ export class MysqlReady {
   }
 
   /** InnoDB's log is written in order: when our own small commit is on disk, everything visible before it is. */
-  async flush(): Promise<void> {
+  async flush(session?: number): Promise<void> {
     this.flushed = true;
-    await retried(() => this.database.connection('lease').run(this.sql.flush.bind(this.flushRow)));
+    const read = this.database.connection('read');
+    await retried(() => read.run(this.sql.flush.bind(this.flushRow)));
+    sameSession(read, session);
   }
   async dropFlushRow(): Promise<void> {
     if (this.flushed) await this.database.connection('lease').run(this.sql.dropFlushRow.bind(this.flushRow));

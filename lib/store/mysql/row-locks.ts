@@ -7,8 +7,10 @@ import type { MysqlParked } from './parked.js';
 import { isDuplicate } from './retry.js';
 import type { MysqlServer } from './server.js';
 import type { MysqlSettle } from './settle.js';
+import { statement } from '../sql.js';
 import { marks, sized } from './statements.js';
 
+const ALIVE = statement(undefined, 'select 1');
 type Request = Parameters<RowLockStore['withLockedRows']>[0];
 
 /** Rows locked in a transaction that stays open while they are published; the next start moves on through the buckets. */
@@ -32,7 +34,8 @@ export class MysqlRowLocks implements RowLockStore {
     this.start = (this.start + 1) % this.buckets;
     return this.connection(request.transport).transaction(async (tx) => {
       const messages = await this.lock(tx, request);
-      if (messages.length > 0) await this.write(tx, request, await work(messages, durable));
+      if (messages.length === 0) return 0;
+      await this.write(tx, request, await work(messages, durable, () => tx.run(ALIVE.bind())));
       return messages.length;
     });
   }

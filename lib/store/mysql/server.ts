@@ -98,13 +98,17 @@ export class MysqlServer {
     }
     if (state.binaryLog && state.syncBinlog !== 1) {
       found.push(
-        `sync_binlog is ${state.syncBinlog}: after a crash of the server the binary log, and its replicas, can lack committed messages.`,
+        `sync_binlog is ${state.syncBinlog}: after a crash of the server the binary log, and its replicas, can lack committed messages. Set it to 1.`,
       );
     }
-    if (state.readOnly) found.push('The database is read-only: nothing can be published from it.');
+    if (state.readOnly) {
+      found.push(
+        'The database is read-only: nothing can be published from it. Point the DataSource, or the master of its replication option, at the primary.',
+      );
+    }
     if (!/STRICT_(TRANS|ALL)_TABLES/.test(state.sqlMode)) {
       found.push(
-        'sql_mode is not strict: the server cuts values that are too long instead of refusing them. Add STRICT_TRANS_TABLES.',
+        'sql_mode is not strict: enqueue checks what it writes, but what plain SQL inserts, here and in your own tables, is cut in silence where it is too long. Add STRICT_TRANS_TABLES.',
       );
     }
     return found;

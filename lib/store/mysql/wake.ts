@@ -66,7 +66,7 @@ export class MysqlWake {
 }
 
 function wakeStatements({ parked }: TableNames) {
-  const branch = `(select ?, parked_id, seq, state, due_at <= utc_timestamp(6), sending_epoch
+  const branch = `(select ? as k, parked_id, seq, state, due_at <= utc_timestamp(6), sending_epoch
     from ${parked} force index (by_key) where transport = ? and bucket = ? and blocking = 1 and \`key\` = ?
     order by seq, parked_id limit ?)`;
   return {

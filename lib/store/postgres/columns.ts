@@ -1,4 +1,5 @@
 import { OutboxMessage, type ParkedState } from '../../message.js';
+import { LARGE_PAYLOAD } from '../ready-store.js';
 
 /** Columns that move with a message through ready, parked and archive. */
 export const MOVED =
@@ -17,24 +18,47 @@ export const stateName = (text: unknown): ParkedState => STATES[Number(text) - 1
 export type PayloadAs = 'text' | 'bytes';
 export const UNREADABLE_AS_TEXT = new Set(['22021', '22P05']);
 
+/** Payloads as text first; everything once more as bytes when one of them is none. */
+export async function textOrBytes<T>(work: (as: PayloadAs) => Promise<T>): Promise<T> {
+  try {
+    return await work('text');
+  } catch (error) {
+    if (!UNREADABLE_AS_TEXT.has((error as { code?: string }).code ?? '')) throw error;
+    return work('bytes');
+  }
+}
+
 /** Whatever the session's time zone and date style. Where we set them, the bare column is cheaper. */
 const UTC_TEXT = `to_char(o.created_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS.US')`;
 
 /** Select list of a message; {@link readMessage} knows the order. */
 export function messageColumns(as: PayloadAs, inUtcSession: boolean): string {
-  const payload = as === 'text' ? `convert_from(o.payload, 'UTF8')` : 'o.payload';
   const created = inUtcSession ? 'o.created_at' : UTC_TEXT;
+  const payload = `case when ${IS_LARGE} then null else ${payloadColumn(as)} end`;
   return `o.bucket, o.seq, o.id, o.topic, o.key, o.type, o.headers, ${payload}, ${created}, ${UNUSUAL}`;
 }
+export const payloadColumn = (as: PayloadAs): string =>
+  as === 'text' ? `convert_from(o.payload, 'UTF8')` : 'o.payload';
+/** Of a payload that is stored out of line only the pointer is read. */
+const IS_LARGE = `octet_length(o.payload) > ${LARGE_PAYLOAD}`;
 const USUAL_CONTENT = 'application/json';
 /**
  * What nearly every row has alike, in one column that is null for it: a column costs 0.1–0.2 µs a row in Node. Else a
- * JSON array of version, content type, options and whether the commit was asynchronous.
+ * JSON array of version, content type, options, whether the commit was asynchronous, and how large a payload is that is
+ * left out.
  */
 const UNUSUAL = `case when o.version = 1 and o.content_type = '${USUAL_CONTENT}' and o.options is null and not o.async_commit
-    then null else json_build_array(o.version, o.content_type, o.options, o.async_commit)::text end`;
-type Unusual = readonly [version: number, contentType: string, options: string | null, asynchronous: boolean];
-const AS_USUAL: Unusual = [1, USUAL_CONTENT, null, false];
+      and (${IS_LARGE}) is not true then null
+    else json_build_array(o.version, o.content_type, o.options, o.async_commit,
+      case when ${IS_LARGE} then octet_length(o.payload) else 0 end)::text end`;
+type Unusual = readonly [
+  version: number,
+  contentType: string,
+  options: string | null,
+  asynchronous: boolean,
+  unread: number,
+];
+const AS_USUAL: Unusual = [1, USUAL_CONTENT, null, false, 0];
 
 /** Continues {@link messageColumns} for rows of the parked table. */
 export const PARKED_COLUMNS = 'o.parked_id, o.state, o.attempts, o.progress';
@@ -79,8 +103,7 @@ const NOT_PARKED: Parked = { attempts: 0, parkedId: null, parkedState: null, pro
 
 /** Every column is text (`RAW`), so nothing but the two small numbers is converted. */
 function build(row: Row, as: PayloadAs, { attempts, parkedId, parkedState, progress }: Parked): OutboxMessage {
-  const payload = row[7] as string | null;
-  const [version, contentType, optionsJson] = unusual(row);
+  const [version, contentType, optionsJson, , unread] = unusual(row);
   return new OutboxMessage({
     bucket: Number(row[0]),
     seq: row[1] as string,
@@ -92,11 +115,16 @@ function build(row: Row, as: PayloadAs, { attempts, parkedId, parkedState, progr
     contentType,
     headersJson: row[6] as string | null,
     optionsJson,
-    body: as === 'text' || payload === null ? payload : Buffer.from(payload.slice(2), 'hex'),
+    body: readPayload(row[7] as string | null, as),
+    unread,
     createdText: row[8] as string,
     attempts,
     parkedId,
     parkedState,
     progress,
   });
+}
+
+export function readPayload(column: string | null, as: PayloadAs): string | Buffer | null {
+  return as === 'text' || column === null ? column : Buffer.from(column.slice(2), 'hex');
 }

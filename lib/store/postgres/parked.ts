@@ -12,7 +12,7 @@ import type {
 import type { WriteReport } from '../ready-store.js';
 import type { StoreSettings, TableNames } from '../schema/names.js';
 import { plainArray, storableText, textArray } from './arrays.js';
-import { readParked, stateName, stateNumber, UNREADABLE_AS_TEXT, type PayloadAs } from './columns.js';
+import { readParked, stateName, stateNumber, textOrBytes, type PayloadAs } from './columns.js';
 import { leaseArrays } from './leases.js';
 import { parkedStatements, type ParkedStatements } from './parked-statements.js';
 import { readReport } from './ready.js';
@@ -56,7 +56,7 @@ export class PostgresParked implements ParkedStore {
   }
 
   take(request: TakeRequest): Promise<TakeResult> {
-    return this.readable((as) => this.connections.write().transaction((tx) => takeIn(tx, this.sql, request, as)));
+    return textOrBytes((as) => this.connections.write().transaction((tx) => takeIn(tx, this.sql, request, as)));
   }
 
   async repark(owner: string, leases: readonly Lease[], entries: readonly ReparkEntry[]): Promise<WriteReport> {
@@ -97,7 +97,7 @@ export class PostgresParked implements ParkedStore {
   }
 
   async unannouncedDead(transports: readonly number[], limit: number): Promise<(DeadLetter & { parkedId: string })[]> {
-    return this.readable(async (as) => {
+    return textOrBytes(async (as) => {
       const values = [plainArray(transports), limit, limit];
       return readLetters(await this.connections.write().run(this.sql.unannounced[as].bind(...values)), as);
     });
@@ -105,16 +105,6 @@ export class PostgresParked implements ParkedStore {
 
   async markAnnounced(parkedIds: readonly string[]): Promise<void> {
     if (parkedIds.length > 0) await this.connections.write().run(this.sql.markAnnounced.bind(plainArray(parkedIds)));
-  }
-
-  /** @internal Payloads as text first; everything once more as bytes when one of them is none. */
-  async readable<T>(work: (as: PayloadAs) => Promise<T>): Promise<T> {
-    try {
-      return await work('text');
-    } catch (error) {
-      if (!UNREADABLE_AS_TEXT.has((error as { code?: string }).code ?? '')) throw error;
-      return work('bytes');
-    }
   }
 }
 

@@ -15,6 +15,7 @@ import { PostgresLeases } from './leases.js';
 import { checkOrigin } from './origin.js';
 import { PostgresParked } from './parked.js';
 import { PostgresParkedSettle } from './parked-settle.js';
+import { PostgresPayloads } from './payloads.js';
 import { PostgresReady } from './ready.js';
 import { PostgresRowLocks } from './row-locks.js';
 import { PostgresSetup } from './setup.js';
@@ -25,6 +26,7 @@ export class PostgresStore implements OutboxStore {
   /** @internal */ readonly writer: PostgresInsert;
   /** @internal */ readonly leases: PostgresLeases;
   /** @internal */ readonly ready: PostgresReady;
+  /** @internal */ readonly payloads: PostgresPayloads;
   /** @internal */ readonly parked: PostgresParked;
   /** @internal */ readonly admin: PostgresAdmin;
   /** @internal */ readonly cleaner: PostgresCleaner;
@@ -49,6 +51,7 @@ export class PostgresStore implements OutboxStore {
     this.leases = new PostgresLeases(() => database.connection('lease'), names);
     const parkedSettle = new PostgresParkedSettle(connections, names);
     this.ready = new PostgresReady(connections, names, inUtcSession, parkedSettle, settings.errorHistory);
+    this.payloads = new PostgresPayloads(connections.read, names);
     this.parked = new PostgresParked(connections, names, inUtcSession, settings);
     this.admin = new PostgresAdmin(admin, names, settings);
     this.cleaner = new PostgresCleaner(admin, names, this.admin);
@@ -102,8 +105,11 @@ export class PostgresStore implements OutboxStore {
   readPlaces(...args: Parameters<ReadyStore['readPlaces']>): Promise<FetchResult> {
     return this.ready.readPlaces(...args);
   }
-  flush(): Promise<void> {
-    return this.ready.flush();
+  readPayloads(...args: Parameters<ReadyStore['readPayloads']>): ReturnType<ReadyStore['readPayloads']> {
+    return this.payloads.read(...args);
+  }
+  flush(session?: number): Promise<void> {
+    return this.ready.flush(session);
   }
   settle(
     transport: number,

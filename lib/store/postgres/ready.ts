@@ -1,5 +1,6 @@
 import type { OutboxMessage, Place } from '../../message.js';
 import type { SqlConnection, SqlResult } from '../executors/executor.js';
+import { sameSession } from '../executors/same-session.js';
 import type { Lease } from '../lease-store.js';
 import type {
   FetchResult,
@@ -15,7 +16,7 @@ import type {
 import type { TableNames } from '../schema/names.js';
 import type { Sql, Statement } from '../sql.js';
 import { plainArray, storableText, textArray } from './arrays.js';
-import { isAsynchronous, readMessage, stateNumber, UNREADABLE_AS_TEXT, type PayloadAs } from './columns.js';
+import { isAsynchronous, readMessage, stateNumber, textOrBytes, type PayloadAs } from './columns.js';
 import { leaseArrays } from './leases.js';
 import type { PostgresParkedSettle } from './parked-settle.js';
 import { readyStatements, SNAPSHOT_COLUMN, type ReadyStatements } from './ready-statements.js';
@@ -31,7 +32,7 @@ export interface Connections {
 }
 
 /** The hot table: read by place, emptied by place. */
-export class PostgresReady implements ReadyStore {
+export class PostgresReady implements Omit<ReadyStore, 'readPayloads'> {
   /** @internal */ readonly sql: ReadyStatements;
 
   constructor(
@@ -71,8 +72,10 @@ export class PostgresReady implements ReadyStore {
     return { places, complete: Math.max(0, ...counts.values()) < SWEEP_PAGE };
   }
 
-  async flush(): Promise<void> {
-    await this.connections.write().run(this.sql.flush.bind());
+  async flush(session?: number): Promise<void> {
+    const read = this.connections.read();
+    await read.run(this.sql.flush.bind());
+    sameSession(read, session);
   }
 
   async settle(
@@ -123,16 +126,14 @@ export class PostgresReady implements ReadyStore {
     return this.sql.park.bind(...leaseArrays(leases), owner, ...parkArrays(entries), transport);
   }
 
-  /** @internal Text first; once more as bytes when a payload is none. */
-  async read(statements: Record<PayloadAs, Statement>, values: readonly unknown[]): Promise<FetchResult> {
+  /** @internal */ async read(
+    statements: Record<PayloadAs, Statement>,
+    values: readonly unknown[],
+  ): Promise<FetchResult> {
     const connection = this.connections.read();
-    let as: PayloadAs = 'text';
-    const result = await connection.run(statements.text.bind(...values)).catch((error: unknown) => {
-      if (!UNREADABLE_AS_TEXT.has((error as { code?: string }).code ?? '')) throw error;
-      as = 'bytes';
-      return connection.run(statements.bytes.bind(...values));
-    });
-    return readFetch(result, as, connection.generation);
+    return textOrBytes(async (as) =>
+      readFetch(await connection.run(statements[as].bind(...values)), as, connection.generation),
+    );
   }
 }
 

@@ -48,7 +48,7 @@ export class PostgresRowLocks implements RowLockStore {
         const { messages, durable } = await this.lock(tx, request, as);
         if (messages.length === 0) return 0;
         published = true;
-        await this.write(tx, request, await work(messages, durable));
+        await this.write(tx, request, await work(messages, durable, () => tx.run(ALIVE.bind())));
         return messages.length;
       });
     return pass('text').catch((error: unknown) => {
@@ -86,6 +86,8 @@ export class PostgresRowLocks implements RowLockStore {
     if (reparked.length > 0) await tx.run(waiting.sql.reparkLocked.bind(...reparkArrays(reparked)));
   }
 }
+
+const ALIVE = statement(undefined, 'select 1');
 
 function lockReady({ ready }: TableNames, as: PayloadAs, inUtc: boolean): Statement {
   return statement(

@@ -11,11 +11,13 @@ import { checkSchema } from './check.js';
 /** 64-bit transaction ids (`xid8`) and `pg_current_snapshot()`. */
 const OLDEST_SERVER = 130_000;
 const WARNINGS: Readonly<Record<string, string>> = {
-  fsync: 'fsync is off: a crash of the server loses committed messages.',
-  full_page_writes: 'full_page_writes is off: a crash of the server can damage the tables.',
+  fsync: 'fsync is off: a crash of the server loses committed messages. Set it to on for the server.',
+  full_page_writes:
+    'full_page_writes is off: a crash of the server can damage the tables. Set it to on for the server.',
   synchronous_commit:
-    'synchronous_commit is off for new sessions: a crash of the server loses the last commits, with their messages. None of those was published: the relay waits for the disk.',
-  replica: 'The database is a read-only replica: nothing can be published from it.',
+    'synchronous_commit is off for new sessions: a crash of the server loses the last commits, with their messages. None of those was published: the relay waits for the disk. To keep them, set it to on for the server, the database or the role.',
+  replica:
+    'The database is a read-only replica: nothing can be published from it. Point the DataSource, or the master of its replication option, at the primary.',
 };
 
 export class PostgresSetup implements StoreSetup {

@@ -42,6 +42,15 @@ export class FaultLog {
     return undefined;
   }
 
+  /** Since when nothing is wrong at that time; Infinity when something is. `aftermath`: what a fault leaves behind. */
+  quietSince(time: number, aftermath: (span: FaultSpan) => number): number {
+    let since = 0;
+    for (const span of this.spans) {
+      if (span.from <= time && touchesRelays(span)) since = Math.max(since, span.to + aftermath(span));
+    }
+    return since <= time ? since : Infinity;
+  }
+
   isCalm(time: number): boolean {
     return this.calms.some(({ from, to }) => from <= time && time <= to);
   }
@@ -62,4 +71,9 @@ export class FaultLog {
     }
     return low;
   }
+}
+
+/** Nothing that is done to a writer hinders a relay. */
+export function touchesRelays({ runs }: FaultSpan): boolean {
+  return runs === 'all' || runs.size > 0;
 }

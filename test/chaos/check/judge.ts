@@ -1,19 +1,22 @@
+import type { Timing } from './bounds.js';
 import { Deliveries } from './deliveries.js';
 import { FaultLog } from './faults.js';
-import { judgeTakeovers, LeaseLog } from './leases.js';
+import { LeaseLog } from './leases.js';
 import { Ledger, POISON } from './ledger.js';
-import { MemoryGrowth } from './memory.js';
+import { Lives } from './lives.js';
 import { judgeOrder } from './order.js';
+import { Recoveries } from './recoveries.js';
+import { Resources, type ResourceLimits } from './resources.js';
+import { judgeTakeovers, unownedBuckets, type TakeoverReport } from './takeovers.js';
 import { Violations } from './violations.js';
 
 interface Meta {
-  readonly relay: {
-    readonly lease: number;
-    readonly pollInterval: number;
-    readonly maxConnections: number;
-    readonly batchSize: number;
-    readonly batchesInFlight: number;
-  };
+  readonly relay: Timing &
+    ResourceLimits & {
+      readonly relays?: number;
+      readonly batchSize: number;
+      readonly batchesInFlight: number;
+    };
   readonly [name: string]: unknown;
 }
 type Line = readonly any[];
@@ -21,12 +24,8 @@ type Line = readonly any[];
 const DEAD = 4;
 const IN_TABLES = 1;
 const IS_DEAD = 2;
-/** Beyond lease and two polls, for an acquisition to be asked for and logged on a machine that is busy. Microseconds. */
-const TAKEOVER_GRACE = 2_000_000;
 /** Rows beyond its batches that a relay may hold: retries. */
 const RETRIES = 100;
-/** Megabytes a minute. */
-const FLAT = 1;
 
 /** Takes the lines of one history, in their order, and says which promises were broken. */
 export class Judge {
@@ -34,17 +33,14 @@ export class Judge {
   private readonly ledger = new Ledger();
   private readonly faults = new FaultLog();
   private readonly leases = new LeaseLog();
-  private readonly memory = new MemoryGrowth();
+  private readonly lives = new Lives();
+  private readonly resources = new Resources();
+  private readonly recoveries = new Recoveries(this.faults, this.lives, this.leases);
   private readonly deliveries = new Deliveries(this.ledger, this.faults, this.broken);
   private meta: Meta | undefined;
-  private readonly figures = {
-    relayRuns: 0,
-    startFailures: 0,
-    maxDbConnections: 0,
-    maxRssMb: 0,
-    maxDescriptors: 0,
-    businessFailures: 0,
-  };
+  private readonly figures = { relayRuns: 0, startFailures: 0, businessFailures: 0 };
+  /** Of what was read through for secrets; nothing until it was. */
+  private searched: { searchedFiles?: number; searchedErrors?: number } = {};
   /** Publishes of relays whose name is not known yet: it is written down a moment later. */
   private unnamed: Line[] = [];
   private dead = 0;
@@ -53,8 +49,14 @@ export class Judge {
 
   private readonly readers: Readonly<Record<string, (line: Line) => void>> = {
     meta: ([, meta]) => (this.meta = meta),
-    ready: ([, run, time]) => this.memory.ready(run, time),
-    run: () => (this.figures.relayRuns += 1),
+    ready: ([, run, time]) => {
+      this.lives.ready(run, time);
+      this.resources.ready(run, time);
+    },
+    run: ([, run, slot, time]) => {
+      this.figures.relayRuns += 1;
+      this.lives.start(run, slot, time);
+    },
     crash: (line) => this.crash(line),
     fault: ([, id, kind, runs, from]) => this.faults.begin(id, kind, runs, from),
     heal: ([, id, to]) => this.faults.end(id, to),
@@ -73,12 +75,11 @@ export class Judge {
       this.figures.businessFailures += 1;
       if (this.faults.isCalm(time)) this.broken.add('businessErrors', `${error} at ${time}`);
     },
-    m: ([, run, time, rss, descriptors]) => {
-      this.memory.sample(run, time, rss);
-      this.figures.maxRssMb = Math.max(this.figures.maxRssMb, rss);
-      this.figures.maxDescriptors = Math.max(this.figures.maxDescriptors, descriptors);
-    },
-    n: (line) => this.connections(line),
+    m: ([, run, time, rss, descriptors, delay]) => this.resources.sample(run, time, rss, descriptors, delay),
+    n: ([, time, slot, count]) => this.resources.open('Db', time, slot, count),
+    k: ([, time, slot, count]) => this.resources.open('Broker', time, slot, count),
+    leak: ([, where, secret]) => this.broken.add('leaks', `${secret} in ${where}`),
+    searched: ([, searchedFiles, searchedErrors]) => (this.searched = { searchedFiles, searchedErrors }),
     left: (line) => this.leftOver(line),
     held: ([, count]) => {
       if (count > 0) this.broken.add('heldLeases', `${count} leases after all relays had stopped`);
@@ -86,6 +87,7 @@ export class Judge {
     s: ([, transport, time, run, redelivered, uids]) => {
       if (this.drain.from > 0 && time > this.drain.from)
         this.drained = { count: this.drained.count + uids.length, until: time };
+      if (redelivered !== 1) this.recoveries.sighting(transport, time);
       this.deliveries.take(transport, time, run, redelivered === 1, uids);
     },
     x: ([, transport, run, head]) => this.broken.add('corrupt', `transport ${transport}, relay ${run}: ${head}`),
@@ -104,12 +106,12 @@ export class Judge {
     for (const line of this.unnamed.splice(0)) this.publish(line, true);
     this.judgeEntries();
     judgeOrder(ledger, deliveries.order, broken);
-    const { lease, pollInterval } = meta.relay;
-    const promised = (lease + 2 * pollInterval) * 1_000 + TAKEOVER_GRACE;
-    const takeovers = judgeTakeovers(this.leases, this.faults, promised);
-    for (const each of takeovers.slow) broken.add('slowTakeovers', each);
+    const takeovers = this.judgeLeases(meta.relay);
+    const recoveries = this.recoveries.judge(meta.relay, this.drain.from || Infinity);
+    for (const each of recoveries.slow) broken.add('slowRecoveries', each);
     if (ledger.entries === 0) broken.add('empty', 'nothing was committed');
-    this.judgeBounds(meta.relay);
+    this.judgeCopies(meta.relay);
+    const resources = this.resources.judge(meta.relay, this.faults, broken);
     const { relay: _, transports: __, ...rest } = meta;
     return {
       ...rest,
@@ -127,9 +129,14 @@ export class Judge {
       deadLetters: this.dead,
       takeoverP50Ms: takeovers.p50,
       takeoverP99Ms: takeovers.p99,
+      takeoverMaxMs: takeovers.max,
       takeovers: takeovers.count,
+      firstPublishAfterHealP50Ms: recoveries.p50,
+      firstPublishAfterHealMaxMs: recoveries.max,
+      firstPublishesAfterHeal: recoveries.count,
       ...this.figures,
-      rssMbPerMinute: this.memory.slope,
+      ...resources,
+      ...this.searched,
       ...latencies(deliveries.calmLatencies),
       drainMs: Math.round((this.drain.to - this.drain.from) / 1_000),
       drainPerSecond: Math.round(this.drained.count / Math.max(1, (this.drained.until - this.drain.from) / 1e6)),
@@ -137,13 +144,21 @@ export class Judge {
     };
   }
 
-  /** What one fault may cost, and what a relay may take. */
-  private judgeBounds({ batchSize, batchesInFlight }: Meta['relay']): void {
-    const { deliveries, memory, broken } = this;
+  private judgeLeases(timing: Timing): TakeoverReport {
+    const { leases, lives, faults, drain, broken } = this;
+    const report = judgeTakeovers(leases, faults, timing, drain.to);
+    for (const each of report.slow) broken.add('slowTakeovers', each);
+    const quiet = [...faults.calms.map(({ to }) => to), drain.to];
+    for (const each of unownedBuckets(leases, lives, faults, timing, quiet)) broken.add('unownedBuckets', each);
+    return report;
+  }
+
+  /** What one fault may cost. */
+  private judgeCopies({ batchSize, batchesInFlight }: Meta['relay']): void {
+    const { deliveries, broken } = this;
     const inFlight = batchSize * (batchesInFlight + 2) + RETRIES;
     if (deliveries.mostPerFault > inFlight)
       broken.add('tooManyDuplicates', `${deliveries.mostPerFault} of one fault; a relay holds ${inFlight}`);
-    if ((memory.slope ?? 0) > FLAT) broken.add('memoryGrowth', `${memory.slope} MB a minute`);
   }
 
   /** When the writers began: the first thing of a run is a calm. */
@@ -178,6 +193,7 @@ export class Judge {
   }
 
   private crash([, run, time, code, signal, wasReady]: Line): void {
+    this.lives.ended(run, time);
     if (wasReady === true) this.broken.add('crashes', `relay ${run} at ${time}, code ${code}, signal ${signal}`);
     else this.figures.startFailures += 1;
   }
@@ -186,12 +202,6 @@ export class Judge {
     const entry = this.ledger.find(uid, transport);
     if (entry < 0) this.broken.add('wrongDeadLetters', `relay ${run} told of ${uid}, which did not commit`);
     else this.ledger.told.set(entry, 1);
-  }
-
-  private connections([, time, slot, count]: Line): void {
-    this.figures.maxDbConnections = Math.max(this.figures.maxDbConnections, count);
-    const most = this.meta?.relay.maxConnections ?? Infinity;
-    if (count > most && this.faults.isCalm(time)) this.broken.add('connectionLeaks', `relay place ${slot}: ${count}`);
   }
 
   private leftOver([, table, state, transport, uid]: Line): void {
@@ -214,12 +224,18 @@ const PROMISED_ZERO = [
   'untoldDeadLetters',
   'publishAfterLease',
   'slowTakeovers',
+  'unownedBuckets',
+  'slowRecoveries',
   'corrupt',
   'crashes',
   'heldLeases',
   'connectionLeaks',
+  'brokerConnectionLeaks',
   'tooManyDuplicates',
   'memoryGrowth',
+  'descriptorGrowth',
+  'loopBlocks',
+  'leaks',
   'businessErrors',
 ];
 

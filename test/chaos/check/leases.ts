@@ -1,5 +1,3 @@
-import type { FaultLog } from './faults.js';
-
 interface Change {
   readonly at: number;
   readonly owner: string | null;
@@ -36,7 +34,7 @@ export class LeaseLog {
     return list.slice(Math.max(0, first - 1), indexAfter(list, time + TOLERANCE)).some((each) => each.owner === owner);
   }
 
-  /** For each bucket of a relay that died: how long until another one had it. */
+  /** For each bucket that the relay had when it died: how long until another one had it; Infinity when none ever had. */
   takeovers(run: number, died: number): number[] {
     const owner = this.owners.get(run);
     if (owner === undefined) return [];
@@ -45,9 +43,29 @@ export class LeaseLog {
       const after = indexAfter(list, died);
       if (list[after - 1]?.owner !== owner) continue;
       const next = list.slice(after).find((change) => change.owner !== null && change.owner !== owner);
-      if (next !== undefined) times.push(next.at - died);
+      times.push(next === undefined ? Infinity : next.at - died);
     }
     return times;
+  }
+
+  /** Whether the relay has one of the transport's buckets, the same from the one time to the other. */
+  holds(run: number, transport: number, from: number, to: number): boolean {
+    const owner = this.owners.get(run);
+    if (owner === undefined) return false;
+    return [...this.changes].some(([place, list]) => {
+      const after = indexAfter(list, from);
+      return place.startsWith(`${transport}/`) && list[after - 1]?.owner === owner && indexAfter(list, to) === after;
+    });
+  }
+
+  /** Buckets that none of these relays had at any time between the two. */
+  unowned(runs: readonly number[], from: number, to: number): string[] {
+    const owners = new Set(runs.map((run) => this.owners.get(run)));
+    const had = (list: readonly Change[]): boolean =>
+      list
+        .slice(Math.max(0, indexAfter(list, from) - 1), indexAfter(list, to))
+        .some(({ owner }) => owner !== null && owners.has(owner));
+    return [...this.changes].filter(([, list]) => !had(list)).map(([place]) => place);
   }
 }
 
@@ -59,35 +77,4 @@ function indexAfter(list: readonly Change[], time: number): number {
     else high = middle;
   }
   return low;
-}
-
-export interface TakeoverReport {
-  /** Milliseconds, while the database was well. */
-  readonly p50: number;
-  readonly p99: number;
-  readonly count: number;
-  /** With nothing else wrong, and later than promised. */
-  readonly slow: string[];
-}
-
-/** @param promised microseconds */
-export function judgeTakeovers(leases: LeaseLog, faults: FaultLog, promised: number): TakeoverReport {
-  const times: number[] = [];
-  const slow: string[] = [];
-  for (const { id, kind, runs, from } of faults.spans) {
-    if (kind !== 'relay-kill' || runs === 'all') continue;
-    const [run] = [...runs] as [number];
-    const took = leases.takeovers(run, from);
-    if (took.length === 0) continue;
-    const last = from + Math.max(...took);
-    const other = (sort: (name: string) => boolean): boolean =>
-      faults.between(from - promised, last, (span) => span.id !== id && sort(span.kind)) !== undefined;
-    if (other((name) => name.startsWith('database'))) continue;
-    times.push(...took);
-    if (last - from > promised && !other(() => true))
-      slow.push(`relay ${run}: ${Math.round((last - from) / 1_000)} ms`);
-  }
-  times.sort((a, b) => a - b);
-  const at = (share: number): number => Math.round((times[Math.floor(share * (times.length - 1))] ?? 0) / 1_000);
-  return { p50: at(0.5), p99: at(0.99), count: times.length, slow };
 }

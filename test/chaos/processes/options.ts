@@ -25,7 +25,7 @@ export function outboxOptions(settings: ProcessSettings & Partial<RelaySettings>
     batchesInFlight,
     buckets,
     onDead: 'skip',
-    retry: { initial: 100, max: 500, maxAttempts: 4 },
+    retry: { initial: 100, max: 500, maxAttempts: 4, errorHistory: 2 },
     logLevel: 'warn',
   };
 }

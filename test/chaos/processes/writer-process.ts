@@ -26,6 +26,7 @@ import { outboxOptions, typeOrmOptions } from './options.js';
   key: (event) => event.key,
   onDead: 'block',
   contentType: 'application/json',
+  headers: () => headers,
   payload: (event) => event.body,
 })
 class Plug {
@@ -52,16 +53,19 @@ let open = 0;
 let transactions = 0;
 let committed = 0;
 
+const headers = { 'x-secret': settings.secrets.header };
+const bodyOf = (uid: number): string => payloadOf(uid, settings.secrets.payload);
 const keyName = (key: number): string | null => (key < 0 ? null : `key-${key}`);
 
 function messageOf({ uid, key, transports, kind }: PlannedMessage): PlainMessage | Plug {
-  if (kind === 'plug') return new Plug(keyName(key), payloadOf(uid));
+  if (kind === 'plug') return new Plug(keyName(key), bodyOf(uid));
   return {
     type: kind === 'poison' ? 'order.poisoned' : 'order.placed',
     topic: kind === 'poison' ? 'nowhere' : 'orders',
     key: keyName(key),
     transport: TRANSPORTS.filter((_, bit) => transports & (1 << bit)),
-    payload: payloadOf(uid),
+    payload: bodyOf(uid),
+    headers,
     contentType: 'application/json',
     ...(kind === 'later' ? { delay: 300 + Math.floor(random() * 2_700) } : {}),
   };
@@ -132,8 +136,20 @@ function complain(error: unknown): void {
   console.error(new Date().toISOString(), String(error).split('\n')[0]);
 }
 
-/** An operator who releases blocked keys. */
+let releasing = false;
+
+/** An operator who releases blocked keys; one round at a time, or a round that takes long is never through. */
 async function release(dataSource: DataSource, outbox: OutboxService): Promise<void> {
+  if (releasing) return;
+  releasing = true;
+  try {
+    await releaseAll(dataSource, outbox);
+  } finally {
+    releasing = false;
+  }
+}
+
+async function releaseAll(dataSource: DataSource, outbox: OutboxService): Promise<void> {
   const rows = (await dataSource.query(
     settings.store === 'postgres'
       ? 'select distinct key from outbox_parked where state = 4 and blocking'

@@ -3,7 +3,7 @@ export interface BrokerServer {
   readonly port: number;
   readonly url: string;
   readonly version: string;
-  /** How a relay is told to reach it through a proxy on this port. */
+  /** How relays and writers are told to reach it on this port, which a proxy's may be. */
   urlThrough(port: number): string;
   /** SIGKILL: nothing flushed, no goodbye. */
   kill(): Promise<void>;

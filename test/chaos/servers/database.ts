@@ -1,3 +1,5 @@
+import { CANARY } from '../../security/canaries.js';
+
 /** A database server of our own, with the tables of the harness, and what can be done to it. */
 export interface DatabaseServer {
   readonly port: number;
@@ -17,6 +19,8 @@ export interface DatabaseServer {
   remove(): Promise<void>;
 }
 
+/** Of all users of the library; who is asked for it is the server's choice, and who tells it is ours. */
+export const PASSWORD = CANARY.databasePassword;
 export const USERS = ['writer', 'relay1', 'relay2', 'relay3', 'relay4'] as const;
 
 /** Rows of one page of {@link pages}. */

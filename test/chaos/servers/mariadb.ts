@@ -6,13 +6,13 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { createConnection, type Connection } from 'mysql2/promise';
 import { freePort, runCommand, UNPRIVILEGED } from '../../../bench/support/own-server.js';
-import { USERS, type DatabaseServer } from './database.js';
+import { PASSWORD, USERS, type DatabaseServer } from './database.js';
 import { OwnServer } from './own-server.js';
 
 const START_TIMEOUT = 60_000;
 const PROGRAM = existsSync('/usr/sbin/mariadbd') ? '/usr/sbin/mariadbd' : 'mariadbd';
 /** The harness may all; the others have no right that would let them write while the server is read-only. */
-const ADMIN = `create database if not exists chaos; create user if not exists admin@'127.0.0.1'; grant all on *.* to admin@'127.0.0.1' with grant option;`;
+const ADMIN = `create database if not exists chaos; create user if not exists admin@'127.0.0.1' identified by '${PASSWORD}'; grant all on *.* to admin@'127.0.0.1' with grant option;`;
 const TABLES = [
   'create table chaos.orders (writer int not null, n int not null, placed int not null, primary key (writer, n)) engine = innodb',
   'create table chaos.truth (writer int not null, n int not null, began bigint not null, messages text character set ascii not null, primary key (writer, n)) engine = innodb',
@@ -50,7 +50,7 @@ export class ChaosMariadb extends OwnServer implements DatabaseServer {
     writeFileSync(join(folder, 'init.sql'), ADMIN.replaceAll('; ', ';\n'));
     await database.start();
     for (const user of USERS) {
-      await database.query(`create user ${user}@'127.0.0.1'`);
+      await database.query(`create user ${user}@'127.0.0.1' identified by '${PASSWORD}'`);
       await database.query(`grant all on chaos.* to ${user}@'127.0.0.1'`);
     }
     for (const table of TABLES) await database.query(table);
@@ -59,7 +59,7 @@ export class ChaosMariadb extends OwnServer implements DatabaseServer {
   }
 
   url(user: string, port = this.port): string {
-    return `mysql://${user}@127.0.0.1:${port}/chaos`;
+    return `mysql://${user}:${PASSWORD}@127.0.0.1:${port}/chaos`;
   }
 
   async query(sql: string): Promise<(string | null)[][]> {

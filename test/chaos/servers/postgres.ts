@@ -6,7 +6,7 @@ import pg from 'pg';
 import { startEmbeddedPostgres, type EmbeddedPostgres } from '../../../sample/01-quick-start/src/embedded-postgres.js';
 import { freePort } from '../../../bench/support/own-server.js';
 import { isAlive } from './is-alive.js';
-import { USERS, type DatabaseServer } from './database.js';
+import { PASSWORD, USERS, type DatabaseServer } from './database.js';
 import { OwnServer } from './own-server.js';
 
 const SETTINGS = {
@@ -51,14 +51,14 @@ export class ChaosPostgres extends OwnServer implements DatabaseServer {
     for (const [name, value] of Object.entries(SETTINGS)) await database.query(`alter system set ${name} = '${value}'`);
     await database.kill();
     await database.start();
-    for (const user of USERS) await database.query(`create role ${user} superuser login`);
+    for (const user of USERS) await database.query(`create role ${user} superuser login password '${PASSWORD}'`);
     await database.query(TABLES);
     database.version = (await database.query('show server_version'))[0]?.[0] as string;
     return database;
   }
 
   url(user: string, port = this.port): string {
-    return `postgres://${user}@127.0.0.1:${port}/postgres`;
+    return `postgres://${user}:${PASSWORD}@127.0.0.1:${port}/postgres`;
   }
 
   async query(sql: string): Promise<(string | null)[][]> {

@@ -1,8 +1,12 @@
 import amqp from 'amqplib';
 import { RabbitMqNode } from '../../support/rabbitmq-node.js';
+import { CANARY } from '../../security/canaries.js';
 import { TRANSPORTS } from '../settings.js';
 import type { BrokerServer } from './broker.js';
 import { OwnServer } from './own-server.js';
+
+/** As whom relays and writers come. */
+const USER = 'relay';
 
 /** One exchange and one quorum queue for each transport; nothing is bound to the topic `nowhere`. */
 export class ChaosRabbitMq extends OwnServer implements BrokerServer {
@@ -13,7 +17,10 @@ export class ChaosRabbitMq extends OwnServer implements BrokerServer {
   }
 
   static async open(): Promise<ChaosRabbitMq> {
-    const broker = new ChaosRabbitMq(await RabbitMqNode.start());
+    const node = await RabbitMqNode.start();
+    await node.ctl('add_user', USER, CANARY.amqpPassword);
+    await node.ctl('set_permissions', USER, '.*', '.*', '.*');
+    const broker = new ChaosRabbitMq(node);
     const connection = await amqp.connect(broker.url);
     broker.version = String(
       (connection.connection as { serverProperties?: { version?: string } }).serverProperties?.version,
@@ -35,7 +42,7 @@ export class ChaosRabbitMq extends OwnServer implements BrokerServer {
     return this.node.url;
   }
   urlThrough(port: number): string {
-    return `amqp://guest:guest@127.0.0.1:${port}`;
+    return `amqp://${USER}:${CANARY.amqpPassword}@127.0.0.1:${port}`;
   }
   kill(): Promise<void> {
     return this.node.kill();

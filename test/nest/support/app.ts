@@ -11,6 +11,7 @@ import {
   type PublishResult,
 } from '../../../lib/index.js';
 import type { TestDatabase } from '../../support/databases.js';
+import { gate } from '../../support/lane.js';
 
 @OutboxEvent({ type: 'order.placed', topic: 'orders', key: (e) => e.orderId })
 export class OrderPlaced {
@@ -42,6 +43,18 @@ export class MoodyTransport extends CollectingTransport {
   override async publish(batch: readonly OutboxMessage[]): Promise<PublishResult[]> {
     if (!this.refuses) return super.publish(batch);
     return batch.map(() => ({ ok: false, blame: 'message', error: new Error('no') }));
+  }
+}
+
+/** Publishes when the test says so. */
+export class GatedTransport extends CollectingTransport {
+  readonly gate = gate();
+  readonly handed: string[] = [];
+
+  override async publish(batch: readonly OutboxMessage[]): Promise<PublishResult[]> {
+    this.handed.push(...batch.map(({ id }) => id));
+    await this.gate.opened;
+    return super.publish(batch);
   }
 }
 

@@ -1,10 +1,12 @@
-import { compareSeq } from '../../../lib/message.js';
+import { compareSeq, type OutboxMessage } from '../../../lib/message.js';
 import { OutboxConfigurationError } from '../../../lib/outbox.errors.js';
 import type { Lease } from '../../../lib/store/lease-store.js';
 import type { SchemaSettings } from '../../../lib/store/outbox-store.js';
 import type { Snapshot } from '../../../lib/store/ready-store.js';
 import {
+  hasLargePayload,
   isVisible,
+  toMessage,
   type ArchiveRow,
   type DedupRow,
   type InstanceRow,
@@ -20,6 +22,8 @@ export interface MemoryDatabaseOptions {
   readonly now: () => number;
   /** Tables that are there from the start; without it somebody has to `create` them. */
   readonly settings?: SchemaSettings;
+  /** Whose payload a read leaves in the table. Default: those that are large. */
+  readonly isLarge?: (row: ReadyRow) => boolean;
 }
 
 /**
@@ -53,14 +57,21 @@ export class MemoryDatabase {
   nextSeq = 1n;
   nextParkedId = 1n;
 
-  constructor({ now, settings }: MemoryDatabaseOptions) {
+  readonly isLarge: (row: ReadyRow) => boolean;
+
+  constructor({ now, settings, isLarge = hasLargePayload }: MemoryDatabaseOptions) {
     this.now = now;
+    this.isLarge = isLarge;
     this.meta = settings;
   }
 
   get settings(): SchemaSettings {
     if (this.meta === undefined) throw new OutboxConfigurationError('SCHEMA_MISSING', 'Nobody made the tables.');
     return this.meta;
+  }
+
+  message(row: ReadyRow | ParkedRow): OutboxMessage {
+    return toMessage(row, row.payload !== null && this.isLarge(row));
   }
 
   /** @param asynchronous its rows are visible before they are durable (`synchronous_commit = off`) */

@@ -5,7 +5,7 @@ import type { SettledMessage } from '../../../lib/store/ready-store.js';
 import { blockingRows, distinctKeys, isBeingSent } from './memory-keys.js';
 import type { MemoryDatabase } from './memory-database.js';
 import type { MemoryTransaction } from './memory-transaction.js';
-import { byDueTime, toMessage, type ParkedRow } from './memory-rows.js';
+import { byDueTime, type ParkedRow } from './memory-rows.js';
 
 /** The parked table; each function is one statement, or a part of one that writes. `memory-take` brings rows back. */
 
@@ -141,7 +141,7 @@ export function unannouncedDead(
     .sort((a, b) => compareSeq(a.parkedId, b.parkedId))
     .slice(0, limit)
     .map((row) => ({
-      message: toMessage(row),
+      message: database.message(row),
       parkedId: row.parkedId,
       transport: row.transport,
       error: row.lastError,

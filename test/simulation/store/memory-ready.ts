@@ -10,7 +10,7 @@ import type {
   SweepResult,
 } from '../../../lib/store/ready-store.js';
 import type { MemoryDatabase } from './memory-database.js';
-import { toMessage, type ParkedRow, type ReadyRow } from './memory-rows.js';
+import { bodyOf, type ParkedRow, type ReadyRow } from './memory-rows.js';
 import type { MemoryTransaction } from './memory-transaction.js';
 
 /** The ready table; each function is one statement, or a part of one that writes. */
@@ -72,6 +72,17 @@ export function readPlaces(
   return read(database, rows);
 }
 
+export function readPayloads(
+  database: MemoryDatabase,
+  transport: number,
+  messages: Parameters<ReadyStore['readPayloads']>[1],
+): (string | Buffer | undefined)[] {
+  return messages.map(({ bucket, seq, id, parkedId }) => {
+    const row = parkedId === null ? database.readyRow(transport, bucket, seq) : database.parked.get(parkedId);
+    return row?.id === id ? (bodyOf(row.payload) ?? undefined) : undefined;
+  });
+}
+
 function isSeenIn({ xmax, open }: Snapshot, { writer }: ReadyRow): boolean {
   const id = writer.id as bigint;
   return id < BigInt(xmax) && !open.includes(String(id));
@@ -79,7 +90,7 @@ function isSeenIn({ xmax, open }: Snapshot, { writer }: ReadyRow): boolean {
 
 function read(database: MemoryDatabase, rows: readonly ReadyRow[]): Read {
   return {
-    messages: rows.map(toMessage),
+    messages: rows.map((row) => database.message(row)),
     snapshot: database.snapshot(),
     durable: !rows.some(({ asynchronous }) => asynchronous),
   };

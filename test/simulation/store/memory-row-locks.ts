@@ -2,7 +2,7 @@ import type { LockedOutcome, RowLockStore } from '../../../lib/store/parked-stor
 import type { MemoryDatabase } from './memory-database.js';
 import { park, settleReady, type Read } from './memory-ready.js';
 import { repark, settleParked } from './memory-parked.js';
-import { byDueTime, isLocked, toMessage, type ReadyRow } from './memory-rows.js';
+import { byDueTime, isLocked, type ReadyRow } from './memory-rows.js';
 import type { MemoryTransaction } from './memory-transaction.js';
 
 /** Rows locked in a transaction that stays open while they are published. */
@@ -28,7 +28,14 @@ export class MemoryLockedRows {
     const locked: ReadyRow[] = [...due, ...ready.slice(0, limit - due.length)];
     if (locked.length > 0) transaction.takeId();
     for (const row of locked) row.lockedBy = transaction;
-    return { messages: locked.map(toMessage), durable: !locked.some(({ asynchronous }) => asynchronous) };
+    return {
+      messages: locked.map((row) => database.message(row)),
+      durable: !locked.some(({ asynchronous }) => asynchronous),
+    };
+  }
+
+  demandAlive(): void {
+    this.transaction.demandOpen();
   }
 
   write({ published, parked, reparked }: LockedOutcome): void {

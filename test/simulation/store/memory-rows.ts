@@ -1,6 +1,7 @@
 import { isUtf8 } from 'node:buffer';
 import { OutboxMessage, compareSeq, type NewMessage, type ParkedState } from '../../../lib/message.js';
 import type { Instance, Lease } from '../../../lib/store/lease-store.js';
+import { LARGE_PAYLOAD } from '../../../lib/store/ready-store.js';
 import type { MemoryTransaction } from './memory-transaction.js';
 
 type Content = Omit<NewMessage, 'payload' | 'delay' | 'deliverAt' | 'dedupKey'>;
@@ -62,8 +63,10 @@ export const byOrder = (a: ParkedRow, b: ParkedRow): number =>
 export const byDueTime = (a: ParkedRow, b: ParkedRow): number =>
   (a.dueAt as number) - (b.dueAt as number) || compareSeq(a.seq, b.seq);
 
+export const hasLargePayload = ({ payload }: ReadyRow): boolean => (payload?.length ?? 0) > LARGE_PAYLOAD;
+
 /** A new object every time: the relay links them. */
-export function toMessage(row: ReadyRow | ParkedRow): OutboxMessage {
+export function toMessage(row: ReadyRow | ParkedRow, unread: boolean): OutboxMessage {
   const parked = 'parkedId' in row ? row : undefined;
   return new OutboxMessage({
     bucket: row.bucket,
@@ -76,7 +79,8 @@ export function toMessage(row: ReadyRow | ParkedRow): OutboxMessage {
     contentType: row.contentType,
     headersJson: row.headers,
     optionsJson: row.options,
-    body: bodyOf(row.payload),
+    body: unread ? null : bodyOf(row.payload),
+    unread: unread ? (row.payload?.length ?? 0) : 0,
     createdText: `${new Date(row.createdAt).toISOString().slice(0, 23).replace('T', ' ')}+00`,
     attempts: parked?.attempts ?? 0,
     parkedId: parked?.parkedId ?? null,
@@ -86,7 +90,7 @@ export function toMessage(row: ReadyRow | ParkedRow): OutboxMessage {
 }
 
 /** Text where it can be text, like PostgreSQL, whose text has no NUL. */
-function bodyOf(payload: Buffer | null): string | Buffer | null {
+export function bodyOf(payload: Buffer | null): string | Buffer | null {
   if (payload === null) return null;
   return isUtf8(payload) && !payload.includes(0) ? payload.toString('utf8') : Buffer.from(payload);
 }

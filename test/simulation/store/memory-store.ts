@@ -108,11 +108,15 @@ export class MemoryStore implements OutboxStore {
   readPlaces(transport: number, places: readonly Place[], visibleIn: Snapshot | undefined): Promise<FetchResult> {
     return this.call('readPlaces', () => this.found(ready.readPlaces(this.database, transport, places, visibleIn)));
   }
+  readPayloads(...args: Parameters<ReadyStore['readPayloads']>): ReturnType<ReadyStore['readPayloads']> {
+    return this.call('readPayloads', () => ready.readPayloads(this.database, ...args));
+  }
   /** @internal */ found(read: ready.Read): FetchResult {
     return { ...read, ...(this.provesNothing ? { snapshot: undefined } : {}), session: this.session };
   }
-  flush(): Promise<void> {
-    return this.write('flush', () => undefined);
+  async flush(session?: number): Promise<void> {
+    await this.write('flush', () => undefined);
+    if (session !== undefined && session !== this.session) throw new Error('The session that read is over.');
   }
 
   /** A second statement, as in SQL, for those that are not ready: between the two anybody may do anything. */
@@ -189,7 +193,7 @@ export class MemoryStore implements OutboxStore {
     try {
       const { messages, durable } = await this.call('lockRows', () => rows.lock(start));
       if (messages.length === 0) return 0;
-      const outcome = await work(messages, durable);
+      const outcome = await work(messages, durable, () => this.call('alive', () => rows.demandAlive()));
       await this.call('commitRows', () => rows.write(outcome));
       return messages.length;
     } finally {

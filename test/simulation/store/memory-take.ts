@@ -1,7 +1,7 @@
 import type { TakeRequest, TakeResult } from '../../../lib/store/parked-store.js';
 import { blockingRows, distinctKeys } from './memory-keys.js';
 import type { MemoryDatabase } from './memory-database.js';
-import { byOrder, toMessage, type ParkedRow } from './memory-rows.js';
+import { byOrder, type ParkedRow } from './memory-rows.js';
 
 /** Marks rows as being sent in the epochs of these leases. The whole transaction is one step. */
 export function take(database: MemoryDatabase, request: TakeRequest): TakeResult {
@@ -30,7 +30,7 @@ export function take(database: MemoryDatabase, request: TakeRequest): TakeResult
     return row !== undefined && epoch !== undefined && send(row, epoch, now) ? [row] : [];
   });
   return {
-    messages: sent.sort(byOrder).map(toMessage),
+    messages: sent.sort(byOrder).map((row) => database.message(row)),
     clear: keys.filter((_, index) => heads[index]?.length === 0),
     durable: true,
   };

@@ -7,32 +7,27 @@ const WARM_UP = 120e6;
 const ENOUGH = 250;
 
 /**
- * Memory of the relays by their age, all lives together: under faults few live for three minutes, and within one of
+ * What a relay takes by its age, all lives together: under faults few live for three minutes, and within one of
  * them a jump (leases come, a process stands still) looks like growth. A relay that lives for an hour is in `bench load`.
  */
-export class MemoryGrowth {
-  private readonly born = new Map<number, number>();
+export class Growth {
   private readonly minutes: number[] = [];
-  private readonly megabytes: number[] = [];
+  private readonly values: number[] = [];
 
-  ready(run: number, time: number): void {
-    this.born.set(run, time);
-  }
-
-  sample(run: number, time: number, megabytes: number): void {
-    const age = time - (this.born.get(run) ?? Infinity);
+  /** @param age microseconds since it was up */
+  sample(age: number, value: number): void {
     if (age < WARM_UP) return;
     this.minutes.push(age / 60e6);
-    this.megabytes.push(megabytes);
+    this.values.push(value);
   }
 
-  /** Megabytes a minute; `undefined` when too little is known. */
+  /** A minute; `undefined` when too little is known. */
   get slope(): number | undefined {
-    const { minutes, megabytes } = this;
-    const [meanMinutes, meanMegabytes] = [mean(minutes), mean(megabytes)];
+    const { minutes, values } = this;
+    const [meanMinutes, meanValue] = [mean(minutes), mean(values)];
     let [together, spread] = [0, 0];
     minutes.forEach((minute, n) => {
-      together += (minute - meanMinutes) * ((megabytes[n] as number) - meanMegabytes);
+      together += (minute - meanMinutes) * ((values[n] as number) - meanValue);
       spread += (minute - meanMinutes) ** 2;
     });
     return minutes.length < ENOUGH || spread === 0 ? undefined : Math.round((together / spread) * 100) / 100;

@@ -1,0 +1,43 @@
+import type { OutboxMessage } from './message.js';
+import type { ReadyStore } from './store/ready-store.js';
+
+export const isUnread = ({ unread }: OutboxMessage): boolean => unread > 0;
+
+/**
+ * Brings the payloads that reads left in the database, when their messages are about to be published: memory holds those
+ * of the batches on their way, whatever waits.
+ * @returns whether all are there; who removed a row meanwhile settled or cancelled its message
+ */
+export async function readLargePayloads(
+  store: Pick<ReadyStore, 'readPayloads'>,
+  transport: number,
+  messages: readonly OutboxMessage[],
+): Promise<boolean> {
+  const large = messages.filter(isUnread);
+  if (large.length === 0) return true;
+  const payloads = await store.readPayloads(transport, large);
+  let complete = true;
+  for (const [index, message] of large.entries()) {
+    const payload = payloads[index];
+    if (payload === undefined) complete = false;
+    else {
+      message.body = payload;
+      message.unread = 0;
+    }
+  }
+  return complete;
+}
+
+/** The first of these that fit into one batch by their bytes; at least one. */
+export function fitting(messages: readonly OutboxMessage[], bytes: number): readonly OutboxMessage[] {
+  let count = 0;
+  for (let sum = 0; count < messages.length && (count === 0 || sum < bytes); count += 1) {
+    sum += lengthOf(messages[count] as OutboxMessage);
+  }
+  return messages.slice(0, count);
+}
+
+/** UTF-16 units for text, bytes for bytes: close enough for a bound, and free. */
+export function lengthOf({ body, unread }: OutboxMessage): number {
+  return body === null ? unread : body.length;
+}

@@ -1,0 +1,104 @@
+import { spawn } from 'node:child_process';
+import { existsSync, readFileSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { BROKE, CONVICTS, ofChaos, ofContract, ofSimulation } from './verdicts.mjs';
+
+/** A mutant of these is seen by real servers only: the simulation has a store and a broker of its own. */
+const OUTSIDE_SIMULATION = /^lib\/(store\/(postgres|mysql|schema|executors)|publish\/transports)\//;
+const TYPESCRIPT = ['--import', './tools/typescript.mjs'];
+const MINUTE = 60_000;
+
+export const SIMULATION = { name: 'simulation', judge: simulate };
+export const CONTRACT = { name: 'contract', judge: runContract };
+export const CHAOS = { name: 'chaos', judge: runChaos };
+
+/** In this order: the fastest first. */
+export function layersFor({ file, chaos, contract, simulation }) {
+  return [
+    ...(OUTSIDE_SIMULATION.test(file) || simulation === false ? [] : [SIMULATION]),
+    ...(contract === undefined ? [] : [CONTRACT]),
+    ...(chaos === false ? [] : [CHAOS]),
+  ];
+}
+
+export function serversOf({ chaos }) {
+  return { store: 'postgres', broker: 'rabbitmq', ...chaos };
+}
+
+/** Innocent sources took `settings.simulationTakes` ms: who takes five times as long will not come to an end. */
+async function simulate(folder, _mutant, { histories, simulationTakes = 2 * MINUTE }) {
+  const program = [...TYPESCRIPT, 'test/simulation/simulate.ts'];
+  const args = ['--histories', histories, '--seed', '1', '--first', '--shrink', '0'];
+  const { late, ...ended } = await run(folder, program, args, Math.max(10 * MINUTE, 5 * simulationTakes));
+  return ofSimulation({ ...ended, hangs: late });
+}
+
+async function runContract(folder, { contract }, { services }) {
+  const file = join(folder, 'contract.json');
+  rmSync(file, { force: true });
+  const options = [
+    '--runInBand',
+    '--forceExit',
+    '--json',
+    '--outputFile',
+    file,
+    '--cacheDirectory',
+    join(folder, '.jest'),
+  ];
+  const { errors } = await run(folder, ['node_modules/jest/bin/jest.js', contract], options);
+  const { verdict, detail } = ofContract(existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : undefined);
+  if (verdict === BROKE)
+    return { verdict, detail: `${contract}: ${detail}${errors === '' ? '' : ` (${errors.slice(-300)})`}` };
+  const gone = verdict === CONVICTS ? await services.gone() : [];
+  if (gone.length > 0) return { verdict: BROKE, detail: `${contract}: ${gone.join(', ')} did not answer any more` };
+  return { verdict, detail: detail && `${contract}: ${detail}` };
+}
+
+async function runChaos(folder, mutant, { seconds }) {
+  const { store, broker, faults, signs } = serversOf(mutant);
+  const program = [...TYPESCRIPT, 'test/chaos/chaos.ts'];
+  const args = ['--store', store, '--broker', broker, '--seconds', seconds, '--seed', '1', '--rate', '1000'];
+  // The history of a convict goes with the folder.
+  args.push('--out', join(folder, 'history'));
+  const ended = await run(folder, program, [...args, ...(faults === undefined ? [] : ['--faults', faults.join(',')])]);
+  const { verdict, detail } = ofChaos(ended, signs);
+  return { verdict, detail: detail && `${store} × ${broker}: ${detail}` };
+}
+
+/** The last line of its output that is JSON (chaos says after it where a history is kept); `late` when it had to be ended. */
+function run(folder, program, args, limit = 10 * MINUTE) {
+  return new Promise((resolve, reject) => {
+    const child = spawn(process.execPath, [...program, ...args], { cwd: folder, stdio: ['ignore', 'pipe', 'pipe'] });
+    const end = () => void child.kill('SIGTERM');
+    process.once('exit', end);
+    let output = '';
+    let errors = '';
+    let late = false;
+    child.stdout.on('data', (chunk) => (output = (output + chunk).slice(-100_000)));
+    child.stderr.on('data', (chunk) => (errors = (errors + chunk).slice(-5_000)));
+    const timer = setTimeout(() => {
+      late = true;
+      end();
+      setTimeout(() => child.kill('SIGKILL'), MINUTE).unref();
+    }, limit);
+    child.once('error', reject);
+    child.once('close', (code) => {
+      clearTimeout(timer);
+      process.removeListener('exit', end);
+      resolve({
+        code,
+        late,
+        errors: errors.trim(),
+        last: parse(output.split('\n').findLast((line) => line.startsWith('{'))),
+      });
+    });
+  });
+}
+
+function parse(line) {
+  try {
+    return JSON.parse(line ?? '{}');
+  } catch {
+    return {};
+  }
+}

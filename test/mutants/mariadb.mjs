@@ -1,0 +1,157 @@
+/** Bugs in the statements and connections of MySQL and MariaDB: real servers only. */
+const STORE = 'test/contract/store-mariadb.spec.ts';
+const TRANSACTIONS = 'test/integration/mariadb-transactions.spec.ts';
+const EXECUTOR = 'test/integration/mariadb-executor.spec.ts';
+const LEASES = 'lib/store/mysql/leases.ts';
+const SETTLE = 'lib/store/mysql/settle.ts';
+const SESSION = 'lib/store/executors/typeorm-mysql.ts';
+
+export const MARIADB = [
+  {
+    name: 'mariadb-no-fence-on-park',
+    breaks: 'an instance whose lease was taken over still parks and buries',
+    file: LEASES,
+    from: 'l.owner = ? and l.epoch = k.e and l.expires_at > ${NOW} lock',
+    to: '(l.owner = ? or true) and l.expires_at > ${NOW} lock',
+  },
+  {
+    name: 'mariadb-fence-is-a-comparison',
+    breaks: 'the lease is looked at, not locked',
+    file: LEASES,
+    from: ' lock in share mode',
+    to: '',
+    contract: TRANSACTIONS,
+  },
+  {
+    name: 'mariadb-lease-taken-early',
+    breaks: 'a lease is taken before it expired',
+    file: LEASES,
+    from: 'where transport = ? and expires_at <= ${NOW}',
+    to: 'where transport = ? and expires_at <= ${NOW} + interval 1 hour',
+  },
+  {
+    name: 'mariadb-epoch-stands-still',
+    breaks: 'a takeover does not raise the epoch',
+    file: LEASES,
+    from: 'l.epoch = l.epoch + 1, ',
+    to: '',
+  },
+  {
+    name: 'mariadb-application-clock',
+    breaks: 'leases end by the clock of the process',
+    file: LEASES,
+    from: 'this.sql.renew.bind(Math.round(leaseMs * 1000)',
+    to: 'this.sql.renew.bind(Math.round((leaseMs + Date.now() - performance.timeOrigin - performance.now()) * 1000)',
+    contract: 'test/integration/clocks.spec.ts',
+  },
+  {
+    name: 'mariadb-settle-by-place-only',
+    breaks: 'a late success removes whatever stands in its place',
+    file: SETTLE,
+    from: 'where h.id = k.i`',
+    to: 'where (h.id = k.i or true)`',
+  },
+  {
+    name: 'mariadb-moved-without-lock',
+    breaks: 'an owner and a zombie that move the same row each make a copy of it',
+    file: SETTLE,
+    from: 'from ${there(PLACES)} for update`',
+    to: 'from ${there(PLACES)}`',
+    contract: 'test/integration/mariadb-store.spec.ts',
+  },
+  {
+    name: 'mariadb-look-up-unforced',
+    breaks: 'in small tables each statement waits for the open transactions of everybody else',
+    file: 'lib/store/mysql/json-rows.ts',
+    from: ' force index (${index})',
+    to: '',
+    contract: 'test/integration/mariadb-locks.spec.ts',
+  },
+  {
+    name: 'mariadb-repeatable-read-claim',
+    breaks: 'what the relay reads and locks stands still in its transactions, with gaps between rows locked, too',
+    file: SESSION,
+    from: 'isolation level read committed, read write',
+    to: 'isolation level repeatable read, read write',
+    contract: TRANSACTIONS,
+  },
+  {
+    name: 'mariadb-read-committed-dropped',
+    breaks: 'the relay’s sessions have the isolation that the server gives them',
+    file: SESSION,
+    from: "'set session transaction isolation level read committed, read write'",
+    to: "'select 1'",
+    contract: EXECUTOR,
+  },
+  {
+    name: 'mariadb-rollback-on-the-dead',
+    breaks: 'a rollback is queued on a connection that is about to be destroyed, and waits for ever',
+    file: 'lib/store/executors/mysql-connection.ts',
+    from: 'if (client !== undefined) destroy(client);\n    abort?.(lost());',
+    to: 'abort?.(lost());\n    await open?.catch(() => undefined);\n    if (client !== undefined) destroy(client);',
+    chaos: false,
+    contract: 'test/integration/mariadb-executor.spec.ts',
+  },
+  {
+    name: 'mariadb-lost-deadline',
+    breaks: 'the deadline of a statement whose connection was lost ends the connection that comes after it',
+    file: 'lib/store/executors/mysql-connection.ts',
+    from: 'ended(); // nothing else would',
+    to: '// nothing else would',
+    contract: EXECUTOR,
+  },
+  {
+    name: 'mariadb-late-connection-kept',
+    breaks: 'a connection that was given up while it opened is taken for the one in use',
+    file: 'lib/store/executors/mysql-connection.ts',
+    from: 'if (this.open !== open) return discard(client);',
+    to: '',
+    contract: EXECUTOR,
+  },
+  {
+    name: 'mariadb-clean-read-as-dirty',
+    breaks: 'the probe sees no uncommitted insert, and the floor rises past it',
+    file: 'lib/store/mysql/ready.ts',
+    from: 'isolation level read uncommitted',
+    to: 'isolation level read committed',
+  },
+  {
+    name: 'mariadb-repark-of-a-former-life',
+    breaks: 'a failure that is written again kills what an operator has requeued meanwhile',
+    file: 'lib/store/mysql/parked-statements.ts',
+    from: ' and p.attempts = k.sent',
+    to: '',
+  },
+  {
+    name: 'mariadb-scheduled-holds-nobody',
+    breaks: 'a scheduled message that fell due holds nobody, and later ones overtake it',
+    file: 'lib/store/mysql/take.ts',
+    from: '${WAITING}, p.blocking = 1 where',
+    to: '${WAITING} where',
+  },
+  {
+    name: 'mariadb-taken-without-lock',
+    breaks: 'what is cancelled at that moment is taken, and sent all the same',
+    file: 'lib/store/mysql/take.ts',
+    from: 'where p.transport = ? for update`',
+    to: 'where p.transport = ?`',
+    contract: 'test/integration/take-races.spec.ts',
+  },
+  {
+    name: 'mariadb-successors-out-of-order',
+    breaks: 'parked successors of a key are taken from its end',
+    file: 'lib/store/mysql/wake.ts',
+    from: 'order by seq, parked_id limit ?',
+    to: 'order by seq desc, parked_id limit ?',
+  },
+  {
+    name: 'mariadb-locks-held-while-publishing',
+    breaks: 'the transaction that takes parked rows stays open while they are published',
+    file: 'lib/store/mysql/parked.ts',
+    from: "inTransaction(this.database.connection('settle'), (tx) => this.taker.take(tx, request))",
+    to: `new Promise((got, failed) => inTransaction(this.database.connection('settle'), async (tx) => {
+      got(await this.taker.take(tx, request));
+      await new Promise((over) => setTimeout(over, 100));
+    }).catch(failed))`,
+  },
+].map((mutant) => ({ chaos: false, contract: STORE, ...mutant, breaks: `MariaDB: ${mutant.breaks}` }));

@@ -1,0 +1,69 @@
+import { OutboxModule, OutboxService, type OutboxOptions } from '../../lib/index.js';
+import { createTestDatabase, type TestDatabase } from '../support/databases.js';
+import { describeWith } from '../support/services.js';
+import { Applications, build, MoodyTransport, OrderPlaced, quiet, typeOrm, until } from './support/app.js';
+
+const KEY = 'customer-4711';
+
+describe.each(['postgres', 'mariadb'] as const)('health on %s', (kind) => {
+  describeWith(kind, 'and keys that wait', () => {
+    let database: TestDatabase;
+    const applications = new Applications();
+    beforeEach(async () => {
+      database = await createTestDatabase(kind);
+    });
+    afterEach(async () => {
+      await applications.close();
+      await database.drop();
+    });
+    const start = async (
+      transport: MoodyTransport,
+      retry: NonNullable<OutboxOptions['retry']>,
+    ): Promise<OutboxService> => {
+      const outbox = OutboxModule.forRoot(quiet({ transports: { default: transport }, retry }));
+      return (await applications.start(build([typeOrm(database), outbox]))).get(OutboxService);
+    };
+    const enqueue = (outbox: OutboxService) => outbox.enqueueOutsideTransaction(new OrderPlaced(KEY));
+    const blocked = (behind: number) =>
+      `1 keys of 'default' are blocked by a failed message, with ${behind} messages behind it: until it is published, requeued, discarded or released.`;
+
+    it('D1: a key that a dead message blocks is told with what waits behind it, until it is released', async () => {
+      const transport = new MoodyTransport();
+      const outbox = await start(transport, { maxAttempts: 1 });
+      await enqueue(outbox);
+      await until(async () => (await outbox.stats()).total.dead === 1);
+      const dead = "1 dead messages for 'default' wait for requeue or discard.";
+      expect(await outbox.health()).toMatchObject({ status: 'degraded', reasons: [dead, blocked(0)] });
+      for (let i = 0; i < 2; i++) await enqueue(outbox);
+      await until(async () => (await outbox.stats()).total.blocked === 2);
+      const health = await outbox.health();
+      expect(health).toMatchObject({
+        status: 'degraded',
+        reasons: [dead, blocked(2)],
+        transports: { default: { stats: { blockedKeys: 1, blocked: 2 } } },
+      });
+      expect(JSON.stringify(health)).not.toContain(KEY);
+      transport.refuses = false;
+      await outbox.release(KEY);
+      await until(() => transport.ids.length === 2);
+      await until(async () => (await outbox.health()).reasons.length === 1);
+      expect(await outbox.health()).toMatchObject({ status: 'degraded', reasons: [dead] });
+      await outbox.discard({ key: KEY });
+      expect(await outbox.health()).toMatchObject({ status: 'up', reasons: [] });
+    });
+
+    it('D1: a retry is told when it holds others back, and is no news when it holds back nobody', async () => {
+      const outbox = await start(new MoodyTransport(), { initial: '1h', max: '1h' });
+      await enqueue(outbox);
+      await until(async () => (await outbox.stats()).total.waiting === 1);
+      expect(await outbox.health()).toMatchObject({
+        status: 'up',
+        reasons: [],
+        transports: { default: { stats: { blockedKeys: 1 } } },
+      });
+      await enqueue(outbox);
+      await until(async () => (await outbox.stats()).total.blocked === 1);
+      expect(await outbox.health()).toMatchObject({ status: 'degraded', reasons: [blocked(1)] });
+    });
+  });
+});

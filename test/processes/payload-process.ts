@@ -1,0 +1,58 @@
+/** A relay with little memory, whose transport tells what it got. Started by `large-payloads.spec.ts`. */
+import { createHash } from 'node:crypto';
+import { DataSource } from 'typeorm';
+import { systemClock } from '../../lib/dispatch/clock.js';
+import { OutboxDispatcher } from '../../lib/dispatch/dispatcher.js';
+import type { OutboxMessage } from '../../lib/message.js';
+import { OutboxTransport, PUBLISHED, type PublishResult } from '../../lib/publish/transport.js';
+import { resolveOptions } from '../../lib/resolve-options.js';
+import { openStore } from '../../lib/store/open-store.js';
+import { databaseOptions, type FleetSettings } from './fleet.js';
+
+/** One message as it was published, and the most memory that this process has had so far. */
+export interface PayloadReport {
+  readonly key: string | null;
+  readonly bytes: number;
+  readonly digest: string;
+  readonly megabytes: number;
+}
+
+const settings = JSON.parse(process.env['FLEET'] as string) as FleetSettings;
+
+class DigestTransport extends OutboxTransport {
+  readonly receipt = 'broker' as const;
+  override readonly atomicRuns = true;
+
+  async publish(batch: readonly OutboxMessage[]): Promise<readonly PublishResult[]> {
+    await new Promise((resolve) => setTimeout(resolve, 20)); // a broker takes its time: several batches are out together
+    for (const { key, payload } of batch) {
+      const report: PayloadReport = {
+        key,
+        bytes: payload?.length ?? -1,
+        digest: createHash('sha1')
+          .update(payload ?? '')
+          .digest('hex'),
+        megabytes: Math.round(process.resourceUsage().maxRSS / 1024),
+      };
+      process.send?.(report);
+    }
+    return batch.map(() => PUBLISHED);
+  }
+}
+
+const dataSource = await new DataSource(databaseOptions(settings.url)).initialize();
+const transport = new DigestTransport();
+const options = resolveOptions({ transports: { default: transport }, ...settings.relayOptions }, {});
+const { database, ordering, coordination, onPublished, buckets } = options;
+const store = openStore(dataSource, { options: database, ordering, coordination, onPublished, buckets });
+const dispatcher = new OutboxDispatcher({
+  options,
+  store,
+  clock: systemClock,
+  random: Math.random,
+  hooks: { has: () => false, emit: (name, event) => name === 'error' && console.error(name, JSON.stringify(event)) },
+  transportIds: await store.registerTransports(['default'], 'default'),
+  createTransports: async () => new Map([['default', transport]]),
+});
+process.once('disconnect', () => process.exit(0));
+await dispatcher.start();

@@ -1,0 +1,81 @@
+import { existsSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
+import {
+  AclOperationTypes,
+  AclPermissionTypes,
+  AclResourceTypes,
+  logLevel,
+  ResourcePatternTypes,
+  type Admin,
+  type KafkaConfig,
+} from 'kafkajs';
+import { GhostBroker } from './kafka-ghost.js';
+
+interface Broker {
+  readonly url: string;
+  readonly saslUrl: string;
+  readonly controllerUrl: string;
+  stop(): Promise<void>;
+}
+/** What a user may do, and with what: a name, the beginning of one before a `*`, or `*` for all. */
+export type Right = readonly [
+  operation: 'DESCRIBE' | 'WRITE' | 'IDEMPOTENT_WRITE',
+  resource: 'TOPIC' | 'TRANSACTIONAL_ID' | 'CLUSTER',
+  name: string,
+];
+
+/** An Apache Kafka of its own, whose users have the rights that a test gives them. Takes some five seconds to start. */
+export class KafkaNode {
+  private constructor(private readonly broker: Broker) {}
+
+  /** Its jars come with mvn. */
+  static get isInstalled(): boolean {
+    const folders = (process.env['PATH'] ?? '').split(delimiter);
+    return ['java', 'mvn'].every((program) => folders.some((folder) => existsSync(join(folder, program))));
+  }
+
+  static async start(users: Readonly<Record<string, string>>): Promise<KafkaNode> {
+    const { startKafkaBroker } = (await import('../../tools/services/kafka-broker.mjs' as string)) as {
+      startKafkaBroker(options: { users: Readonly<Record<string, string>> }): Promise<Broker>;
+    };
+    return new KafkaNode(await startKafkaBroker({ users }));
+  }
+
+  /** For whoever may do everything. */
+  config(): KafkaConfig {
+    const retry = { initialRetryTime: 20, maxRetryTime: 100, retries: 3 };
+    return { clientId: 'outbox-test', brokers: [this.broker.url], logLevel: logLevel.NOTHING, retry };
+  }
+
+  /** For users, with a login. */
+  get saslUrl(): string {
+    return this.broker.saslUrl;
+  }
+
+  async ghost(admin: Admin): Promise<GhostBroker> {
+    const { url, saslUrl, controllerUrl } = this.broker;
+    const { clusterId } = await admin.describeCluster();
+    return GhostBroker.register(controllerUrl, clusterId, [
+      ['PLAINTEXT', url, 0],
+      ['SASL_PLAINTEXT', saslUrl, 2],
+    ]);
+  }
+
+  async allow(admin: Admin, user: string, rights: readonly Right[]): Promise<void> {
+    const acl = rights.map(([operation, resource, name]) => ({
+      principal: `User:${user}`,
+      host: '*',
+      permissionType: AclPermissionTypes.ALLOW,
+      operation: AclOperationTypes[operation],
+      resourceType: AclResourceTypes[resource],
+      ...(name.length > 1 && name.endsWith('*')
+        ? { resourceName: name.slice(0, -1), resourcePatternType: ResourcePatternTypes.PREFIXED }
+        : { resourceName: name, resourcePatternType: ResourcePatternTypes.LITERAL }),
+    }));
+    await admin.createAcls({ acl });
+  }
+
+  stop(): Promise<void> {
+    return this.broker.stop();
+  }
+}

@@ -1,0 +1,33 @@
+import { randomBytes } from 'node:crypto';
+import amqp from 'amqplib';
+import { requiredUrl } from './services.js';
+
+/** An independent reader of one queue, with the broker's own client. */
+export class QueueReader {
+  readonly messages: amqp.ConsumeMessage[] = [];
+  private connection!: amqp.ChannelModel;
+  private channel!: amqp.Channel;
+
+  constructor(readonly queue = `outbox-proxy-${randomBytes(6).toString('hex')}`) {}
+
+  async start(consume = true): Promise<this> {
+    this.connection = await amqp.connect(requiredUrl('rabbitmq'));
+    this.channel = await this.connection.createChannel();
+    await this.channel.assertQueue(this.queue, { durable: true });
+    if (consume) await this.channel.consume(this.queue, (m) => m !== null && this.messages.push(m), { noAck: true });
+    return this;
+  }
+  async depth(): Promise<number> {
+    return (await this.channel.checkQueue(this.queue)).messageCount;
+  }
+  async drop(): Promise<void> {
+    await this.channel.deleteQueue(this.queue);
+  }
+  async stop(): Promise<void> {
+    await this.drop();
+    await this.connection.close();
+  }
+  packets(): { pattern: string; data: unknown }[] {
+    return this.messages.map(({ content }) => JSON.parse(content.toString()) as { pattern: string; data: unknown });
+  }
+}
