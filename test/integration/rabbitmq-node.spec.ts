@@ -98,10 +98,7 @@ describeUnlessMissing(missing, 'a relay and a RabbitMQ in trouble', () => {
         await until(async () => (await harness.count('ready')) === 0, 30_000);
         expect([...hooks.of('dead'), ...hooks.of('retried')]).toEqual([]);
         expect(await harness.count('parked')).toBe(0);
-        await observe(async (observer) => {
-          const found = await observer.received(topic, ids.length);
-          await until(() => new Set(found.map(({ id }) => id)).size === ids.length);
-        }, url);
+        await observe((observer) => observer.receivedAll(topic, ids), url);
       },
     };
   }

@@ -88,7 +88,7 @@ describeWith('rabbitmq', 'rabbitmq() on a real broker', () => {
     expect(blames(await publish(transport, contractMessage({ topic: `${observer.prefix}-nowhere` })))).toEqual(['ok']);
   });
 
-  it('finds who named a missing exchange, and publishes the neighbours once', async () => {
+  it('finds who named a missing exchange, and publishes all its neighbours', async () => {
     const topic = await observer.queue();
     const transport = await transportOf();
     const good = Array.from({ length: 99 }, () => contractMessage({ topic }));
@@ -106,8 +106,10 @@ describeWith('rabbitmq', 'rabbitmq() on a real broker', () => {
     const neighbours = Array.from({ length: 20 }, () => contractMessage({ topic }));
     const [again, others] = await Promise.all([publish(transport, bad), publish(transport, ...neighbours)]);
     expect([...blames(again), ...new Set(blames(others))]).toEqual(['message', 'ok']);
-    const ids = new Set((await observer.received(topic, 119)).map(({ id }) => id));
-    expect([...good, ...neighbours].every(({ id }) => ids.has(id))).toBe(true);
+    // Who was published before the channel ended and has no confirm comes twice.
+    const delivered = [...good, ...neighbours].map(({ id }) => id);
+    const found = await observer.receivedAll(topic, delivered);
+    expect(new Set(found.map(({ id }) => id))).toEqual(new Set(delivered));
   });
 
   it('counts a refusal of a full queue against the message, and other queues go on', async () => {

@@ -88,11 +88,17 @@ export class RabbitMqObserver {
     return found;
   }
 
-  /** What arrived until this one did, in order. */
-  async receivedUpTo(queue: string, id: string): Promise<readonly QueueMessage[]> {
-    let found = await this.received(queue, 1);
-    while (!found.some((message) => message.id === id)) found = await this.received(queue, found.length + 1);
+  /** What arrived until each of these did, in order; who was in doubt may be there twice. */
+  async receivedAll(queue: string, ids: readonly string[]): Promise<readonly QueueMessage[]> {
+    let found = await this.received(queue, ids.length);
+    while (!ids.every((id) => found.some((message) => message.id === id)))
+      found = await this.received(queue, found.length + 1);
     return found;
+  }
+
+  /** What arrived until this one did, in order. */
+  receivedUpTo(queue: string, id: string): Promise<readonly QueueMessage[]> {
+    return this.receivedAll(queue, [id]);
   }
 
   /** Messages in the queue that nobody consumed. */
