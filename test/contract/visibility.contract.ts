@@ -129,7 +129,7 @@ export function describeVisibility(kind: 'postgres' | 'mariadb'): void {
     let most = 0;
     const watch = until(() => {
       most = Math.max(most, ...dispatcher.status().lanes.map(({ buffered, inFlight }) => buffered + inFlight));
-      return ledger.complete && open.stopped;
+      return ledger.complete && open.ended;
     }, 40_000);
     await large.commitTransaction();
     await large.release();

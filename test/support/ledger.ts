@@ -60,6 +60,7 @@ export interface WriterHabits {
 /** Writers with connections of their own, one key each, one transaction after the other. */
 export class Writers {
   stopped = false;
+  ended = false;
   running: Promise<void>[] = [];
 
   constructor(
@@ -82,6 +83,7 @@ export class Writers {
     this.stopped = true;
     await Promise.all(this.running);
     this.running = [];
+    this.ended = true;
   }
   async close(): Promise<void> {
     await this.end();
