@@ -60,8 +60,8 @@ export function describeDatabaseFaults(kind: 'postgres' | 'mariadb'): void {
       }
     }
     await writers.end();
-    await until(() => ledger.complete, 15_000);
-    await until(async () => (await harness.count('ready')) === 0, 15_000);
+    await until(() => ledger.complete, 40_000);
+    await until(async () => (await harness.count('ready')) === 0, 40_000);
     const { duplicates, ...verdict } = ledger.verdict();
     expect(verdict).toEqual({ lost: 0, ghosts: 0, outOfOrder: 0 });
     expect(killed).toBeGreaterThan(12);
@@ -69,7 +69,7 @@ export function describeDatabaseFaults(kind: 'postgres' | 'mariadb'): void {
     expect(hooks.of('retried')).toEqual([]);
     expect(hooks.of('dead')).toEqual([]);
     expect(await harness.count('parked')).toBe(0);
-  }, 40_000);
+  }, 120_000);
 
   it('E2: a database that is away for three seconds: the relay comes back by itself, and nobody is charged', async () => {
     harness = await createHarness(kind, { buckets: 4 });
@@ -100,7 +100,7 @@ export function describeDatabaseFaults(kind: 'postgres' | 'mariadb'): void {
     await pause(3_000); // away
     expect(dispatcher.status().storeDownFor).toBeGreaterThan(2_000);
     await proxy.accept();
-    await until(() => ledger.complete, 15_000);
+    await until(() => ledger.complete, 40_000);
     await until(() => dispatcher.status().storeDownFor === null);
     await enqueue(40);
     await until(() => ledger.complete);
@@ -149,5 +149,5 @@ export function describeDatabaseFaults(kind: 'postgres' | 'mariadb'): void {
     for (let n = 5; n < 10; n += 1) await publish(n);
     await until(() => ledger.complete, 20_000);
     expect(ledger.verdict()).toEqual(CALM);
-  }, 40_000);
+  }, 120_000);
 }

@@ -96,11 +96,11 @@ export function describeFaults(kind: 'postgres' | 'mariadb'): void {
     const { dispatcher } = harness.relay({ default: ledger.transport() }, {}, { wrapStore });
     await dispatcher.start();
     for (let w = 0; w < 8; w += 1) writers.start(`w${w}`, { batch: 2, hold: 0.2, holdMs: 15 });
-    await until(() => ledger.committed.size > 1_000, 25_000);
+    await until(() => ledger.committed.size > 1_000, 60_000);
     await writers.end();
     await until(() => ledger.complete);
     expect(ledger.verdict()).toEqual(CALM);
-  }, 60_000);
+  }, 120_000);
 
   it('answers that got lost: what was taken, acquired or freed without our hearing of it is not stuck', async () => {
     harness = await createHarness(kind, { buckets: 4, lease: '10s', publishTimeout: '1s', pollInterval: 50 });
@@ -146,8 +146,8 @@ export function describeFaults(kind: 'postgres' | 'mariadb'): void {
     const alive = [harness.relay({ default: ledger.transport() })];
     await alive[0]?.dispatcher.start();
     const everybody = [...alive];
-    const until8 = performance.now() + 8_000;
-    for (let round = 0; performance.now() < until8; round += 1) {
+    const from = performance.now();
+    for (let round = 0; performance.now() - from < 8_000 || ledger.committed.size <= 100; round += 1) {
       if (alive.length < 2 || (alive.length < 4 && round % 3 !== 0)) {
         const relay = harness.relay({ default: ledger.transport() });
         alive.push(relay);
@@ -163,5 +163,5 @@ export function describeFaults(kind: 'postgres' | 'mariadb'): void {
     expect(ledger.committed.size).toBeGreaterThan(100);
     expect(ledger.verdict()).toEqual(CALM);
     expect(everybody.flatMap(({ hooks }) => hooks.of('leasesLost'))).toEqual([]);
-  }, 40_000);
+  }, 120_000);
 }

@@ -28,7 +28,7 @@ function describeRowLocks(kind: Kind): void {
     const transports = [new ScriptedTransport(), new ScriptedTransport()] as const;
     // Nobody gets on before both have rows: what one publishes, the other finds locked.
     const both = Promise.all(
-      transports.map(({ signals }) => once(signals, 'attempt', { signal: AbortSignal.timeout(10_000) })),
+      transports.map(({ signals }) => once(signals, 'attempt', { signal: AbortSignal.timeout(30_000) })),
     );
     const relays = transports.map((transport) => {
       transport.behave = () => both.then(() => PUBLISHED);
@@ -64,14 +64,16 @@ function describeRowLocks(kind: Kind): void {
     harness = await createHarness(kind, { ...rowLock, onPublished: 'archive' });
     const transport = new ScriptedTransport();
     const { dispatcher } = harness.relay({ default: transport });
+    await dispatcher.start();
+    await harness.enqueue([{ payload: text('first') }]);
+    await transport.until(() => transport.published.length === 1); // connected
     const startedAt = performance.now();
     await harness.enqueue([{ payload: text('later'), delay: 3_000 }, { payload: text('now') }]);
-    await dispatcher.start();
-    await transport.until(() => transport.published.length === 2);
-    expect(transport.texts).toEqual(['now', 'later']);
+    await transport.until(() => transport.published.length === 3);
+    expect(transport.texts).toEqual(['first', 'now', 'later']);
     expect(performance.now() - startedAt).toBeGreaterThan(2_900);
     await dispatcher.stop();
-    expect(await harness.count('archive')).toBe(2);
+    expect(await harness.count('archive')).toBe(3);
     expect(await harness.count('ready')).toBe(0);
     expect(await harness.count('parked')).toBe(0);
   });

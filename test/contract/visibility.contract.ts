@@ -130,13 +130,13 @@ export function describeVisibility(kind: 'postgres' | 'mariadb'): void {
     const watch = until(() => {
       most = Math.max(most, ...dispatcher.status().lanes.map(({ buffered, inFlight }) => buffered + inFlight));
       return ledger.complete && open.ended;
-    }, 40_000);
+    }, 90_000);
     await large.commitTransaction();
     await large.release();
-    await until(() => new Set(ledger.sightings.filter((name) => name.startsWith('large'))).size === 4_000);
+    await until(() => new Set(ledger.sightings.filter((name) => name.startsWith('large'))).size === 4_000, 60_000);
     await open.end();
     await watch;
     expect(ledger.verdict()).toEqual(CALM);
     expect(most).toBeLessThanOrEqual(100 * 6 + 2 * 100); // what the room is, and two reads over it
-  }, 60_000);
+  }, 120_000);
 }

@@ -105,7 +105,7 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ', () => {
         headers: { traceparent: 'tp', 'x-bytes': Uint8Array.of(0, 255) },
         options: { rabbitmq: { priority: 3, expiration: 60_000, correlationId: 'c-1' } },
       });
-      assertAllOk(await probePublish(transport, [message], { timeout: 5_000 }));
+      assertAllOk(await probePublish(transport, [message], { timeout: 20_000 }));
       await until(() => reader.messages.length === 1);
       const { properties } = reader.messages[0]!;
       expect(reader.packets()[0]).toEqual({ pattern: 'order.placed', data: { key: 'trap', value: 1, orderId: 'o-1' } });
@@ -138,7 +138,7 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ', () => {
         contractMessage({ topic: 't', payload: Uint8Array.of(0, 255), contentType: 'application/octet-stream' }),
         contractMessage({ topic: 't', payload: null }),
       ];
-      for (const message of batch) assertAllOk(await probePublish(transport, [message], { timeout: 5_000 }));
+      for (const message of batch) assertAllOk(await probePublish(transport, [message], { timeout: 20_000 }));
       await until(() => reader.messages.length === 3);
       expect(reader.packets().map(({ data }) => data)).toEqual(['plain', { type: 'Buffer', data: [0, 255] }, null]);
     });
@@ -146,7 +146,7 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ', () => {
     it('does not disturb what the application sends through the same client', async () => {
       const client = rmqClient(reader.queue);
       const own = await transportOf(client);
-      await own.connect?.(AbortSignal.timeout(5_000));
+      await own.connect?.(AbortSignal.timeout(20_000));
       await client.emit('mine', { plain: true }).toPromise();
       await until(() => reader.messages.length === 1);
       expect(reader.packets()[0]).toEqual({ pattern: 'mine', data: { plain: true } });
@@ -173,9 +173,9 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ', () => {
     it('says so when the broker has no queue for a confirmed message', async () => {
       const reader = await new QueueReader().start(false);
       const transport = await transportOf(rmqClient(reader.queue));
-      assertAllOk(await probePublish(transport, [contractMessage({ topic: 'a' })], { timeout: 5_000 }));
+      assertAllOk(await probePublish(transport, [contractMessage({ topic: 'a' })], { timeout: 20_000 }));
       await reader.drop();
-      const { results } = await probePublish(transport, [contractMessage({ topic: 'b' })], { timeout: 5_000 });
+      const { results } = await probePublish(transport, [contractMessage({ topic: 'b' })], { timeout: 20_000 });
       expect(results[0]).toMatchObject({ ok: false, error: { code: 'PUBLISH_REJECTED' } });
       await transport.close?.();
       await reader.stop();
@@ -186,7 +186,7 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ', () => {
       const link = await TcpProxy.start(requiredUrl('rabbitmq'));
       const client = rmqClient(reader.queue, through(link));
       const transport = await transportOf(client);
-      assertAllOk(await probePublish(transport, [contractMessage({ topic: 'before' })], { timeout: 5_000 }));
+      assertAllOk(await probePublish(transport, [contractMessage({ topic: 'before' })], { timeout: 20_000 }));
       const accepted = link.accepted;
       link.set({ up: 'drop' });
       const outcome = await probePublish(transport, [contractMessage({ topic: 'lost' })], { timeout: 500 });
@@ -198,7 +198,7 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ', () => {
       expect(link.open).toBe(0);
       expect(await reader.depth()).toBe(1);
       // The same Nest client works again with the next publish.
-      assertAllOk(await probePublish(transport, [contractMessage({ topic: 'after' })], { timeout: 5_000 }));
+      assertAllOk(await probePublish(transport, [contractMessage({ topic: 'after' })], { timeout: 20_000 }));
       expect(await reader.depth()).toBe(2);
       await transport.close?.();
       await link.close();
@@ -233,7 +233,7 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ', () => {
     it('survives a queue that exists with other arguments', async () => {
       const reader = await new QueueReader().start(false);
       const transport = await transportOf(rmqClient(reader.queue, undefined, { queueOptions: { durable: false } }));
-      await expect(transport.connect!(AbortSignal.timeout(3_000))).rejects.toThrow(/PRECONDITION|closed|406/i);
+      await expect(transport.connect!(AbortSignal.timeout(20_000))).rejects.toThrow(/PRECONDITION|closed|406/i);
       await transport.close?.();
       await reader.stop();
     });
@@ -273,9 +273,9 @@ describeWith('rabbitmq', 'a Nest RMQ consumer', () => {
       contractMessage({ topic: pattern, key: `k-${n}`, payload: JSON.stringify({ n, total: 1.5 }) }),
     );
     assertAllOk(await probePublish(transport, batch, { timeout: 10_000 }));
-    await until(() => seen.length === batch.length);
-    expect(seen.map(({ data }) => (data as { n: number }).n).sort((a, b) => a - b)).toEqual(batch.map((_, n) => n));
-    expect(new Set(seen.map(({ id }) => id))).toEqual(new Set(batch.map(({ id }) => id)));
+    const byId = () => new Map(seen.map(({ id, data }) => [id, (data as { n: number }).n]));
+    await until(() => byId().size === batch.length);
+    expect(byId()).toEqual(new Map(batch.map(({ id }, n) => [id, n])));
     await transport.close?.();
     await app.close();
     await (await new QueueReader(queue).start(false)).stop();

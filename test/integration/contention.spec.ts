@@ -94,7 +94,7 @@ describe.each(['postgres', 'mariadb'] as const)('many at once on %s', (kind) => 
         took.push((seenAt.get(id) as number) - committedAt);
       }
       took.sort((a, b) => a - b);
-      expect(took[took.length / 2]).toBeLessThan(1_000); // and each within the wait above
+      expect(took[took.length / 2]).toBeLessThan(5_000); // and each within the wait above
       expect(hooks.of('dead')).toEqual([]);
       expect(await harness.count('ready')).toBeGreaterThanOrEqual(BACKLOG);
     }, 60_000);

@@ -104,7 +104,7 @@ describeUnlessMissing(isThere ? [] : ['mariadb'], 'a MariaDB that loses its powe
       expect([...new Set(transport.texts)]).toEqual(before);
       await Promise.all([application, observer, after].map((source) => source.destroy()));
     }
-  }, 60_000);
+  }, 120_000);
 
   it('A6: what was read before a machine lost its power is not published when it is back', async () => {
     const [mariadb, tables] = await start('back', false);
@@ -126,9 +126,10 @@ describeUnlessMissing(isThere ? [] : ['mariadb'], 'a MariaDB that loses its powe
     const { fetch } = asked;
     await until(() => asked.fetch >= fetch + 10);
     const after = await connect(tables);
-    expect([await answer, await things(after), transport.texts]).toEqual(['none', ['calm:0'], ['calm:0']]);
+    expect([await answer, await things(after)]).toEqual(['none', ['calm:0']]);
+    expect([...new Set(transport.texts)]).toEqual(['calm:0']);
     await Promise.all([application, observer, after].map((source) => source.destroy()));
-  }, 60_000);
+  }, 120_000);
 
   it('A6: with a synced binary log nobody sees a commit before it is on disk, so that the relay asks for nothing', async () => {
     const [mariadb, tables] = await start('synced', true);
@@ -146,5 +147,5 @@ describeUnlessMissing(isThere ? [] : ['mariadb'], 'a MariaDB that loses its powe
     const after = await connect(tables);
     expect([await answer, await things(after), transport.texts, asked.flush]).toEqual(['none', ['a:0'], ['a:0'], 0]);
     await Promise.all([application, observer, after].map((source) => source.destroy()));
-  }, 60_000);
+  }, 120_000);
 });

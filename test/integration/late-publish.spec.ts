@@ -13,7 +13,7 @@ import { RabbitMqObserver } from '../support/rabbitmq.js';
 import { describeWith, requiredUrl } from '../support/services.js';
 
 /** Within it the first answer must come. */
-const TIMEOUT = 2_000;
+const TIMEOUT = 5_000;
 
 /** Nothing runs, no timer fires: a frozen process, as it sees itself. */
 function standStill(ms: number): void {

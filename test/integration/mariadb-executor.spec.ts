@@ -16,7 +16,7 @@ const one = async (connection: SqlConnection, text: string, ...values: unknown[]
   (await connection.run(sql(text, ...values))).rows[0]?.[0];
 
 describeWith('mariadb', 'connections to MariaDB', () => {
-  const stores = new MariaDbStores({ statementTimeout: 1_000 });
+  const stores = new MariaDbStores({ statementTimeout: 4_000 });
   let database: SqlDatabase;
 
   beforeAll(() => stores.start());
@@ -75,7 +75,7 @@ describeWith('mariadb', 'connections to MariaDB', () => {
   /** A statement on its way, and the session that runs it. */
   const sleeping = async (connection: SqlConnection) => {
     const id = await one(connection, 'select connection_id()');
-    const asleep = connection.run(sql('select sleep(0.9)')).then(
+    const asleep = connection.run(sql('select sleep(3.8)')).then(
       () => 'slept',
       (error: Error) => error,
     );
@@ -188,7 +188,7 @@ describeWith('mariadb', 'connections to MariaDB', () => {
   it('settles what is in flight when it closes', async () => {
     const asleep = database
       .connection('read')
-      .run(sql('select sleep(0.9)'))
+      .run(sql('select sleep(3.8)'))
       .then(
         () => 'slept',
         () => 'failed',

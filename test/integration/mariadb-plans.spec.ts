@@ -27,7 +27,7 @@ const TABLES = ['ready', 'parked', 'archive', 'dedup', 'leases', 'meta', 'instan
  * tables: the server's own count of rows that it touched must not grow with the tables.
  */
 describeWith('mariadb', 'plans on MariaDB', () => {
-  const stores = new MariaDbStores({ buckets: BUCKETS, poolSize: 2 });
+  const stores = new MariaDbStores({ buckets: BUCKETS, poolSize: 2, statementTimeout: 120_000 });
   let database: SqlDatabase;
   let store: MysqlStore;
   let owner: string;
@@ -53,7 +53,7 @@ describeWith('mariadb', 'plans on MariaDB', () => {
       select 0, uuid(), 't', null, seq % ${BUCKETS}, 't', 0, 1, 0, utc_timestamp(6) + interval 1 day + interval seq second from seq_1_to_100000`);
     await run(`insert into outbox_parked (transport, id, topic, \`key\`, bucket, type, seq, state, blocking, died_at, announced)
       select 1, uuid(), 't', null, seq % ${BUCKETS}, 't', seq, 4, 0, utc_timestamp(6), 1 from seq_1_to_200000`);
-  }, 120_000);
+  }, 240_000);
   afterAll(async () => {
     await store?.close();
     await stores.stop();

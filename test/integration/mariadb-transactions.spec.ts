@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { OutboxMessage } from '../../lib/message.js';
 import type { MysqlStore } from '../../lib/store/mysql/mysql-store.js';
+import { statement } from '../../lib/store/sql.js';
 import { eventually, settled, StoreRun } from '../../lib/testing/store-harness.js';
 import { MariaDbStores } from '../support/mariadb-store.js';
 import { describeWith } from '../support/services.js';
@@ -20,7 +21,8 @@ describeWith('mariadb', 'what a transaction of the relay holds', () => {
     const request = { owner: randomUUID(), transport, leaseMs: 60_000, limit: 100 };
     const sql = 'select count(*) n from outbox_leases where transport = ? and expires_at > utc_timestamp(6)';
     const left = async () => Number((await stores.application.query(sql, [transport]))[0].n);
-    await store.renew(run.owner, 2_000);
+    await store.database.connection('settle').run(statement(undefined, 'select 1').bind()); // connected
+    await store.renew(run.owner, 5_000);
     await store.database.connection('settle').transaction(async (tx) => {
       expect((await store.parts.settle.fence.hold(tx, run.owner, leases)).size).toBe(leases.length);
       await eventually('they are over', async () => (await left()) === 0 || undefined);

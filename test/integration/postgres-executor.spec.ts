@@ -132,7 +132,7 @@ describeWith('postgres', 'PostgreSQL executors', () => {
       ...DATABASE,
       onPublished: 'delete',
       statementTimeout: 1_000,
-      connectTimeout: 1_000,
+      connectTimeout: 5_000,
     });
     await expect(database.connection('read').run(one('select 1'))).rejects.toThrow('ECONNREFUSED');
     await expect(database.connection('read').run(one('select 1'))).rejects.toThrow('ECONNREFUSED');
@@ -149,7 +149,7 @@ describeWith('postgres', 'PostgreSQL executors', () => {
       ...DATABASE,
       onPublished: 'delete',
       statementTimeout: 200,
-      connectTimeout: 1_000,
+      connectTimeout: 5_000,
     });
     const connection = database.connection('read');
     try {

@@ -55,7 +55,7 @@ describeWith('postgres', 'PostgreSQL plans', () => {
     database.explaining = true;
     await everyStatement();
     database.explaining = false;
-  }, 120_000);
+  }, 240_000);
   afterAll(async () => {
     await store?.close();
     await fixture.stop();

@@ -250,5 +250,6 @@ describeWith(['rabbitmq', 'postgres'], 'one message that RabbitMQ refuses among 
       expect(verdicts[0]).toMatch(new RegExp(`^collateral .*${error}`));
       expect(verdicts.filter((verdict) => verdict.startsWith('transport')).length).toBeGreaterThanOrEqual(3);
     },
+    120_000,
   );
 });

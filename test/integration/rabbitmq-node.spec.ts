@@ -62,10 +62,11 @@ describeUnlessMissing(missing, 'a relay and a RabbitMQ in trouble', () => {
     const transport = await rabbitmq({ url: node.url, ...options }).create();
     const batches = watch(transport);
     const other = new ScriptedTransport();
-    const reads = new Map<number, number>();
+    const [claims, probes] = [new Map<number, number>(), new Map<number, number>()];
     const count = (store: OutboxStore) =>
       wrapped(store, {
         fetch: (request) => {
+          const reads = request.limit === 1 ? probes : claims; // one message: the probe of a circuit
           reads.set(request.transport, (reads.get(request.transport) ?? 0) + 1);
           return store.fetch(request);
         },
@@ -79,7 +80,8 @@ describeUnlessMissing(missing, 'a relay and a RabbitMQ in trouble', () => {
       hooks,
       transport,
       batches,
-      readsOfBroken: () => reads.get(main) ?? 0,
+      claimsOfBroken: () => claims.get(main) ?? 0,
+      readsOfBroken: () => (claims.get(main) ?? 0) + (probes.get(main) ?? 0),
       /** Milliseconds from a commit to the publish, on the transport that is up. */
       latencyOfOther: async () => {
         const [id] = await harness.enqueue([{ transport: harness.transportIds.get('other') as number }]);
@@ -117,10 +119,10 @@ describeUnlessMissing(missing, 'a relay and a RabbitMQ in trouble', () => {
       // The broker says so at the next publish; from then on nothing is written.
       const later = await relay.enqueue(batch(topic, 2_000));
       await until(() => relay.transport.health?.().state === 'blocked');
-      const [reads, sent] = [relay.readsOfBroken(), proxy.bytesUp];
+      const [claims, sent] = [relay.claimsOfBroken(), proxy.bytesUp];
       for (let polls = 0; polls < 5; polls += 1) expect(await relay.latencyOfOther()).toBeLessThan(8_000);
-      // No claim but those of probes, and next to nothing written, while the alarm lasts.
-      expect(relay.readsOfBroken() - reads).toBeLessThanOrEqual(2);
+      // Probes apart no claim, and next to nothing written, while the alarm lasts.
+      expect(relay.claimsOfBroken()).toBe(claims);
       expect(proxy.bytesUp - sent).toBeLessThan(2_000 * 100);
       await node.ctl(...relief);
       await relay.expectAllDelivered(topic, [...first, ...later]);
@@ -146,26 +148,26 @@ describeUnlessMissing(missing, 'a relay and a RabbitMQ in trouble', () => {
     const calm = await relay.latencyOfOther();
     const ids = await relay.enqueue(batch(topic, 1_000));
     await until(() => relay.batches.some(({ results }) => results.some((result) => result?.ok)));
+    const tried = proxy.accepted;
     await node.kill();
     ids.push(...(await relay.enqueue(batch(topic, 2_000))));
     await relay.hooks.until('circuitOpened');
     await until(() => relay.transport.health?.().up === false);
-    const [reads, tried] = [relay.readsOfBroken(), proxy.accepted];
-    // Three probes on: some seconds.
-    await until(() => proxy.accepted >= tried + 3, 20_000);
+    const reads = relay.readsOfBroken();
+    await until(() => proxy.accepted >= tried + 3, 40_000); // three probes
     expect(relay.readsOfBroken()).toBe(reads);
     expect(await relay.latencyOfOther()).toBeLessThan(Math.max(10 * calm, 8_000));
     const [connects, before] = [proxy.accepted, relay.batches.length];
     const closed = relay.hooks.of('circuitClosed').length; // before it can be there again
     await node.start();
-    await relay.hooks.until('circuitClosed', closed + 1, 30_000);
-    await until(async () => (await harness.count('ready')) === 0, 20_000);
+    await relay.hooks.until('circuitClosed', closed + 1, 70_000); // the delay doubled while it started
+    await until(async () => (await harness.count('ready')) === 0, 60_000);
     const after = relay.batches.slice(before).filter(({ results }) => results.some((result) => result?.ok));
     expect(after[0]!.ids).toHaveLength(1);
     // One probe for each doubled delay while it started, and no storm when it was there.
     expect(proxy.accepted - connects).toBeLessThan(15);
     await relay.expectAllDelivered(topic, ids);
-  }, 90_000);
+  }, 240_000);
 
   it('C18: a password is rotated under load: refused with the old one, back with the new, nobody is charged', async () => {
     const topic = await durableQueue();
@@ -187,7 +189,7 @@ describeUnlessMissing(missing, 'a relay and a RabbitMQ in trouble', () => {
     password = 'second';
     await relay.expectAllDelivered(topic, ids);
     expect(JSON.stringify(relay.hooks.events)).not.toContain('first@');
-  }, 60_000);
+  }, 150_000);
 
   it('C16: the virtual host is deleted (320, then 530) and made again: nobody is charged', async () => {
     const url = `${node.url}/own`;
@@ -197,16 +199,18 @@ describeUnlessMissing(missing, 'a relay and a RabbitMQ in trouble', () => {
     };
     await create();
     const topic = await durableQueue(url);
-    const relay = await start({ url });
+    const relay = await start({ url: `${through(proxy)}/own` });
     await relay.enqueue(batch(topic, 10));
     await until(async () => (await harness.count('ready')) === 0);
     await node.ctl('delete_vhost', 'own');
     const ids = await relay.enqueue(batch(topic, 50));
     await until(() => relay.hooks.of('circuitOpened').some(({ error }) => /530|ConnectionOpenOk/.test(error)));
+    await proxy.refuse(); // until the queue is there too
     await create();
     await observe((observer) => observer.channel.assertQueue(topic, { durable: true }), url);
+    await proxy.accept();
     await relay.expectAllDelivered(topic, ids, url);
-  }, 60_000);
+  }, 150_000);
 
   const permit = (...rights: string[]) => node.ctl('set_permissions', 'few', ...rights);
   const limit = (bytes: number) => node.ctl('eval', `application:set_env(rabbit, max_message_size, ${bytes}).`);
@@ -234,7 +238,8 @@ describeUnlessMissing(missing, 'a relay and a RabbitMQ in trouble', () => {
       const url = error.startsWith('403') ? node.url.replace('guest:guest', 'few:rights') : node.url;
       const { hooks, enqueue, transport } = await start(
         { url },
-        { retry: { ...harness.options.retry, maxAttempts: null, initial: 50, max: 200 } },
+        // Connecting is part of the first publish, beside a `rabbitmqctl` that takes a core: no time-out is meant here.
+        { retry: { ...harness.options.retry, maxAttempts: null, initial: 50, max: 200 }, publishTimeout: 15_000 },
       );
       const ids = await enqueue([{ topic, payload: Buffer.alloc(2_000) }]);
       await until(() => hooks.of('retried').some((event) => event.error.includes(error)));

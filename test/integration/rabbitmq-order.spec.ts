@@ -30,7 +30,7 @@ describeWith('rabbitmq', 'order per key through rabbitmq()', () => {
       contractMessage({ topic, key: `k${(n * 7) % 1_000}`, payload: String(n) }),
     );
     await relay(transport, messages);
-    const found = await observer.received(topic, messages.length, 20_000);
+    const found = await observer.received(topic, messages.length);
     expect(found).toHaveLength(messages.length);
     expect(orderBreaks(found)).toBe(0);
   }, 40_000);
@@ -60,7 +60,7 @@ describeWith('rabbitmq', 'order per key through rabbitmq()', () => {
     const last = new Map(found.map(({ id }, at) => [id, at]));
     const places = sent.map(({ id }) => last.get(id)!);
     expect(places).toEqual([...places].sort((a, b) => a - b));
-  });
+  }, 120_000);
 });
 
 /** What the relay does: batches of up to 500 keys, four in flight, the key's next message with its predecessor's report. */

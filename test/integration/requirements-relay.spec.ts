@@ -26,7 +26,7 @@ describe.each(['postgres', 'mariadb'] as const)('the work of a relay on %s', (ki
       const startedAt = performance.now();
       await idle.dispatcher.start();
       await transport.until(() => transport.published.length === 1);
-      expect(performance.now() - startedAt).toBeLessThan(5_000); // not a poll of a minute
+      expect(performance.now() - startedAt).toBeLessThan(20_000); // not a poll of a minute
       const stops: number[] = [];
       for (let i = 0; i < 5; i += 1) {
         await until(() => idle.dispatcher.status().lanes[0]?.buckets.length === 32);
@@ -47,7 +47,7 @@ describe.each(['postgres', 'mariadb'] as const)('the work of a relay on %s', (ki
       const total = 5_000;
       await harness.enqueue(Array.from({ length: total }, (_, i) => ({ key: `k${i % 500}`, payload: text(i) })));
       await dispatcher.start();
-      await transport.until(() => transport.published.length === total, 15_000);
+      await transport.until(() => transport.published.length === total, 40_000);
       await until(async () => (await harness.count('ready')) === 0);
       const reads = (calls['fetch'] ?? 0) + (calls['sweep'] ?? 0) + (calls['readPlaces'] ?? 0);
       expect((100 * (calls['settle'] as number)) / total).toBeLessThan(5); // statements per 100 messages
@@ -91,10 +91,10 @@ describe.each(['postgres', 'mariadb'] as const)('the work of a relay on %s', (ki
       await dispatcher.start();
       await harness.enqueue(Array.from({ length: 200 }, (_, i) => ({ key: i % 10 === 0 ? 'slow' : `k${i}` })));
       dispatcher.nudge();
-      await transport.until(() => transport.published.length === 180, 5_000);
+      await transport.until(() => transport.published.length === 180, 15_000);
       await harness.enqueue([{ key: 'new' }]);
       dispatcher.nudge();
-      await transport.until(() => transport.published.length === 181, 5_000);
+      await transport.until(() => transport.published.length === 181, 15_000);
       finish(PUBLISHED);
       await transport.until(() => transport.published.length === 201);
     });
@@ -121,7 +121,7 @@ describe.each(['postgres', 'mariadb'] as const)('the work of a relay on %s', (ki
         { retry: { ...harness.options.retry, onDead: 'skip' } },
       );
       await dispatcher.start();
-      await hooks.until('dead', 200, 20_000);
+      await hooks.until('dead', 200, 50_000);
       expect(transport.attempted).toHaveLength(600);
       expect(most[0]).toBeLessThanOrEqual(10);
       expect(most[1]).toBeLessThanOrEqual(2 * (1_024 + 400));
@@ -214,7 +214,7 @@ describe.each(['postgres', 'mariadb'] as const)('the work of a relay on %s', (ki
       harness = await createHarness(kind, {
         pollInterval: 20,
         lease: '10s',
-        publishTimeout: '2s',
+        publishTimeout: '1s',
         retry: { initial: 300, max: 300 },
       });
       const skewed = (by: number) => ({
@@ -252,8 +252,10 @@ describe.each(['postgres', 'mariadb'] as const)('the work of a relay on %s', (ki
       const { dispatcher } = harness.relay({ default: transport });
       const runner = harness.dataSource.createQueryRunner();
       await runner.query(kind === 'postgres' ? `set time zone 'Asia/Kathmandu'` : `set time_zone = '+05:45'`);
-      await runner.startTransaction();
       await dispatcher.start();
+      await harness.enqueue([{ payload: text('first') }]);
+      await transport.until(() => transport.published.length === 1); // connected, and every bucket is read
+      await runner.startTransaction();
       const soon = new Date(Date.now() + 4_000);
       const rows = [newMessage({ payload: text('now') }), newMessage({ payload: text('then'), deliverAt: soon })];
       await harness.store.insert(transactionExecutor(runner), rows);
@@ -262,7 +264,7 @@ describe.each(['postgres', 'mariadb'] as const)('the work of a relay on %s', (ki
       await runner.release();
       await transport.until(() => transport.texts.includes('then'));
       expect(Math.abs(Date.now() - soon.getTime())).toBeLessThan(10 * 60_000); // an error is a quarter of an hour or more
-      expect(transport.texts).toEqual(['now', 'then']);
+      expect(transport.texts).toEqual(['first', 'now', 'then']);
       for (const { createdAt } of transport.published)
         expect(Math.abs(Date.now() - createdAt.getTime())).toBeLessThan(10 * 60_000);
     });

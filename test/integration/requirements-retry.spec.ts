@@ -31,7 +31,7 @@ describe.each(['postgres', 'mariadb'] as const)('attempts, delays and errors on 
       harness = await createHarness(kind, {
         pollInterval: 50,
         lease: '10s', // peers are noticed within a third of it
-        publishTimeout: '2s',
+        publishTimeout: '1s',
         retry: { initial: 1, max: 5, maxAttempts: 3 },
       });
       const attempts = new Map<string, number>();
@@ -47,7 +47,7 @@ describe.each(['postgres', 'mariadb'] as const)('attempts, delays and errors on 
       await until(() => relays.every(({ dispatcher }) => (dispatcher.status().lanes[0]?.buckets.length ?? 0) > 5));
       const ids = await harness.enqueue(Array.from({ length: 60 }, (_, i) => ({ key: i % 2 ? `k${i}` : null })));
       const deaths = (): number => relays.reduce((sum, { hooks }) => sum + hooks.of('dead').length, 0);
-      await until(() => deaths() === 60, 20_000);
+      await until(() => deaths() === 60, 40_000);
       await Promise.all(relays.map(({ dispatcher }) => dispatcher.drain()));
       expect([...attempts.values()]).toEqual(ids.map(() => 3));
       expect((await look()).map(({ state, attempts: n }) => [state, n])).toEqual(ids.map(() => ['dead', 3]));
@@ -61,7 +61,7 @@ describe.each(['postgres', 'mariadb'] as const)('attempts, delays and errors on 
       first.behave = () => rejected();
       const patient = harness.relay({ default: first });
       await patient.dispatcher.start();
-      await patient.hooks.until('retried', 50);
+      await patient.hooks.until('retried', 20);
       await patient.dispatcher.stop();
       const [row] = await look();
       expect(row).toMatchObject({ state: 'waiting', attempts: first.attempted.length });
@@ -199,7 +199,7 @@ describe.each(['postgres', 'mariadb'] as const)('attempts, delays and errors on 
       await dispatcher.start();
       await harness.enqueue(Array.from({ length: 100 }, (_, i) => ({ key: i % 2 === 0 ? 'bad' : `good ${i}` })));
       dispatcher.nudge();
-      await transport.until(() => transport.published.length === 50, 5_000);
+      await transport.until(() => transport.published.length === 50, 20_000);
       expect(transport.attempted).toHaveLength(51);
     });
 

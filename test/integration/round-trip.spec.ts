@@ -49,7 +49,6 @@ describe.each(['postgres', 'mariadb'] as const)('%s', (kind) => {
     let harness: Harness;
     let observer: RabbitMqObserver;
     let [queue, proxied, topic, proxyTopic] = ['', '', '', ''];
-    let [published, proxiedSoFar] = [0, 0];
 
     beforeAll(async () => {
       await topics.start();
@@ -130,7 +129,7 @@ describe.each(['postgres', 'mariadb'] as const)('%s', (kind) => {
           );
           await harness.enqueue(rows);
           sent += rows.length;
-          await until(async () => (await harness.count('ready')) === 0, 20_000);
+          await until(async () => (await harness.count('ready')) === 0, 40_000);
           expect(await harness.dataSource.query('select topic, last_error from outbox_parked')).toEqual([]);
           const arrived = await arrivals(rows);
           for (const each of rows) compare(stored(each), arrived.get(each.id), each.transport);
@@ -142,15 +141,14 @@ describe.each(['postgres', 'mariadb'] as const)('%s', (kind) => {
 
     async function arrivals(rows: readonly NewMessage[]): Promise<Arrivals> {
       const all: Arrivals = new Map(handled);
-      const of = (name: string): number =>
-        rows.filter(({ transport }) => transport === harness.transportIds.get(name)).length;
-      [published, proxiedSoFar] = [published + of('rabbitmq'), proxiedSoFar + of('rmqClient')];
-      for (const each of await observer.received(queue, published)) {
+      const of = (name: string): string[] =>
+        rows.filter(({ transport }) => transport === harness.transportIds.get(name)).map(({ id }) => id);
+      for (const each of await observer.receivedAll(queue, of('rabbitmq'))) {
         const { type, contentType } = each.properties as Record<string, string>;
         const { version } = each.headers as Record<string, string>;
         all.set(each.id, { ...each, type, contentType, version, topic: each.fields.routingKey } as Arrived);
       }
-      for (const { id, content, headers = {} } of await observer.received(proxied, proxiedSoFar)) {
+      for (const { id, content, headers = {} } of await observer.receivedAll(proxied, of('rmqClient'))) {
         const { pattern, data } = JSON.parse(content.toString()) as { pattern: string; data: unknown };
         const key = (headers['key'] as string | undefined) ?? null;
         all.set(id, { topic: pattern, data, key, headers, ...standard(headers) });

@@ -37,7 +37,11 @@ describeWith('postgres', 'retry.classify', () => {
       build([
         typeOrm(database),
         OutboxModule.forRoot(
-          quiet({ relay: 'manual', transports: { default: transport }, retry: { classify: answering('module') } }),
+          quiet({
+            relay: 'manual',
+            transports: { default: transport },
+            retry: { classify: answering('module'), initial: '10m', max: '10m' },
+          }),
         ),
       ]),
     );

@@ -62,20 +62,20 @@ describeOnBoth(['rabbitmq'], 'an application that is started again in its proces
     url.host = `${proxy.host}:${proxy.port}`;
     try {
       const queue = await observer.queue();
-      const cycle = async (worksUntil: number | undefined): Promise<void> => {
+      const cycle = async (works: boolean): Promise<void> => {
         const transports = { default: rabbitmq({ url: url.href, routingKey: () => queue }) };
         const app = await applications.start(build([typeOrm(database), OutboxModule.forRoot(quiet({ transports }))]));
-        await enqueue(app, 'k');
-        if (worksUntil !== undefined) {
-          await observer.received(queue, worksUntil);
+        const id = await enqueue(app, 'k');
+        if (works) {
+          await observer.receivedUpTo(queue, id);
           expect(proxy.open).toBe(1);
         }
         await applications.close();
         await until(() => proxy.open === 0);
       };
-      await cycle(1);
+      await cycle(true);
       const before = handles();
-      for (let i = 1; i <= 20; i += 1) await cycle(i % 2 === 0 ? i + 1 : undefined);
+      for (let i = 1; i <= 20; i += 1) await cycle(i % 2 === 0);
       expect(proxy.accepted).toBeGreaterThanOrEqual(11);
       await until(() => handles() <= before);
     } finally {

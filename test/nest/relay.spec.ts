@@ -65,7 +65,7 @@ describeWith('postgres', 'the relay in an application', () => {
           .lanes.some((lane) => lane.buckets.length === 32),
       );
       const id = await api.get(OutboxService).enqueueOutsideTransaction(new OrderPlaced('1'));
-      await until(() => transport.ids.includes(id), 5_000);
+      await until(() => transport.ids.includes(id));
     });
   });
 
@@ -248,7 +248,7 @@ describeWith('postgres', 'the relay in an application', () => {
       await until(() => hung.handed.includes(id));
       const began = performance.now();
       await applications.close();
-      expect(performance.now() - began).toBeLessThan(5_000);
+      expect(performance.now() - began).toBeLessThan(9_000);
       const transport = new CollectingTransport();
       await start({ transports: { default: transport } });
       await until(() => transport.ids.includes(id));

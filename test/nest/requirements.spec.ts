@@ -105,7 +105,7 @@ describeWith('postgres', 'what an application sees of its outbox', () => {
     const options = {
       transports: { default: transport },
       lease: '10s',
-      publishTimeout: '2s',
+      publishTimeout: '1s',
       retention: { every: '1s' },
     } as const;
     const app = await start(options, [], through);

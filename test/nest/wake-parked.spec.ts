@@ -33,7 +33,7 @@ describeWith('postgres', 'What an operator changes in another process', () => {
       await until(isDead);
       transport.refuses = false;
       expect((await operator.requeue({ ids: [id] })).done).toEqual([id]);
-      await until(() => transport.ids.includes(id), 5_000);
+      await until(() => transport.ids.includes(id), 15_000);
     }
   });
 });

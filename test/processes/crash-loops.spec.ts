@@ -29,7 +29,7 @@ describe.each(['postgres', 'mariadb'] as const)('a message that kills its proces
         onPublished: 'archive' as const,
         retry: { maxAttempts: MAX_ATTEMPTS, initial: 1, max: 1 },
       };
-      settings = { url: harness.database.url, ledger, lease: 10_000, ...NO_WRITERS, poison: 'poison', relayOptions };
+      settings = { url: harness.database.url, ledger, lease: 60_000, ...NO_WRITERS, poison: 'poison', relayOptions };
     });
     afterEach(async () => {
       if (relay !== undefined) await end(relay, 'SIGKILL');

@@ -69,7 +69,7 @@ export function describeFleet(kind: 'postgres' | 'mariadb'): void {
     const started = await relays(settings);
     await until(async () => (await owners()) === 4, 60_000); // the first to come had all of them for a while
     await Promise.all(write(settings));
-    await until(async () => (await harness.count('ready')) === 0, 60_000);
+    await until(async () => (await harness.count('ready')) === 0, 180_000);
     await Promise.all(started.map((relay) => end(relay, 'SIGTERM')));
     expect(readLedger(settings.ledger)).toEqual({
       lines: MESSAGES,
@@ -94,7 +94,7 @@ export function describeFleet(kind: 'postgres' | 'mariadb'): void {
     // Everything is through although one sleeps: its buckets were taken over after their lease.
     await until(() => readLedger(settings.ledger).distinct === MESSAGES, 120_000, 500);
     sleeper.kill('SIGCONT');
-    await until(async () => (await harness.count('ready')) === 0, 60_000);
+    await until(async () => (await harness.count('ready')) === 0, 180_000);
     await Promise.all(started.slice(1).map((relay) => end(relay, 'SIGTERM')));
     const { lines, ...rest } = readLedger(settings.ledger);
     expect(rest).toEqual({ distinct: MESSAGES, ghosts: 0, outOfOrder: 0, publishers: 4 });

@@ -19,7 +19,7 @@ describeWith(['postgres', 'kafka'], 'B1: a produce request of a frozen relay tha
   beforeAll(() => topics.start());
   afterAll(() => topics.stop());
   beforeEach(async () => {
-    harness = await createHarness('postgres', { buckets: 1, ordering: 'key', lease: '10s', publishTimeout: '1s' });
+    harness = await createHarness('postgres', { buckets: 1, ordering: 'key', lease: '30s', publishTimeout: '15s' });
     proxy = await TcpProxy.start(requiredUrl('kafka').split(',')[0]!);
   });
   afterEach(async () => {
@@ -33,7 +33,8 @@ describeWith(['postgres', 'kafka'], 'B1: a produce request of a frozen relay tha
   async function takeOver(topic: string, fencing?: { transactionalId: string }): Promise<void> {
     const url = harness.database.url;
     const kafkaSettings = { port: proxy.port, ...(fencing === undefined ? {} : { fencing }) };
-    zombie = await startRelay({ ...NO_WRITERS, url, ledger: '', lease: 10_000, kafka: kafkaSettings });
+    const patient = { lease: 30_000, relayOptions: { publishTimeout: 15_000 } }; // the test decides what is late
+    zombie = await startRelay({ ...NO_WRITERS, url, ledger: '', ...patient, kafka: kafkaSettings });
     const enqueue = (text: string) => harness.enqueue([{ topic, key: 'k', payload: Buffer.from(text) }]);
     await enqueue('0');
     await until(async () => (await harness.count('ready')) === 0);
@@ -56,7 +57,7 @@ describeWith(['postgres', 'kafka'], 'B1: a produce request of a frozen relay tha
     const transport = await kafka({ client: kafkaConfig(), ...(fencing === undefined ? {} : { fencing }) }).create();
     const { dispatcher } = harness.relay({ default: transport });
     await dispatcher.start();
-    await until(async () => (await harness.count('ready')) === 0, 15_000);
+    await until(async () => (await harness.count('ready')) === 0);
   }
 
   /** What is in the log, committed or not. */
@@ -70,7 +71,7 @@ describeWith(['postgres', 'kafka'], 'B1: a produce request of a frozen relay tha
     proxy.heal();
     await eventually('the request arrived', async () => (await topics.total(topic)) === 4);
     expect(await raw(topic, 4)).toEqual(['0', '1', '2', '1']);
-  }, 40_000);
+  }, 90_000);
 
   it('is refused with fencing, for every reader', async () => {
     const topic = await topics.create();
@@ -80,9 +81,9 @@ describeWith(['postgres', 'kafka'], 'B1: a produce request of a frozen relay tha
     proxy.heal();
     await eventually('the broker answered the request', () => proxy.bytesDown > replied);
     await harness.enqueue([{ topic, key: 'k', payload: Buffer.from('3') }]);
-    await until(async () => (await harness.count('ready')) === 0, 15_000);
+    await until(async () => (await harness.count('ready')) === 0);
     zombie?.kill('SIGCONT');
     expect(await raw(topic, 4)).toEqual(['0', '1', '2', '3']);
     expect((await topics.read(topic, 4)).map(({ value }) => String(value))).toEqual(['0', '1', '2', '3']);
-  }, 40_000);
+  }, 90_000);
 });

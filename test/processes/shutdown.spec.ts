@@ -138,8 +138,8 @@ describeOnBoth(['rabbitmq'], 'the end of a process', (kind) => {
         const next = await rabbitmq({ url, routingKey: () => queue }).create();
         await harness.relay({ default: next }).dispatcher.start();
         await until(async () => (await harness.count('ready')) === 0);
-        const seen = new Set((await observer.received(queue, 3)).map(({ properties }) => properties['messageId']));
-        expect(seen).toEqual(new Set(ids));
+        const seen = await observer.receivedAll(queue, ids);
+        expect(new Set(seen.map(({ id }) => id))).toEqual(new Set(ids));
       } finally {
         await observer.close();
         await proxy.close();

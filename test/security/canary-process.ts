@@ -73,8 +73,8 @@ function options(rabbit: string): OutboxOptions {
     },
     logLevel: 'debug',
     pollInterval: 50,
-    publishTimeout: '1s',
-    lease: '10s',
+    publishTimeout: '3s',
+    lease: '20s',
     ...hooks,
   };
 }

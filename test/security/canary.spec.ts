@@ -49,7 +49,7 @@ describeWith(['postgres', 'mariadb', 'rabbitmq', 'kafka'], 'secrets', () => {
       expect(output.match(/^=== failure/gm)?.length).toBeGreaterThan(30);
       expect(found(output)).toEqual([]);
     },
-    180_000,
+    240_000,
   );
 });
 

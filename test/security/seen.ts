@@ -52,7 +52,7 @@ export class Seen {
   }
 
   async until(what: string, condition: () => boolean | Promise<boolean>): Promise<void> {
-    const deadline = Date.now() + 20_000;
+    const deadline = Date.now() + 60_000;
     while (!(await condition())) {
       if (Date.now() > deadline) throw new Error(`Never happened: ${what}`);
       await new Promise((resolve) => setTimeout(resolve, 10));

@@ -82,12 +82,18 @@ export class TestTopics {
     await this.led(topic, count);
   }
 
-  /** The controller answers before the broker knows: kafkajs' own `waitForLeaders` fails when it asks too early. */
+  /**
+   * The controller answers before the broker knows, and the broker names a leader before that has its log: kafkajs' own
+   * `waitForLeaders` fails when it asks too early, and so does whoever asks for offsets.
+   */
   private async led(topic: string, partitions: number): Promise<void> {
     await eventually('every partition has a leader', async () => {
       const found = await this.admin.fetchTopicMetadata({ topics: [topic] }).catch(() => undefined);
       const known = found?.topics[0]?.partitions ?? [];
       return known.length === partitions && known.every(({ leader }) => leader >= 0);
+    });
+    await eventually('every leader has its log', async () => {
+      return (await this.offsets(topic).catch(() => [])).length === partitions;
     });
   }
 

@@ -64,8 +64,8 @@ export class RabbitMqObserver {
     });
   }
 
-  /** What arrived so far, once it is `count` or more; fails after `timeout`. */
-  async received(queue: string, count: number, timeout = 10_000): Promise<readonly QueueMessage[]> {
+  /** What arrived so far, once it is `count` or more; fails when nothing arrived for `timeout`. */
+  async received(queue: string, count: number, timeout = 20_000): Promise<readonly QueueMessage[]> {
     await this.consume(queue);
     const found = this.messages.get(queue)!;
     if (found.length >= count) return found;
@@ -76,9 +76,10 @@ export class RabbitMqObserver {
       };
       const timer = setTimeout(() => {
         done();
-        reject(new Error(`${found.length} of ${count} messages after ${timeout} ms`));
+        reject(new Error(`${found.length} of ${count} messages and ${timeout} ms without another`));
       }, timeout);
       const arrived = (): void => {
+        timer.refresh();
         if (found.length < count) return;
         done();
         resolve();
