@@ -38,13 +38,18 @@ export const OPTIONS_TABLE: readonly OptionRow[] = [
     'wakeUp',
     undefined,
     oneOf('notify', 'poll'),
-    'other processes publish within a millisecond of a commit',
+    'other processes publish within milliseconds of a commit',
     'notify on PostgreSQL, poll elsewhere',
   ),
   row('database.setup', 'check', oneOf('check', 'create', 'none'), 'production tables come from migrations'),
   row('database.schema', undefined, identifier(63), 'tables live beside yours', "the connection's"),
   row('database.prefix', 'outbox_', identifier(MAX_PREFIX), 'eight tables, one glance'),
-  row('database.poolSize', 4, integer(2, 8), 'reading, settling, leases and operators never wait for each other'),
+  row(
+    'database.poolSize',
+    4,
+    integer(2, 8),
+    'reading, settling, leases and operators never wait for each other; no more than 4 are opened',
+  ),
   row(
     'database.preparedStatements',
     true,
@@ -94,7 +99,7 @@ export const OPTIONS_TABLE: readonly OptionRow[] = [
   ),
   row('retention.dedup', '7d', duration('1m', '3650d'), 'longer than any client retries'),
   row('retention.every', '1h', orCron(duration('1s', '24d')), 'small batches, often'),
-  row('lease', '30s', duration('10s', '1h'), "a crashed instance's messages wait this long, at most"),
+  row('lease', '30s', duration('10s', '1h'), "a crashed instance's messages wait this long and two polls, at most"),
   row('batchSize', 500, integer(1, 10_000), 'beyond it throughput hardly grows'),
   row(
     'batchBytes',
@@ -121,7 +126,7 @@ export const OPTIONS_TABLE: readonly OptionRow[] = [
     'logLevel',
     'log',
     oneOf('debug', 'log', 'warn', 'error', 'silent'),
-    'one line per event of the relay, none per message',
+    'one line per event of the relay, none per message but for a dead one',
   ),
 ];
 

@@ -32,7 +32,6 @@ export type OutboxErrorCode =
   | 'DECRYPTION_FAILED'
   | 'HANDLER_MISSING'
   | 'HANDLER_FAILED'
-  | 'LEASE_LOST'
   | 'STORE_UNAVAILABLE'
   | 'TIMEOUT';
 

@@ -35,4 +35,6 @@ export interface OutboxEventSource {
   on<K extends OutboxEventName>(name: K, listener: (event: OutboxEventMap[K]) => unknown): () => void;
   /** The next event of this name. Never rejects. */
   once<K extends OutboxEventName>(name: K): Promise<OutboxEventMap[K]>;
+  /** Events that no listener got, as more than 10,000 waited. */
+  readonly dropped: number;
 }

@@ -8,6 +8,11 @@ import { newMessage } from '../support/relay.js';
 import { describeWith } from '../support/services.js';
 
 const SETTINGS = { buckets: 32, coordination: 'buckets', onPublished: 'delete' } as const;
+const failure = (work: Promise<unknown>): Promise<Error> =>
+  work.then(
+    () => Promise.reject(new Error('It did not fail.')),
+    (error: Error) => error,
+  );
 const OURS = {
   postgres: `select count(*) as n from (select relname from pg_class where relname like 'a\\_%' and relnamespace = 'public'::regnamespace
     union all select proname from pg_proc where proname like 'a\\_%') x`,
@@ -29,7 +34,7 @@ describe.each(['postgres', 'mariadb'] as const)('migrations of a strict order', 
       await db.destroy();
       await database.drop();
     });
-    const open = (ordering: 'key' | 'strict', prefix: string): OutboxStore => {
+    const open = (ordering: 'key' | 'strict' | 'global', prefix: string): OutboxStore => {
       const options = { setup: 'check', schema: undefined, prefix, poolSize: 2, preparedStatements: true } as const;
       const store = openStore(db, { ...SETTINGS, ordering, options });
       stores.push(store);
@@ -80,6 +85,26 @@ describe.each(['postgres', 'mariadb'] as const)('migrations of a strict order', 
       const { messages } = await strict.fetch({ transport: 0, positions, perBucket: 10, limit: 10 });
       expect(messages.map(({ payload }) => String(payload))).toEqual(['1', '2']);
       await run(outboxSql(dialect, { prefix: 'b_', ordering: 'strict' }).down);
+    });
+
+    it('an order per key becomes a global one as the error says: what plain SQL inserts is where a relay looks for it', async () => {
+      await run(outboxSql(dialect, { prefix: 'c_' }).up);
+      const global = open('global', 'c_');
+      const settings = { ...SETTINGS, ordering: 'global' } as const;
+      const { message } = await failure(global.check(settings));
+      if (kind === 'mariadb') {
+        expect(message).toContain('make them anew');
+        return run(outboxSql(dialect, { prefix: 'c_' }).down);
+      }
+      expect(message).toContain('drain until no message is left');
+      expect(message).toContain('run the up of outboxSql() with the new settings');
+      await run(outboxSql(dialect, { prefix: 'c_', ordering: 'global' }).up);
+      await db.query(`update c_meta set value = 'global' where name = 'ordering'`);
+      await global.check(settings);
+      for (let n = 0; n < 5; n += 1)
+        await db.query(`insert into c_messages (topic, type, key, payload) values ('t', 't', 'k${n}', 'x')`);
+      expect(await db.query('select distinct bucket from c_ready')).toEqual([{ bucket: 0 }]);
+      await run(outboxSql(dialect, { prefix: 'c_', ordering: 'global' }).down);
     });
   });
 });

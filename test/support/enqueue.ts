@@ -55,7 +55,7 @@ export function enqueueRuntime(dataSource: DataSource, parts: Partial<EnqueueRun
     store: undefined as never,
     transportIds: idsOf(options),
     hooks: { emit: () => undefined, has: () => false },
-    events: { on: unused, once: unused },
+    events: { on: unused, once: unused, dropped: 0 },
     report: { stats: unused, health: unused },
     executorFor: unused,
     committed: () => undefined,

@@ -24,7 +24,8 @@ export function kafka(options: KafkaOptions): TransportDefinition {
   const { client } = options;
   const { topicPrefix, maxMessageBytes, headers } = options;
   const limits = kafkaLimits({ topicPrefix, maxMessageBytes, headers, cloudEvents: Boolean(options.cloudEvents) });
-  const definition = { kind: 'kafka', receipt: 'broker' as const, limits };
+  const warnings = options.acks === 1 ? [ACKS_WARNING] : [];
+  const definition = { kind: 'kafka', receipt: 'broker' as const, limits, warnings };
   if (isClient(client)) return { ...definition, create: () => createTransport(options, client, limits) };
   if (isFactory(client)) {
     const useFactory = client.useFactory as (...dependencies: unknown[]) => Client | Promise<Client>;
@@ -56,7 +57,6 @@ async function createTransport(
   };
   const fenced = { ...settings, transactional: true };
   const configOf = producerConfig(options, pinning(await partitionerOf(options)));
-  if (settings.acks !== -1) warnAboutAcks();
   return new KafkaTransport({
     records: {
       envelope,
@@ -131,8 +131,5 @@ async function requireCodec(compression: number): Promise<void> {
   }
 }
 
-function warnAboutAcks(): void {
-  process.emitWarning('kafka({ acks: 1 }): messages that the leader confirmed can be lost when it fails.', {
-    code: 'OUTBOX_KAFKA_ACKS',
-  });
-}
+const ACKS_WARNING =
+  'kafka({ acks: 1 }): messages that the leader confirmed can be lost when it fails. Leave acks out: all in-sync replicas confirm then.';

@@ -89,7 +89,7 @@ async function checkMeta(db: SqlExecutor, names: TableNames, wanted: SchemaSetti
     (name) => `${name} is ${settings[name]} in the options and ${stored.get(name) ?? 'unknown'}`,
   );
   throw new OutboxConfigurationError('SCHEMA_MISMATCH', `${problems.join(', ')} in ${names.meta}.`, {
-    hint: hintFor(different, settings, names),
+    hint: hintFor(different, settings, stored, names),
   });
 }
 
@@ -100,6 +100,7 @@ type SettingName = (typeof SETTING_NAMES)[number];
 function hintFor(
   different: readonly SettingName[],
   settings: Readonly<Record<SettingName, unknown>>,
+  stored: ReadonlyMap<string, string>,
   names: TableNames,
 ): string {
   const fixed = different.filter((name) => name === 'buckets' || name === 'hash');
@@ -107,14 +108,21 @@ function hintFor(
     const what = fixed.length === 1 ? `${fixed[0]} is` : `${fixed.join(' and ')} are`;
     return `All processes must agree, and ${what} fixed when the tables are made: use the stored values, or move to new tables under another prefix.`;
   }
-  const strict = settings.ordering === 'strict' && different.includes('ordering');
   const updates = different.map(
     (name) => `update ${names.meta} set value = '${String(settings[name])}' where name = '${name}'`,
   );
-  const stop = strict
-    ? 'let the relays drain, stop every process that enqueues or publishes, run the up of outboxSql() with the new settings (it may run again)'
+  const stop = different.includes('ordering')
+    ? `${drain(settings.ordering, stored)}, stop every process that enqueues or publishes, run the up of outboxSql() with the new settings (it may run again)`
     : 'stop every relay, let it drain';
   return `All processes must agree: use the stored values, or ${stop}, and run: ${updates.join('; ')}.`;
+}
+
+/** With a global order every message has bucket 0, with others its key's: what is left would stay where nobody looks for it. */
+function drain(ordering: unknown, stored: ReadonlyMap<string, string>): string {
+  const moves = [ordering, stored.get('ordering')].includes('global');
+  return moves
+    ? 'let the relays drain until no message is left, dead and scheduled ones included'
+    : 'let the relays drain';
 }
 
 function checkColumns(found: Found, names: TableNames, strict: boolean): void {
