@@ -22,13 +22,12 @@ export interface OutageLane {
  */
 export class Outage {
   readonly circuit = new Circuit();
-  /** Times that a message failed alone, and a probe with another one succeeded. */
+  /** Times that a message failed alone, and another one got through after it. */
   readonly suspects = new Map<string, number>();
   failedAlone: string | undefined;
   reconnected = false;
   triedBuckets = 0;
   lastProbe = -1;
-  closedAt = -Infinity;
   /** @internal */ stopped = false;
   /** @internal */ cancelProbe: (() => void) | undefined;
 
@@ -52,7 +51,7 @@ export class Outage {
     const { clock, random, hooks, name } = this.deps;
     if (message !== undefined) {
       if (this.lane.onlyOne) this.failedAlone = message.id;
-      if (clock.monotonic() - this.closedAt < FLAPPING) this.lane.markAlone(message);
+      if (clock.monotonic() - this.circuit.closedAt < FLAPPING) this.lane.markAlone(message);
     }
     const retryIn = this.circuit.fail(error, clock.monotonic(), random());
     if (retryIn === undefined) return;
@@ -67,14 +66,15 @@ export class Outage {
     this.cancelProbe?.();
   }
 
-  /** A publish or a connection attempt got through. */
+  /** A message got through; without one, a connection attempt. */
   succeeded(message?: OutboxMessage): void {
     const { clock, hooks, name } = this.deps;
     if (message !== undefined) this.suspects.delete(message.id);
-    const openFor = this.circuit.succeed(clock.monotonic());
+    const openFor = this.circuit.succeed(clock.monotonic(), message === undefined ? 'connection' : 'message');
     if (openFor === undefined) return;
-    this.closedAt = clock.monotonic();
-    if (this.failedAlone !== undefined && this.failedAlone !== message?.id) this.suspect(this.failedAlone);
+    // A connection convicts nobody: there are brokers that take connections, and no writes.
+    if (message !== undefined && this.failedAlone !== undefined && this.failedAlone !== message.id)
+      this.suspect(this.failedAlone);
     this.failedAlone = undefined;
     hooks.emit('circuitClosed', { transport: name, openFor });
     this.lane.wanted('read');

@@ -22,7 +22,7 @@ export class Results implements SettlerEvents {
   published(message: OutboxMessage): void {
     this.counts.published += 1;
     if (this.lane.handOver.orphans.size > 0) this.lane.handOver.orphans.delete(message);
-    if (this.lane.outage.circuit.state !== 'closed') this.lane.outage.succeeded(message);
+    if (this.lane.outage.circuit.isTroubled) this.lane.outage.succeeded(message);
     this.lane.settler.succeed(message);
   }
 

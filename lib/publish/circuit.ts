@@ -5,6 +5,7 @@
  *                                   ▲                        │
  *                                   └──────── failure ───────┘   (delay doubles up to a cap)
  *
+ * The delay goes on growing until a message got through: a broker that takes connections and no writes is away, too.
  * `blocked` is the broker's own request to wait; it ends when the broker says so, or turns into a failure.
  * Pure but for its own fields: time and chance are passed in.
  */
@@ -13,6 +14,8 @@ export class Circuit {
   lastError: unknown;
   /** Monotonic ms at which the circuit opened first; for the report when it closes. */
   openedAt = 0;
+  closedAt = -Infinity;
+  /** Since the last message that got through. */
   failures = 0;
 
   constructor(
@@ -25,6 +28,7 @@ export class Circuit {
     this.lastError = error;
     if (this.state === 'open') return undefined;
     if (this.state === 'closed' || this.state === 'blocked') this.openedAt = now;
+    if (this.state === 'closed' && now - this.closedAt > this.maxDelay) this.failures = 0; // that was another outage
     this.state = 'open';
     this.failures += 1;
     const ceiling = Math.min(this.maxDelay, this.initialDelay * 2 ** Math.min(this.failures - 1, 20));
@@ -35,14 +39,18 @@ export class Circuit {
     if (this.state === 'open') this.state = 'probing';
   }
 
-  /** @returns for how long it was open when this closes it, else `undefined` */
-  succeed(now: number): number | undefined {
-    if (this.state === 'closed') return undefined;
+  /**
+   * @param what got through
+   * @returns for how long it was open when this closes it, else `undefined`
+   */
+  succeed(now: number, what: 'message' | 'connection' = 'message'): number | undefined {
     // A late success of a batch that was sent before the outage proves nothing about now.
     if (this.state === 'open') return undefined;
+    if (what === 'message') this.failures = 0;
+    if (this.state === 'closed') return undefined;
     const openFor = now - this.openedAt;
     this.state = 'closed';
-    this.failures = 0;
+    this.closedAt = now;
     this.lastError = undefined;
     return openFor;
   }
@@ -55,7 +63,12 @@ export class Circuit {
   }
 
   unblock(now: number): number | undefined {
-    return this.state === 'blocked' ? this.succeed(now) : undefined;
+    return this.state === 'blocked' ? this.succeed(now, 'connection') : undefined;
+  }
+
+  /** A message that gets through changes something. */
+  get isTroubled(): boolean {
+    return this.state !== 'closed' || this.failures > 0;
   }
 
   /** Messages that may be handed over now: everything, one, or nothing. */

@@ -1,6 +1,8 @@
+import { describeOutage } from '../contract/outage.contract.js';
 import { describeCoordination } from '../contract/relay-coordination.contract.js';
 import { describeRelay } from '../contract/relay.contract.js';
 import { describeWith } from '../support/services.js';
 
 describeWith('postgres', 'relay on PostgreSQL', () => describeRelay('postgres'));
 describeWith('postgres', 'coordination on PostgreSQL', () => describeCoordination('postgres'));
+describeWith('postgres', 'a broker that takes no writes, on PostgreSQL', () => describeOutage('postgres'));

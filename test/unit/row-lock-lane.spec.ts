@@ -51,7 +51,7 @@ function createRowLockLane(given: Partial<OutboxOptions> = {}) {
     () => 1_000,
     () => undefined,
   );
-  return { lane, stub, transport, hooks, outcomes };
+  return { lane, stub, transport, hooks, outcomes, clock };
 }
 
 describe('a lane with row locks', () => {
@@ -93,5 +93,22 @@ describe('a lane with row locks', () => {
     await lane.runPass();
     expect(lane.outage.circuit.state).toBe('open');
     expect(transport.attempted.length).toBeLessThanOrEqual(4);
+  });
+
+  it('C16: a row that another instance holds while a connection closes the circuit pays for no outage', async () => {
+    const { lane, stub, transport, hooks, clock } = createRowLockLane({ retry: { maxAttempts: 1 } });
+    const row = stored();
+    transport.behave = () => ({ ok: false, blame: 'transport', error: new Error('not enough replicas') });
+    for (let opened = 1; opened <= 6; opened += 1) {
+      stub.ready = [row];
+      await lane.runPass();
+      stub.ready = []; // locked elsewhere
+      await clock.advance(hooks.of('circuitOpened').at(-1)?.retryIn ?? 0);
+      await lane.runPass();
+      expect(lane.outage.circuit.state).toBe('closed');
+    }
+    expect(transport.attempted).toHaveLength(6);
+    expect(hooks.of('dead')).toEqual([]);
+    expect(hooks.of('failed').map(({ blame }) => blame)).toEqual(Array(6).fill('transport'));
   });
 });
