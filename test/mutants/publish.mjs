@@ -53,6 +53,13 @@ export const PUBLISH = [
     to: "if (verdict === 'transport')",
   },
   {
+    name: 'connection-convicts',
+    breaks: 'a message that fails alone pays for an outage of a broker that takes connections and no writes',
+    file: 'lib/dispatch/outage.ts',
+    from: 'if (message !== undefined && this.failedAlone !== undefined && this.failedAlone !== message.id)',
+    to: 'if (this.failedAlone !== undefined && this.failedAlone !== message?.id)',
+  },
+  {
     name: 'no-probe',
     breaks: 'a circuit that opened never closes again',
     file: 'lib/dispatch/outage.ts',

@@ -11,6 +11,8 @@ import type { World } from './world.js';
 export interface BrokerState {
   /** Until then nothing reaches it. */
   downUntil: number;
+  /** Until then it takes connections, and no writes. */
+  refusesUntil: number;
   rates: Pick<Rates, 'breaks' | 'hangs' | 'lateArrivals' | 'laggards'>;
 }
 interface Run {
@@ -64,7 +66,6 @@ export class SimulatedTransport extends OutboxTransport {
     const { connection, random, witness, process, world } = this;
     const { breaksAt, hangs, arrives, lag } = this.mishap(batch.length);
     const runs = this.runsOf(batch);
-    if (breaksAt < Infinity || hangs) this.blameAlone(batch);
     for (const { id, payload } of batch) {
       if (payload === null) this.history.violated(1, `${id} was published without its payload`); // all of them have one
     }
@@ -78,7 +79,7 @@ export class SimulatedTransport extends OutboxTransport {
         if (hangs || connection !== this.connection) return;
         if (result === undefined || run.at === breaksAt - 1) return reject(new Error('connection lost'));
         run.messages.forEach((message, i) => {
-          witness.resolved(process, message);
+          witness.resolved(process, message, result.ok);
           report(run.at + i, result);
         });
         left -= run.messages.length;
@@ -90,7 +91,9 @@ export class SimulatedTransport extends OutboxTransport {
         // On its way: it arrives whatever becomes of the process, unless the connection is torn down.
         world.in(delay, () => {
           if (connection !== this.connection) return;
-          const isLost = run.at >= breaksAt || world.now < this.state.downUntil || run.messages.some(this.isLethal);
+          const { downUntil, refusesUntil } = this.state;
+          const isUp = world.now >= downUntil && world.now >= refusesUntil;
+          const isLost = run.at >= breaksAt || !isUp || run.messages.some(this.isLethal);
           const result = isLost ? undefined : this.take(run.messages);
           world.in(back, () => answered(run, result), process);
           if (isLost && arrives !== undefined) world.in(arrives, () => this.takeLate(run.messages));
@@ -105,11 +108,6 @@ export class SimulatedTransport extends OutboxTransport {
   }
   override async close(): Promise<void> {
     this.connection += 1;
-  }
-
-  /** @internal */ blameAlone([first, ...others]: readonly OutboxMessage[]): void {
-    const fate = this.history.fates.get(first?.id ?? '');
-    if (fate !== undefined && others.length === 0) fate.broke += 1;
   }
 
   /** @internal Always as many draws, so that one mishap does not move the next. */

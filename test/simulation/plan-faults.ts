@@ -10,6 +10,7 @@ export type FaultKind =
   | 'database crash'
   | 'statements fail'
   | 'broker away'
+  | 'broker refuses'
   | 'broker blocks';
 
 export interface PlannedFault {
@@ -120,6 +121,12 @@ export function drawFaults(random: Random, turmoil: number, slots: number): { fa
     faults.push(fault(random, at, slots));
   }
   return { rates, faults };
+}
+
+/** One history in ten has a broker that takes connections and no writes for a while: too few replicas, a full disk. */
+export function drawRefusal(random: Random, turmoil: number): PlannedFault | undefined {
+  if (!random.chance(0.1)) return undefined;
+  return { at: random.between(0, turmoil), kind: 'broker refuses', slot: 0, ms: random.between(500, 15_000), after: 0 };
 }
 
 /**

@@ -1,5 +1,5 @@
 import type { OutboxOptions } from '../../lib/outbox.options.js';
-import { drawFaults, type PlannedFault, type Rates } from './plan-faults.js';
+import { drawFaults, drawRefusal, type PlannedFault, type Rates } from './plan-faults.js';
 import { Random } from './random.js';
 
 export interface PlannedMessage {
@@ -83,13 +83,14 @@ export function drawPlan(seed: number): Plan {
   const writers = drawWriters(Random.of(seed, 'writers'), size, keys, floor);
   const acts = random.chance(0.4) ? drawActs(Random.of(seed, 'acts'), size, keys) : [];
   const { faults, rates } = drawFaults(Random.of(seed, 'faults'), size.turmoil, slots);
+  const refusal = drawRefusal(Random.of(seed, 'refusal'), size.turmoil);
   const atomicRuns = random.chance(0.4);
   const lethal = options.coordination === 'rowLock' ? null : drawLethal(Random.of(seed, 'lethal'), writers);
   // An operator could bring it back for ever.
   const allowed = lethal === null ? acts : [];
   return {
     seed,
-    turmoil: size.turmoil,
+    turmoil: Math.max(size.turmoil, refusal === undefined ? 0 : refusal.at + refusal.ms),
     floor,
     atomicRuns,
     options,
@@ -97,7 +98,7 @@ export function drawPlan(seed: number): Plan {
     relays,
     writers,
     acts: allowed,
-    faults,
+    faults: refusal === undefined ? faults : [...faults, refusal],
     lethal,
   };
 }

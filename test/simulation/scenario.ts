@@ -70,7 +70,7 @@ class Scenario {
   ) {
     const { rates } = plan;
     this.history = new History(() => this.world.now, traced, plan.only);
-    this.brokerState = { downUntil: 0, rates };
+    this.brokerState = { downUntil: 0, refusesUntil: 0, rates };
     this.options = resolveOptions({ transports: { default: { useFactory: never } }, ...plan.options });
     const holdsLocks = this.options.coordination === 'rowLock';
     this.databaseState = { downUntil: 0, failing: new Map(), rates, holdsLocks };
@@ -138,7 +138,7 @@ class Scenario {
   calm(): number {
     const { world, fleet, databaseState, brokerState, history, plan } = this;
     databaseState.rates = brokerState.rates = NO_RATES;
-    databaseState.downUntil = brokerState.downUntil = 0;
+    databaseState.downUntil = brokerState.downUntil = brokerState.refusesUntil = 0;
     databaseState.failing.clear();
     this.isCalm = true;
     fleet?.brokerSays('up');
@@ -194,6 +194,10 @@ class Scenario {
       case 'broker away':
         history.fault(kind, `${ms.toFixed(0)} ms`, NO_EXCUSE);
         brokerState.downUntil = Math.max(brokerState.downUntil, world.now + ms);
+        return;
+      case 'broker refuses':
+        history.fault(kind, `${ms.toFixed(0)} ms`, NO_EXCUSE);
+        brokerState.refusesUntil = Math.max(brokerState.refusesUntil, world.now + ms);
         return;
       case 'broker blocks':
         history.fault(kind, `${ms.toFixed(0)} ms`, NO_EXCUSE);

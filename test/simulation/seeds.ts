@@ -14,4 +14,5 @@ export const SEEDS: readonly { readonly seed: number; readonly found: string }[]
   { seed: 116, found: 'a ready row overtook parked ones of its key (9)' },
   { seed: 1080246, found: 'rows that a sweep found overtook earlier ones that were given back while it was out (3)' },
   { seed: 1046746, found: 'a failure that was written again after a requeue killed the message (13)' },
+  { seed: 304, found: 'a broker that took connections and no writes killed a message that went alone (13)' },
 ];
