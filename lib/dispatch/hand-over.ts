@@ -274,7 +274,6 @@ export class HandOver {
     for (const message of [...unpublished, ...behind]) this.queues.accept(message);
     const [first, ...rest] = unpublished as [OutboxMessage, ...OutboxMessage[]];
     this.queues.withdraw(first);
-    for (const message of rest) this.orphans.delete(message); // what becomes of the first becomes of them
     if (failure.blame !== 'transport') for (const message of rest) this.markAlone(message);
     this.resolve(first, failure);
   }

@@ -278,9 +278,10 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
   /** Forgotten without a word: they are not ours any more. */
   dropped(messages: readonly OutboxMessage[]): void {
     this.room.held -= messages.length;
-    for (const { parkedId, seq, id } of messages) {
-      if (parkedId === null) this.claimer.known.delete(seq);
-      this.handOver.alone.delete(id);
+    for (const message of messages) {
+      if (message.parkedId === null) this.claimer.known.delete(message.seq);
+      this.handOver.alone.delete(message.id);
+      this.handOver.orphans.delete(message);
     }
   }
 

@@ -27,9 +27,8 @@ export class Results implements SettlerEvents {
   }
 
   failed(message: OutboxMessage, failure: PublishFailure): void {
-    const orphaned = this.lane.handOver.orphans.delete(message);
-    if (!this.lane.open.has(message.bucket)) return this.leave(message, failure);
-    if (orphaned) return this.readAgain(message, failure);
+    if (!this.lane.open.has(message.bucket) || this.lane.handOver.orphans.has(message))
+      return this.leave(message, failure);
     const charged = this.lane.outage.charge(message, failure);
     const text = errorText(failure.error, [message]);
     this.note(charged.blame, text);
@@ -49,11 +48,9 @@ export class Results implements SettlerEvents {
 
   /** Was not sent after all: nobody is to blame, and if it is still ours it is read again. */
   withdrawn(message: OutboxMessage): void {
-    this.lane.handOver.orphans.delete(message);
     const messages = [message, ...this.lane.queues.cut(message)];
-    if (!this.lane.open.has(message.bucket)) return this.lane.dropped(messages);
-    this.release(messages);
-    this.rewind();
+    if (this.lane.open.has(message.bucket)) this.readAgain(messages);
+    else this.lane.dropped(messages);
   }
 
   /** @internal */ note(blame: Blame, text: string): void {
@@ -70,17 +67,36 @@ export class Results implements SettlerEvents {
     this.failures.clear();
   }
 
-  /** Its lease was lost while it was out: the new owner has read it by now, and decides. @internal */
+  /**
+   * Its lease was lost while it was out: the new owner has read it by now, and decides. If that is us, others may have
+   * published it, and more, in between.
+   * @internal
+   */
   leave(message: OutboxMessage, { blame, error }: PublishFailure): void {
-    this.lane.dropped([message, ...this.lane.queues.cut(message)]);
+    this.withdrawn(message);
     if (blame === 'transport') this.lane.outage.failed(errorText(error, [message]));
   }
 
-  /** Its lease was lost while it was out, and is ours again: others may have published it, and more, in between. @internal */
-  readAgain(message: OutboxMessage, { blame, error }: PublishFailure): void {
-    this.release([message, ...this.lane.queues.cut(message)]);
+  /**
+   * A parked orphan is marked under its older epoch, by which it is taken again. To unmark it would be under today's, and
+   * then it would be nobody's while a second copy, which was taken meanwhile, is on its way.
+   * @internal
+   */
+  readAgain(messages: readonly OutboxMessage[]): void {
+    const { handOver, parked, deps } = this.lane;
+    const others: OutboxMessage[] = [];
+    for (const message of messages) {
+      const { bucket, key, parkedId } = message;
+      if (!handOver.orphans.delete(message) || parkedId === null) {
+        others.push(message);
+        continue;
+      }
+      this.lane.dropped([message]);
+      if (key !== null && deps.options.ordering === 'key') parked.continueKey(bucket, key);
+      this.lane.wanted('parked');
+    }
+    this.release(others);
     this.rewind();
-    if (blame === 'transport') this.lane.outage.failed(errorText(error, [message]));
   }
 
   /** Gives messages back without charging anybody: ready ones are read again, parked ones fall due again. */

@@ -183,6 +183,20 @@ export function createLane(given: Partial<OutboxOptions> = {}, transport = new S
   return { lane, loops, store, transport, leases, clock, hooks, options, errors };
 }
 
+/** Holds all its buckets, and may read them. */
+export async function leased(under: LaneUnderTest): Promise<LaneUnderTest> {
+  await under.leases.runOnce();
+  await under.lane.openBuckets();
+  return under;
+}
+
+/** As after a pause that was longer than the lease: all lost, and all acquired again under new epochs. */
+export async function loseAndRegain({ leases, store }: LaneUnderTest): Promise<void> {
+  for (const lease of store.leases.values()) lease.owner = null;
+  leases.renewedAt = -Infinity;
+  await leases.runOnce();
+}
+
 /** Lets everything run that waits for no timer. */
 export async function turn(): Promise<void> {
   for (let i = 0; i < 3; i += 1) await new Promise((resolve) => setImmediate(resolve));

@@ -1,16 +1,11 @@
 import type { OutboxMessage } from '../../lib/message.js';
 import { PUBLISHED, type PublishResult } from '../../lib/publish/transport.js';
-import { createLane, stored, turn, type LaneUnderTest } from '../support/lane.js';
+import { createLane, leased, stored, turn } from '../support/lane.js';
 import { ScriptedTransport } from '../support/relay.js';
 
 const down = (): PublishResult => ({ ok: false, blame: 'transport', error: new Error('gone') });
 const rejected = (): PublishResult => ({ ok: false, blame: 'message', error: new Error('no') });
 
-async function leased(lane: LaneUnderTest): Promise<LaneUnderTest> {
-  await lane.leases.runOnce();
-  await lane.lane.openBuckets();
-  return lane;
-}
 describe('a lane and its broker', () => {
   it('goes on at once when a broker that asked to wait is ready again', async () => {
     const under = await leased(createLane());

@@ -1,22 +1,10 @@
 import type { OutboxMessage } from '../../lib/message.js';
 import { PUBLISHED, type PublishResult } from '../../lib/publish/transport.js';
-import { createLane, gate, stored, turn, type LaneUnderTest } from '../support/lane.js';
+import { createLane, gate, leased, loseAndRegain, stored, turn } from '../support/lane.js';
 
 const down = (): PublishResult => ({ ok: false, blame: 'transport', error: new Error('gone') });
 const rejected = (): PublishResult => ({ ok: false, blame: 'message', error: new Error('no') });
 const seqs = (messages: readonly OutboxMessage[]) => messages.map(({ seq }) => seq);
-
-async function leased(lane: LaneUnderTest): Promise<LaneUnderTest> {
-  await lane.leases.runOnce();
-  await lane.lane.openBuckets();
-  return lane;
-}
-/** As after a pause that was longer than the lease: all lost, and all acquired again under new epochs. */
-async function loseAndRegain({ leases, store }: LaneUnderTest): Promise<void> {
-  for (const lease of store.leases.values()) lease.owner = null;
-  leases.renewedAt = -Infinity;
-  await leases.runOnce();
-}
 
 describe('a lane and the order of a key', () => {
   it('parks nothing past messages of its key that are out from the ready table', async () => {
