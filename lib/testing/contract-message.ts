@@ -3,6 +3,8 @@ import { encodeHeaders } from '../header-codec.js';
 import { OutboxMessage, type MessageHeaders, type MessageOptions } from '../message.js';
 
 export interface ContractMessageFields {
+  /** Default: a new one. */
+  id?: string;
   topic: string;
   key?: string | null;
   payload?: string | Uint8Array | null;
@@ -24,7 +26,7 @@ export function contractMessage(fields: ContractMessageFields): OutboxMessage {
   return new OutboxMessage({
     bucket: 0,
     seq: String(sequence),
-    id: uuidv7(createdAt.getTime()),
+    id: fields.id ?? uuidv7(createdAt.getTime()),
     topic: fields.topic,
     key: fields.key ?? null,
     type: fields.type ?? 'contract.tested',

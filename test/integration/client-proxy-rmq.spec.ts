@@ -181,6 +181,23 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ', () => {
       await reader.stop();
     });
 
+    it('F8: gives each of two messages with one id its result, and what came back is never ok', async () => {
+      const [reader, exchange] = [await new QueueReader().start(), `outbox-proxy-${random()}`];
+      const client = rmqClient(reader.queue, undefined, { exchange, wildcards: true }); // pattern = routing key
+      const transport = await transportOf(client, { concurrency: 1_000 });
+      await transport.connect!(AbortSignal.timeout(20_000)); // makes the exchange
+      await reader.bind(exchange, 'taken');
+      const taken = Array.from({ length: 1_000 }, () => contractMessage({ topic: 'taken' }));
+      const batch = taken.flatMap((message) => [message, contractMessage({ topic: 'nowhere', id: message.id })]);
+      const { results } = await probePublish(transport, batch, { timeout: 20_000 });
+      const blames = results.map((result) => (result.ok ? 'ok' : result.blame));
+      expect(new Set(blames.filter((_, index) => index % 2 === 1))).toEqual(new Set(['message']));
+      expect(blames).not.toContain('transport');
+      await transport.close?.();
+      await reader.dropExchange(exchange);
+      await reader.stop();
+    });
+
     it('C6: sends nothing after the timeout, although amqp-connection-manager resends after its reconnect', async () => {
       const reader = await new QueueReader().start(false);
       const link = await TcpProxy.start(requiredUrl('rabbitmq'));

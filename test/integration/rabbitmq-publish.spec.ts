@@ -83,6 +83,17 @@ describeWith('rabbitmq', 'rabbitmq() on a real broker', () => {
     expect((results[1] as PublishFailure).final).toBeUndefined();
   });
 
+  it('F8: of two messages with one id the one that no queue took is never ok', async () => {
+    const topic = await observer.queue();
+    const batch = Array.from({ length: 2_000 }, () => contractMessage({ topic })).flatMap((taken) => [
+      taken,
+      contractMessage({ topic: `${topic}-nowhere`, id: taken.id }),
+    ]);
+    // What need not be written is confirmed at once, together with what came back.
+    const results = await publish(await transportOf({ persistent: false }), ...batch);
+    expect(new Set(blames(results.filter((_, index) => index % 2 === 1)))).toEqual(new Set(['message']));
+  });
+
   it('believes the broker when told not to be mandatory', async () => {
     const transport = await transportOf({ mandatory: false });
     expect(blames(await publish(transport, contractMessage({ topic: `${observer.prefix}-nowhere` })))).toEqual(['ok']);

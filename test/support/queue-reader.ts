@@ -20,6 +20,13 @@ export class QueueReader {
   async depth(): Promise<number> {
     return (await this.channel.checkQueue(this.queue)).messageCount;
   }
+  async bind(exchange: string, routingKey: string): Promise<void> {
+    await this.channel.bindQueue(this.queue, exchange, routingKey);
+  }
+  /** The exchange goes, and its bindings with it. */
+  async dropExchange(exchange: string): Promise<void> {
+    await this.channel.deleteExchange(exchange);
+  }
   async drop(): Promise<void> {
     await this.channel.deleteQueue(this.queue);
   }

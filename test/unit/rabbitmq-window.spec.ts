@@ -23,10 +23,12 @@ describe('ConfirmWindow', () => {
           const confirmed = [...open][pick % open.size]!;
           const expected = [...open].filter((one) => one === confirmed || (multiple && one < confirmed));
           const settled: number[] = [];
-          window.confirm(confirmed, multiple, (_, index) => settled.push(index));
+          window.confirm(confirmed, multiple, (_, index, at) => settled.push(at === index ? at : NaN));
           expect(settled).toEqual(expected);
           for (const one of settled) open.delete(one);
-          expect(window.size).toBe(open.size);
+          expect([window.size, window.next]).toEqual([open.size, tag + 1]);
+          const oldest = Math.min(tag + 1, ...open);
+          expect([window.isPast(oldest), window.isPast(oldest + 1)]).toEqual([true, false]);
         }
       }),
       { numRuns: 200 },

@@ -16,8 +16,8 @@ export class ClientLink {
   dead = false;
   up = false;
   onState: OutboxTransport['onState'];
-  /** Messages without an answer, by id. */
-  readonly flights = new Map<string, (result: PublishResult) => void>();
+  /** Messages without an answer. Not by id: plain SQL can have inserted two with the same one. */
+  readonly flights = new Map<OutboxMessage, (result: PublishResult) => void>();
   /** @internal */ killing: Promise<void> | undefined;
 
   constructor(readonly client: NestClient) {}
@@ -35,9 +35,9 @@ export class ClientLink {
   emit(message: OutboxMessage, pattern: unknown, data: unknown): Promise<PublishResult> {
     return new Promise((resolve) => {
       const settle = (result: PublishResult): void => {
-        if (this.flights.delete(message.id)) resolve(result);
+        if (this.flights.delete(message)) resolve(result);
       };
-      this.flights.set(message.id, settle);
+      this.flights.set(message, settle);
       let value: unknown;
       try {
         // Hot: it is on its way before the subscription.

@@ -39,8 +39,8 @@ interface Returned {
  */
 export class RmqLink extends ClientLink {
   declare readonly client: RmqClient;
-  /** What the broker returned, by message id; the confirm follows. Holds only ids that are in flight. */
-  readonly returned = new Map<string, Returned['fields']>();
+  /** What the broker returned; the confirm follows. */
+  readonly returned = new WeakMap<OutboxMessage, Returned['fields']>();
   readonly watched = new WeakSet<ChannelWrapper>();
   /** Ends a connection that is still being opened, which nobody has a handle of. @internal */
   readonly opening = new AbortController();
@@ -98,11 +98,14 @@ export class RmqLink extends ClientLink {
     channel.on('connect', () => this.tell('up'));
     const setup = channel.addSetup(async (amqp) => {
       amqp.on('error', onError);
-      amqp.on('return', ({ fields, properties: { messageId = '' } }: Returned) => {
-        if (this.flights.has(messageId)) this.returned.set(messageId, fields);
-      });
+      amqp.on('return', (returned: Returned) => this.onReturn(returned));
     });
     setup.catch(onError);
+  }
+
+  /** A return tells its message by the id only: of several that have it, none counts as stored. @internal */
+  onReturn({ fields, properties: { messageId } }: Returned): void {
+    for (const message of this.flights.keys()) if (message.id === messageId) this.returned.set(message, fields);
   }
 
   /** Not Nest's `close()`: it waits for the broker's answer, for ever if it is silent, and keeps its half-closed objects meanwhile. */
@@ -127,9 +130,9 @@ export class RmqLink extends ClientLink {
     return this.client.channel !== null;
   }
   override verdict(message: OutboxMessage): PublishResult {
-    const returned = this.returned.get(message.id);
+    const returned = this.returned.get(message);
     if (returned === undefined) return PUBLISHED;
-    this.returned.delete(message.id);
+    this.returned.delete(message);
     return blameFor({ kind: 'unroutable', ...returned });
   }
 }

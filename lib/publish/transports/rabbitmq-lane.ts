@@ -32,8 +32,8 @@ export class RabbitMqLane {
   /** The owner is opening a channel for it. */
   opening = false;
   /** @internal why the broker is about to close the channel */ closeReason: unknown;
-  /** @internal message ids that came back, until their ack, which follows */
-  readonly returned = new Map<string, RabbitMqTrouble>();
+  /** @internal message ids that came back, and the tag that was next then: the ack, which follows, is of one before it */
+  readonly returned = new Map<string, { readonly trouble: RabbitMqTrouble; readonly before: number }>();
 
   constructor(
     readonly owner: LaneOwner,
@@ -155,9 +155,9 @@ export class RabbitMqLane {
   }
 
   /** @internal the return came first, and it wins */
-  readonly onAck = (call: PublishCall, index: number): void => {
+  readonly onAck = (call: PublishCall, index: number, tag: number): void => {
     call.inFlight -= 1;
-    const trouble = this.returned.size === 0 ? undefined : this.takeReturned(call.batch[index]!.id);
+    const trouble = this.returned.size === 0 ? undefined : this.troubleOf(call.batch[index]!.id, tag);
     call.set(index, trouble === undefined ? PUBLISHED : blameFor(trouble, this.owner.recovering));
     if (this.queue.length > 0) this.pump();
   };
@@ -165,7 +165,6 @@ export class RabbitMqLane {
   /** @internal */
   readonly onNack = (call: PublishCall, index: number): void => {
     call.inFlight -= 1;
-    this.takeReturned(call.batch[index]!.id);
     call.set(index, blameFor({ kind: 'nacked' }, this.owner.recovering));
     if (this.queue.length > 0) this.pump();
   };
@@ -173,13 +172,19 @@ export class RabbitMqLane {
   /** @internal */
   onReturn({ fields, properties }: Returned): void {
     const { exchange, routingKey, replyCode } = fields;
-    this.returned.set(properties.messageId, { kind: 'unroutable', exchange, routingKey, replyCode });
+    const trouble: RabbitMqTrouble = { kind: 'unroutable', exchange, routingKey, replyCode };
+    this.returned.delete(properties.messageId); // the last comes last
+    this.returned.set(properties.messageId, { trouble, before: this.window.next });
   }
-  /** @internal */
-  takeReturned(id: string): RabbitMqTrouble | undefined {
-    const trouble = this.returned.get(id);
-    if (trouble !== undefined) this.returned.delete(id);
-    return trouble;
+
+  /** @internal plain SQL can give two messages one id: of those that were out when it came back none counts as stored */
+  troubleOf(id: string, tag: number): RabbitMqTrouble | undefined {
+    for (const [past, { before }] of this.returned) {
+      if (!this.window.isPast(before)) break;
+      this.returned.delete(past);
+    }
+    const found = this.returned.get(id);
+    return found === undefined || tag >= found.before ? undefined : found.trouble;
   }
 
   /** @internal */

@@ -1,5 +1,7 @@
 import type { PublishCall } from './rabbitmq-call.js';
 
+type Settle = (call: PublishCall, index: number, tag: number) => void;
+
 /**
  * Which message a delivery tag means. Kept here and not by amqplib's callbacks: up to 1.x a `publish` that threw left its
  * callback behind, so that every later confirm of the channel was somebody else's.
@@ -15,6 +17,16 @@ export class ConfirmWindow {
   /** @internal everything before it is confirmed */
   head = 0;
 
+  /** Tag of the next message that is written. */
+  get next(): number {
+    return this.base + this.calls.length;
+  }
+
+  /** Whether all messages with a lower tag are known to be confirmed. */
+  isPast(tag: number): boolean {
+    return this.base + this.head >= tag;
+  }
+
   /** To be called once per message that was written, in order. */
   push(call: PublishCall, index: number): void {
     this.calls.push(call);
@@ -22,7 +34,7 @@ export class ConfirmWindow {
     this.size += 1;
   }
 
-  confirm(tag: number, multiple: boolean, settle: (call: PublishCall, index: number) => void): void {
+  confirm(tag: number, multiple: boolean, settle: Settle): void {
     const position = tag - this.base;
     if (multiple) for (let p = this.head; p < position; p++) this.take(p, settle);
     this.take(position, settle);
@@ -41,12 +53,12 @@ export class ConfirmWindow {
   }
 
   /** @internal */
-  take(position: number, settle: (call: PublishCall, index: number) => void): void {
+  take(position: number, settle: Settle): void {
     const call = this.calls[position];
     if (call === undefined) return;
     this.calls[position] = undefined;
     this.size -= 1;
-    settle(call, this.indexes[position]!);
+    settle(call, this.indexes[position]!, this.base + position);
   }
 
   /** @internal */
