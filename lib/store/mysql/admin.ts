@@ -1,6 +1,7 @@
 import type { SqlDatabase, SqlExecutor } from '../executors/executor.js';
 import type { MessageFilter, OperatorReport } from '../admin-store.js';
 import type { StoreSettings, TableNames } from '../schema/names.js';
+import { transactionsOf } from '../operator-transactions.js';
 import { statement } from '../sql.js';
 import { BLOCKED, DEAD, readKey, SCHEDULED, WAITING } from './columns.js';
 import { MysqlTooLate } from './admin-too-late.js';
@@ -9,8 +10,6 @@ import { jsonRows, jsonTable, lookUp, PARKED_IDS } from './json-rows.js';
 import { inTransaction } from './retry.js';
 import type { KeyOfTransport, MysqlWake } from './wake.js';
 
-/** Rows per transaction: locks stay short whatever the filter's limit is. */
-const PER_TRANSACTION = 500;
 /** A message can move from ready to parked between two looks; after that it stays there. */
 const LOOKS = 3;
 
@@ -110,9 +109,9 @@ export class MysqlAdmin {
     if (limit <= 0) return;
     const { rows } = await admin.run(this.find.parked(filter, STATES[action], limit));
     outcome.sawAll &&= rows.length < limit;
-    for (let from = 0; from < rows.length; from += PER_TRANSACTION) {
-      const some = rows.slice(from, from + PER_TRANSACTION).map(([parkedId]) => String(parkedId));
-      const { changed, untouched } = await inTransaction(admin, (tx) => this.change(tx, action, some));
+    for (const some of transactionsOf(rows, action)) {
+      const ids = some.map(([parkedId]) => String(parkedId));
+      const { changed, untouched } = await inTransaction(admin, (tx) => this.change(tx, action, ids));
       for (const { id } of changed) outcome.done.add(id);
       for (const { id } of untouched) outcome.untouched.add(id);
       outcome.rows += changed.length;

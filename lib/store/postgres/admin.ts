@@ -1,6 +1,8 @@
 import type { SqlConnection, SqlExecutor } from '../executors/executor.js';
 import type { AdminStore, MessageFilter, OperatorReport, TransportStats } from '../admin-store.js';
+import { transactionsOf } from '../operator-transactions.js';
 import type { StoreSettings, TableNames } from '../schema/names.js';
+import type { Sql } from '../sql.js';
 import { plainArray } from './arrays.js';
 import { adminStatements, type AdminStatements, type Change } from './admin-statements.js';
 import { PostgresTooLate } from './admin-too-late.js';
@@ -46,41 +48,51 @@ export class PostgresAdmin implements AdminStore {
     return readStats(await this.connection().run(this.statsSql.bind()));
   }
 
-  /** @internal */ async change(change: Change, filter: MessageFilter): Promise<OperatorReport> {
+  /** @internal When a transaction fails, those before it stay. */
+  async change(change: Change, filter: MessageFilter): Promise<OperatorReport> {
     const ids = filter.ids === undefined ? undefined : [...new Set(filter.ids)];
-    const { done, sawAll } = await this.connection().transaction((tx) => this.changeIn(tx, change, filter, ids));
-    if (ids === undefined) {
-      return { done, tooLate: await this.tooLate.byFilter(change, filter, sawAll), notFound: [] };
+    const { rows } = await this.connection().run(this.findSql(change, filter, ids));
+    const done = new Set<string>();
+    for (const some of transactionsOf(rows, change)) {
+      const changed = await this.connection().transaction((tx) => this.changeIn(tx, change, some));
+      for (const id of changed) done.add(id);
     }
-    return { done, ...(await this.tooLate.byIds(ids.filter((id) => !done.includes(id)))) };
+    if (ids === undefined) {
+      const tooLate = await this.tooLate.byFilter(change, filter, rows.length < filter.limit);
+      return { done: [...done], tooLate, notFound: [] };
+    }
+    return { done: [...done], ...(await this.tooLate.byIds(ids.filter((id) => !done.has(id)))) };
+  }
+
+  /** @internal */ findSql(change: Change, filter: MessageFilter, ids: readonly string[] | undefined): Sql {
+    const { transport = null, key = null, topic = null, type = null } = filter;
+    const values = [transport, transport, key, key, topic, topic, type, type, filter.limit];
+    return ids === undefined
+      ? this.sql.findBy[change].bind(...values)
+      : this.sql.findIds[change].bind(plainArray(ids), ...values);
   }
 
   /**
    * The lease rows are locked before the rows are looked at again: what `sending` means cannot change until the commit,
    * so that no publish starts after a cancellation was reported.
+   * @param found parked id, transport, bucket
+   * @returns ids of what was changed
    */
   /** @internal */ async changeIn(
     tx: SqlExecutor,
     change: Change,
-    filter: MessageFilter,
-    ids: readonly string[] | undefined,
-  ): Promise<{ done: string[]; sawAll: boolean }> {
-    const list = ids === undefined ? null : plainArray(ids);
-    const { transport = null, key = null, topic = null, type = null } = filter;
-    const find = ids === undefined ? this.sql.findBy[change] : this.sql.findIds[change];
-    const values = [transport, transport, key, key, topic, topic, type, type, filter.limit];
-    const { rows } = await tx.run(find.bind(...(list === null ? [] : [list]), ...values));
-    if (rows.length === 0) return { done: [], sawAll: true };
-    const unique = [...new Map(rows.map((row) => [`${String(row[1])} ${String(row[2])}`, row])).values()];
+    found: readonly (readonly unknown[])[],
+  ): Promise<string[]> {
+    const unique = [...new Map(found.map((row) => [`${String(row[1])} ${String(row[2])}`, row])).values()];
     await tx.run(
       this.sql.lock.bind(
         plainArray(unique.map((row) => row[1] as string)),
         plainArray(unique.map((row) => row[2] as string)),
       ),
     );
-    const changed = await tx.run(this.sql.change[change].bind(plainArray(rows.map((row) => row[0] as string))));
-    if (change !== 'requeue') await this.wakeKeys(tx, changed.rows);
-    return { done: [...new Set(changed.rows.map((row) => row[0] as string))], sawAll: rows.length < filter.limit };
+    const { rows } = await tx.run(this.sql.change[change].bind(plainArray(found.map((row) => row[0] as string))));
+    if (change !== 'requeue') await this.wakeKeys(tx, rows);
+    return rows.map((row) => row[0] as string);
   }
 
   /** @internal The keys whose blocking rows were deleted go on with their next row. Rows: id, transport, bucket, key, blocking. */
