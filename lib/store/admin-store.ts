@@ -15,8 +15,8 @@ export interface OperatorReport {
   readonly done: string[];
   /**
    * Those that can no longer be stopped: ready, or being sent right now; of `filter.ids`, or, without ids, of what the
-   * filter names, at most `filter.limit`. Looked for after the change and for two seconds at most: of a backlog too long
-   * for that every id counts as ready, and a filter's messages are named as far as they were found.
+   * filter names, at most `filter.limit`; never one of `done`. Looked for after the change and for two seconds at most: of
+   * a backlog too long for that every id counts as ready, and a filter's messages are named as far as they were found.
    */
   readonly tooLate: string[];
   /** Of `filter.ids`: those that are nowhere (settled, or never there). */

@@ -186,6 +186,15 @@ function describeTooLate(run: StoreRun): void {
       assert.deepEqual(report, { done: [scheduled], tooLate: [ready], notFound: [] });
     });
 
+    it('is not what was just done', async () => {
+      const lane = await run.lane();
+      const { transport } = lane;
+      const id = await lane.parked({ key: null });
+      const [ready] = (await lane.insert({ key: null })) as [string];
+      const report = await run.other.requeue({ transport, limit: 10 });
+      assert.deepEqual(report, { done: [id], tooLate: [ready], notFound: [] });
+    });
+
     it('waits for nobody, and holds up nobody', async () => {
       const lane = await run.lane();
       const key = randomUUID();

@@ -58,8 +58,8 @@ export class MysqlAdmin {
     await this.applyOnce(action, filter, outcome);
     const { done, untouched } = outcome;
     if (filter.ids === undefined) {
-      const tooLate = await this.tooLate.byFilter(filter, outcome.sawAll ? STATES[action] : []);
-      return { done: [...done], tooLate, notFound: [] };
+      const late = await this.tooLate.byFilter(filter, outcome.sawAll ? STATES[action] : []);
+      return { done: [...done], tooLate: late.filter((id) => !done.has(id)), notFound: [] };
     }
     const open = new Set(filter.ids.filter((id) => !done.has(id) && !untouched.has(id)));
     const tooLate = await this.explain(action, filter, outcome, open);

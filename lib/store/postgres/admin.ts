@@ -58,8 +58,8 @@ export class PostgresAdmin implements AdminStore {
       for (const id of changed) done.add(id);
     }
     if (ids === undefined) {
-      const tooLate = await this.tooLate.byFilter(change, filter, rows.length < filter.limit);
-      return { done: [...done], tooLate, notFound: [] };
+      const late = await this.tooLate.byFilter(change, filter, rows.length < filter.limit);
+      return { done: [...done], tooLate: late.filter((id) => !done.has(id)), notFound: [] };
     }
     return { done: [...done], ...(await this.tooLate.byIds(ids.filter((id) => !done.has(id)))) };
   }

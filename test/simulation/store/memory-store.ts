@@ -244,8 +244,8 @@ export class MemoryStore implements OutboxStore {
   /** @internal */ async change(how: admin.Change, filter: MessageFilter): Promise<OperatorReport> {
     const { done, sawAll } = await this.unblocked(() => this.call(how, () => this.changeFound(how, filter)));
     if (filter.ids === undefined) {
-      const tooLate = await this.call('tooLate', () => admin.tooLate(this.database, how, filter, sawAll));
-      return { done, tooLate, notFound: [] };
+      const late = await this.call('tooLate', () => admin.tooLate(this.database, how, filter, sawAll));
+      return { done, tooLate: late.filter((id) => !done.includes(id)), notFound: [] };
     }
     const others = [...new Set(filter.ids)].filter((id) => !done.includes(id));
     if (others.length === 0) return { done, tooLate: [], notFound: [] };
