@@ -1,3 +1,5 @@
+import { lengthOf } from '../large-payloads.js';
+import type { OutboxMessage } from '../message.js';
 import type { ResolvedOptions } from '../outbox.options.js';
 
 /** Rows of the first read, and of every one after a read that did not come back full. */
@@ -25,9 +27,15 @@ export class Room {
   }
 
   /** Reads start small and double while they come back full. */
-  adapt(messages: readonly { readonly body: string | Buffer | null }[], more: boolean): void {
+  adapt(messages: readonly OutboxMessage[], more: boolean): void {
     this.readLimit = more ? Math.min(this.bounds.batchSize, this.readLimit * 2) : FIRST_READ;
-    const sample = messages[messages.length >> 1]?.body?.length;
-    if (sample !== undefined) this.averageBytes = Math.max(100, sample, this.averageBytes * 0.9);
+    if (messages.length > 0) this.averageBytes = Math.max(100, this.mean(messages), this.averageBytes * 0.9);
+  }
+
+  /** With what is still in the database. None counts for more than a batch of its own: each batch must find one. @internal */
+  mean(messages: readonly OutboxMessage[]): number {
+    let sum = 0;
+    for (const message of messages) sum += Math.min(lengthOf(message), this.bounds.batchBytes);
+    return sum / messages.length;
   }
 }
