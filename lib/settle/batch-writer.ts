@@ -1,8 +1,18 @@
 import type { Clock } from '../dispatch/clock.js';
+import { countFitting } from '../large-payloads.js';
+
+/** What one write may hold. */
+export interface WriteBounds<T> {
+  readonly items: number;
+  /** The item that reaches them is the last one. */
+  readonly bytes: number;
+  readonly bytesOf: (item: T) => number;
+}
 
 /**
  * Collects items while a write is under way and writes what came together in one go: the batch grows by itself with the
- * load and is one item when there is none. Items leave in the order in which they came; a failing write is repeated.
+ * load and is one item when there is none. Items leave in the order in which they came; a failing write is repeated with
+ * half of them, as it may have failed for its size.
  */
 export class BatchWriter<T> {
   waiting: T[] = [];
@@ -12,17 +22,21 @@ export class BatchWriter<T> {
   writing: Promise<void> | undefined;
   inHand: readonly T[] = [];
   stopped = false;
+  /** Items of the next write: half of those of one that failed, twice as many after each that did not. @internal */
+  most: number;
   /** @internal */ added = 0;
   /** @internal */ done = 0;
   /** @internal */ quieting: { readonly upTo: number; readonly resolve: () => void }[] = [];
 
   constructor(
     readonly clock: Clock,
-    readonly limit: number,
+    readonly bounds: WriteBounds<T>,
     readonly write: (batch: readonly T[]) => Promise<void>,
     /** Told of each failure. */
     readonly failed: (error: unknown, retryIn: number) => void,
-  ) {}
+  ) {
+    this.most = bounds.items;
+  }
 
   add(item: T): void {
     this.waiting.push(item);
@@ -56,18 +70,18 @@ export class BatchWriter<T> {
   /** @internal */ async run(): Promise<void> {
     let failures = 0;
     while (this.waiting.length > 0 && !this.stopped) {
-      const batch = this.waiting.length <= this.limit ? this.waiting : this.waiting.slice(0, this.limit);
-      this.waiting = batch === this.waiting ? [] : this.waiting.slice(this.limit);
-      this.inHand = batch;
+      const batch = this.next();
       try {
         await (this.writing = this.write(batch));
         this.inHand = [];
         failures = 0;
+        this.most = Math.min(this.bounds.items, this.most * 2);
         this.done += batch.length;
         while (this.quieting[0] !== undefined && this.quieting[0].upTo <= this.done) this.quieting.shift()?.resolve();
       } catch (error) {
         this.waiting = [...batch, ...this.waiting];
         this.inHand = [];
+        this.most = Math.max(1, batch.length >> 1);
         this.writing = undefined;
         const retryIn = Math.min(5_000, 100 * 2 ** Math.min(failures, 10));
         failures += 1;
@@ -78,6 +92,14 @@ export class BatchWriter<T> {
     this.active = undefined;
     this.writing = undefined;
     for (const { resolve } of this.quieting.splice(0)) resolve();
+  }
+
+  /** @internal */ next(): readonly T[] {
+    const { waiting, bounds } = this;
+    const count = countFitting(waiting, bounds.bytes, bounds.bytesOf, this.most);
+    this.inHand = count === waiting.length ? waiting : waiting.slice(0, count);
+    this.waiting = count === waiting.length ? [] : waiting.slice(count);
+    return this.inHand;
   }
 
   /** @internal */ pause(ms: number): Promise<void> {

@@ -1,4 +1,5 @@
 import type { Clock } from '../dispatch/clock.js';
+import { lengthOf } from '../large-payloads.js';
 import type { OutboxMessage } from '../message.js';
 import type { Lease } from '../store/lease-store.js';
 import type { ParkedStore } from '../store/parked-store.js';
@@ -39,6 +40,12 @@ export interface SettlerEvents {
 }
 
 /**
+ * Payload bytes of one statement: it is over long before it would be cancelled, also on a slow disk. Moving and archiving
+ * copy them, and deleting is not free: PostgreSQL deletes each chunk, MySQL's binary log holds what was deleted.
+ */
+const WRITE_BYTES = 2 ** 24;
+
+/**
  * The one place that writes what happened to messages. Successes go out on their own connection, whoever holds the lease;
  * everything else is fenced by the lease's row and goes out in order.
  */
@@ -62,13 +69,13 @@ export class Settler {
   ) {
     this.successes = new BatchWriter(
       clock,
-      settings.batch,
+      { items: settings.batch, bytes: WRITE_BYTES, bytesOf: lengthOf },
       (batch) => this.writeSuccesses(batch),
       (error, retryIn) => events.failedWrite('settle', error, retryIn),
     );
     this.transitions = new BatchWriter(
       clock,
-      settings.batch,
+      { items: settings.batch, bytes: WRITE_BYTES, bytesOf: ({ message }) => lengthOf(message) },
       (batch) => this.writeTransitions(batch),
       (error, retryIn) => events.failedWrite('park', error, retryIn),
     );

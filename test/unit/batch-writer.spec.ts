@@ -2,13 +2,16 @@ import { BatchWriter } from '../../lib/settle/batch-writer.js';
 import { FakeClock } from '../../lib/testing/fake-clock.js';
 import { gate, turn } from '../support/lane.js';
 
-function writer(write: (batch: readonly number[]) => Promise<void>, limit = 100) {
+/** Each item counts for as many bytes as it says. */
+function writer(write: (batch: readonly number[]) => Promise<void>, items = 100, bytes = 1_000) {
   const clock = new FakeClock();
   const failures: number[] = [];
   return {
     clock,
     failures,
-    writer: new BatchWriter<number>(clock, limit, write, (_, retryIn) => failures.push(retryIn)),
+    writer: new BatchWriter<number>(clock, { items, bytes, bytesOf: Number }, write, (_, retryIn) =>
+      failures.push(retryIn),
+    ),
   };
 }
 
@@ -48,6 +51,47 @@ describe('the batch writer', () => {
       [3, 4, 5],
       [6, 7],
     ]);
+  });
+
+  it('ends a batch with the item that reaches its bytes; one alone may be larger', async () => {
+    const batches: number[][] = [];
+    const { writer: under } = writer(async (batch) => void batches.push([...batch]));
+    for (const size of [400, 400, 400, 5_000, 10, 990, 1]) under.add(size);
+    await under.quiet();
+    expect(batches).toEqual([[400, 400, 400], [5_000], [10, 990], [1]]);
+  });
+
+  it('writes half of what failed, in order, until that works, and twice as much with each success', async () => {
+    const tries: number[] = [];
+    const written: number[] = [];
+    const { writer: under, clock } = writer(async (batch) => {
+      tries.push(batch.length);
+      if (batch.length > 12) throw new Error('takes too long');
+      written.push(...batch);
+    });
+    const all = Array.from({ length: 100 }, (_, i) => i / 100);
+    for (const item of all) under.add(item);
+    const quiet = under.quiet();
+    for (let i = 0; i < 20; i += 1) await clock.advance(1_000);
+    await quiet;
+    expect(tries.slice(0, 7)).toEqual([100, 50, 25, 12, 24, 12, 24]);
+    expect(written).toEqual(all);
+  });
+
+  it('writes all that waits at once again, soon after the database is back', async () => {
+    const batches: number[] = [];
+    let away = true;
+    const { writer: under, clock } = writer(async (batch) => {
+      if (away) throw new Error('away');
+      batches.push(batch.length);
+    });
+    for (let i = 0; i < 1_000; i += 1) under.add(0);
+    const quiet = under.quiet();
+    for (let i = 0; i < 10; i += 1) await clock.advance(5_000);
+    away = false;
+    await clock.advance(5_000);
+    await quiet;
+    expect(batches.slice(0, 9)).toEqual([1, 2, 4, 8, 16, 32, 64, 100, 100]);
   });
 
   it('repeats what fails, in front of what came meanwhile, slower each time', async () => {
