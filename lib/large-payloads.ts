@@ -1,5 +1,5 @@
-import type { OutboxMessage } from './message.js';
-import type { ReadyStore } from './store/ready-store.js';
+import { OutboxMessage } from './message.js';
+import { LARGE_PAYLOAD, type ReadyStore } from './store/ready-store.js';
 
 export const isUnread = ({ unread }: OutboxMessage): boolean => unread > 0;
 
@@ -26,6 +26,17 @@ export async function readLargePayloads(
     }
   }
   return complete;
+}
+
+/**
+ * What is left to write down about a message does without its payload, which would wait in memory for as long as the
+ * database does not take it. The message itself stays whole: a handler may hold it. By three, as a UTF-16 unit of text
+ * may be three bytes.
+ */
+export function withoutLargePayload(message: OutboxMessage): OutboxMessage {
+  const { body } = message;
+  if (body === null || body.length * 3 <= LARGE_PAYLOAD) return message;
+  return new OutboxMessage({ ...message, body: null, unread: body.length });
 }
 
 /** The first of these that fit into one batch by their bytes; at least one. */

@@ -1,5 +1,5 @@
 import type { Clock } from '../dispatch/clock.js';
-import { lengthOf } from '../large-payloads.js';
+import { lengthOf, withoutLargePayload } from '../large-payloads.js';
 import type { OutboxMessage } from '../message.js';
 import type { Lease } from '../store/lease-store.js';
 import type { ParkedStore } from '../store/parked-store.js';
@@ -82,11 +82,12 @@ export class Settler {
   }
 
   succeed(message: OutboxMessage): void {
-    this.successes.add(message);
+    this.successes.add(withoutLargePayload(message));
   }
 
   transition(transition: Transition): void {
-    this.transitions.add({ ...transition, epoch: this.leaseOf(transition.message.bucket)?.epoch });
+    const message = withoutLargePayload(transition.message);
+    this.transitions.add({ ...transition, message, epoch: this.leaseOf(message.bucket)?.epoch });
   }
 
   /** Ready rows of these buckets about which something was decided that is not written. */

@@ -1,4 +1,5 @@
 import { describeOutage } from '../contract/outage.contract.js';
+import { describeLargePayloads } from '../contract/large-payloads.contract.js';
 import { describeCoordination } from '../contract/relay-coordination.contract.js';
 import { describeRelay } from '../contract/relay.contract.js';
 import { describeWith } from '../support/services.js';
@@ -6,3 +7,4 @@ import { describeWith } from '../support/services.js';
 describeWith('mariadb', 'relay on MariaDB', () => describeRelay('mariadb'));
 describeWith('mariadb', 'coordination on MariaDB', () => describeCoordination('mariadb'));
 describeWith('mariadb', 'a broker that takes no writes, on MariaDB', () => describeOutage('mariadb'));
+describeWith('mariadb', 'large payloads on MariaDB', () => describeLargePayloads('mariadb'));
