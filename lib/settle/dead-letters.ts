@@ -5,7 +5,7 @@ import { secretsOf } from '../observe/secrets.js';
 import type { OutboxHooks } from '../observe/events.js';
 import { OutboxError } from '../outbox.errors.js';
 import type { DeadLetterEvent, ResolvedOptions } from '../outbox.options.js';
-import type { ParkedStore } from '../store/parked-store.js';
+import type { Death, ParkedStore } from '../store/parked-store.js';
 import type { ReadyStore } from '../store/ready-store.js';
 
 /** Deaths that are told in one pass, beside those that were refused before. */
@@ -39,14 +39,14 @@ export class DeadLetters {
     const isLate = ({ parkedId }: { parkedId: string }): number => Number(this.late.has(parkedId));
     letters.sort((a, b) => isLate(a) - isLate(b));
     const { length } = letters;
-    const told: string[] = [];
+    const told: Death[] = [];
     // Taken out one by one: a large payload is in memory for as long as its hook runs.
     for (let letter = letters.shift(); letter !== undefined; letter = letters.shift()) {
-      const { parkedId, message, transport, error, diedAt } = letter;
+      const { parkedId, message, transport, error, died, diedAt } = letter;
       if (!(await readLargePayloads(this.store, transport, [message]))) continue; // an operator was faster
       const name = this.transports.get(transport) ?? String(transport);
       const answer = await this.tell({ message, transport: name, attempts: message.attempts, error, diedAt });
-      if (answer === 'told') told.push(parkedId);
+      if (answer === 'told') told.push({ transport, parkedId, died });
       this.note(parkedId, answer === 'late');
       if (answer === 'late') break; // the next ones would take as long
     }

@@ -45,9 +45,15 @@ export interface ReparkEntry {
   /** `PublishFailure.progress`, stored as it is. Absent: none on `park`, unchanged on `repark`. */
   readonly progress?: string | null;
 }
-export interface DeadLetter {
-  readonly message: OutboxMessage;
+/** Which death of which row: one that is requeued and dies again is another. */
+export interface Death {
   readonly transport: number;
+  readonly parkedId: string;
+  /** `died_at` to the microsecond, in the database's own words. */
+  readonly died: string;
+}
+export interface DeadLetter extends Death {
+  readonly message: OutboxMessage;
   readonly error: string | null;
   readonly diedAt: Date;
 }
@@ -72,9 +78,14 @@ export interface ParkedStore {
   hasBlocking(transport: number, buckets: readonly number[]): Promise<boolean>;
   /** Of these keys, those that have a blocking row. */
   blockedAmong(transport: number, keys: readonly KeyInBucket[]): Promise<KeyInBucket[]>;
-  /** Dead rows whose hook was not called yet. */
-  unannouncedDead(transports: readonly number[], limit: number): Promise<(DeadLetter & { parkedId: string })[]>;
-  markAnnounced(parkedIds: readonly string[]): Promise<void>;
+  /**
+   * Deaths that the hook was not told of, transport by transport as they are named, in an order of the store's that is the
+   * same each time.
+   * @param after of the first of the transports: only those behind it
+   */
+  unannouncedDead(transports: readonly number[], limit: number, after?: Death): Promise<DeadLetter[]>;
+  /** Those that are the same death still: what was told of one says nothing of the next. */
+  markAnnounced(deaths: readonly Death[]): Promise<void>;
 }
 
 export interface LockedOutcome {

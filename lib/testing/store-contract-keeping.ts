@@ -40,7 +40,7 @@ export function describeCleaning(run: StoreRun): void {
       await lane.park(await lane.ready(), { state: 'dead', delay: null });
       const letters = await run.store.unannouncedDead([lane.transport], 10);
       const told = letters.find(({ message }) => message.key === null);
-      await run.store.markAnnounced([told?.parkedId as string]);
+      await run.store.markAnnounced(told === undefined ? [] : [told]);
       while ((await run.store.cleanDead(0, 100, true)) > 0);
       const left = async () => (await run.store.stats()).find(({ transport }) => transport === lane.transport)?.dead;
       assert.equal(await left(), 1);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import { eventually, type Lane, type StoreRun } from './store-harness.js';
+import type { Lane, StoreRun } from './store-harness.js';
 import type { OutboxMessage } from '../message.js';
 import type { ReparkEntry } from '../store/parked-store.js';
 
@@ -160,7 +160,6 @@ export function describeParked(run: StoreRun): void {
     });
   });
   describeRepark(run);
-  describeDead(run);
 }
 
 function describeRepark(run: StoreRun): void {
@@ -225,64 +224,6 @@ function describeRepark(run: StoreRun): void {
         sent.map((message) => repark(message, { state: 'blocked', delay: null })),
       );
       assert.deepEqual(idsOf((await lane.take(['k'])).messages), ids.slice(1));
-    });
-  });
-}
-
-function describeDead(run: StoreRun): void {
-  const { describe, it } = run.runner;
-  describe('dead', () => {
-    it('is announced until marked, once per death', async () => {
-      const lane = await run.lane();
-      const id = await lane.parked(
-        { payload: Buffer.from([0, 255]) },
-        { state: 'dead', delay: null, attempts: 9, error: 'no' },
-      );
-      const before = Date.now();
-      const [letter] = await run.store.unannouncedDead([lane.transport], 10);
-      assert.ok(letter);
-      assert.deepEqual(
-        [letter.message.id, letter.transport, letter.error, letter.message.attempts],
-        [id, lane.transport, 'no', 9],
-      );
-      assert.deepEqual(letter.message.payload, Buffer.from([0, 255]));
-      assert.ok(Math.abs(letter.diedAt.getTime() - before) < 600_000);
-      assert.deepEqual(await run.store.unannouncedDead([lane.transport + 1000], 10), []);
-      await run.store.markAnnounced([letter.parkedId]);
-      assert.deepEqual(await run.store.unannouncedDead([lane.transport], 10), []);
-      assert.deepEqual((await run.store.requeue({ ids: [id], limit: 10 })).done, [id]);
-      const { messages } = await lane.take();
-      assert.equal(messages[0]?.attempts, 0);
-      await run.store.repark(
-        run.owner,
-        lane.leases,
-        messages.map((m) => repark(m, { state: 'dead', delay: null })),
-      );
-      assert.equal((await run.store.unannouncedDead([lane.transport], 10)).length, 1);
-    });
-
-    it('holds nobody when it does not block', async () => {
-      const lane = await run.lane();
-      await lane.parked({}, { state: 'dead', delay: null, blocks: false });
-      assert.deepEqual(await run.store.blockingKeys(lane.transport, lane.allBuckets, 10), []);
-      assert.deepEqual((await lane.take(['k'])).clear, [{ bucket: 1, key: 'k' }]);
-    });
-
-    it('lists blocking keys one by one, however many rows they have', async () => {
-      const lane = await run.lane();
-      for (const name of ['a', 'b', 'c']) {
-        await lane.insert(...Array.from({ length: 5 }, () => ({ key: name })));
-      }
-      const messages = await lane.ready();
-      await lane.park(messages, { state: 'blocked', delay: null });
-      const keys = await run.store.blockingKeys(lane.transport, lane.allBuckets, 2);
-      assert.equal(keys.length, 2);
-      const all = await eventually('all keys', () => run.store.blockingKeys(lane.transport, lane.allBuckets, 10));
-      assert.deepEqual(all.map(({ key: name, ready }) => [name, ready]).sort(), [
-        ['a', true],
-        ['b', true],
-        ['c', true],
-      ]);
     });
   });
 }

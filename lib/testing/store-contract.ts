@@ -1,4 +1,5 @@
 import { describeCleaning, describeSetup } from './store-contract-keeping.js';
+import { describeDead } from './store-contract-dead.js';
 import { describeInsert } from './store-contract-insert.js';
 import { describeLeases } from './store-contract-leases.js';
 import { describeRowLocks } from './store-contract-locks.js';
@@ -29,6 +30,7 @@ export function describeStoreContract(
     describeReady(run);
     describePayloads(run);
     describeParked(run);
+    describeDead(run);
     describeOperators(run);
     describeRaces(run);
     describeRowLocks(run);

@@ -85,7 +85,7 @@ describeWith('mariadb', 'locks in small tables', () => {
   }
   async function announce(): Promise<number> {
     const letters = await run.store.unannouncedDead([mine.transport], 9);
-    await run.store.markAnnounced(letters.map(({ parkedId }) => parkedId));
+    await run.store.markAnnounced(letters);
     return letters.length - (await run.store.unannouncedDead([mine.transport], 9)).length;
   }
   async function lockRows(): Promise<number> {

@@ -3,6 +3,7 @@ import { openMysqlDatabase } from '../../lib/store/executors/typeorm-mysql.js';
 import type { ConnectionRole, SqlConnection, SqlDatabase } from '../../lib/store/executors/executor.js';
 import { MysqlStore } from '../../lib/store/mysql/mysql-store.js';
 import type { Lease } from '../../lib/store/lease-store.js';
+import type { Death } from '../../lib/store/parked-store.js';
 import { statement } from '../../lib/store/sql.js';
 import { MariaDbStores } from '../support/mariadb-store.js';
 import { describeWith } from '../support/services.js';
@@ -183,6 +184,13 @@ describeWith('mariadb', 'plans on MariaDB', () => {
     await expectCheap('lease', 200, () => store.acquire({ owner, leaseMs: 1_000, transport: TRANSPORT, limit: 4 }));
     await expectCheap('read', 200, () => store.flush());
     await expectCheap('admin', 200, () => store.unannouncedDead([0, 1], 100));
+    await run('update outbox_parked set announced = 0 where transport = 1');
+    await expectCheap('admin', 200, () => store.unannouncedDead([0, 1], 100));
+    const first = (await store.unannouncedDead([1], 1))[0] as Death; // all died at one time
+    const half = { ...first, parkedId: String(Number(first.parkedId) + 100_000) };
+    await expectCheap('admin', 200, () => store.unannouncedDead([1], 100, half));
+    expect(await store.unannouncedDead([1], 100, half)).toHaveLength(100);
+    await run('update outbox_parked set announced = 1 where transport = 1');
     await expectCheap('admin', 200, () => store.cleanDead(3_600_000, 100, false));
     await expectCheap('admin', 200, () => store.cleanDead(3_600_000, 100, true));
     await expectCheap('admin', 1_000, () => store.cleanArchive(0, 100));

@@ -152,7 +152,7 @@ describeWith('postgres', 'PostgreSQL plans', () => {
     const nothing = { published: [], parked: [], reparked: [] };
     await store.withLockedRows({ transport: 0, limit: 500, onPublished: 'delete' }, () => Promise.resolve(nothing));
     const dead = await store.unannouncedDead([0], 100);
-    await store.markAnnounced(dead.length > 0 ? dead.map(({ parkedId }) => parkedId) : ['1']);
+    await store.markAnnounced(dead.length > 0 ? dead : [{ transport: 0, parkedId: '1', died: '0' }]);
     await store.renew(owner, 600_000);
     await store.beat({ owner, transports: [0], info: '' }, 600_000);
     await store.expire();

@@ -5,6 +5,7 @@ import { ParkedKeys } from '../../lib/claim/parked-keys.js';
 import { Circuit } from '../../lib/publish/circuit.js';
 import { backoff } from '../../lib/settle/backoff.js';
 import { DeadLetters } from '../../lib/settle/dead-letters.js';
+import type { Death } from '../../lib/store/parked-store.js';
 import { OutboxCleaner } from '../../lib/clean/cleaner.js';
 import { stored } from '../support/lane.js';
 import { RecordedHooks } from '../support/relay.js';
@@ -116,13 +117,14 @@ describe('dead letters', () => {
       message: stored(),
       transport: 0,
       error: null,
+      died: String(i),
       diedAt: new Date(),
     }));
     const announced = new Set<string>();
     const store = {
       unannouncedDead: async (_: readonly number[], limit: number) =>
         all.filter(({ parkedId }) => !announced.has(parkedId)).slice(0, limit),
-      markAnnounced: async (ids: readonly string[]) => ids.forEach((id) => announced.add(id)),
+      markAnnounced: async (deaths: readonly Death[]) => deaths.forEach(({ parkedId }) => announced.add(parkedId)),
       readPayloads: async () => [],
     };
     return { all, store };

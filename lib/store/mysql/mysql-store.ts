@@ -4,7 +4,7 @@ import type { NewMessage } from '../../message.js';
 import type { MessageFilter } from '../admin-store.js';
 import type { Instance, Lease } from '../lease-store.js';
 import type { OutboxStore, SchemaSettings } from '../outbox-store.js';
-import type { KeyInBucket, ReparkEntry, RowLockStore, TakeRequest } from '../parked-store.js';
+import type { Death, KeyInBucket, ReparkEntry, RowLockStore, TakeRequest } from '../parked-store.js';
 import type { ParkEntry, ReadRange, SettledMessage } from '../ready-store.js';
 import { tableNames, type StoreSettings } from '../schema/names.js';
 import { MysqlAdmin } from './admin.js';
@@ -70,9 +70,9 @@ export class MysqlStore implements OutboxStore {
     this.parts.parked.blockingKeys(transport, buckets, limit);
   hasBlocking = (transport: number, buckets: readonly number[]) => this.parts.parked.hasBlocking(transport, buckets);
   blockedAmong = (transport: number, keys: readonly KeyInBucket[]) => this.parts.parked.blockedAmong(transport, keys);
-  unannouncedDead = (transports: readonly number[], limit: number) =>
-    this.parts.parked.unannouncedDead(transports, limit);
-  markAnnounced = (parkedIds: readonly string[]) => this.parts.parked.markAnnounced(parkedIds);
+  unannouncedDead = (transports: readonly number[], limit: number, after?: Death) =>
+    this.parts.parked.unannouncedDead(transports, limit, after);
+  markAnnounced = (deaths: readonly Death[]) => this.parts.parked.markAnnounced(deaths);
 
   withLockedRows: RowLockStore['withLockedRows'] = (request, work) => this.parts.rowLocks.withLockedRows(request, work);
 

@@ -1,7 +1,7 @@
 import type { TableNames } from '../schema/names.js';
 import { statement, type Statement } from '../sql.js';
 import { DEAD, failures, messageFrom, parkedFrom } from './columns.js';
-import { jsonTable, lookUp, PARKED_IDS } from './json-rows.js';
+import { jsonTable, lookUp } from './json-rows.js';
 import { marks, sized, times } from './statements.js';
 
 const NOW = 'utc_timestamp(6)';
@@ -38,16 +38,8 @@ export function parkedStatements({ parked, leases }: TableNames, errorHistory: n
       (n) => `select 1 from ${parked} p force index (by_key)
       where p.transport = ? and p.bucket in (${marks(n)}) and p.blocking = 1 limit 1`,
     ),
-    unannounced: sized(
-      (n) => `select ${messageFrom('p')}, ${parkedFrom('p')}, p.transport, p.last_error, p.died_at
-      from ${parked} p force index (by_state)
-      where p.transport in (${marks(n)}) and p.state = ${DEAD} and p.announced = 0 limit ?`,
-    ),
-    announced: statement(
-      'announced',
-      `update ${lookUp(PARKED_IDS, `${parked} p`)} on p.parked_id = k.p
-      set p.announced = 1 where p.state = ${DEAD}`,
-    ),
+    unannounced: unannounced(parked),
+    announced: announced(parked),
   };
 }
 
@@ -74,5 +66,26 @@ function reparkStatement(parked: string, fenced: boolean, errorHistory: number):
         p.progress = if(k.changed = 1, k.progress, p.progress), p.sending_epoch = null,
         p.died_at = if(k.state = ${DEAD}, ${NOW}, null), p.announced = 0
       ${fenced ? 'where p.sending_epoch = k.e and p.attempts = k.sent' : ''}`,
+  );
+}
+
+/** In the order of the index: what dies later comes last. Rows that one statement wrote died at one time. */
+function unannounced(parked: string): Statement {
+  return statement(
+    'unannounced',
+    `select ${messageFrom('p')}, ${parkedFrom('p')}, p.transport, p.last_error, p.died_at
+    from ${parked} p force index (by_state)
+    where p.transport = ? and p.state = ${DEAD} and p.announced = 0
+      and (p.died_at > ? or p.died_at = ? and p.parked_id > ?)
+    order by p.died_at, p.parked_id limit ?`,
+  );
+}
+
+function announced(parked: string): Statement {
+  const list = jsonTable({ p: 'bigint unsigned', d: 'datetime(6)' });
+  return statement(
+    'announced',
+    `update ${lookUp(list, `${parked} p`)} on p.parked_id = k.p
+      set p.announced = 1 where p.state = ${DEAD} and p.died_at = k.d`,
   );
 }

@@ -2,6 +2,7 @@ import type { SqlDatabase, SqlExecutor } from '../executors/executor.js';
 import type { Lease } from '../lease-store.js';
 import type {
   DeadLetter,
+  Death,
   DueRow,
   KeyInBucket,
   ParkedStore,
@@ -12,7 +13,7 @@ import type {
 import type { WriteReport } from '../ready-store.js';
 import type { TableNames } from '../schema/names.js';
 import type { MysqlBlockingKeys } from './blocking-keys.js';
-import { readKey, readParked, readTime, stateName, stateNumber } from './columns.js';
+import { readKey, readParked, readTime, stateName, stateNumber, type Row } from './columns.js';
 import { jsonRows, type JsonCell } from './json-rows.js';
 import type { MysqlFence } from './leases.js';
 import { parkedStatements } from './parked-statements.js';
@@ -105,27 +106,38 @@ export class MysqlParked implements ParkedStore {
     return rows.flatMap(([index, found]) => (found === null ? [] : [keys[Number(index)] as KeyInBucket]));
   }
 
-  async unannouncedDead(transports: readonly number[], limit: number): Promise<(DeadLetter & { parkedId: string })[]> {
-    if (transports.length === 0) return [];
-    const sql = this.sql.unannounced(transports.length).bind(...transports, limit);
-    return (await this.database.connection('admin').run(sql)).rows.map((row) => {
-      const message = readParked(row);
-      const [transport, error, diedAt] = row.slice(-3);
-      return {
-        parkedId: message.parkedId as string,
-        message,
-        transport: Number(transport),
-        error: error as string | null,
-        diedAt: new Date(readTime(diedAt)),
-      };
-    });
+  async unannouncedDead(transports: readonly number[], limit: number, after?: Death): Promise<DeadLetter[]> {
+    const letters: DeadLetter[] = [];
+    for (const transport of transports) {
+      const left = limit - letters.length;
+      if (left === 0) break;
+      const { died, parkedId } = transport === after?.transport ? after : BEFORE_ALL;
+      const sql = this.sql.unannounced.bind(transport, died, died, parkedId, left);
+      letters.push(...(await this.database.connection('admin').run(sql)).rows.map(readLetter));
+    }
+    return letters;
   }
 
-  async markAnnounced(parkedIds: readonly string[]): Promise<void> {
-    if (parkedIds.length === 0) return;
-    const list = jsonRows(parkedIds.map((id) => [BigInt(id)]));
+  async markAnnounced(deaths: readonly Death[]): Promise<void> {
+    if (deaths.length === 0) return;
+    const list = jsonRows(deaths.map(({ parkedId, died }) => [BigInt(parkedId), died]));
     await retried(() => this.database.connection('admin').run(this.sql.announced.bind(list)));
   }
+}
+
+const BEFORE_ALL = { died: '1970-01-01', parkedId: '0' };
+
+function readLetter(row: Row): DeadLetter {
+  const message = readParked(row);
+  const [transport, error, died] = row.slice(-3);
+  return {
+    parkedId: message.parkedId as string,
+    message,
+    transport: Number(transport),
+    error: error as string | null,
+    died: died as string,
+    diedAt: new Date(readTime(died)),
+  };
 }
 
 function reparkRow(entry: ReparkEntry, epoch: string | null): JsonCell[] {

@@ -43,10 +43,7 @@ export function parkedStatements(names: TableNames, inUtc: boolean, ordered: boo
          where o.transport = ? and o.bucket = k.b and o.blocking limit 1) x limit 1`,
     ),
     unannounced: { text: unannounced(names, 'text', inUtc), bytes: unannounced(names, 'bytes', inUtc) },
-    markAnnounced: statement(
-      'outbox_announced',
-      `update ${names.parked} o set announced = true where ${byIds(names.parked)} and o.state = ${DEAD}`,
-    ),
+    markAnnounced: markAnnounced(names),
   };
 }
 
@@ -151,12 +148,26 @@ function blockingKeys({ parked, leases }: TableNames): Statement {
   );
 }
 
+/** In microseconds: exact, on every version of the server. */
+const DIED = '(extract(epoch from o.died_at) * 1000000)::bigint';
+
 function unannounced({ parked }: TableNames, as: PayloadAs, inUtc: boolean): Statement {
   return statement(
     `outbox_unannounced_${as}`,
-    `select x.* from unnest(?::smallint[]) t(t) cross join lateral (select ${messageColumns(as, inUtc)}, ${PARKED_COLUMNS},
-         o.transport, o.last_error, (extract(epoch from o.died_at) * 1000)::bigint as died
-       from ${parked} o where o.transport = t.t and o.died_at is not null and not o.announced
+    `select x.* from unnest(?::smallint[], ?::bigint[]) t(t, after) cross join lateral (select ${messageColumns(as, inUtc)}, ${PARKED_COLUMNS},
+         o.transport, o.last_error, ${DIED} as died
+       from ${parked} o where o.transport = t.t and o.died_at is not null and not o.announced and o.parked_id > t.after
        order by o.parked_id limit ?) x limit ?`,
+  );
+}
+
+/** The death is compared where a row that somebody changed meanwhile is looked at again. */
+function markAnnounced({ parked }: TableNames): Statement {
+  return statement(
+    'outbox_announced',
+    `with k as materialized (select k.*, x.place from unnest(?::bigint[], ?::bigint[]) k(id, died)
+       cross join lateral (select p.ctid as place from ${parked} p where p.parked_id = k.id offset 0) x)
+     update ${parked} o set announced = true from k
+     where o.ctid = k.place and o.parked_id = k.id and o.state = ${DEAD} and ${DIED} = k.died`,
   );
 }

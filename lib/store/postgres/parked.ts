@@ -2,6 +2,7 @@ import type { SqlConnection, SqlResult } from '../executors/executor.js';
 import type { Lease } from '../lease-store.js';
 import type {
   DeadLetter,
+  Death,
   DueRow,
   KeyInBucket,
   ParkedStore,
@@ -96,15 +97,18 @@ export class PostgresParked implements ParkedStore {
     return rows.length > 0;
   }
 
-  async unannouncedDead(transports: readonly number[], limit: number): Promise<(DeadLetter & { parkedId: string })[]> {
+  async unannouncedDead(transports: readonly number[], limit: number, after?: Death): Promise<DeadLetter[]> {
     return textOrBytes(async (as) => {
-      const values = [plainArray(transports), limit, limit];
+      const from = transports.map((transport) => (transport === after?.transport ? after.parkedId : 0));
+      const values = [plainArray(transports), plainArray(from), limit, limit];
       return readLetters(await this.connections.write().run(this.sql.unannounced[as].bind(...values)), as);
     });
   }
 
-  async markAnnounced(parkedIds: readonly string[]): Promise<void> {
-    if (parkedIds.length > 0) await this.connections.write().run(this.sql.markAnnounced.bind(plainArray(parkedIds)));
+  async markAnnounced(deaths: readonly Death[]): Promise<void> {
+    if (deaths.length === 0) return;
+    const ids = plainArray(deaths.map(({ parkedId }) => parkedId));
+    await this.connections.write().run(this.sql.markAnnounced.bind(ids, plainArray(deaths.map(({ died }) => died))));
   }
 }
 
@@ -124,7 +128,7 @@ export function reparkArrays(entries: readonly ReparkEntry[]): string[] {
   ];
 }
 
-function readLetters({ rows }: SqlResult, as: PayloadAs): (DeadLetter & { parkedId: string })[] {
+function readLetters({ rows }: SqlResult, as: PayloadAs): DeadLetter[] {
   return rows.map((row) => {
     const [transport, error, died] = row.slice(-3);
     const message = readParked(row, as);
@@ -133,7 +137,8 @@ function readLetters({ rows }: SqlResult, as: PayloadAs): (DeadLetter & { parked
       parkedId: message.parkedId as string,
       transport: Number(transport),
       error: error as string | null,
-      diedAt: new Date(Number(died)),
+      died: died as string,
+      diedAt: new Date(Number(died) / 1000),
     };
   });
 }

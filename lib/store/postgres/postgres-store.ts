@@ -3,7 +3,16 @@ import type { SqlConnection, SqlDatabase, SqlExecutor } from '../executors/execu
 import type { MessageFilter, OperatorReport, TransportStats } from '../admin-store.js';
 import type { Acquired, Beat, Instance, Lease, LeaseStore } from '../lease-store.js';
 import type { InsertReport, OutboxStore, SchemaSettings, WakeUp } from '../outbox-store.js';
-import type { KeyInBucket, ParkedStore, ReparkEntry, RowLockStore, TakeRequest, TakeResult } from '../parked-store.js';
+import type {
+  DeadLetter,
+  Death,
+  KeyInBucket,
+  ParkedStore,
+  ReparkEntry,
+  RowLockStore,
+  TakeRequest,
+  TakeResult,
+} from '../parked-store.js';
 import type { FetchResult, ParkEntry, ReadRange, ReadyStore, SettledMessage, WriteReport } from '../ready-store.js';
 import type { NewMessage } from '../../message.js';
 import { tableNames, type StoreSettings, type TableNames } from '../schema/names.js';
@@ -141,11 +150,11 @@ export class PostgresStore implements OutboxStore {
   blockedAmong(transport: number, keys: readonly KeyInBucket[]): Promise<KeyInBucket[]> {
     return this.parked.blockedAmong(transport, keys);
   }
-  unannouncedDead(transports: readonly number[], limit: number): ReturnType<ParkedStore['unannouncedDead']> {
-    return this.parked.unannouncedDead(transports, limit);
+  unannouncedDead(...args: Parameters<ParkedStore['unannouncedDead']>): Promise<DeadLetter[]> {
+    return this.parked.unannouncedDead(...args);
   }
-  markAnnounced(parkedIds: readonly string[]): Promise<void> {
-    return this.parked.markAnnounced(parkedIds);
+  markAnnounced(deaths: readonly Death[]): Promise<void> {
+    return this.parked.markAnnounced(deaths);
   }
 
   withLockedRows(

@@ -56,6 +56,7 @@ export class MemoryDatabase {
   highestFinished = 99n;
   nextSeq = 1n;
   nextParkedId = 1n;
+  deaths = 0;
 
   readonly isLarge: (row: ReadyRow) => boolean;
 
@@ -68,6 +69,11 @@ export class MemoryDatabase {
   get settings(): SchemaSettings {
     if (this.meta === undefined) throw new OutboxConfigurationError('SCHEMA_MISSING', 'Nobody made the tables.');
     return this.meta;
+  }
+
+  nextDeath(): number {
+    this.deaths += 1;
+    return this.deaths;
   }
 
   message(row: ReadyRow | ParkedRow): OutboxMessage {

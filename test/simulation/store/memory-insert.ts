@@ -89,6 +89,7 @@ export class MemoryInsert {
       sendingEpoch: null,
       dueAt: message.deliverAt?.getTime() ?? database.now() + (message.delay ?? 0),
       diedAt: null,
+      death: 0,
       lastError: null,
       progress: null,
     });

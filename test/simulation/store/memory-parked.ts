@@ -1,6 +1,6 @@
 import { compareSeq } from '../../../lib/message.js';
 import type { Lease } from '../../../lib/store/lease-store.js';
-import type { DeadLetter, DueRow, KeyInBucket, ReparkEntry } from '../../../lib/store/parked-store.js';
+import type { DeadLetter, Death, DueRow, KeyInBucket, ReparkEntry } from '../../../lib/store/parked-store.js';
 import type { SettledMessage } from '../../../lib/store/ready-store.js';
 import { blockingRows, distinctKeys, isBeingSent } from './memory-keys.js';
 import type { MemoryDatabase } from './memory-database.js';
@@ -66,6 +66,7 @@ export function repark(
     row.sendingEpoch = null;
     row.dueAt = state === 'waiting' ? now + (delay ?? 0) : null;
     row.diedAt = state === 'dead' ? now : null;
+    if (state === 'dead') row.death = database.nextDeath();
     row.announced = false;
     row.lastError = error ?? row.lastError;
     if (progress !== undefined) row.progress = progress;
@@ -134,24 +135,31 @@ export function unannouncedDead(
   database: MemoryDatabase,
   transports: readonly number[],
   limit: number,
-): (DeadLetter & { parkedId: string })[] {
-  return database
-    .parkedRows()
-    .filter((row) => transports.includes(row.transport) && row.diedAt !== null && !row.announced)
-    .sort((a, b) => compareSeq(a.parkedId, b.parkedId))
+  after?: Death,
+): DeadLetter[] {
+  const isBehind = ({ transport, parkedId }: ParkedRow): boolean =>
+    transport !== after?.transport || compareSeq(parkedId, after.parkedId) > 0;
+  const of = (transport: number): ParkedRow[] =>
+    database
+      .parkedRows(transport)
+      .filter((row) => row.diedAt !== null && !row.announced && isBehind(row))
+      .sort((a, b) => compareSeq(a.parkedId, b.parkedId));
+  return transports
+    .flatMap(of)
     .slice(0, limit)
     .map((row) => ({
       message: database.message(row),
       parkedId: row.parkedId,
       transport: row.transport,
       error: row.lastError,
+      died: String(row.death),
       diedAt: new Date(row.diedAt as number),
     }));
 }
 
-export function markAnnounced(database: MemoryDatabase, parkedIds: readonly string[]): void {
-  for (const parkedId of parkedIds) {
+export function markAnnounced(database: MemoryDatabase, deaths: readonly Death[]): void {
+  for (const { parkedId, died } of deaths) {
     const row = database.parked.get(parkedId);
-    if (row?.state === 'dead') row.announced = true;
+    if (row?.state === 'dead' && String(row.death) === died) row.announced = true;
   }
 }

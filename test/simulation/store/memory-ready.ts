@@ -137,7 +137,7 @@ export function park(
   for (const entry of entries) {
     const row = mayMove(entry.bucket) ? removeReady(database, transport, entry) : undefined;
     if (row === undefined) continue;
-    const fields = parkedFields(entry, database.now());
+    const fields = parkedFields(entry, database);
     const parked = database.addParked({ ...row, writer: transaction, lockedBy: undefined, ...fields });
     database.watch?.parked(parked);
     moved += 1;
@@ -147,7 +147,11 @@ export function park(
 
 type ParkedFields = Omit<ParkedRow, keyof ReadyRow | 'parkedId'>;
 
-function parkedFields({ state, blocks, attempts, delay, error, progress }: ParkEntry, now: number): ParkedFields {
+function parkedFields(
+  { state, blocks, attempts, delay, error, progress }: ParkEntry,
+  database: MemoryDatabase,
+): ParkedFields {
+  const now = database.now();
   return {
     state,
     blocking: blocks,
@@ -156,6 +160,7 @@ function parkedFields({ state, blocks, attempts, delay, error, progress }: ParkE
     sendingEpoch: null,
     dueAt: state === 'waiting' ? now + (delay ?? 0) : null,
     diedAt: state === 'dead' ? now : null,
+    death: state === 'dead' ? database.nextDeath() : 0,
     lastError: error,
     progress: progress ?? null,
   };

@@ -25,6 +25,8 @@ export interface ParkedRow extends ReadyRow {
   sendingEpoch: bigint | null;
   dueAt: number | null;
   diedAt: number | null;
+  /** Its last one, of all in this database: two may have one time. */
+  death: number;
   lastError: string | null;
   progress: string | null;
 }

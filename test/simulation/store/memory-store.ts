@@ -4,6 +4,8 @@ import type { SqlExecutor } from '../../../lib/store/executors/executor.js';
 import type { Acquired, Beat, Instance, Lease, LeaseStore } from '../../../lib/store/lease-store.js';
 import type { InsertReport, OutboxStore, SchemaSettings } from '../../../lib/store/outbox-store.js';
 import type {
+  DeadLetter,
+  Death,
   KeyInBucket,
   ParkedStore,
   ReparkEntry,
@@ -174,11 +176,11 @@ export class MemoryStore implements OutboxStore {
   blockedAmong(transport: number, keys: readonly KeyInBucket[]): Promise<KeyInBucket[]> {
     return this.call('blockedAmong', () => parked.blockedAmong(this.database, transport, keys));
   }
-  unannouncedDead(transports: readonly number[], limit: number): ReturnType<ParkedStore['unannouncedDead']> {
-    return this.call('unannouncedDead', () => parked.unannouncedDead(this.database, transports, limit));
+  unannouncedDead(...args: Parameters<ParkedStore['unannouncedDead']>): Promise<DeadLetter[]> {
+    return this.call('unannouncedDead', () => parked.unannouncedDead(this.database, ...args));
   }
-  markAnnounced(parkedIds: readonly string[]): Promise<void> {
-    return this.write('markAnnounced', () => parked.markAnnounced(this.database, parkedIds));
+  markAnnounced(deaths: readonly Death[]): Promise<void> {
+    return this.write('markAnnounced', () => parked.markAnnounced(this.database, deaths));
   }
 
   /** Two operations, `lockRows` and `commitRows`; a failure of either is a lost connection, and its locks are freed. */
