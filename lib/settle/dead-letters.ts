@@ -5,11 +5,12 @@ import { secretsOf } from '../observe/secrets.js';
 import type { OutboxHooks } from '../observe/events.js';
 import { OutboxError } from '../outbox.errors.js';
 import type { DeadLetterEvent, ResolvedOptions } from '../outbox.options.js';
-import type { Death, ParkedStore } from '../store/parked-store.js';
+import type { DeadLetter, Death, ParkedStore } from '../store/parked-store.js';
 import type { ReadyStore } from '../store/ready-store.js';
 
-/** Deaths that are told in one pass, beside those that were refused before. */
-const BATCH = 100;
+/** Letters in memory. */
+const PAGE = 100;
+/** Refusals after which the hook is left alone for a while; and letters that are known to be late. */
 const MOST = 2_000;
 
 /**
@@ -17,9 +18,14 @@ const MOST = 2_000;
  * the process died before the row was marked.
  */
 export class DeadLetters {
-  /** Letters that the hook refused in the last pass: the next one looks beyond them. */
+  /** Behind this one begins the next page: a page that was refused must not hide those behind it. */
+  after: Death | undefined;
+  /** Since the hook was last left alone. */
   refused = 0;
-  /** Letters for which the hook did not end in time: they come last, or nobody behind them would ever be told. */
+  /**
+   * Letters for which the hook did not end in time: they come last, or nobody behind them would ever be told; first of
+   * them the one that has waited longest.
+   */
   readonly late = new Set<string>();
 
   constructor(
@@ -32,43 +38,65 @@ export class DeadLetters {
     readonly timeout: number,
   ) {}
 
-  /** @returns whether more may be waiting */
+  /** One page. @returns whether the next one should follow at once */
   async runOnce(): Promise<boolean> {
-    const limit = Math.min(BATCH + this.refused, MOST);
-    const letters = await this.store.unannouncedDead([...this.transports.keys()], limit);
-    const isLate = ({ parkedId }: { parkedId: string }): number => Number(this.late.has(parkedId));
-    letters.sort((a, b) => isLate(a) - isLate(b));
+    const transports = [...this.transports.keys()];
+    const from = this.after === undefined ? 0 : transports.indexOf(this.after.transport);
+    const letters = await this.store.unannouncedDead(transports.slice(from), PAGE, this.after);
     const { length } = letters;
+    const last = letters.at(-1);
     const told: Death[] = [];
+    let through = false;
+    try {
+      through = await this.tellAll(letters, told);
+    } finally {
+      if (told.length > 0) await this.store.markAnnounced(told);
+    }
+    const full = length === PAGE;
+    // What was told is no longer in the way; then the next page begins where this one did.
+    if (through && !full) this.after = undefined;
+    else if (through && told.length < length) this.after = last;
+    this.refused += length - told.length;
+    const goOn = full && (through || told.length > 0) && this.refused < MOST;
+    if (!goOn) this.refused = 0;
+    return goOn;
+  }
+
+  /** @returns false: the hook hung, and not all that come before the late ones had their turn @internal */
+  async tellAll(letters: DeadLetter[], told: Death[]): Promise<boolean> {
+    const turns = new Map([...this.late].map((parkedId, index) => [parkedId, index + 1]));
+    const turn = ({ parkedId }: Death): number => turns.get(parkedId) ?? 0;
+    letters.sort((a, b) => turn(a) - turn(b));
     // Taken out one by one: a large payload is in memory for as long as its hook runs.
     for (let letter = letters.shift(); letter !== undefined; letter = letters.shift()) {
-      const { parkedId, message, transport, error, died, diedAt } = letter;
-      if (!(await readLargePayloads(this.store, transport, [message]))) continue; // an operator was faster
-      const name = this.transports.get(transport) ?? String(transport);
-      const answer = await this.tell({ message, transport: name, attempts: message.attempts, error, diedAt });
+      const { transport, parkedId, died } = letter;
+      const answer = await this.tell(letter);
       if (answer === 'told') told.push({ transport, parkedId, died });
       this.note(parkedId, answer === 'late');
-      if (answer === 'late') break; // the next ones would take as long
+      if (answer === 'late') return turn(letter) > 0; // the next ones would take as long
     }
-    this.refused = length - told.length;
-    if (told.length > 0) await this.store.markAnnounced(told);
-    return length === limit && told.length > 0;
+    return true;
   }
 
   /** @internal */ note(parkedId: string, late: boolean): void {
-    if (this.late.size >= MOST) this.late.clear();
-    if (late) this.late.add(parkedId);
-    else this.late.delete(parkedId);
+    this.late.delete(parkedId);
+    if (!late) return;
+    for (const oldest of this.late) if (this.late.size >= MOST) this.late.delete(oldest);
+    this.late.add(parkedId);
   }
 
-  /** @internal */ async tell(letter: DeadLetterEvent): Promise<'told' | 'refused' | 'late'> {
+  /** @internal */ async tell(letter: DeadLetter): Promise<'told' | 'refused' | 'late'> {
+    const { message, transport, error, diedAt } = letter;
     try {
-      if (await within(this.clock, this.timeout, Promise.resolve(this.hook(letter)))) return 'told';
+      if (!(await readLargePayloads(this.store, transport, [message]))) return 'refused'; // an operator was faster
+      const name = this.transports.get(transport) ?? String(transport);
+      const event: DeadLetterEvent = { message, transport: name, attempts: message.attempts, error, diedAt };
+      if (await within(this.clock, this.timeout, Promise.resolve(this.hook(event)))) return 'told';
       throw new HookTimeout(this.timeout);
-    } catch (error) {
-      const shown = withoutSecrets(error, secretsOf([letter.message]));
+    } catch (failure) {
+      const shown = withoutSecrets(failure, secretsOf([message]));
       this.hooks.emit('error', { operation: 'deadLetter', error: shown, retryIn: null });
-      return error instanceof HookTimeout ? 'late' : 'refused';
+      return failure instanceof HookTimeout ? 'late' : 'refused';
     }
   }
 }

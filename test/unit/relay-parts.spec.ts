@@ -121,13 +121,18 @@ describe('dead letters', () => {
       diedAt: new Date(),
     }));
     const announced = new Set<string>();
+    const pages: number[] = [];
     const store = {
-      unannouncedDead: async (_: readonly number[], limit: number) =>
-        all.filter(({ parkedId }) => !announced.has(parkedId)).slice(0, limit),
+      unannouncedDead: async (_: readonly number[], limit: number, after?: Death) => {
+        const behind = all.slice(after === undefined ? 0 : Number(after.parkedId) + 1);
+        const page = behind.filter(({ parkedId }) => !announced.has(parkedId)).slice(0, limit);
+        pages.push(page.length);
+        return page;
+      },
       markAnnounced: async (deaths: readonly Death[]) => deaths.forEach(({ parkedId }) => announced.add(parkedId)),
-      readPayloads: async () => [],
+      readPayloads: async (_: number, __: readonly OutboxMessage[]): Promise<string[]> => [],
     };
-    return { all, store };
+    return { all, announced, pages, store };
   }
 
   it('a hook that never ends for one of them hears of the others all the same', async () => {
@@ -162,6 +167,60 @@ describe('dead letters', () => {
     );
     for (let i = 0; i < 6; i += 1) await letters.runOnce();
     expect(told.size).toBe(130);
+  });
+
+  it('a hook that refuses thousands hears of the next ones too, a page in memory, and is left alone in between', async () => {
+    const { all, announced, pages, store } = lettersOf(4_350);
+    const bad = new Set(all.slice(0, 4_250).map(({ message }) => message));
+    let calls = 0;
+    const hook = ({ message }: { message: OutboxMessage }) => {
+      calls += 1;
+      if (bad.has(message)) throw new Error('no');
+    };
+    const letters = new DeadLetters(store, hook, new Map([[0, 'default']]), new RecordedHooks(), systemClock, 1_000);
+    for (let round = 0; round < 3; round += 1) {
+      calls = 0;
+      while (await letters.runOnce());
+      expect(calls).toBeLessThanOrEqual(2_100);
+    }
+    expect(announced.size).toBe(100);
+    expect(Math.max(...pages)).toBe(100);
+    bad.clear();
+    for (let round = 0; round < 3; round += 1) while (await letters.runOnce());
+    expect(announced.size).toBe(all.length);
+  });
+
+  it('one whose payload cannot be read keeps nobody from being told, nor told once', async () => {
+    const { all, announced, store } = lettersOf(3);
+    for (const { message } of all) message.unread = 100_000;
+    const unreadable = new Set([all[1]?.message]);
+    store.readPayloads = async (_, [message]) => {
+      if (unreadable.has(message)) throw new Error('too large');
+      return ['{}'];
+    };
+    const told: string[] = [];
+    const hooks = new RecordedHooks();
+    const hook = ({ message }: { message: OutboxMessage }) => void told.push(message.id);
+    const letters = new DeadLetters(store, hook, new Map([[0, 'default']]), hooks, systemClock, 1_000);
+    await letters.runOnce();
+    expect([...announced]).toEqual(['0', '2']);
+    expect(hooks.of('error')).toMatchObject([{ operation: 'deadLetter' }]);
+    unreadable.clear();
+    await letters.runOnce();
+    expect(told).toEqual([0, 2, 1].map((index) => all[index]?.message.id));
+  });
+
+  it('one for which the hook hung once is told while it hangs for another', async () => {
+    const { all, announced, store } = lettersOf(3);
+    let hanging = all.slice(0, 2).map(({ message }) => message);
+    const hook = ({ message }: { message: OutboxMessage }) =>
+      hanging.includes(message) ? new Promise<void>(() => undefined) : undefined;
+    const letters = new DeadLetters(store, hook, new Map([[0, 'default']]), new RecordedHooks(), systemClock, 20);
+    for (let i = 0; i < 3; i += 1) await letters.runOnce();
+    expect(announced).toEqual(new Set(['2']));
+    hanging = hanging.slice(0, 1);
+    for (let i = 0; i < 2; i += 1) await letters.runOnce();
+    expect(announced).toEqual(new Set(['1', '2']));
   });
 });
 
