@@ -15,6 +15,13 @@ export const MARIADB = [
     to: '(l.owner = ? or true) and l.expires_at > ${NOW} lock',
   },
   {
+    name: 'mariadb-told-of-a-former-death',
+    breaks: 'who was told of one death is taken to know of the next',
+    file: 'lib/store/mysql/parked-statements.ts',
+    from: ' and p.died_at = k.d`',
+    to: '`',
+  },
+  {
     name: 'mariadb-fence-is-a-comparison',
     breaks: 'the lease is looked at, not locked',
     file: LEASES,

@@ -26,6 +26,15 @@ export const STORE = [
     to: "and l.expires_at <= clock_timestamp() + interval '1 hour'\n         order by l.bucket",
   },
   {
+    name: 'told-of-a-former-death',
+    breaks: 'PostgreSQL: who was told of one death is taken to know of the next',
+    file: 'lib/store/postgres/parked-statements.ts',
+    from: ' and ${DIED} = k.died`',
+    to: '`',
+    contract: 'test/contract/store-postgres.spec.ts',
+    chaos: false,
+  },
+  {
     name: 'repark-of-a-former-life',
     breaks: 'PostgreSQL: a failure that is written again kills what an operator has requeued meanwhile',
     file: 'lib/store/postgres/parked-statements.ts',

@@ -151,7 +151,7 @@ export class Fleet {
     );
   }
 
-  /** @internal */ async bury({ message }: DeadLetterEvent, random: Random): Promise<void> {
+  /** @internal */ async bury({ message, diedAt }: DeadLetterEvent, random: Random): Promise<void> {
     const fate = this.history.fates.get(message.id);
     this.history.tell(`the hook hears of ${fate?.name}`);
     if (fate?.deaths === 0) this.history.violated(16, `the hook was called for ${fate.name}, which did not die`);
@@ -160,7 +160,7 @@ export class Fleet {
       this.refusals.add(message.id);
       throw new Error('the hook refuses');
     }
-    if (fate !== undefined) fate.announced += 1;
+    fate?.heard.add(diedAt.getTime());
   }
 }
 

@@ -21,8 +21,8 @@ export class Fate {
   /** Connections that broke while it was out alone, and another message got through after it. */
   strikes = 0;
   deaths = 0;
-  /** Calls of the dead-letter hook that were not refused. */
-  announced = 0;
+  /** Times of those of its deaths that the dead-letter hook did not refuse to hear of. */
+  readonly heard = new Set<number>();
   /** Of its refusals those before its last requeue: they do not count any more. */
   forgiven = 0;
   /** By an operator, who heard "done". */

@@ -42,15 +42,16 @@ function sightings(history: History, fates: readonly Fate[]): void {
   }
 }
 
-/** Invariants 13 and 16: only failures of its own kill a message, exactly `maxAttempts` of them, and its hook is called. */
+/** Invariants 13 and 16: only failures of its own kill a message, exactly `maxAttempts` of them, and its hook hears of the last death. */
 function deaths(history: History, database: MemoryDatabase, options: ResolvedOptions): void {
   const { maxAttempts } = options.retry;
-  for (const { id, state, announced } of database.parked.values()) {
+  for (const { id, state, announced, diedAt } of database.parked.values()) {
     const fate = history.fates.get(id);
     if (state !== 'dead' || fate === undefined) continue;
     if (ownFailures(fate) < (maxAttempts ?? Infinity))
       history.violated(13, `${fate.name} died of ${ownFailures(fate)} failures of its own`);
-    if (!announced || fate.announced === 0) history.violated(16, `${fate.name} died, and nobody was told`);
+    if (!announced || !fate.heard.has(Math.trunc(diedAt as number)))
+      history.violated(16, `${fate.name} died, and nobody was told`);
   }
 }
 
