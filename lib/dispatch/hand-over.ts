@@ -4,9 +4,10 @@ import type { Circuit } from '../publish/circuit.js';
 import { isUnread, lengthOf } from '../large-payloads.js';
 import type { Publisher } from '../publish/publisher.js';
 import type { PublishFailure, PublishResult } from '../publish/transport.js';
-import { bringLargePayloads } from './bring-payloads.js';
+import type { Batch, OnResult, Unit } from './batch.types.js';
+import { LargePayloads } from './bring-payloads.js';
 import type { LaneDependencies } from './lane.types.js';
-import { Trials } from './trials.js';
+import { Trials, type Verdict } from './trials.js';
 
 export interface HandOverEvents {
   readonly results: {
@@ -19,19 +20,6 @@ export interface HandOverEvents {
   usable(bucket: number): boolean;
   /** A batch ended; results and failures of all its messages were told. */
   batchEnded(): void;
-}
-
-/** Messages of one key that the transport publishes all or nothing. */
-interface Unit {
-  readonly messages: readonly OutboxMessage[];
-  readonly results: (PublishResult | undefined)[];
-  left: number;
-}
-interface Batch {
-  readonly messages: OutboxMessage[];
-  /** By index, for messages that are part of a run; absent for single ones. */
-  readonly units: Map<number, { unit: Unit; index: number }> | undefined;
-  readonly resolved: Uint8Array;
 }
 
 /**
@@ -48,6 +36,7 @@ export class HandOver {
   /** Of batches that are out; only kept for a transport that wants one bucket in a batch. @internal */
   readonly bucketsOut = new Set<number>();
   readonly trials: Trials;
+  readonly payloads: LargePayloads;
   /** @internal */ readonly runs: boolean;
   /** @internal */ readonly maxBatch: number;
 
@@ -60,6 +49,7 @@ export class HandOver {
     readonly kill: AbortSignal,
   ) {
     this.trials = new Trials(lane);
+    this.payloads = new LargePayloads(lane, (message) => this.markAlone(message));
     this.maxBatch = Math.min(lane.options.batchSize, lane.transport.maxBatch ?? Infinity);
     // In a global order a run would span keys, which no broker publishes all or nothing.
     this.runs = lane.transport.atomicRuns && lane.options.ordering === 'key';
@@ -149,10 +139,11 @@ export class HandOver {
     return messages.length === 0 ? undefined : { messages, units, resolved: new Uint8Array(messages.length) };
   }
 
-  /** @internal */ mayGo({ bucket }: OutboxMessage, usable: Map<number, boolean>): boolean {
+  /** @internal */ mayGo(message: OutboxMessage, usable: Map<number, boolean>): boolean {
+    const { bucket } = message;
     let may = usable.get(bucket);
     if (may === undefined) usable.set(bucket, (may = this.events.usable(bucket)));
-    return may;
+    return may && this.payloads.mayRead(message);
   }
 
   /** @internal */ mayJoin({ bucket }: OutboxMessage, [first]: readonly OutboxMessage[]): boolean {
@@ -188,7 +179,7 @@ export class HandOver {
     const { bucket } = batch.messages[0] as OutboxMessage;
     if (this.lane.transport.perBucket === true) this.bucketsOut.add(bucket);
     this.messagesInFlight += batch.messages.length;
-    const onResult = (index: number, result: PublishResult): void => {
+    const onResult: OnResult = (index, result) => {
       batch.resolved[index] = 1;
       this.messagesInFlight -= 1;
       const part = batch.units?.get(index);
@@ -196,37 +187,44 @@ export class HandOver {
       else this.resolvePart(part.unit, part.index, result);
     };
     if (this.trials.needed(bucket)) await this.try(batch, onResult);
-    else if (batch.messages.some(isUnread) && !(await this.complete(batch))) this.withdraw(batch);
-    else await this.publisher.publish(batch.messages, onResult, this.kill);
+    else await this.deliver(batch, onResult);
     this.inFlight.delete(batch);
     this.bucketsOut.delete(bucket);
     this.events.batchEnded();
   }
 
+  /** @internal */ async deliver(batch: Batch, onResult: OnResult): Promise<void> {
+    const verdict = batch.messages.some(isUnread) ? await this.complete(batch) : 'go';
+    if (verdict === 'go') await this.publisher.publish(batch.messages, onResult, this.kill);
+    else if (verdict === 'later') this.withdraw(batch);
+    else onResult(0, verdict);
+  }
+
   /** One message, and what it does is known even if nobody is left to tell. @internal */
-  async try(batch: Batch, onResult: (index: number, result: PublishResult) => void): Promise<void> {
-    const { messages } = batch;
-    const message = messages[0] as OutboxMessage;
+  async try(batch: Batch, onResult: OnResult): Promise<void> {
+    const message = batch.messages[0] as OutboxMessage;
     let published = false;
-    const onVerdict = (index: number, result: PublishResult): void => {
+    const onVerdict: OnResult = (index, result) => {
       published = result.ok;
       onResult(index, result);
     };
     this.trials.running = true;
-    let verdict = (await this.complete(batch)) ? await this.trials.begin(message) : 'later';
+    let verdict = await this.trials.begin(message); // before its payload is read: that may end the process, too
     if (verdict === 'go' && this.orphans.has(message)) verdict = 'later'; // its lease came back: it is read again first
     if (verdict === 'go') {
-      await this.publisher.publish(messages, onVerdict, this.kill);
+      await this.deliver(batch, onVerdict);
       if (!published) await this.trials.end(message);
     } else if (verdict === 'later') this.withdraw(batch);
     else onResult(0, verdict);
     this.trials.running = false;
   }
 
-  /** Brings the large payloads; false when the batch cannot go any more. @internal */
-  async complete({ messages }: Batch): Promise<boolean> {
-    if (!(await bringLargePayloads(this.lane, messages))) return false;
-    return messages.every((message) => this.events.usable(message.bucket) && !this.orphans.has(message));
+  /** Brings the large payloads, after which the batch may not go any more. @internal */
+  async complete({ messages }: Batch): Promise<Verdict> {
+    const verdict = await this.payloads.bring(messages);
+    if (verdict !== 'go') return verdict;
+    const may = messages.every((message) => this.events.usable(message.bucket) && !this.orphans.has(message));
+    return may ? 'go' : 'later';
   }
 
   /** Was not sent after all, none of it. @internal */

@@ -1,19 +1,21 @@
 import type { OutboxMessage } from '../message.js';
 import { errorText, withoutSecrets } from '../observe/error-text.js';
 import { secretsOf } from '../observe/secrets.js';
-import { OutboxError } from '../outbox.errors.js';
-import { fitting, readLargePayloads } from '../large-payloads.js';
+import { fitting, isUnread } from '../large-payloads.js';
 import { Publisher } from '../publish/publisher.js';
 import type { PublishFailure } from '../publish/transport.js';
 import { decide, type Outcome } from '../settle/decide.js';
 import type { LockedOutcome, ReparkEntry } from '../store/parked-store.js';
 import type { ParkEntry } from '../store/ready-store.js';
+import type { OnResult } from './batch.types.js';
+import { LargePayloads } from './bring-payloads.js';
 import { within } from './clock.js';
 import type { Deadline } from './deadline.js';
 import type { LaneDependencies } from './lane.types.js';
 import { Loop } from './loop.js';
 import { Outage, type OutageLane } from './outage.js';
 import type { LaneStatus, RunningLane, RunReport } from './relay.js';
+import type { Verdict } from './trials.js';
 
 /**
  * The relay of one transport for slow, unordered work: rows are locked (`SKIP LOCKED`) and the transaction stays open
@@ -28,6 +30,7 @@ export class RowLockLane implements RunningLane, OutageLane {
   readonly kill = new AbortController();
   /** Ids that go alone: after a failure that was a neighbour's. */
   readonly alone = new Set<string>();
+  readonly payloads: LargePayloads;
   unresolved = 0;
   /** The transaction in hand holds one message. */
   onlyOne = false;
@@ -39,6 +42,7 @@ export class RowLockLane implements RunningLane, OutageLane {
   ) {
     this.publisher = new Publisher(deps.transport, deps.clock, deps.options.publishTimeout, deps.options.encryption);
     this.outage = new Outage(this, deps);
+    this.payloads = new LargePayloads(deps, (message) => this.markAlone(message));
     this.loop = new Loop(
       deps.clock,
       () => this.read(),
@@ -85,7 +89,8 @@ export class RowLockLane implements RunningLane, OutageLane {
       else await this.read();
       if (this.lastLocked === 0 || this.outage.circuit.allows !== 'all') break;
       // Only such as failed and are due again already, or a backlog that never ends: the next pass goes on.
-      if (this.counts.published + this.counts.dead === settled || this.deps.clock.monotonic() > until) break;
+      if ((this.counts.published + this.counts.dead === settled && !this.putOff) || this.deps.clock.monotonic() > until)
+        break;
     }
     const { published, retried, dead } = this.counts;
     return { published: published - before.published, retried: retried - before.retried, dead: dead - before.dead };
@@ -120,70 +125,87 @@ export class RowLockLane implements RunningLane, OutageLane {
   /** @internal */ lastLocked = 0;
   /** Of the rows that were locked some did not fit into the batch. @internal */
   leftOver = false;
+  /** Their payloads could not be read. @internal */
+  putOff = false;
 
   /** @internal */ async read(): Promise<number> {
     this.lastLocked = 0;
-    this.leftOver = false;
+    this.leftOver = this.putOff = false;
     const { options, id, store } = this.deps;
     await this.deps.admitted?.();
     if (!(await this.outage.mayRead())) return options.pollInterval;
-    const limit = this.outage.probing || this.alone.size > 0 ? 1 : options.batchSize;
+    // Those that are held back are locked with the others, or none would be seen behind them.
+    const wanted = this.outage.probing || this.alone.size > 0 ? 1 : options.batchSize;
+    const limit = wanted + this.payloads.heldBack.size;
     const request = { transport: id, limit, onPublished: options.onPublished };
     const told: (() => void)[] = [];
-    this.lastLocked = await store.withLockedRows(request, async (locked, durable, alive) => {
-      const messages = fitting(locked, options.batchBytes);
+    const count = await store.withLockedRows(request, async (rows, durable, alive) => {
+      const locked = rows.filter((message) => this.payloads.mayRead(message));
+      this.lastLocked = locked.length;
+      if (locked.length === 0) return NOTHING;
+      const messages = fitting(locked.slice(0, wanted), options.batchBytes);
       this.leftOver = messages.length < locked.length;
-      await this.prepare(messages, durable, alive);
-      return this.publish(messages, told);
+      const verdict = await this.prepare(messages, durable, alive);
+      this.putOff = verdict === 'later';
+      return verdict === 'later' ? NOTHING : this.publish(messages, told, verdict === 'go' ? undefined : verdict);
     });
     for (const tell of told) tell();
     this.answered();
     if (this.lastLocked === 0) this.alone.clear();
     if (this.outage.probing && this.lastLocked === 0) this.outage.probeAgain(0, 1);
-    const more = this.lastLocked === limit || this.leftOver;
+    const more = (count === limit && this.lastLocked > 0) || this.leftOver;
     return more && this.outage.circuit.allows === 'all' ? 0 : options.pollInterval;
   }
 
   /** What must be true before the first of them goes. @internal */
-  async prepare(messages: readonly OutboxMessage[], durable: boolean, alive: () => Promise<unknown>): Promise<void> {
-    const { store, id, options } = this.deps;
-    if (!(await readLargePayloads(store, id, messages))) {
-      throw new OutboxError('STORE_UNAVAILABLE', 'Rows that were locked are gone, and the lock with them.');
+  async prepare(messages: readonly OutboxMessage[], durable: boolean, alive: () => Promise<unknown>): Promise<Verdict> {
+    const { store, options } = this.deps;
+    const verdict = messages.some(isUnread) ? await this.payloads.bring(messages) : 'go';
+    if (verdict !== 'go') {
+      for (const message of messages) if (!this.payloads.mayRead(message)) this.alone.delete(message.id);
+      return verdict;
     }
-    if (durable && options.durability !== 'always') return;
+    if (durable && options.durability !== 'always') return 'go';
     await store.flush();
     await alive(); // the server that showed them is the one that flushed
+    return 'go';
   }
 
-  /** @param told what is to be told after the commit @internal */
-  async publish(messages: readonly OutboxMessage[], told: (() => void)[]): Promise<LockedOutcome> {
+  /**
+   * @param told what is to be told after the commit
+   * @param failure what became of a single message already
+   * @internal
+   */
+  async publish(
+    messages: readonly OutboxMessage[],
+    told: (() => void)[],
+    failure?: PublishFailure,
+  ): Promise<LockedOutcome> {
     const published: OutboxMessage[] = [];
     const parked: ParkEntry[] = [];
     const reparked: ReparkEntry[] = [];
     this.unresolved = messages.length;
     this.onlyOne = messages.length === 1;
-    await this.publisher.publish(
-      messages,
-      (index, result) => {
-        this.unresolved -= 1;
-        const message = messages[index] as OutboxMessage;
-        this.alone.delete(message.id);
-        if (result.ok) {
-          published.push(message);
-          this.outage.succeeded(message);
-          return;
-        }
-        const entry = this.outcome(message, this.outage.charge(message, result), told);
-        if (entry === undefined) return;
-        if (message.parkedId === null)
-          parked.push({ bucket: message.bucket, seq: message.seq, id: message.id, ...entry });
-        else {
-          const { parkedId, bucket, attempts } = message;
-          reparked.push({ parkedId, bucket, attemptsBefore: attempts, ...entry });
-        }
-      },
-      this.kill.signal,
-    );
+    const onResult: OnResult = (index, result) => {
+      this.unresolved -= 1;
+      const message = messages[index] as OutboxMessage;
+      this.alone.delete(message.id);
+      if (result.ok) {
+        published.push(message);
+        this.outage.succeeded(message);
+        return;
+      }
+      const entry = this.outcome(message, this.outage.charge(message, result), told);
+      if (entry === undefined) return;
+      if (message.parkedId === null)
+        parked.push({ bucket: message.bucket, seq: message.seq, id: message.id, ...entry });
+      else {
+        const { parkedId, bucket, attempts } = message;
+        reparked.push({ parkedId, bucket, attemptsBefore: attempts, ...entry });
+      }
+    };
+    if (failure === undefined) await this.publisher.publish(messages, onResult, this.kill.signal);
+    else onResult(0, failure);
     told.push(() => this.tell(published));
     return { published, parked, reparked };
   }
@@ -238,3 +260,5 @@ export class RowLockLane implements RunningLane, OutageLane {
     this.deps.hooks.emit('published', { transport: this.deps.name, ids: published.map(({ id }) => id) });
   }
 }
+
+const NOTHING: LockedOutcome = { published: [], parked: [], reparked: [] };

@@ -6,10 +6,9 @@ import { openPostgresDatabase } from './executors/typeorm-postgres.js';
 import { MysqlStore } from './mysql/mysql-store.js';
 import type { OutboxStore } from './outbox-store.js';
 import { PostgresStore } from './postgres/postgres-store.js';
+import { STATEMENT_TIMEOUT } from '../read-errors.js';
 import { checkNames, type StoreSettings } from './schema/names.js';
 
-/** A statement that takes longer than this is cancelled; a lease must outlive it. */
-const STATEMENT_TIMEOUT = 10_000;
 const CONNECT_TIMEOUT = 10_000;
 
 export interface OpenStoreSettings {

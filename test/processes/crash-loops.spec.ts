@@ -13,6 +13,10 @@ const MAX_ATTEMPTS = 2;
 /** Deaths after which the messages of a bucket go one by one. */
 const UNSUSPECTED = 3;
 
+const message = (key: string, n: number) => ({ key, payload: Buffer.from(String(n)) });
+/** As a payload does that the heap cannot hold. */
+const DIES_READING = { dieAt: { method: 'readPayloads', when: 'before', nth: 1 } };
+
 describe.each(['postgres', 'mariadb'] as const)('a message that kills its process', (kind) => {
   describeWith(kind, kind, () => {
     let harness: Harness;
@@ -29,7 +33,7 @@ describe.each(['postgres', 'mariadb'] as const)('a message that kills its proces
         onPublished: 'archive' as const,
         retry: { maxAttempts: MAX_ATTEMPTS, initial: 1, max: 1 },
       };
-      settings = { url: harness.database.url, ledger, lease: 60_000, ...NO_WRITERS, poison: 'poison', relayOptions };
+      settings = { url: harness.database.url, ledger, lease: 60_000, ...NO_WRITERS, relayOptions };
     });
     afterEach(async () => {
       if (relay !== undefined) await end(relay, 'SIGKILL');
@@ -47,38 +51,44 @@ describe.each(['postgres', 'mariadb'] as const)('a message that kills its proces
     const isDead = async (): Promise<boolean> =>
       (await harness.dataSource.query('select 1 from outbox_parked where state = 4')).length === 1;
 
-    it('is found by itself, charged with each death, and dead after the last; nobody else is charged', async () => {
-      const messages = Array.from({ length: OTHERS }, (_, n) => message(`k${n % 20}`, Math.floor(n / 20) + 1));
-      await harness.enqueue([...messages.slice(0, 150), message('poison', 1), ...messages.slice(150)]);
-      let deaths = 0;
-      for (;;) {
-        relay = startProcess('relay-process', settings);
-        const died = once(relay, 'exit', { signal: AbortSignal.timeout(60_000) });
-        let isGone = false;
-        const isThrough = async (): Promise<boolean> =>
-          isGone || ((await rows('archive')).length === OTHERS && (await isDead()));
-        const through = until(isThrough, 60_000);
-        const isOver = await Promise.race([through.then(() => true), died.then(() => false)]);
-        if (isOver) break;
-        isGone = true;
-        await through;
-        deaths += 1;
-        expect(deaths).toBeLessThanOrEqual(UNSUSPECTED + MAX_ATTEMPTS);
-        await expireLeases(harness.dataSource);
-      }
-      expect(deaths).toBe(UNSUSPECTED + MAX_ATTEMPTS);
-      expect(await rows('parked')).toEqual([
-        {
-          key: 'poison',
-          attempts: MAX_ATTEMPTS,
-          last_error: expect.stringMatching(/^The process that published this message, and nothing else, ended/),
-        },
-      ]);
-      expect((await rows('archive')).every(({ attempts }) => attempts === 0)).toBe(true);
-      const { lines: _, publishers: __, ...ledger } = readLedger(settings.ledger);
-      expect(ledger).toEqual({ distinct: OTHERS, ghosts: 0, outOfOrder: 0 });
-    }, 180_000);
+    it.each([
+      ['when it is handed over', message('poison', 1), { poison: 'poison' }],
+      ['when its large payload is read', { key: 'poison', payload: Buffer.alloc(100_000, 'x') }, DIES_READING],
+    ])(
+      '%s: is found by itself, charged with each death, and dead after the last; nobody else is charged',
+      async (_, poison, dies) => {
+        Object.assign(settings, dies);
+        const messages = Array.from({ length: OTHERS }, (__, n) => message(`k${n % 20}`, Math.floor(n / 20) + 1));
+        await harness.enqueue([...messages.slice(0, 150), poison, ...messages.slice(150)]);
+        let deaths = 0;
+        for (;;) {
+          relay = startProcess('relay-process', settings);
+          const died = once(relay, 'exit', { signal: AbortSignal.timeout(60_000) });
+          let isGone = false;
+          const isThrough = async (): Promise<boolean> =>
+            isGone || ((await rows('archive')).length === OTHERS && (await isDead()));
+          const through = until(isThrough, 60_000);
+          const isOver = await Promise.race([through.then(() => true), died.then(() => false)]);
+          if (isOver) break;
+          isGone = true;
+          await through;
+          deaths += 1;
+          expect(deaths).toBeLessThanOrEqual(UNSUSPECTED + MAX_ATTEMPTS);
+          await expireLeases(harness.dataSource);
+        }
+        expect(deaths).toBe(UNSUSPECTED + MAX_ATTEMPTS);
+        expect(await rows('parked')).toEqual([
+          {
+            key: 'poison',
+            attempts: MAX_ATTEMPTS,
+            last_error: expect.stringMatching(/^The process that published this message, and nothing else, ended/),
+          },
+        ]);
+        expect((await rows('archive')).every(({ attempts }) => attempts === 0)).toBe(true);
+        const { lines: _lines, publishers: __, ...ledger } = readLedger(settings.ledger);
+        expect(ledger).toEqual({ distinct: OTHERS, ghosts: 0, outOfOrder: 0 });
+      },
+      180_000,
+    );
   });
 });
-
-const message = (key: string, n: number) => ({ key, payload: Buffer.from(String(n)) });

@@ -1,0 +1,27 @@
+/** Milliseconds: a statement that takes longer than this is cancelled; a lease must outlive it. */
+export const STATEMENT_TIMEOUT = 10_000;
+
+/**
+ * What an error of a read speaks of: the database or the way to it, the row that was asked for, or a row that is damaged
+ * where it is stored. A damaged one cannot be moved to another table either.
+ */
+export function subjectOf(error: unknown): 'database' | 'row' | 'damage' {
+  const { code, errno, sqlState, fatal } = (error ?? {}) as Record<string, unknown>;
+  const state = typeof sqlState === 'string' ? sqlState : code;
+  if (fatal === true || typeof state !== 'string' || !SQLSTATE.test(state)) return 'database';
+  if (PG_DAMAGE.has(state) || MYSQL_DAMAGE.has(errno)) return 'damage';
+  return OF_THE_DATABASE.test(state) || MYSQL_DATABASE.has(errno) ? 'database' : 'row';
+}
+
+/** Five characters, and none of Node's codes: `EPIPE`. */
+const SQLSTATE = /^(?!E)[0-9A-Z]{5}$/;
+/** Connections, read-only and aborted transactions, log-in, rights, resources, locks, shutdown. */
+const OF_THE_DATABASE = /^(08|25|28|40|42|53|55|57P)/;
+/** `data_corrupted`, `index_corrupted`; a file that cannot be read. */
+const PG_DAMAGE: ReadonlySet<unknown> = new Set(['XX001', 'XX002', '58030']);
+/** An error of the storage engine, `ER_NOT_KEYFILE`, a crashed table, a corrupted index. */
+const MYSQL_DAMAGE: ReadonlySet<unknown> = new Set([1030, 1034, 1194, 1712]);
+/** What MySQL tells with a state that says nothing: memory, hosts, locks, read-only, somebody who ends statements. */
+const MYSQL_DATABASE: ReadonlySet<unknown> = new Set([
+  1021, 1037, 1038, 1041, 1114, 1129, 1130, 1205, 1290, 1317, 1792, 1836, 1927,
+]);
