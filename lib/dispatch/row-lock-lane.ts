@@ -131,19 +131,22 @@ export class RowLockLane implements RunningLane, OutageLane {
   /** @internal */ async read(): Promise<number> {
     this.lastLocked = 0;
     this.leftOver = this.putOff = false;
-    const { options, id, store } = this.deps;
+    const { options, id, store, random } = this.deps;
     await this.deps.admitted?.();
     if (!(await this.outage.mayRead())) return options.pollInterval;
+    const { probing } = this.outage;
     // Those that are held back are locked with the others, or none would be seen behind them.
-    const wanted = this.outage.probing || this.alone.size > 0 ? 1 : options.batchSize;
-    const limit = wanted + this.payloads.heldBack.size;
+    const wanted = probing || this.alone.size > 0 ? 1 : options.batchSize;
+    const limit = (probing ? PROBE_CHOICE : wanted) + this.payloads.heldBack.size;
     const request = { transport: id, limit, onPublished: options.onPublished };
     const told: (() => void)[] = [];
     const count = await store.withLockedRows(request, async (rows, durable, alive) => {
       const locked = rows.filter((message) => this.payloads.mayRead(message));
       this.lastLocked = locked.length;
       if (locked.length === 0) return NOTHING;
-      const messages = fitting(locked.slice(0, wanted), options.batchBytes);
+      // Were the probe always the oldest, one that kills its connection would let nobody through.
+      const first = probing ? Math.floor(random() * locked.length) : 0;
+      const messages = fitting(locked.slice(first, first + wanted), options.batchBytes);
       this.leftOver = messages.length < locked.length;
       const verdict = await this.prepare(messages, durable, alive);
       this.putOff = verdict === 'later';
@@ -261,4 +264,6 @@ export class RowLockLane implements RunningLane, OutageLane {
   }
 }
 
+/** Rows that a probe chooses from. */
+const PROBE_CHOICE = 10;
 const NOTHING: LockedOutcome = { published: [], parked: [], reparked: [] };

@@ -42,6 +42,24 @@ function describeRowLocks(kind: Kind): void {
     expect((await harness.store.stats()).map(({ instances }) => instances)).toEqual([2]);
   });
 
+  it('C3: the oldest message kills every connection: others are let through between, and it is found out', async () => {
+    harness = await createHarness(kind, { ...rowLock, retry: { maxAttempts: 1 } });
+    const transport = new ScriptedTransport();
+    transport.behave = (message) => (String(message.payload) === 'killer' ? down() : PUBLISHED);
+    // Rows are locked by bucket: it is always the first.
+    const other = { bucket: 5, payload: text('other') };
+    await harness.enqueue([{ bucket: 0, payload: text('killer') }, other, other]);
+    const { dispatcher, hooks } = harness.relay({ default: transport });
+    await dispatcher.start();
+    for (let opened = 1; hooks.of('dead').length === 0; opened += 1) {
+      await Promise.race([hooks.until('circuitOpened', opened), hooks.until('dead')]);
+      await harness.enqueue([other]);
+    }
+    await until(async () => (await harness.count('ready')) === 0);
+    expect(hooks.of('dead')).toMatchObject([{ attempts: 1, error: expect.stringContaining('refused') }]);
+    expect(hooks.of('retried')).toEqual([]);
+  });
+
   it('a failing message is retried, holds nobody, and is dead after maxAttempts', async () => {
     harness = await createHarness(kind, { ...rowLock, retry: { initial: 20, max: 50, maxAttempts: 3 } });
     const transport = new ScriptedTransport();
