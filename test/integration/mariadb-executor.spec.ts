@@ -46,8 +46,8 @@ describeWith('mariadb', 'connections to MariaDB', () => {
       'READ-COMMITTED',
       '+00:00',
       'STRICT_TRANS_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION',
-      '1',
-      '1',
+      '4',
+      '2', // for a lock
       'utf8mb4',
       '1',
     ]);
