@@ -30,6 +30,13 @@ export class LargePayloads {
     return this.heldBack.delete(id);
   }
 
+  /** How many wait. What is gone meanwhile is not asked for again: its time ends it. */
+  get waiting(): number {
+    const now = this.lane.clock.monotonic();
+    for (const [id, until] of this.heldBack) if (until <= now) this.heldBack.delete(id);
+    return this.heldBack.size;
+  }
+
   async bring(messages: readonly OutboxMessage[]): Promise<Verdict> {
     const { store, id, hooks, clock } = this.lane;
     const asked = clock.monotonic();

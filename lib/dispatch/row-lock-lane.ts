@@ -137,7 +137,7 @@ export class RowLockLane implements RunningLane, OutageLane {
     const { probing } = this.outage;
     // Those that are held back are locked with the others, or none would be seen behind them.
     const wanted = probing || this.alone.size > 0 ? 1 : options.batchSize;
-    const limit = (probing ? PROBE_CHOICE : wanted) + this.payloads.heldBack.size;
+    const limit = (probing ? PROBE_CHOICE : wanted) + this.payloads.waiting;
     const request = { transport: id, limit, onPublished: options.onPublished };
     const told: (() => void)[] = [];
     const count = await store.withLockedRows(request, async (rows, durable, alive) => {

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import type { NewMessage } from '../../lib/message.js';
 import type { OutboxOptions } from '../../lib/outbox.options.js';
 import type { OutboxStore } from '../../lib/store/outbox-store.js';
 import { createHarness, ScriptedTransport, wrapped, type Harness } from '../support/relay.js';
@@ -38,30 +39,44 @@ describeOnBoth([], 'a large payload that cannot be read', (kind) => {
   let harness: Harness;
   afterEach(() => harness?.close());
 
+  /** A relay at work on one that cannot be read, five neighbours, and what comes after them. */
+  async function start(
+    options: Partial<OutboxOptions>,
+    maxAttempts: number,
+    error: object,
+    after: readonly Partial<NewMessage>[] = [],
+  ) {
+    harness = await createHarness(kind, { retry: { initial: 1, max: 1, maxAttempts }, ...options });
+    const transport = new ScriptedTransport();
+    const poison: { id?: string | undefined } = {};
+    const wrapStore = refusing(() => poison.id, error);
+    const { dispatcher, hooks } = harness.relay({ default: transport }, {}, { wrapStore });
+    const ids = await harness.enqueue([
+      { key: 'a', payload: large('p') },
+      ...[1, 2, 3].map((n) => ({ key: `s${n}`, payload: small(`s${n}`) })),
+      ...[1, 2].map((n) => ({ key: `l${n}`, payload: large(`l${n}`) })),
+      ...after,
+    ]);
+    poison.id = ids[0];
+    await dispatcher.start();
+    return { transport, hooks, poison };
+  }
+
   it.each(WAYS)(
     'D8: its neighbours are published, it dies by its attempts, and its key waits (%s)',
     async (_, options) => {
-      harness = await createHarness(kind, { retry: { initial: 1, max: 1, maxAttempts: 2 }, ...options });
-      const transport = new ScriptedTransport();
-      let poison: string | undefined;
-      const { dispatcher, hooks } = harness.relay(
-        { default: transport },
-        {},
-        { wrapStore: refusing(() => poison, ABOUT_ROW[kind]) },
-      );
-      const ids = await harness.enqueue([
-        { key: 'a', payload: large('p') },
-        ...[1, 2, 3].map((n) => ({ key: `s${n}`, payload: small(`s${n}`) })),
-        ...[1, 2].map((n) => ({ key: `l${n}`, payload: large(`l${n}`) })),
+      const { transport, hooks, poison } = await start(options, 2, ABOUT_ROW[kind], [
         { key: 'a', payload: small('behind') },
       ]);
-      poison = ids[0];
-      await dispatcher.start();
       await hooks.until('dead', 1);
       const others = options.ordering === 'none' ? 6 : 5;
       await transport.until(() => transport.published.length === others);
       expect(hooks.of('dead')).toMatchObject([
-        { id: poison, attempts: 2, error: expect.stringMatching(/^The payload could not be read from the database/) },
+        {
+          id: poison.id,
+          attempts: 2,
+          error: expect.stringMatching(/^The payload could not be read from the database/),
+        },
       ]);
       expect(new Set(transport.published.map(({ id }) => id)).size).toBe(others);
       expect(transport.published.every(({ attempts }) => attempts === 0)).toBe(true);
@@ -72,24 +87,10 @@ describeOnBoth([], 'a large payload that cannot be read', (kind) => {
   it.each(WAYS)(
     'D8: while the connection goes with it, nobody is charged, and its neighbours are published (%s)',
     async (_, options) => {
-      harness = await createHarness(kind, { retry: { initial: 1, max: 1, maxAttempts: 1 }, ...options });
-      const transport = new ScriptedTransport();
-      let poison: string | undefined;
-      const { dispatcher, hooks } = harness.relay(
-        { default: transport },
-        {},
-        { wrapStore: refusing(() => poison, AWAY[kind]) },
-      );
-      const ids = await harness.enqueue([
-        { key: 'a', payload: large('p') },
-        ...[1, 2, 3].map((n) => ({ key: `s${n}`, payload: small(`s${n}`) })),
-        ...[1, 2].map((n) => ({ key: `l${n}`, payload: large(`l${n}`) })),
-      ]);
-      poison = ids[0];
-      await dispatcher.start();
+      const { transport, hooks, poison } = await start(options, 1, AWAY[kind]);
       await transport.until(() => transport.published.length === 5);
       await hooks.until('error', 6);
-      poison = undefined;
+      poison.id = undefined;
       await transport.until(() => transport.published.length === 6);
       expect(hooks.of('failed')).toEqual([]);
       expect(await harness.count('parked')).toBe(0);

@@ -32,3 +32,16 @@ describe('a large payload whose read loses its connection', () => {
     expect(await verdicts(100, 6)).toEqual(Array.from({ length: 6 }, () => 'later'));
   });
 });
+
+it('D8: a message that is gone is not waited for: row locks leave room for each that is', async () => {
+  const clock = new FakeClock();
+  const readPayloads = () => Promise.reject(Object.assign(new Error('missing chunk'), { code: 'XX001' }));
+  const store = { readPayloads } as unknown as OutboxStore;
+  const payloads = new LargePayloads({ store, id: 0, hooks: new RecordedHooks(), clock }, () => undefined);
+  const verdict = payloads.bring([stored({ id: 'one', body: null, unread: 100_000 })]);
+  await turn();
+  await clock.advance(200);
+  expect([await verdict, payloads.waiting]).toEqual(['later', 1]);
+  await clock.advance(10_000); // an operator discarded it: nobody asks for it again
+  expect(payloads.waiting).toBe(0);
+});
