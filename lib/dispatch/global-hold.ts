@@ -4,7 +4,7 @@ export class GlobalHold {
   /** @internal */ holds = 0;
 
   constructor(
-    /** Whether the store has a row that blocks. */
+    /** Whether the store has a row that blocks, or is due. */
     readonly ask: (buckets: readonly number[]) => Promise<boolean>,
     /** Nothing is on its way that the store does not know of yet. */
     readonly settled: () => boolean,

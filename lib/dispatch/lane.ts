@@ -75,7 +75,7 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
     this.publisher = new Publisher(deps.transport, clock, options.publishTimeout, options.encryption);
     this.outage = new Outage(this, deps);
     this.handOver = new HandOver(deps, this.queues, this.publisher, this.outage.circuit, this, this.kill.signal);
-    this.parked = new ParkedReader(deps, this.queues, this);
+    this.parked = new ParkedReader(deps, this.queues, this, this.globalHold);
     deps.transport.onState = (state, reason) => this.outage.transportState(state, reason);
     leases.register(id, this);
   }
@@ -223,6 +223,7 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
     this.results.rewind();
     this.handOver.pump();
     for (const resolve of this.batchEnds.splice(0)) resolve();
+    if (this.globalHold.on && !this.queues.has('')) this.wanted('parked');
     this.roomMade();
   }
 

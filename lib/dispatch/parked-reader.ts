@@ -3,6 +3,8 @@ import { ParkedKeys } from '../claim/parked-keys.js';
 import type { OutboxMessage } from '../message.js';
 import type { Lease } from '../store/lease-store.js';
 import type { DueRow, KeyInBucket, TakeResult } from '../store/parked-store.js';
+import type { Transition } from '../settle/settler.js';
+import type { GlobalHold } from './global-hold.js';
 import type { LaneDependencies } from './lane.types.js';
 
 export interface ParkedReaderEvents {
@@ -19,54 +21,88 @@ export interface ParkedReaderEvents {
  * blocked. One pass is `runOnce`.
  *
  * A key stays in `keys` from the moment when something of it is, or may be, parked until the store says that no blocking
- * row of it is left, and nothing of it was parked while we asked.
+ * row of it is left, and nothing of it was parked while we asked. In a global order everything is of the key `''`.
  */
 export class ParkedReader {
-  readonly keys = new ParkedKeys();
   /** Keys whose first blocking row was settled, or may have been. */
   readonly toContinue = new Map<string, KeyInBucket>();
   /** Transitions on their way, by key: until they are written the store does not see them. */
   readonly pending = new Map<string, number>();
+  /**
+   * Of these, keys that a failure closed, or of which taken rows are given back: the store would let others past them, or
+   * the same once more, which the transition, written again after a lost answer, would take for the row that it is about.
+   */
+  readonly closed = new Map<string, number>();
+  /** Rows that are given back, likewise. */
+  readonly unwritten = new Set<string>();
   /** Keys of which something was parked while a take is under way; `undefined`: none is. */
   parkedMeanwhile: Set<string> | undefined;
   loadedAt = 0;
+  /** With more blocked keys than fit into memory: of each bucket the last one that was loaded. Empty: all were. */
+  readonly loadedUpTo = new Map<number, string>();
   recheckedAt = -Infinity;
 
   constructor(
     readonly lane: LaneDependencies,
     readonly queues: KeyQueues,
     readonly events: ParkedReaderEvents,
+    readonly hold: Pick<GlobalHold, 'hold'>,
+    readonly keys = new ParkedKeys(),
   ) {}
+
+  /** @internal */ get isGlobal(): boolean {
+    return this.lane.options.ordering === 'global';
+  }
 
   /** Must have run for a bucket before its ready rows are read. */
   async load(buckets: readonly number[]): Promise<void> {
     const { store, id } = this.lane;
     this.loadedAt = this.lane.clock.monotonic();
-    const rows = await store.blockingKeys(id, buckets, this.keys.limit);
-    if (rows.length >= this.keys.limit) this.keys.overflow = true;
-    for (const { bucket, key, ready } of rows) {
-      this.keys.add(bucket, key);
-      if (ready) this.toContinue.set(key, { bucket, key });
+    if (this.isGlobal) {
+      if (await store.hasBlocking(id, buckets)) for (const bucket of buckets) this.found(bucket, '', true);
+      return;
     }
+    const rows = await store.blockingKeys(id, buckets, this.keys.limit, this.loadedUpTo);
+    const more = rows.length >= this.keys.limit;
+    if (more) this.keys.overflow = true;
+    else for (const bucket of buckets) this.loadedUpTo.delete(bucket);
+    for (const { bucket, key, ready } of rows) {
+      this.found(bucket, key, ready);
+      if (more) this.loadedUpTo.set(bucket, key);
+    }
+  }
+
+  /** @internal */ found(bucket: number, key: string, ready: boolean): void {
+    this.keys.add(bucket, key);
+    if (ready) this.toContinue.set(key, { bucket, key });
   }
 
   forget(bucket: number): void {
     this.keys.forget(bucket);
+    this.loadedUpTo.delete(bucket);
     for (const [key, at] of this.toContinue) if (at.bucket === bucket) this.toContinue.delete(key);
   }
 
-  /** A transition of this key was handed to the settler. */
-  parking(bucket: number, key: string): void {
-    this.keys.addBeyond(bucket, key);
-    this.pending.set(key, (this.pending.get(key) ?? 0) + 1);
+  /** A transition was handed to the settler. */
+  parking(transition: Transition): void {
+    const { message, blocks } = transition;
+    if (message.parkedId !== null) this.unwritten.add(message.parkedId);
+    const key = this.queues.gateOf(message);
+    if (key === null || !blocks) return;
+    this.keys.addBeyond(message.bucket, key);
+    count(this.pending, key, 1);
+    if (closes(transition)) count(this.closed, key, 1);
     this.parkedMeanwhile?.add(key);
   }
 
-  /** It was written. */
-  parked(key: string): void {
-    const left = (this.pending.get(key) ?? 0) - 1;
-    if (left > 0) this.pending.set(key, left);
-    else this.pending.delete(key);
+  /** It was written, or is void. */
+  parked(transition: Transition): void {
+    const { message, blocks } = transition;
+    if (message.parkedId !== null) this.unwritten.delete(message.parkedId);
+    const key = this.queues.gateOf(message);
+    if (key === null || !blocks) return;
+    count(this.pending, key, -1);
+    if (closes(transition)) count(this.closed, key, -1);
   }
 
   /** The row in front of this key's blocked ones is gone. */
@@ -82,24 +118,28 @@ export class ParkedReader {
   ): Promise<{ taken: number; nextIn: number | null }> {
     if (buckets.length === 0) return { taken: 0, nextIn: null };
     await this.reload(buckets);
-    // Only an order per key has rows that wait behind others of their key.
-    const ordered = this.lane.options.ordering === 'key';
+    const isOrdered = this.lane.options.ordering !== 'none';
     const { rows, nextIn } = await this.lane.store.due(this.lane.id, buckets, limit);
-    const due = rows.filter((row) => this.mayTake(row)).map((row) => (ordered ? row : { ...row, key: null }));
+    const due = rows.filter((row) => this.mayTake(row)).map((row) => (isOrdered ? row : { ...row, key: null }));
     const keys = this.keysToAsk(Math.max(1, limit - due.length));
+    // Nothing is read past them: what is in memory goes first, or under load their turn would never come.
+    if (this.isGlobal && rows.length + keys.length > 0) this.hold.hold();
     if (due.length === 0 && keys.length === 0) return { taken: 0, nextIn };
     const perKey = Math.min(PER_KEY, Math.floor(limit / (due.length + keys.length)));
-    const taken = await this.take(due, keys, leases, this.lane.options.ordering === 'global' ? 1 : Math.max(1, perKey));
+    const taken = await this.take(due, keys, leases, Math.max(1, perKey));
     return { taken, nextIn: rows.length >= limit ? 0 : nextIn };
   }
 
   /** While a key has a message on its way, its parked rows wait; the key is marked, so that they come next. @internal */
-  mayTake({ bucket, key }: DueRow): boolean {
-    const { ordering } = this.lane.options;
-    if (ordering === 'global') return !this.queues.has('');
-    if (ordering === 'none' || key === null) return true;
+  mayTake({ parkedId, bucket, key }: DueRow): boolean {
+    if (this.unwritten.has(parkedId)) return false;
+    if (this.lane.options.ordering === 'none' || key === null) return true;
     this.keys.addBeyond(bucket, key);
-    return !this.queues.has(key);
+    return this.isFree(key);
+  }
+
+  /** @internal */ isFree(key: string): boolean {
+    return !this.queues.has(key) && !this.closed.has(key);
   }
 
   /** Keys that can go on, and now and then some more in turn. @internal */
@@ -107,13 +147,13 @@ export class ParkedReader {
     const asked = new Map<string, KeyInBucket>();
     for (const [key, at] of this.toContinue) {
       if (asked.size >= limit) break;
-      if (!this.queues.has(key)) asked.set(key, at);
+      if (this.isFree(key)) asked.set(key, at);
     }
     const now = this.lane.clock.monotonic();
     if (now - this.recheckedAt < this.lane.options.pollInterval) return [...asked.values()];
     this.recheckedAt = now;
     const more = Math.min(RECHECK, limit - asked.size);
-    for (const at of this.keys.next(more)) if (!this.queues.has(at.key)) asked.set(at.key, at);
+    for (const at of this.keys.next(more)) if (this.isFree(at.key)) asked.set(at.key, at);
     return [...asked.values()];
   }
 
@@ -181,11 +221,21 @@ export class ParkedReader {
       this.keys.addBeyond(bucket, key);
   }
 
-  /** Past the bound of `keys` some may never have been loaded: look again now and then. @internal */
+  /** Past the bound of `keys` they are loaded in turn: a part at each pass until all were, and again now and then. @internal */
   async reload(buckets: readonly number[]): Promise<void> {
-    if (!this.keys.overflow || this.lane.clock.monotonic() - this.loadedAt < RELOAD_EVERY) return;
+    if (!this.keys.overflow || this.toContinue.size >= this.keys.limit) return;
+    if (this.loadedUpTo.size === 0 && this.lane.clock.monotonic() - this.loadedAt < RELOAD_EVERY) return;
     await this.load(buckets);
   }
+}
+
+/** More can come of a key whose first row failed, or is given back; of what is parked behind it there may be no end. */
+const closes = ({ message, state }: Transition): boolean => message.parkedId !== null || state !== 'blocked';
+
+function count(counts: Map<string, number>, key: string, by: number): void {
+  const sum = (counts.get(key) ?? 0) + by;
+  if (sum > 0) counts.set(key, sum);
+  else counts.delete(key);
 }
 
 /** Blocked rows of one key that are brought back at once. */

@@ -83,16 +83,17 @@ export class Results implements SettlerEvents {
    * @internal
    */
   readAgain(messages: readonly OutboxMessage[]): void {
-    const { handOver, parked, deps } = this.lane;
+    const { handOver, parked, queues } = this.lane;
     const others: OutboxMessage[] = [];
     for (const message of messages) {
-      const { bucket, key, parkedId } = message;
+      const { bucket, parkedId } = message;
+      const gate = queues.gateOf(message);
       if (!handOver.orphans.delete(message) || parkedId === null) {
         others.push(message);
         continue;
       }
       this.lane.dropped([message]);
-      if (key !== null && deps.options.ordering === 'key') parked.continueKey(bucket, key);
+      if (gate !== null) parked.continueKey(bucket, gate);
       this.lane.wanted('parked');
     }
     this.release(others);
@@ -138,7 +139,7 @@ export class Results implements SettlerEvents {
   // ── from the settler ────────────────────────────────────────────────────────────────────────────────────────────
 
   settled(messages: readonly OutboxMessage[], fence: string | undefined, readsBefore: number): void {
-    const { claimer, parked, deps } = this.lane;
+    const { claimer, parked, queues, deps } = this.lane;
     claimer.floor.wrote(fence, readsBefore);
     this.lane.room.held -= messages.length;
     let unparked = false;
@@ -146,7 +147,8 @@ export class Results implements SettlerEvents {
       if (message.parkedId === null) claimer.settled(message.seq);
       else {
         unparked = true;
-        if (message.key !== null && deps.options.ordering === 'key') parked.continueKey(message.bucket, message.key);
+        const gate = queues.gateOf(message);
+        if (gate !== null) parked.continueKey(message.bucket, gate);
       }
     }
     if (unparked) this.lane.wanted('parked');
@@ -157,7 +159,7 @@ export class Results implements SettlerEvents {
 
   transitioned(transitions: readonly Decided[], written: Written): void {
     const { fence, readsBefore } = written;
-    const { claimer, parked, deps } = this.lane;
+    const { claimer, parked, queues, deps } = this.lane;
     claimer.floor.wrote(fence, readsBefore);
     this.lane.room.held -= transitions.length;
     let soonest = Infinity;
@@ -166,12 +168,11 @@ export class Results implements SettlerEvents {
       // Under a later lease the row, if it is still there, was read again, and is known for that.
       const current = deps.leases.lease(deps.id, message.bucket)?.epoch === transition.epoch;
       if (message.parkedId === null && current) claimer.settled(message.seq);
-      if (message.key !== null && deps.options.ordering === 'key') {
-        if (blocks) parked.parked(message.key);
-        else if (message.parkedId !== null) {
-          parked.continueKey(message.bucket, message.key); // dead, and its key goes on
-          soonest = 0;
-        }
+      parked.parked(transition);
+      const gate = queues.gateOf(message);
+      if (gate !== null && !blocks && message.parkedId !== null) {
+        parked.continueKey(message.bucket, gate); // dead, and its key goes on
+        soonest = 0;
       }
       if (delay !== null) soonest = Math.min(soonest, delay);
       this.tell(transition);
@@ -182,11 +183,8 @@ export class Results implements SettlerEvents {
 
   /** The rows are as they were; whoever has the bucket now has read them, and that may be us. */
   overtaken(transitions: readonly Decided[]): void {
-    const { parked, deps } = this.lane;
     this.lane.room.held -= transitions.length;
-    for (const { message, blocks } of transitions) {
-      if (blocks && message.key !== null && deps.options.ordering === 'key') parked.parked(message.key);
-    }
+    for (const transition of transitions) this.lane.parked.parked(transition);
     this.lane.roomMade();
   }
 
@@ -244,10 +242,9 @@ export class Results implements SettlerEvents {
     rest: Pick<Transition, 'attempts' | 'delay' | 'error' | 'blocks'>,
     progress?: string,
   ): void {
-    if (rest.blocks && message.key !== null && this.lane.deps.options.ordering === 'key') {
-      this.lane.parked.parking(message.bucket, message.key);
-    }
-    this.lane.settler.transition({ message, state, ...rest, ...(progress === undefined ? {} : { progress }) });
+    const transition = { message, state, ...rest, ...(progress === undefined ? {} : { progress }) };
+    this.lane.parked.parking(transition);
+    this.lane.settler.transition(transition);
   }
 
   /** @internal */ tell({ message, state, attempts, delay, error }: Transition): void {

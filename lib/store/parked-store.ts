@@ -11,6 +11,7 @@ export interface KeyInBucket {
 export interface DueRow {
   readonly parkedId: string;
   readonly bucket: number;
+  /** Whose order it stands in, or will: its key, `''` for all rows of a global order, `null` for none. */
   readonly key: string | null;
   readonly state: ParkedState;
 }
@@ -18,9 +19,12 @@ export interface TakeRequest {
   readonly owner: string;
   readonly transport: number;
   readonly leases: readonly Lease[];
-  /** Rows from `due`: a scheduled one with a key now joins its key's order; one behind an earlier blocking row of its key becomes `blocked`. */
+  /**
+   * Rows from `due`, in its order: a scheduled one with a key now joins its key's order, behind all that is there; one
+   * behind an earlier blocking row of its key becomes `blocked`.
+   */
   readonly due: readonly DueRow[];
-  /** Keys whose first blocking row was settled: go on with the rows behind it. */
+  /** Keys whose first blocking row was settled: go on with the rows behind it. `''` in a global order. */
   readonly keys: readonly KeyInBucket[];
   /** Blocked rows to take per key. A `waiting` first row is always taken alone. */
   readonly perKey: number;
@@ -68,13 +72,18 @@ export interface ParkedStore {
   take(request: TakeRequest): Promise<TakeResult>;
   /** Fenced: what happened to rows that were `sending`, with as many attempts as they were sent with. */
   repark(owner: string, leases: readonly Lease[], entries: readonly ReparkEntry[]): Promise<WriteReport>;
-  /** Keys that have a blocking row, and whether their first one can go on without waiting (`ready`: blocked or left `sending` by an older epoch). */
+  /**
+   * Keys that have a blocking row, and whether their first one can go on without waiting (`ready`: blocked or left `sending` by an older epoch).
+   * Of each bucket in an order of the store's that is the same each time.
+   * @param after the key of each of these buckets behind which to begin
+   */
   blockingKeys(
     transport: number,
     buckets: readonly number[],
     limit: number,
+    after?: ReadonlyMap<number, string>,
   ): Promise<(KeyInBucket & { ready: boolean })[]>;
-  /** Whether any row blocks, with a key or without: in a global order it holds everything. */
+  /** Whether any row blocks, with a key or without, or is due: in a global order it holds everything. */
   hasBlocking(transport: number, buckets: readonly number[]): Promise<boolean>;
   /** Of these keys, those that have a blocking row. */
   blockedAmong(transport: number, keys: readonly KeyInBucket[]): Promise<KeyInBucket[]>;

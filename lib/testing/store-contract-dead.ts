@@ -96,5 +96,25 @@ export function describeDead(run: StoreRun): void {
         ['c', true],
       ]);
     });
+
+    it('lists blocking keys page by page, whatever they are made of', async () => {
+      const lane = await run.lane();
+      const names = ['\u0001', ' ', 'A', 'a', 'a\u0001', 'a ', 'aa', 'b', 'é', '一', '💥'];
+      await lane.insert(...names.flatMap((name) => [1, 3].map((bucket) => ({ key: name, bucket }))));
+      await lane.park(await lane.ready(), { state: 'blocked', delay: null });
+      const after = new Map<number, string>();
+      const seen: string[] = [];
+      for (let page: { bucket: number; key: string; ready: boolean }[] | undefined; page?.length !== 0;) {
+        page = await run.store.blockingKeys(lane.transport, [1, 2, 3], 5, after);
+        assert.ok(page.length <= 5 && seen.length <= 2 * names.length);
+        for (const { bucket, key, ready } of page) {
+          assert.ok(ready);
+          seen.push(`${bucket} ${key}`);
+          after.set(bucket, key);
+        }
+      }
+      const all = [1, 3].flatMap((bucket) => names.map((name) => `${bucket} ${name}`));
+      assert.deepEqual(seen.sort(), all.sort());
+    });
   });
 }

@@ -18,4 +18,5 @@ describeWith('mariadb', 'MariaDB store', () => {
     'an odd session, two connections, commit order',
     new MariaDbStores({ poolSize: 2, ordering: 'strict' }, SESSION, NARROW),
   );
+  describeStoreContract('a global order', new MariaDbStores({ ordering: 'global' }));
 });

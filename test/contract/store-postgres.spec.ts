@@ -13,7 +13,7 @@ const SESSION = {
 
 function postgres(
   database: { schema?: string; prefix: string; preparedStatements: boolean; poolSize: number },
-  ordering: 'key' | 'strict' = 'key',
+  ordering: 'key' | 'strict' | 'global' = 'key',
 ): StoreHarness {
   const settings = { buckets: 8, ordering, coordination: 'buckets' } as const;
   let testDatabase: TestDatabase;
@@ -63,5 +63,9 @@ describeWith('postgres', 'PostgreSQL store', () => {
   describeStoreContract(
     'unprepared, two connections, commit order',
     postgres({ prefix: 'outbox_', preparedStatements: false, poolSize: 2 }, 'strict'),
+  );
+  describeStoreContract(
+    'a global order',
+    postgres({ prefix: 'outbox_', preparedStatements: true, poolSize: 4 }, 'global'),
   );
 });

@@ -239,7 +239,7 @@ describeWith('postgres', 'PostgreSQL plans', () => {
       outbox_expire: [],
       outbox_fetch_text: ready,
       outbox_flush: [],
-      outbox_has_blocking: byKey,
+      outbox_has_blocking: [...byKey, 'outbox_parked_due'],
       outbox_heads: byKey,
       outbox_lock_due_text: ['outbox_parked_due'],
       outbox_lock_ready_text: ready,

@@ -133,8 +133,8 @@ export const MARIADB = [
     name: 'mariadb-scheduled-holds-nobody',
     breaks: 'a scheduled message that fell due holds nobody, and later ones overtake it',
     file: 'lib/store/mysql/take.ts',
-    from: '${WAITING}, p.blocking = 1 where',
-    to: '${WAITING} where',
+    from: '${WAITING}, p.blocking = 1, p.seq',
+    to: '${WAITING}, p.seq',
   },
   {
     name: 'mariadb-taken-without-lock',

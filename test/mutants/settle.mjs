@@ -48,8 +48,8 @@ export const SETTLE = [
     name: 'due-overtakes-key',
     breaks: 'a parked row is taken while a message of its key is on its way',
     file: 'lib/dispatch/parked-reader.ts',
-    from: 'return !this.queues.has(key);\n  }',
-    to: 'return true;\n  }',
+    from: 'return !this.queues.has(key) && !this.closed.has(key);',
+    to: 'return !this.closed.has(key);',
   },
   {
     name: 'blocked-keys-not-loaded',

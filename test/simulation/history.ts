@@ -27,6 +27,8 @@ export class Fate {
   forgiven = 0;
   /** By an operator, who heard "done". */
   removed: number | undefined = undefined;
+  /** Of a scheduled one: what blocked its key when it fell due. */
+  behind: readonly Fate[] = [];
   /** Times that its row was moved to the parked table. */
   parked = 0;
 

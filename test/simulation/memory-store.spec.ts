@@ -11,8 +11,8 @@ function wallClock(): () => number {
   return () => (last = Math.max(Date.now(), last + 0.001));
 }
 
-function memory(proof: 'snapshot' | 'probe'): StoreHarness {
-  const settings = { buckets: 8, ordering: 'key', coordination: 'buckets' } as const;
+function memory(proof: 'snapshot' | 'probe', ordering: 'key' | 'global' = 'key'): StoreHarness {
+  const settings = { buckets: 8, ordering, coordination: 'buckets' } as const;
   let database: MemoryDatabase;
   return {
     settings,
@@ -35,6 +35,7 @@ function memory(proof: 'snapshot' | 'probe'): StoreHarness {
 
 describeStoreContract('in memory, with snapshots', memory('snapshot'));
 describeStoreContract('in memory, with probes', memory('probe'));
+describeStoreContract('in memory, a global order', memory('snapshot', 'global'));
 
 describe('a database in memory', () => {
   const TRANSPORT = 1;

@@ -117,7 +117,22 @@ export class Witness implements MemoryWatch {
         5,
         `${fate.name} is published by ${process.name}, whose lease is good for ${left.toFixed(0)} ms`,
       );
-    } else this.inOrder(message, fate, together);
+    } else {
+      this.behindOthers(message, fate, together);
+      this.inOrder(message, fate, together);
+    }
+  }
+
+  /** Invariant 10, of a scheduled message: what blocked its key when it fell due, and still does, goes first. @internal */
+  behindOthers({ parkedState }: OutboxMessage, fate: Fate, together: ReadonlySet<string>): void {
+    if (parkedState === 'scheduled' && fate.gate !== null)
+      this.history.violated(10, `${fate.name} is published and has no place in its order`);
+    const isThrough = (other: Fate): boolean => {
+      const row = [...this.database.parked.values()].find(({ id }) => id === other.id);
+      return row?.blocking !== true || other.taken.length > 0 || together.has(other.id) || this.isDeadBySkip(other);
+    };
+    const first = fate.behind.find((other) => !isThrough(other));
+    if (first !== undefined) this.history.violated(10, `${fate.name} is published past ${first.name}`);
   }
 
   /** Invariants 9 and 10: of what blocks its key nothing stands before it. @internal */
@@ -170,6 +185,11 @@ export class Witness implements MemoryWatch {
   reparked(row: ParkedRow, attemptsBefore: number): void {
     const fate = this.history.fates.get(row.id);
     if (fate !== undefined) this.transition(row, attemptsBefore, fate);
+  }
+
+  joined({ id }: ParkedRow, behind: readonly ParkedRow[]): void {
+    const fate = this.history.fates.get(id);
+    if (fate !== undefined) fate.behind = behind.flatMap((row) => this.history.fates.get(row.id) ?? []);
   }
 
   requeued({ id, key }: ParkedRow): void {

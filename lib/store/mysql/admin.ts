@@ -13,12 +13,16 @@ import type { KeyOfTransport, MysqlWake } from './wake.js';
 /** A message can move from ready to parked between two looks; after that it stays there. */
 const LOOKS = 3;
 
+const OF_KEYS = 'if(p.`key` is null, 0, 1)';
+
 type Action = 'requeue' | 'discard' | 'cancel';
 const STATES: Readonly<Record<Action, readonly number[]>> = {
   requeue: [DEAD, WAITING, BLOCKED],
   discard: [DEAD, WAITING, BLOCKED],
   cancel: [SCHEDULED, WAITING, BLOCKED, DEAD],
 };
+/** Whether a row that is tried again holds later ones back. */
+const BLOCKS = { key: OF_KEYS, strict: OF_KEYS, none: '0', global: '1' } as const;
 interface Candidate extends KeyOfTransport {
   readonly parkedId: string;
   readonly id: string;
@@ -50,7 +54,7 @@ export class MysqlAdmin {
   ) {
     this.find = new MysqlFind(names, settings);
     this.tooLate = new MysqlTooLate(() => database.connection('admin'), names, settings, this.find);
-    this.sql = adminStatements(names, this.find, settings.ordering === 'none' ? 0 : 1);
+    this.sql = adminStatements(names, this.find, BLOCKS[settings.ordering]);
   }
 
   async apply(action: Action, filter: MessageFilter): Promise<OperatorReport> {
@@ -150,7 +154,7 @@ export class MysqlAdmin {
   }
 }
 
-function adminStatements({ parked, leases, transports }: TableNames, find: MysqlFind, ordered: 0 | 1) {
+function adminStatements({ parked, leases, transports }: TableNames, find: MysqlFind, blocks: string) {
   const byId = `${lookUp(PARKED_IDS, `${parked} p`)} on p.parked_id = k.p`;
   return {
     places: statement('places', `select distinct p.transport, p.bucket from ${byId} order by p.transport, p.bucket`),
@@ -168,7 +172,7 @@ function adminStatements({ parked, leases, transports }: TableNames, find: Mysql
     requeue: statement(
       'requeue',
       `update ${byId} set p.state = ${WAITING}, p.attempts = 0, p.due_at = utc_timestamp(6),
-      p.blocking = if(p.\`key\` is null, 0, ${ordered}), p.sending_epoch = null, p.died_at = null, p.announced = 0`,
+      p.blocking = ${blocks}, p.sending_epoch = null, p.died_at = null, p.announced = 0`,
     ),
     remove: statement('remove parked', `delete p from ${byId}`),
     placesOf: statement(

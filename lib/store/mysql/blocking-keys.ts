@@ -24,9 +24,11 @@ export class MysqlBlockingKeys {
     transport: number,
     buckets: readonly number[],
     limit: number,
+    after: ReadonlyMap<number, string> = new Map(),
   ): Promise<(KeyInBucket & { ready: boolean })[]> {
     if (buckets.length === 0 || limit <= 0) return [];
-    const keys = (await this.distinct(connection, transport, buckets, limit)).map((key) => ({ transport, ...key }));
+    const from = new Map(buckets.map((bucket) => [bucket, smallestBehind(after.get(bucket))]));
+    const keys = (await this.distinct(connection, transport, from, limit)).map((key) => ({ transport, ...key }));
     if (keys.length === 0) return [];
     const { rows } = await connection.run(this.sql.epochs(buckets.length).bind(transport, ...buckets));
     const epochs = new Map(rows.map(([bucket, epoch]) => [Number(bucket), String(epoch)]));
@@ -40,13 +42,13 @@ export class MysqlBlockingKeys {
   /** @internal */ async distinct(
     connection: SqlConnection,
     transport: number,
-    buckets: readonly number[],
+    from: ReadonlyMap<number, Buffer>,
     limit: number,
   ): Promise<KeyInBucket[]> {
     const found: KeyInBucket[] = [];
-    let open = new Map<number, Buffer>(buckets.map((bucket) => [bucket, Buffer.alloc(0)]));
+    let open = from;
     while (open.size > 0 && found.length < limit) {
-      const values = [...open].flatMap(([bucket, from]) => [transport, bucket, from, PAGE]);
+      const values = [...open].flatMap(([bucket, first]) => [transport, bucket, first, PAGE]);
       const { rows } = await connection.run(this.sql.page(open.size).bind(...values));
       const next = new Map<number, Buffer>();
       const counts = new Map<number, number>();
@@ -58,12 +60,18 @@ export class MysqlBlockingKeys {
         if (bucket !== lastBucket || last?.equals(key) !== true) found.push({ bucket, key: readKey(key) as string });
         [last, lastBucket] = [key, bucket];
         counts.set(bucket, (counts.get(bucket) ?? 0) + 1);
-        next.set(bucket, Buffer.concat([key, Buffer.alloc(1)])); // the smallest key behind this one
+        next.set(bucket, smallestBehind(key));
       }
       open = new Map([...next].filter(([bucket]) => counts.get(bucket) === PAGE));
     }
     return found.slice(0, limit);
   }
+}
+
+/** Keys are ordered as bytes. */
+function smallestBehind(key: string | Buffer | undefined): Buffer {
+  if (key === undefined) return Buffer.alloc(0);
+  return Buffer.concat([typeof key === 'string' ? Buffer.from(key, 'utf8') : key, Buffer.alloc(1)]);
 }
 
 function keyStatements({ parked, leases }: TableNames) {

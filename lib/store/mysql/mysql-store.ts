@@ -66,8 +66,8 @@ export class MysqlStore implements OutboxStore {
   take = (request: TakeRequest) => this.parts.parked.take(request);
   repark = (owner: string, leases: readonly Lease[], entries: readonly ReparkEntry[]) =>
     this.parts.parked.repark(owner, leases, entries);
-  blockingKeys = (transport: number, buckets: readonly number[], limit: number) =>
-    this.parts.parked.blockingKeys(transport, buckets, limit);
+  blockingKeys = (transport: number, buckets: readonly number[], limit: number, after?: ReadonlyMap<number, string>) =>
+    this.parts.parked.blockingKeys(transport, buckets, limit, after);
   hasBlocking = (transport: number, buckets: readonly number[]) => this.parts.parked.hasBlocking(transport, buckets);
   blockedAmong = (transport: number, keys: readonly KeyInBucket[]) => this.parts.parked.blockedAmong(transport, keys);
   unannouncedDead = (transports: readonly number[], limit: number, after?: Death) =>
@@ -108,17 +108,10 @@ function partsOf(database: SqlDatabase, settings: StoreSettings) {
   const names = tableNames(settings, '`');
   const server = new MysqlServer(database, names.meta);
   const fence = new MysqlFence(names);
-  const wake = new MysqlWake(names);
+  const wake = new MysqlWake(names, settings.ordering);
   const settle = new MysqlSettle(database, names, fence, wake, settings.errorHistory);
   const taker = new MysqlTake(names, settings, fence, wake);
-  const parked = new MysqlParked(
-    database,
-    names,
-    fence,
-    taker,
-    new MysqlBlockingKeys(names, wake),
-    settings.errorHistory,
-  );
+  const parked = new MysqlParked(database, names, fence, taker, new MysqlBlockingKeys(names, wake), settings);
   const publishing = (transport: number): SqlConnection =>
     database.publishing?.(transport) ?? database.connection('read');
   return {

@@ -35,8 +35,10 @@ export function parkedStatements({ parked, leases }: TableNames, errorHistory: n
       from ${jsonTable({ n: 'int', b: 'smallint', h: 'varchar(510)' })}`,
     ),
     hasBlocking: sized(
-      (n) => `select 1 from ${parked} p force index (by_key)
-      where p.transport = ? and p.bucket in (${marks(n)}) and p.blocking = 1 limit 1`,
+      (n) => `(select 1 from ${parked} p force index (by_key)
+      where p.transport = ? and p.bucket in (${marks(n)}) and p.blocking = 1 limit 1)
+      union all (select 1 from ${parked} p force index (due)
+      where p.transport = ? and p.bucket in (${marks(n)}) and p.due_at <= ${NOW} limit 1)`,
     ),
     unannounced: unannounced(parked),
     announced: announced(parked),

@@ -11,7 +11,7 @@ import type {
   TakeResult,
 } from '../parked-store.js';
 import type { WriteReport } from '../ready-store.js';
-import type { TableNames } from '../schema/names.js';
+import type { StoreSettings, TableNames } from '../schema/names.js';
 import type { MysqlBlockingKeys } from './blocking-keys.js';
 import { readKey, readParked, readTime, stateName, stateNumber, type Row } from './columns.js';
 import { jsonRows, type JsonCell } from './json-rows.js';
@@ -31,9 +31,9 @@ export class MysqlParked implements ParkedStore {
     readonly fence: MysqlFence,
     readonly taker: MysqlTake,
     readonly keys: MysqlBlockingKeys,
-    errorHistory: number,
+    readonly settings: Pick<StoreSettings, 'ordering' | 'errorHistory'>,
   ) {
-    this.sql = parkedStatements(names, errorHistory);
+    this.sql = parkedStatements(names, settings.errorHistory);
   }
 
   async due(
@@ -56,7 +56,7 @@ export class MysqlParked implements ParkedStore {
     const rows = (await read.run(due)).rows.map(([parkedId, bucket, key, state]) => ({
       parkedId: String(parkedId),
       bucket: Number(bucket),
-      key: readKey(key),
+      key: this.settings.ordering === 'global' ? '' : readKey(key),
       state: stateName(state),
     }));
     const next = this.sql.later(withDue.length).bind(...withDue.flatMap((bucket) => [transport, bucket]));
@@ -89,13 +89,14 @@ export class MysqlParked implements ParkedStore {
     transport: number,
     buckets: readonly number[],
     limit: number,
+    after?: ReadonlyMap<number, string>,
   ): Promise<(KeyInBucket & { ready: boolean })[]> {
-    return this.keys.list(this.database.connection('read'), transport, buckets, limit);
+    return this.keys.list(this.database.connection('read'), transport, buckets, limit, after);
   }
 
   async hasBlocking(transport: number, buckets: readonly number[]): Promise<boolean> {
     if (buckets.length === 0) return false;
-    const sql = this.sql.hasBlocking(buckets.length).bind(transport, ...buckets);
+    const sql = this.sql.hasBlocking(buckets.length).bind(transport, ...buckets, transport, ...buckets);
     return (await this.database.connection('read').run(sql)).rows.length > 0;
   }
 

@@ -1,12 +1,14 @@
 import { compareSeq, type OutboxMessage } from '../../message.js';
 import type { SqlExecutor } from '../executors/executor.js';
 import type { Lease } from '../lease-store.js';
-import type { KeyInBucket, TakeRequest, TakeResult } from '../parked-store.js';
+import { goBehind } from '../join-order.js';
+import type { DueRow, KeyInBucket, TakeRequest, TakeResult } from '../parked-store.js';
 import type { StoreSettings, TableNames } from '../schema/names.js';
 import { statement } from '../sql.js';
 import { BLOCKED, messageFrom, parkedFrom, readKey, readParked, SCHEDULED, WAITING } from './columns.js';
-import { jsonRows, jsonTable, lookUp, PARKED_IDS } from './json-rows.js';
+import { jsonRows, jsonTable, lookUp, PARKED_IDS, type JsonCell } from './json-rows.js';
 import type { MysqlFence } from './leases.js';
+import { MysqlNumbers } from './numbers.js';
 import type { BlockingRow, MysqlWake } from './wake.js';
 
 /** Rows looked at beyond the ones to take, to see whether the owner is sending one of the key already. */
@@ -28,6 +30,7 @@ interface LockedRow {
  */
 export class MysqlTake {
   /** @internal */ readonly sql: ReturnType<typeof takeStatements>;
+  /** @internal */ readonly numbers: MysqlNumbers;
 
   constructor(
     readonly names: TableNames,
@@ -36,6 +39,7 @@ export class MysqlTake {
     readonly wake: MysqlWake,
   ) {
     this.sql = takeStatements(names);
+    this.numbers = new MysqlNumbers(names);
   }
 
   async take(tx: SqlExecutor, request: TakeRequest): Promise<TakeResult> {
@@ -55,7 +59,7 @@ export class MysqlTake {
       )
     ).filter((row) => row.due);
     const ordered = locked.filter((row) => this.isOrdered(row));
-    await this.join(tx, ordered);
+    await this.join(tx, transport, due, ordered);
     const keysOfDue = due.flatMap(({ bucket, key }) => (key === null ? [] : [{ bucket, key }]));
     const wanted = uniqueKeys(
       transport,
@@ -73,11 +77,9 @@ export class MysqlTake {
   }
 
   /** @internal */ isOrdered(row: LockedRow): boolean {
-    return (
-      row.key !== null &&
-      (this.settings.ordering === 'key' || this.settings.ordering === 'strict') &&
-      (row.blocking || row.state === SCHEDULED)
-    );
+    const { ordering } = this.settings;
+    if (ordering === 'none' || (row.key === null && ordering !== 'global')) return false;
+    return row.blocking || row.state === SCHEDULED;
   }
 
   /** @internal Locks rows that exist, belong to a held bucket and are not being sent in its epoch. */
@@ -106,10 +108,18 @@ export class MysqlTake {
     });
   }
 
-  /** @internal A scheduled row whose time has come joins its key's order; until then it held nobody. */
-  async join(tx: SqlExecutor, ordered: readonly LockedRow[]): Promise<void> {
-    const scheduled = ordered.filter(({ state }) => state === SCHEDULED);
-    if (scheduled.length > 0) await tx.run(this.sql.join.bind(idRows(scheduled.map(({ parkedId }) => parkedId))));
+  /** @internal A scheduled row whose time has come joins its key's order behind what is there; until then it held nobody. */
+  async join(tx: SqlExecutor, transport: number, due: readonly DueRow[], ordered: readonly LockedRow[]): Promise<void> {
+    const ids = new Set(ordered.flatMap(({ parkedId, state }) => (state === SCHEDULED ? [parkedId] : [])));
+    if (ids.size === 0) return;
+    const scheduled = due.filter(({ parkedId }) => ids.has(parkedId));
+    const keys = uniqueKeys(transport, scheduled as readonly KeyInBucket[]);
+    const first = await this.wake.first(tx, keys, 1);
+    const blocked = first.map(({ key }) => keys[key] as KeyInBucket);
+    const behind = goBehind(scheduled, blocked);
+    const numbers = await this.numbers.draw(tx, transport, behind.filter(Boolean).length);
+    const rows = scheduled.map(({ parkedId }, i) => [BigInt(parkedId), behind[i] === true ? numbers.shift() : null]);
+    await tx.run(this.sql.join.bind(jsonRows(rows as JsonCell[][])));
   }
 
   /** @internal A due row behind its key's first one waits for it, out of the due poll's sight. */
@@ -181,6 +191,7 @@ function runOf(rows: readonly BlockingRow[], lease: Lease, perKey: number): stri
 
 function takeStatements({ parked }: TableNames) {
   const byId = `${lookUp(PARKED_IDS, `${parked} p`)} on p.parked_id = k.p`;
+  const placed = `${lookUp(jsonTable({ p: 'bigint unsigned', s: 'bigint unsigned' }), `${parked} p`)} on p.parked_id = k.p`;
   const marked = `${lookUp(jsonTable({ p: 'bigint unsigned', e: 'bigint unsigned' }), `${parked} p`)} on p.parked_id = k.p`;
   return {
     lock: statement(
@@ -190,7 +201,8 @@ function takeStatements({ parked }: TableNames) {
     ),
     join: statement(
       'join order',
-      `update ${byId} set p.state = ${WAITING}, p.blocking = 1 where p.state = ${SCHEDULED}`,
+      `update ${placed} set p.state = ${WAITING}, p.blocking = 1, p.seq = coalesce(k.s, p.seq)
+      where p.state = ${SCHEDULED}`,
     ),
     demote: statement('demote', `update ${byId} set p.state = ${BLOCKED}, p.due_at = null, p.sending_epoch = null`),
     read: statement('read parked', `select ${messageFrom('p')}, ${parkedFrom('p')} from ${byId}`),

@@ -1,6 +1,6 @@
 import type { SqlExecutor } from '../executors/executor.js';
 import type { KeyInBucket } from '../parked-store.js';
-import type { TableNames } from '../schema/names.js';
+import type { StoreSettings, TableNames } from '../schema/names.js';
 import { statement } from '../sql.js';
 import { BLOCKED, WAITING } from './columns.js';
 import { jsonRows, lookUp, PARKED_IDS } from './json-rows.js';
@@ -26,21 +26,18 @@ const KEYS_PER_STATEMENT = 64;
 export class MysqlWake {
   /** @internal */ readonly sql: ReturnType<typeof wakeStatements>;
 
-  constructor(names: TableNames) {
-    this.sql = wakeStatements(names);
+  constructor(
+    names: TableNames,
+    readonly ordering: StoreSettings['ordering'],
+  ) {
+    this.sql = wakeStatements(names, ordering);
   }
 
   async first(tx: SqlExecutor, keys: readonly KeyOfTransport[], perKey: number): Promise<BlockingRow[]> {
     const all: BlockingRow[] = [];
     for (let from = 0; from < keys.length; from += KEYS_PER_STATEMENT) {
       const some = keys.slice(from, from + KEYS_PER_STATEMENT);
-      const values = some.flatMap(({ transport, bucket, key }, i) => [
-        from + i,
-        transport,
-        bucket,
-        Buffer.from(key, 'utf8'),
-        perKey,
-      ]);
+      const values = some.flatMap((key, i) => [from + i, ...this.placeOf(key), perKey]);
       for (const [key, parkedId, seq, state, due, epoch] of (await tx.run(this.sql.first(some.length).bind(...values)))
         .rows) {
         all.push({
@@ -56,6 +53,10 @@ export class MysqlWake {
     return all;
   }
 
+  /** @internal */ placeOf({ transport, bucket, key }: KeyOfTransport): unknown[] {
+    return this.ordering === 'global' ? [transport, bucket] : [transport, bucket, Buffer.from(key, 'utf8')];
+  }
+
   /** The first waiting or blocked row of each key is due now. Returns how many keys had one. */
   async wake(tx: SqlExecutor, keys: readonly KeyOfTransport[]): Promise<number> {
     if (keys.length === 0) return 0;
@@ -65,9 +66,11 @@ export class MysqlWake {
   }
 }
 
-function wakeStatements({ parked }: TableNames) {
+function wakeStatements({ parked }: TableNames, ordering: StoreSettings['ordering']) {
+  // A global order has no index of its own: it sorts what blocks.
+  const ofKey = ordering === 'global' ? '' : 'and `key` = ?';
   const branch = `(select ? as k, parked_id, seq, state, due_at <= utc_timestamp(6), sending_epoch
-    from ${parked} force index (by_key) where transport = ? and bucket = ? and blocking = 1 and \`key\` = ?
+    from ${parked} force index (by_key) where transport = ? and bucket = ? and blocking = 1 ${ofKey}
     order by seq, parked_id limit ?)`;
   return {
     first: sized((n) => times(n, branch, ' union all ')),

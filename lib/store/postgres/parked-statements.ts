@@ -1,4 +1,4 @@
-import type { TableNames } from '../schema/names.js';
+import { literal, type StoreSettings, type TableNames } from '../schema/names.js';
 import { statement, type Statement } from '../sql.js';
 import {
   BLOCKED,
@@ -14,12 +14,14 @@ import { DURABLE, heldLeases } from './ready-statements.js';
 
 export type ParkedStatements = ReturnType<typeof parkedStatements>;
 
-export function parkedStatements(names: TableNames, inUtc: boolean, ordered: boolean, errorHistory: number) {
+type Ordering = StoreSettings['ordering'];
+
+export function parkedStatements(names: TableNames, inUtc: boolean, ordering: Ordering, errorHistory: number) {
   return {
-    due: due(names, ordered),
+    due: due(names, ordering),
     held: statement('outbox_held', `select h.*, ${DURABLE} from (${heldLeases(names.leases, true)}) h`),
-    joinOrder: joinOrder(names),
-    heads: heads(names),
+    joinOrder: joinOrder(names, ordering),
+    heads: heads(names, ordering),
     demote: statement(
       'outbox_demote',
       `update ${names.parked} o set state = ${BLOCKED}, due_at = null where ${byIds(names.parked)} and o.state in (${WAITING}, ${BLOCKED})`,
@@ -40,7 +42,9 @@ export function parkedStatements(names: TableNames, inUtc: boolean, ordered: boo
     hasBlocking: statement(
       'outbox_has_blocking',
       `select 1 from unnest(?::smallint[]) k(b) cross join lateral (select 1 from ${names.parked} o
-         where o.transport = ? and o.bucket = k.b and o.blocking limit 1) x limit 1`,
+         where o.transport = ? and o.bucket = k.b and o.blocking limit 1) x
+       union all select 1 from unnest(?::smallint[]) k(b) cross join lateral (select 1 from ${names.parked} o
+         where o.transport = ? and o.bucket = k.b and o.due_at <= now() limit 1) x limit 1`,
     ),
     unannounced: { text: unannounced(names, 'text', inUtc), bytes: unannounced(names, 'bytes', inUtc) },
     markAnnounced: markAnnounced(names),
@@ -56,9 +60,10 @@ const byIds = (parked: string): string =>
      cross join lateral (select p.ctid from ${parked} p where p.parked_id = k.id offset 0) x))`;
 
 /** First row: milliseconds until the next due time of these buckets. `now()`, because a volatile clock is no index condition. */
-function due({ parked, leases }: TableNames, ordered: boolean): Statement {
+function due({ parked, leases }: TableNames, ordering: Ordering): Statement {
   // A row that holds nobody back, and never will, is nobody's successor either: it goes as one without a key.
-  const key = `case when x.blocking${ordered ? ` or x.state = ${SCHEDULED}` : ''} then x.key end`;
+  const ofKey = ordering === 'global' ? `''` : 'x.key';
+  const key = `case when x.blocking${ordering === 'none' ? '' : ` or x.state = ${SCHEDULED}`} then ${ofKey} end`;
   return statement(
     'outbox_due',
     `select null::bigint, null::smallint, null::text, null::smallint,
@@ -73,25 +78,34 @@ function due({ parked, leases }: TableNames, ordered: boolean): Statement {
   );
 }
 
-/** A scheduled message whose time has come holds the later ones of its key from now on. */
-function joinOrder({ parked }: TableNames): Statement {
+/**
+ * A scheduled message whose time has come holds the later ones of its key from now on. One that goes behind others gets a
+ * number as if it was enqueued now; numbers are drawn in the order of the list.
+ */
+function joinOrder(names: TableNames, ordering: Ordering): Statement {
+  const { parked } = names;
   return statement(
     'outbox_join_order',
-    `update ${parked} o set state = ${WAITING}, blocking = true where ${byIds(parked)}
-       and o.transport + 0 = ? and o.bucket + 0 = any(?::int[]) and o.state = ${SCHEDULED} and o.key is not null
-       and o.due_at + interval '0' <= now()`,
+    `with k as materialized (select k.id, x.place, case when k.behind then nextval(${literal(names.object('ready_seq_seq'))}) end as seq
+         from unnest(?::bigint[], ?::boolean[]) k(id, behind)
+         cross join lateral (select o.ctid as place from ${parked} o where o.parked_id = k.id
+           and o.transport + 0 = ? and o.bucket + 0 = any(?::int[]) and o.state = ${SCHEDULED}
+           ${ordering === 'global' ? '' : 'and o.key is not null'} and o.due_at + interval '0' <= now() offset 0) x)
+     update ${parked} o set state = ${WAITING}, blocking = true, seq = coalesce(k.seq, o.seq)
+     from k where o.ctid = k.place and o.parked_id = k.id and o.state = ${SCHEDULED}`,
   );
 }
 
-/** The first rows of each key in its order. */
-function heads({ parked, leases }: TableNames): Statement {
+/** The first rows of each key in its order; of a global one, which has no index of its own, the first of all. */
+function heads({ parked, leases }: TableNames, ordering: Ordering): Statement {
+  const ofKey = ordering === 'global' ? '' : 'and o.key = k.key';
   return statement(
     'outbox_heads',
     `select k.n, x.parked_id, x.state, x.due, x.sending
      from unnest(?::int[], ?::smallint[], ?::text[]) k(n, b, key)
      cross join lateral (select l.epoch from ${leases} l where l.transport = ? and l.bucket = k.b offset 0) l
      cross join lateral (select o.parked_id, o.state, o.due_at <= now() as due, o.sending_epoch is not distinct from l.epoch as sending
-       from ${parked} o where o.transport = ? and o.bucket = k.b and o.key = k.key and o.blocking
+       from ${parked} o where o.transport = ? and o.bucket = k.b ${ofKey} and o.blocking
        order by o.seq, o.parked_id limit ?) x`,
   );
 }
@@ -129,13 +143,13 @@ function repark({ parked, leases }: TableNames, fenced: boolean, errorHistory: n
   );
 }
 
-/** From key to key through the index: 100,000 rows behind one key cost one step. */
+/** From key to key through the index: 100,000 rows behind one key cost one step. Each bucket from a text on. */
 function blockingKeys({ parked, leases }: TableNames): Statement {
   return statement(
     'outbox_blocking_keys',
     `with recursive k as (
-       (select c.b, x.key from unnest(?::smallint[]) c(b) cross join lateral (select o.key from ${parked} o
-         where o.transport = ? and o.bucket = c.b and o.blocking and o.key is not null order by o.key limit 1) x)
+       (select c.b, x.key from unnest(?::smallint[], ?::text[]) c(b, first) cross join lateral (select o.key from ${parked} o
+         where o.transport = ? and o.bucket = c.b and o.blocking and o.key >= c.first order by o.key limit 1) x)
        union all
        select k.b, x.key from k cross join lateral (select o.key from ${parked} o
          where o.transport = ? and o.bucket = k.b and o.blocking and o.key > k.key order by o.key limit 1) x)

@@ -29,7 +29,7 @@ export class PostgresParked implements ParkedStore {
     inUtcSession: boolean,
     { ordering, errorHistory }: Pick<StoreSettings, 'ordering' | 'errorHistory'>,
   ) {
-    this.sql = parkedStatements(names, inUtcSession, ordering !== 'none', errorHistory);
+    this.sql = parkedStatements(names, inUtcSession, ordering, errorHistory);
   }
 
   async due(
@@ -71,10 +71,12 @@ export class PostgresParked implements ParkedStore {
     transport: number,
     buckets: readonly number[],
     limit: number,
+    after?: ReadonlyMap<number, string>,
   ): Promise<(KeyInBucket & { ready: boolean })[]> {
+    const first = textArray(buckets.map((bucket) => smallestBehind(after?.get(bucket))));
     const { rows } = await this.connections
       .read()
-      .run(this.sql.blockingKeys.bind(plainArray(buckets), transport, transport, transport, transport, limit));
+      .run(this.sql.blockingKeys.bind(plainArray(buckets), first, transport, transport, transport, transport, limit));
     return rows.map(([bucket, key, ready]) => ({ bucket: Number(bucket), key: key as string, ready: ready === 't' }));
   }
 
@@ -93,7 +95,8 @@ export class PostgresParked implements ParkedStore {
   }
 
   async hasBlocking(transport: number, buckets: readonly number[]): Promise<boolean> {
-    const { rows } = await this.connections.read().run(this.sql.hasBlocking.bind(plainArray(buckets), transport));
+    const all = plainArray(buckets);
+    const { rows } = await this.connections.read().run(this.sql.hasBlocking.bind(all, transport, all, transport));
     return rows.length > 0;
   }
 
@@ -111,6 +114,9 @@ export class PostgresParked implements ParkedStore {
     await this.connections.write().run(this.sql.markAnnounced.bind(ids, plainArray(deaths.map(({ died }) => died))));
   }
 }
+
+/** Of the column's order, that of bytes, in which there is no character before this one. */
+const smallestBehind = (key: string | undefined): string => (key === undefined ? '' : `${key}\u0001`);
 
 /** Ten parameters: the rows, and what is to be written. */
 export function reparkArrays(entries: readonly ReparkEntry[]): string[] {

@@ -140,8 +140,8 @@ export class PostgresStore implements OutboxStore {
   repark(owner: string, leases: readonly Lease[], entries: readonly ReparkEntry[]): Promise<WriteReport> {
     return this.parked.repark(owner, leases, entries);
   }
-  blockingKeys(transport: number, buckets: readonly number[], limit: number): ReturnType<ParkedStore['blockingKeys']> {
-    return this.parked.blockingKeys(transport, buckets, limit);
+  blockingKeys(...args: Parameters<ParkedStore['blockingKeys']>): ReturnType<ParkedStore['blockingKeys']> {
+    return this.parked.blockingKeys(...args);
   }
   hasBlocking(transport: number, buckets: readonly number[]): Promise<boolean> {
     return this.parked.hasBlocking(transport, buckets);

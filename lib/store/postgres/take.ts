@@ -1,6 +1,7 @@
 import { compareSeq } from '../../message.js';
 import type { SqlExecutor } from '../executors/executor.js';
-import type { KeyInBucket, TakeRequest, TakeResult } from '../parked-store.js';
+import { goBehind } from '../join-order.js';
+import type { DueRow, KeyInBucket, TakeRequest, TakeResult } from '../parked-store.js';
 import { plainArray, textArray } from './arrays.js';
 import { readParked, stateName, type PayloadAs } from './columns.js';
 import { leaseArrays } from './leases.js';
@@ -27,8 +28,12 @@ export async function takeIn(
   const held = await lockLeases(tx, sql, request);
   const due = request.due.filter((row) => held.has(row.bucket));
   const buckets = plainArray([...held]);
-  const scheduled = due.filter((row) => row.state === 'scheduled' && row.key !== null).map((row) => row.parkedId);
-  if (scheduled.length > 0) await tx.run(sql.joinOrder.bind(plainArray(scheduled), transport, buckets));
+  const scheduled = due.filter((row) => row.state === 'scheduled' && row.key !== null);
+  if (scheduled.length > 0) {
+    const behind = await findBehind(tx, sql, transport, scheduled);
+    const ids = plainArray(scheduled.map((row) => row.parkedId));
+    await tx.run(sql.joinOrder.bind(ids, plainArray(behind), transport, buckets));
+  }
 
   const keys = distinctKeys([...due, ...request.keys.filter((key) => held.has(key.bucket))]);
   const heads = await readHeads(tx, sql, transport, keys, perKey);
@@ -68,6 +73,20 @@ async function lockLeases(tx: SqlExecutor, sql: ParkedStatements, request: TakeR
   const leases = request.leases.filter((lease) => lease.transport === request.transport);
   const { rows } = await tx.run(sql.held.bind(...leaseArrays(leases), request.owner));
   return new Set(rows.map((row) => Number(row[1])));
+}
+
+async function findBehind(
+  tx: SqlExecutor,
+  sql: ParkedStatements,
+  transport: number,
+  scheduled: readonly DueRow[],
+): Promise<boolean[]> {
+  const keys = distinctKeys(scheduled);
+  const heads = await readHeads(tx, sql, transport, keys, 1);
+  return goBehind(
+    scheduled,
+    keys.filter((_, index) => heads[index]?.length !== 0),
+  );
 }
 
 function distinctKeys(rows: readonly { bucket: number; key: string | null }[]): KeyInBucket[] {

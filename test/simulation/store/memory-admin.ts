@@ -102,12 +102,13 @@ export function release(database: MemoryDatabase, filter: { key: string; transpo
   let released = 0;
   for (const transport of database.transports.values()) {
     if (filter.transport !== undefined && filter.transport !== transport) continue;
-    for (const row of blockingRows(database, transport, bucket, key)) {
+    const ofKey = blockingRows(database, transport, bucket, key).filter((row) => row.key === key);
+    for (const row of ofKey) {
       if (row.state !== 'dead') continue;
       row.blocking = false;
       released += 1;
     }
-    const [first] = blockingRows(database, transport, bucket, key);
+    const first = ofKey.find(({ blocking }) => blocking);
     if (first !== undefined && !isBeingSent(database, first, now)) first.dueAt = now;
   }
   return { released };

@@ -2,11 +2,12 @@ import type { KeyInBucket } from '../../../lib/store/parked-store.js';
 import type { MemoryDatabase } from './memory-database.js';
 import { byOrder, type ParkedRow } from './memory-rows.js';
 
-/** The rows of a key that hold later ones back; the first one decides. */
+/** The rows of a key, in a global order of all, that hold later ones back; the first one decides. */
 export function blockingRows(database: MemoryDatabase, transport: number, bucket: number, key: string): ParkedRow[] {
+  const isGlobal = database.settings.ordering === 'global';
   return database
     .parkedRows(transport)
-    .filter((row) => row.blocking && row.bucket === bucket && row.key === key)
+    .filter((row) => row.blocking && row.bucket === bucket && (isGlobal || row.key === key))
     .sort(byOrder);
 }
 

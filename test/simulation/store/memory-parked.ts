@@ -33,7 +33,8 @@ function isMarked(database: MemoryDatabase, { transport, bucket, sendingEpoch }:
 
 /** A row that holds nobody back, and never will, is nobody's successor either: it goes as one without a key. */
 function keyToAsk({ settings }: MemoryDatabase, { blocking, state, key }: ParkedRow): string | null {
-  return blocking || (settings.ordering !== 'none' && state === 'scheduled') ? key : null;
+  if (!blocking && (settings.ordering === 'none' || state !== 'scheduled')) return null;
+  return settings.ordering === 'global' ? '' : key;
 }
 
 /** Fenced: rows that these leases are sending, in the life that they were sent in. */
@@ -111,18 +112,28 @@ export function blockingKeys(
   transport: number,
   buckets: readonly number[],
   limit: number,
+  after: ReadonlyMap<number, string> = new Map(),
 ): (KeyInBucket & { ready: boolean })[] {
+  const isBehind = ({ bucket, key }: KeyInBucket): boolean => compareKeys(key, after.get(bucket)) > 0;
   const keys = distinctKeys(database.parkedRows(transport).filter((row) => row.blocking));
-  const found = keys.filter(({ bucket }) => buckets.includes(bucket)).slice(0, limit);
-  return found.map(({ bucket, key }) => {
+  const found = keys.filter((each) => buckets.includes(each.bucket) && isBehind(each));
+  found.sort((a, b) => a.bucket - b.bucket || compareKeys(a.key, b.key));
+  return found.slice(0, limit).map(({ bucket, key }) => {
     const [first] = blockingRows(database, transport, bucket, key) as [ParkedRow];
     const waits = first.state !== 'blocked' && (first.sendingEpoch === null || first.state === 'dead');
     return { bucket, key, ready: !waits && !isMarked(database, first) };
   });
 }
 
+function compareKeys(a: string, b: string | undefined): number {
+  return b === undefined ? 1 : Buffer.compare(Buffer.from(a), Buffer.from(b));
+}
+
 export function hasBlocking(database: MemoryDatabase, transport: number, buckets: readonly number[]): boolean {
-  return database.parkedRows(transport).some((row) => row.blocking && buckets.includes(row.bucket));
+  const now = database.now();
+  return database
+    .parkedRows(transport)
+    .some((row) => buckets.includes(row.bucket) && (row.blocking || (row.dueAt !== null && row.dueAt <= now)));
 }
 
 export function blockedAmong(database: MemoryDatabase, transport: number, keys: readonly KeyInBucket[]): KeyInBucket[] {

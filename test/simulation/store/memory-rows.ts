@@ -18,6 +18,8 @@ export interface ReadyRow extends Content {
 }
 export interface ParkedRow extends ReadyRow {
   readonly parkedId: string;
+  /** A scheduled message gets a new one when it goes behind others. */
+  seq: string;
   state: ParkedState;
   blocking: boolean;
   announced: boolean;

@@ -167,8 +167,8 @@ export class MemoryStore implements OutboxStore {
       parked.repark(this.database, entries, parked.isSentBy(this.database, owner, held)),
     );
   }
-  blockingKeys(transport: number, buckets: readonly number[], limit: number): ReturnType<ParkedStore['blockingKeys']> {
-    return this.call('blockingKeys', () => parked.blockingKeys(this.database, transport, buckets, limit));
+  blockingKeys(...args: Parameters<ParkedStore['blockingKeys']>): ReturnType<ParkedStore['blockingKeys']> {
+    return this.call('blockingKeys', () => parked.blockingKeys(this.database, ...args));
   }
   hasBlocking(transport: number, buckets: readonly number[]): Promise<boolean> {
     return this.call('hasBlocking', () => parked.hasBlocking(this.database, transport, buckets));

@@ -1,4 +1,5 @@
-import type { TakeRequest, TakeResult } from '../../../lib/store/parked-store.js';
+import { goBehind } from '../../../lib/store/join-order.js';
+import type { DueRow, TakeRequest, TakeResult } from '../../../lib/store/parked-store.js';
 import { blockingRows, distinctKeys } from './memory-keys.js';
 import type { MemoryDatabase } from './memory-database.js';
 import { byOrder, type ParkedRow } from './memory-rows.js';
@@ -11,8 +12,7 @@ export function take(database: MemoryDatabase, request: TakeRequest): TakeResult
   const due = request.due.filter(({ bucket }) => epochs.has(bucket));
   const isSending = (row: ParkedRow): boolean => row.sendingEpoch === database.lease(transport, row.bucket)?.epoch;
 
-  for (const row of due) if (row.state === 'scheduled' && row.key !== null) joinOrder(database, row.parkedId, now);
-
+  joinOrder(database, transport, due, now);
   const keys = distinctKeys([...due, ...request.keys.filter(({ bucket }) => epochs.has(bucket))]);
   const heads = keys.map(({ bucket, key }) =>
     blockingRows(database, transport, bucket, key).slice(0, Math.max(1, perKey)),
@@ -44,12 +44,23 @@ function heldEpochs(database: MemoryDatabase, request: TakeRequest, now: number)
   return new Map(held.map(({ bucket, epoch }) => [bucket, epoch]));
 }
 
-/** A scheduled message whose time has come holds the later ones of its key from now on. */
-function joinOrder({ parked }: MemoryDatabase, parkedId: string, now: number): void {
-  const row = parked.get(parkedId);
-  if (row?.state !== 'scheduled' || row.key === null || row.dueAt === null || row.dueAt > now) return;
-  row.state = 'waiting';
-  row.blocking = true;
+/** A scheduled message whose time has come holds the later ones of its key from now on, behind those that block it. */
+function joinOrder(database: MemoryDatabase, transport: number, due: readonly DueRow[], now: number): void {
+  const joining = due.filter(({ parkedId, key }) => {
+    const row = database.parked.get(parkedId);
+    return key !== null && row?.state === 'scheduled' && row.dueAt !== null && row.dueAt <= now;
+  });
+  const blocked = distinctKeys(joining).filter(
+    ({ bucket, key }) => blockingRows(database, transport, bucket, key).length > 0,
+  );
+  const behind = goBehind(joining, blocked);
+  joining.forEach(({ parkedId, bucket, key }, index) => {
+    const row = database.parked.get(parkedId) as ParkedRow;
+    database.watch?.joined(row, blockingRows(database, transport, bucket, key as string));
+    if (behind[index] === true) row.seq = database.takeSeq();
+    row.state = 'waiting';
+    row.blocking = true;
+  });
 }
 
 /** What of a key may be sent now: a waiting first row alone, or the blocked ones up to the next obstacle. */

@@ -8,6 +8,8 @@ export interface MemoryWatch {
   /** Moved out of the ready table; `before` is the same row there. */
   parked(row: ParkedRow): void;
   reparked(row: ParkedRow, attemptsBefore: number): void;
+  /** A scheduled message fell due, and stands behind these. */
+  joined(row: ParkedRow, behind: readonly ParkedRow[]): void;
   requeued(row: ParkedRow): void;
   removed(row: ParkedRow): void;
 }

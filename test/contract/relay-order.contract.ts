@@ -1,0 +1,85 @@
+import { PUBLISHED, type PublishResult } from '../../lib/publish/transport.js';
+import { createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
+import { until } from '../support/until.js';
+
+const text = (value: string | number) => Buffer.from(String(value));
+const rejected = (): PublishResult => ({ ok: false, blame: 'message', error: new Error('no') });
+
+/** The order of what is parked, on a real database, with a transport that the test commands. */
+export function describeOrder(kind: 'postgres' | 'mariadb'): void {
+  let harness: Harness;
+  afterEach(() => harness?.close());
+
+  describe.each(['key', 'strict', 'global'] as const)('ordering %s', (ordering) => {
+    // In a global order the key says nothing.
+    const [one, other] = ordering === 'global' ? ['a', null] : ['a', 'a'];
+    const place = ordering === 'global' ? { bucket: 0 } : {};
+    const parkedAs = async (state: string) => (await harness.store.stats())[0]?.[state as 'blocked'];
+
+    it.each(['waits', 'is dead and blocks'])('what falls due stays behind a message that %s', async (how) => {
+      const retry = how === 'waits' ? { initial: 60_000, max: 60_000 } : { maxAttempts: 1 };
+      harness = await createHarness(kind, { ordering, pollInterval: 50, retry });
+      const transport = new ScriptedTransport();
+      transport.behave = (message) => (String(message.payload) === '1' ? rejected() : PUBLISHED);
+      const { dispatcher, hooks } = harness.relay({ default: transport });
+      await harness.enqueue([{ ...place, key: one, payload: text('3'), delay: 1_500 }]);
+      const [first] = await harness.enqueue([{ ...place, key: one, payload: text('1') }]);
+      await dispatcher.start();
+      await hooks.until(how === 'waits' ? 'retried' : 'dead');
+      await harness.enqueue([{ ...place, key: other, payload: text('2'), delay: 1 }]);
+      await until(async () => (await parkedAs('blocked')) === 2 || transport.published.length > 0);
+      expect(transport.texts).toEqual([]);
+      transport.behave = () => PUBLISHED;
+      await harness.store.requeue({ ids: [first as string], limit: 1 });
+      await transport.until(() => transport.published.length === 3);
+      expect(transport.texts).toEqual(['1', '2', '3']);
+    });
+
+    it('what falls due behind a message that is given up and does not block goes on', async () => {
+      harness = await createHarness(kind, { ordering, onDead: 'skip', pollInterval: 50, retry: { maxAttempts: 1 } });
+      const transport = new ScriptedTransport();
+      transport.behave = (message) => (String(message.payload) === '1' ? rejected() : PUBLISHED);
+      const { dispatcher, hooks } = harness.relay({ default: transport });
+      await harness.enqueue([{ ...place, key: one, payload: text('1') }]);
+      await dispatcher.start();
+      await hooks.until('dead');
+      await harness.enqueue([{ ...place, key: other, payload: text('2'), delay: 1 }]);
+      await transport.until(() => transport.published.length === 1);
+      expect(transport.texts).toEqual(['2']);
+    });
+
+    it('messages that were requeued keep their order, also when the first of them fails again', async () => {
+      const retry = { initial: 200, max: 200, maxAttempts: 2 };
+      harness = await createHarness(kind, { ordering, onDead: 'skip', pollInterval: 50, retry });
+      const transport = new ScriptedTransport();
+      transport.behave = rejected;
+      const messages = [1, 2, 3].map((each) => ({ ...place, key: each === 2 ? other : one, payload: text(each) }));
+      const ids = await harness.enqueue(messages);
+      const { dispatcher, hooks } = harness.relay({ default: transport });
+      await dispatcher.start();
+      await hooks.until('dead', 3);
+      await dispatcher.stop();
+      await harness.store.requeue({ ids, limit: 10 });
+      let failures = 1;
+      transport.behave = (message) => (String(message.payload) === '1' && failures-- > 0 ? rejected() : PUBLISHED);
+      await harness.relay({ default: transport }).dispatcher.start();
+      await transport.until(() => transport.published.length === 3);
+      expect(transport.texts).toEqual(['1', '2', '3']);
+    });
+  });
+
+  it('a scheduled message gets its turn in a global order, however much is ready', async () => {
+    harness = await createHarness(kind, { ordering: 'global', batchSize: 10, pollInterval: 50 });
+    const transport = new ScriptedTransport();
+    const BACKLOG = 1_000;
+    await harness.enqueue([{ bucket: 0, payload: text('scheduled'), delay: 1 }]);
+    await harness.enqueue(Array.from({ length: BACKLOG }, (_, i) => ({ bucket: 0, payload: text(i) })));
+    await harness.relay({ default: transport }).dispatcher.start();
+    await transport.until(() => transport.published.length === BACKLOG + 1, 60_000);
+    const { texts } = transport;
+    expect(texts.indexOf('scheduled')).toBeLessThan(BACKLOG / 2);
+    expect(texts.filter((each) => each !== 'scheduled').map(Number)).toEqual(
+      Array.from({ length: BACKLOG }, (_, i) => i),
+    );
+  });
+}

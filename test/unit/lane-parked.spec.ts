@@ -1,0 +1,79 @@
+import type { PublishResult } from '../../lib/publish/transport.js';
+import { createLane, gate, leased, stored, turn } from '../support/lane.js';
+
+const rejected = (): PublishResult => ({ ok: false, blame: 'message', error: new Error('no') });
+
+describe('a lane and what it takes from the parked table', () => {
+  it.each([
+    ['key', 'a'],
+    ['key', null],
+    ['none', 'a'],
+    ['global', null],
+  ] as const)(
+    'ordering %s, key %s: takes no row again while it may be written once more that it is free',
+    async (ordering, key) => {
+      const under = await leased(createLane({ ordering }));
+      const { lane, store, transport, clock } = under;
+      const row = { parkedId: '7', bucket: 0, key: ordering === 'global' ? '' : key, state: 'waiting' as const };
+      let due = [row];
+      let taken = 0;
+      store.due = async () => ({ rows: due, nextIn: null });
+      store.take = async () => {
+        taken += 1;
+        due = [];
+        return { messages: [stored({ key, parkedId: '7', parkedState: 'waiting' })], clear: [], durable: false };
+      };
+      store.flush = () => Promise.reject(new Error('not on disk'));
+      const written = gate();
+      let writes = 0;
+      store.repark = async () => {
+        due = [row];
+        if ((writes += 1) === 1) throw new Error('the answer is lost');
+        await written.opened;
+        return { fence: undefined, affected: 0 };
+      };
+      await expect(lane.parkedOnce()).rejects.toThrow('not on disk');
+      await turn();
+      expect([taken, writes]).toEqual([1, 1]);
+
+      store.flush = async () => undefined;
+      if (row.key !== null && ordering !== 'none') lane.parked.continueKey(0, row.key);
+      await lane.parkedOnce();
+      await clock.advance(1_000);
+      await lane.parkedOnce();
+      expect([taken, writes]).toEqual([1, 2]);
+      written.open();
+      await turn();
+      await lane.parkedOnce();
+      await turn();
+      expect(transport.published).toHaveLength(1);
+      expect(lane.parked.unwritten.size + lane.parked.closed.size).toBe(0);
+    },
+  );
+
+  it.each(['key', 'global'] as const)(
+    'ordering %s: nothing that falls due passes a failure that is not written',
+    async (ordering) => {
+      const under = await leased(createLane({ ordering }));
+      const { lane, store, transport } = under;
+      store.ready = [stored({ key: 'a' })];
+      const written = gate();
+      store.park = async (_owner, _leases, entries) => {
+        await written.opened;
+        return store.remove(entries);
+      };
+      transport.behave = rejected;
+      await lane.readOnce();
+      await turn();
+      const key = ordering === 'global' ? '' : 'a';
+      store.due = async () => ({ rows: [{ parkedId: '7', bucket: 0, key, state: 'scheduled' }], nextIn: null });
+      const take = jest.spyOn(store, 'take');
+      await lane.parkedOnce();
+      expect(take).not.toHaveBeenCalled();
+      written.open();
+      await turn();
+      await lane.parkedOnce();
+      expect(take).toHaveBeenCalled();
+    },
+  );
+});
