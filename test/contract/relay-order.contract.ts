@@ -71,9 +71,13 @@ export function describeOrder(kind: 'postgres' | 'mariadb'): void {
   it('a scheduled message gets its turn in a global order, however much is ready', async () => {
     harness = await createHarness(kind, { ordering: 'global', batchSize: 10, pollInterval: 50 });
     const transport = new ScriptedTransport();
-    const BACKLOG = 1_000;
-    await harness.enqueue([{ bucket: 0, payload: text('scheduled'), delay: 1 }]);
+    const BACKLOG = 4_000;
     await harness.enqueue(Array.from({ length: BACKLOG }, (_, i) => ({ bucket: 0, payload: text(i) })));
+    transport.behave = async (message) => {
+      if (String(message.payload) === '50')
+        await harness.enqueue([{ bucket: 0, payload: text('scheduled'), delay: 1 }]);
+      return PUBLISHED;
+    };
     await harness.relay({ default: transport }).dispatcher.start();
     await transport.until(() => transport.published.length === BACKLOG + 1, 60_000);
     const { texts } = transport;
