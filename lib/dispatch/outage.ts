@@ -2,7 +2,9 @@ import type { OutboxMessage } from '../message.js';
 import { errorText } from '../observe/error-text.js';
 import { Circuit } from '../publish/circuit.js';
 import type { PublishFailure } from '../publish/transport.js';
+import type { Outcome } from '../settle/decide.js';
 import type { LaneDependencies } from './lane.types.js';
+import { delayFor, PuttingOff } from './putting-off.js';
 
 /** What an outage needs of its lane. */
 export interface OutageLane {
@@ -17,13 +19,14 @@ export interface OutageLane {
 
 /**
  * What happens to a lane while its broker is away: nothing is claimed, nobody is charged, one probe at a time asks whether
- * it is back. Probes rotate over the buckets. A message that fails alone while others get through, three times in a row,
- * is charged after all: it is what kills the connection.
+ * it is back. Probes rotate over the buckets. A message that fails alone while others get through, three times in a row, is
+ * no outage of the transport: it is put off, and charged only where it may be what kills the connection.
  */
 export class Outage {
   readonly circuit = new Circuit();
   /** Times that a message failed alone, and another one got through after it. */
   readonly suspects = new Map<string, number>();
+  readonly puttingOff = new PuttingOff();
   failedAlone: string | undefined;
   reconnected = false;
   triedBuckets = 0;
@@ -66,10 +69,18 @@ export class Outage {
     this.cancelProbe?.();
   }
 
+  /** A message that gets through changes something. */
+  get isTroubled(): boolean {
+    return this.circuit.isTroubled || this.suspects.size > 0 || !this.puttingOff.isFull;
+  }
+
   /** A message got through; without one, a connection attempt. */
   succeeded(message?: OutboxMessage): void {
     const { clock, hooks, name } = this.deps;
-    if (message !== undefined) this.suspects.delete(message.id);
+    if (message !== undefined) {
+      this.suspects.delete(message.id);
+      this.puttingOff.gotThrough();
+    }
     const openFor = this.circuit.succeed(clock.monotonic(), message === undefined ? 'connection' : 'message');
     if (openFor === undefined) return;
     // A connection convicts nobody: there are brokers that take connections, and no writes.
@@ -83,9 +94,21 @@ export class Outage {
 
   /** Turns the failure of a message that keeps killing the connection into its own. */
   charge(message: OutboxMessage, failure: PublishFailure): PublishFailure {
-    if (failure.blame === 'message' || (this.suspects.get(message.id) ?? 0) < STRIKES) return failure;
+    if (failure.blame === 'message' || failure.suspect !== 'message' || !this.isSuspect(message)) return failure;
     this.suspects.delete(message.id);
     return { ...failure, blame: 'message' };
+  }
+
+  /** What becomes of a message that would stay where it is: one that only itself cannot get through is put off, without an attempt. */
+  insteadOf(release: Release, message: OutboxMessage, { suspect, error }: PublishFailure): Outcome {
+    const { leases, random } = this.deps;
+    if (release.alone && !this.lane.onlyOne) return release;
+    const isProbe = this.probing && this.lane.onlyOne;
+    const aside = suspect === 'destination' ? isProbe || this.puttingOff.spend() : this.isSuspect(message);
+    if (!aside) return release;
+    // A probe is put off as well, or the next one would find it first in its bucket again; but nothing is proved by that.
+    if (isProbe) this.failed(error, message);
+    return { kind: 'retry', attempts: message.attempts, delay: delayFor(message, leases.now, random()) };
   }
 
   /** The transport itself noticed, before a publish failed. */
@@ -134,11 +157,17 @@ export class Outage {
     this.lane.wanted('read');
   }
 
+  /** @internal */ isSuspect({ id }: OutboxMessage): boolean {
+    return (this.suspects.get(id) ?? 0) >= STRIKES;
+  }
+
   /** @internal */ suspect(id: string): void {
     if (this.suspects.size >= MAX_SUSPECTS) this.suspects.clear();
     this.suspects.set(id, (this.suspects.get(id) ?? 0) + 1);
   }
 }
+
+type Release = Extract<Outcome, { kind: 'release' }>;
 
 const STRIKES = 3;
 const MAX_SUSPECTS = 1_000;

@@ -22,7 +22,7 @@ export class Results implements SettlerEvents {
   published(message: OutboxMessage): void {
     this.counts.published += 1;
     if (this.lane.handOver.orphans.size > 0) this.lane.handOver.orphans.delete(message);
-    if (this.lane.outage.circuit.isTroubled) this.lane.outage.succeeded(message);
+    if (this.lane.outage.isTroubled) this.lane.outage.succeeded(message);
     this.lane.settler.succeed(message);
   }
 
@@ -32,7 +32,8 @@ export class Results implements SettlerEvents {
     const charged = this.lane.outage.charge(message, failure);
     const text = errorText(failure.error, [message]);
     this.note(charged.blame, text);
-    const outcome = this.decide(message, charged);
+    const decided = this.decide(message, charged);
+    const outcome = decided.kind === 'release' ? this.lane.outage.insteadOf(decided, message, charged) : decided;
     if (outcome.kind !== 'release') return this.settleFailure(message, outcome, text, failure.progress);
     if (outcome.alone && !this.lane.handOver.onlyOne) {
       this.lane.handOver.markAlone(message);

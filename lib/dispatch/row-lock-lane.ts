@@ -219,7 +219,8 @@ export class RowLockLane implements RunningLane, OutageLane {
     told: (() => void)[],
   ): Omit<ReparkEntry, 'parkedId' | 'bucket' | 'attemptsBefore'> | undefined {
     const { hooks, name } = this.deps;
-    const outcome = this.decide(message, failure);
+    const decided = this.decide(message, failure);
+    const outcome = decided.kind === 'release' ? this.outage.insteadOf(decided, message, failure) : decided;
     const error = errorText(failure.error, [message]);
     const { id, type, topic } = message;
     told.push(() => hooks.emit('failed', { transport: name, count: 1, blame: failure.blame, error }));

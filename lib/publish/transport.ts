@@ -69,6 +69,15 @@ export interface PublishFailure {
   readonly ok: false;
   readonly blame: Blame;
   readonly error: unknown;
+  /**
+   * Of a `transport` failure, what may be the cause instead; absent: nothing else.
+   *
+   * - `destination`: the broker answered, and said that this topic, partition or queue cannot take the message now. While others
+   *   get through it is put off, its key behind it, without an attempt and for as long as that lasts; the circuit stays closed.
+   * - `message`: the connection, or something in the broker, broke over what was on it. A message that does this alone three
+   *   times, each time with another one getting through afterwards, is charged from then on.
+   */
+  readonly suspect?: 'destination' | 'message';
   /** The broker will never take this message: no retry, dead at once. Only with blame `message`. */
   readonly final?: boolean;
   /**

@@ -2,7 +2,7 @@ import { OutboxError } from '../../outbox.errors.js';
 import type { Blame, PublishFailure } from '../transport.js';
 import type { ClientKind } from './client-proxy-kind.js';
 import { blameFor as blameForKafka } from './kafka-blame.js';
-import { ENCODING_ERRORS, NETWORK_ERRORS } from './network-errors.js';
+import { BROKEN_CONNECTION, ENCODING_ERRORS, NETWORK_ERRORS } from './network-errors.js';
 import { blameFor as blameForRabbitMq } from './rabbitmq-blame.js';
 
 /** Of Nest itself, by class: pattern or payload is null where this client cannot send that. */
@@ -22,6 +22,11 @@ const OF_NEST_TRANSPORT = [
   'InvalidTcpDataReceptionException',
   'InvalidKafkaClientTopicException',
   'EmptyResponseException',
+];
+/** What clients say of a connection that was there and ended. */
+const BROKEN = [
+  ...['Connection closed', 'Channel closed', 'NetSocketClosedException', 'Connection is closed', 'CONNECTION_CLOSED'],
+  ...['DISCONNECT', 'KafkaJSConnectionClosedError', 'Unexpected close'],
 ];
 interface Table {
   /** Names of what the message is at fault for: it, its topic, or the right to write there. */
@@ -80,15 +85,22 @@ export function blameForClient(kind: ClientKind, error: unknown, open = true): P
   const names = namesOf(error);
   const isNestMessage = names.some((name) => OF_NEST_MESSAGE.includes(name));
   if (kind === 'kafka' && !isNestMessage) {
-    const { blame, final } = blameForKafka(error, open ? 1 : 0, 1);
-    return failed(blame, wrapped(error), final);
+    const { blame, final, suspect } = blameForKafka(error, open ? 1 : 0, 1);
+    return failed(blame, wrapped(error), final, suspect);
   }
   if (kind === 'rmq' && open) {
     if (has(TABLES.rmq.message, names)) return blameForRabbitMq({ kind: 'nacked' });
     if (isEncoding(names)) return blameForRabbitMq({ kind: 'not-encodable', error });
   }
   const isMessage = isNestMessage || has(TABLES[kind].message, names) || isEncoding(names);
-  return failed(open && isMessage && !isNetwork(names) ? 'message' : 'transport', wrapped(error));
+  if (open && isMessage && !isNetwork(names)) return failed('message', wrapped(error));
+  return failed('transport', wrapped(error), false, suspectOf(error));
+}
+
+/** A connection that broke may have broken over what was on it. */
+export function suspectOf(error: unknown): PublishFailure['suspect'] {
+  const names = namesOf(error);
+  return has(BROKEN, names) || names.some((name) => BROKEN_CONNECTION.has(name)) ? 'message' : undefined;
 }
 
 /** Whether a table says so, or only the default: for tests. @internal */
@@ -99,8 +111,13 @@ export function isNamed(kind: ClientKind, error: unknown): boolean {
   return has(known, names) || isNetwork(names) || names.some((name) => ENCODING_ERRORS.has(name));
 }
 
-export function failed(blame: Blame, error: Error, final = false): PublishFailure {
-  return { ok: false, blame, error, ...(final && { final }) };
+export function failed(
+  blame: Blame,
+  error: Error,
+  final = false,
+  suspect?: PublishFailure['suspect'],
+): PublishFailure {
+  return { ok: false, blame, error, ...(final && { final }), ...(suspect !== undefined && { suspect }) };
 }
 
 /** Nest's RMQ and Redis clients reject with strings. */

@@ -1,7 +1,7 @@
 import type { OutboxMessage } from '../../message.js';
 import { OutboxError } from '../../outbox.errors.js';
 import { PUBLISHED, type OutboxTransport, type PublishResult } from '../transport.js';
-import { blameForClient, failed, wrapped } from './client-proxy-blame.js';
+import { blameForClient, failed, suspectOf, wrapped } from './client-proxy-blame.js';
 import { kindOfClient, type NestClient } from './client-proxy-kind.js';
 
 /** How long a clean close may take before a connection is left to its destruction. */
@@ -63,7 +63,7 @@ export class ClientLink {
     this.dead = true;
     this.up = false;
     await atMost(CLOSE_DEADLINE, this.destroy(wrapped(reason)));
-    const failure = failed('transport', wrapped(reason));
+    const failure = failed('transport', wrapped(reason), false, suspectOf(reason));
     this.flights.forEach((settle) => settle(failure));
   }
 

@@ -1,9 +1,10 @@
-import type { Blame } from '../transport.js';
-import { VERDICTS } from './kafka-errors.js';
+import type { Blame, PublishFailure } from '../transport.js';
+import { VERDICTS, type Verdict } from './kafka-errors.js';
 
 export interface KafkaBlame {
   readonly blame: Blame;
   readonly final: boolean;
+  readonly suspect: PublishFailure['suspect'] | undefined;
   /** The protocol's name of the error, or its class: fit for a log, free of payloads. */
   readonly name: string;
 }
@@ -17,14 +18,17 @@ export interface KafkaBlame {
  */
 export function blameFor(error: unknown, messages: number, topics: number): KafkaBlame {
   const name = nameOf(error);
-  const { fault, final = false } = VERDICTS.get(name) ?? UNNAMED;
+  const { fault, final = false, suspect } = VERDICTS.get(name) ?? UNNAMED;
   // Before there is a connection no message can be at fault, whatever a token provider or a list of brokers threw.
-  if (fault === 'transport' || messages === 0) return { blame: 'transport', final: false, name };
+  if (messages === 0) return { blame: 'transport', final: false, name, suspect: undefined };
+  if (fault === 'transport') return { blame: 'transport', final: false, name, suspect };
   const known = messages === 1 || (fault === 'topic' && topics === 1);
-  return known ? { blame: 'message', final, name } : { blame: 'collateral', final: false, name };
+  return known
+    ? { blame: 'message', final, name, suspect: undefined }
+    : { blame: 'collateral', final: false, name, suspect: undefined };
 }
 
-const UNNAMED: { readonly fault: 'transport'; readonly final?: boolean } = { fault: 'transport' };
+const UNNAMED: Verdict = { fault: 'transport' };
 
 interface KafkaErrorLike {
   readonly name?: unknown;

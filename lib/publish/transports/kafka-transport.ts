@@ -194,10 +194,10 @@ export class KafkaTransport extends OutboxTransport {
     const count = refused.reduce((sum, indexes) => sum + indexes.length, 0);
     const topics = refused.filter(({ length }) => length > 0).length;
     const verdict = blameFor(error, sender === undefined ? 0 : count, topics);
-    const { blame, final, name } = deadline.passed
-      ? { ...verdict, blame: 'transport' as const, final: false }
+    const { blame, final, name, suspect } = deadline.passed
+      ? { ...verdict, blame: 'transport' as const, final: false, suspect: undefined }
       : verdict;
-    const result = failure(blame, deadline.passed ? timedOut() : describe(blame, name, error), final);
+    const result = failure(blame, deadline.passed ? timedOut() : describe(blame, name, error), final, suspect);
     for (const i of refused.flat()) results[i] = result;
     if (blame === 'transport') this.noteFailure(deadline.passed ? 'no answer in time' : name);
     return blame;
@@ -242,8 +242,8 @@ function fillRest(results: Results, rest: PublishResult): PublishResult[] {
   for (let i = 0; i < results.length; i += 1) results[i] ??= rest;
   return results as PublishResult[];
 }
-function failure(blame: Blame, error: unknown, final = false): PublishFailure {
-  return final ? { ok: false, blame, error, final } : { ok: false, blame, error };
+function failure(blame: Blame, error: unknown, final = false, suspect?: PublishFailure['suspect']): PublishFailure {
+  return { ok: false, blame, error, ...(final && { final }), ...(suspect !== undefined && { suspect }) };
 }
 function describe(blame: Blame, name: string, cause: unknown): OutboxError {
   if (cause instanceof OutboxError) return cause;
