@@ -103,11 +103,13 @@ export class Outage {
   insteadOf(release: Release, message: OutboxMessage, { suspect, error }: PublishFailure): Outcome {
     const { leases, random } = this.deps;
     if (release.alone && !this.lane.onlyOne) return release;
-    const isProbe = this.probing && this.lane.onlyOne;
-    const aside = suspect === 'destination' ? isProbe || this.puttingOff.spend() : this.isSuspect(message);
-    if (!aside) return release;
-    // A probe is put off as well, or the next one would find it first in its bucket again; but nothing is proved by that.
-    if (isProbe) this.failed(error, message);
+    const isDestination = suspect === 'destination';
+    if (!(isDestination ? this.maySetAside(message) : this.isSuspect(message))) return release;
+    if (this.probing) {
+      // The broker answers: another message may get through. Else nothing is proved.
+      if (isDestination) this.probeNext();
+      else this.failed(error, message);
+    }
     return { kind: 'retry', attempts: message.attempts, delay: delayFor(message, leases.now, random()) };
   }
 
@@ -150,7 +152,22 @@ export class Outage {
     return true;
   }
 
+  /** One that was put off before costs nothing more; in a probe it takes the turn of another. @internal */
+  maySetAside({ parkedId }: OutboxMessage): boolean {
+    return (parkedId !== null && !this.probing) || this.puttingOff.spend();
+  }
+
+  /** @internal */ probeNext(): void {
+    this.circuit.state = 'open';
+    const again = (): void => {
+      this.circuit.probe();
+      this.lane.wanted('read');
+    };
+    if (!this.stopped) this.cancelProbe = this.deps.clock.after(SOON, again);
+  }
+
   /** @internal */ startProbe(): void {
+    this.puttingOff.refill();
     this.reconnected = false;
     this.triedBuckets = 0;
     this.circuit.probe();
@@ -170,6 +187,8 @@ export class Outage {
 type Release = Extract<Outcome, { kind: 'release' }>;
 
 const STRIKES = 3;
+/** Milliseconds to the next probe of a broker that answers. */
+const SOON = 10;
 const MAX_SUSPECTS = 1_000;
 /** Milliseconds after a recovery in which another failure makes its messages go one by one. */
 const FLAPPING = 10_000;

@@ -3,13 +3,18 @@ import type { OutboxMessage } from '../message.js';
 /**
  * How many messages in a row may be put off because of their destinations before that is an outage of the transport: each one
  * that gets through allows one more, up to {@link MOST}. While most get through, those that cannot go aside one by one; a whole
- * cluster that refuses is noticed after so many, and all others stay where they are.
+ * cluster that refuses is noticed after so many, and all others stay where they are. Each time that the circuit asks whether the
+ * broker is back, so many may go aside again, or those in front would keep the others from being asked.
  */
 export class PuttingOff {
   left = 0;
 
   get isFull(): boolean {
     return this.left === MOST;
+  }
+
+  refill(): void {
+    this.left = MOST;
   }
 
   gotThrough(): void {
@@ -24,7 +29,7 @@ export class PuttingOff {
   }
 }
 
-const MOST = 20;
+const MOST = 50;
 
 /**
  * Milliseconds to the next try: about as long again as it is since the message was created, between a second and a minute. So

@@ -14,7 +14,8 @@ import type { MessageHeaders, MessageOptions, OutboxMessage } from '../message.j
  * 4. Order: messages of one key are sent in the order of the array. With `atomicRuns: false` a batch never holds two
  *    messages of one key.
  * 5. Concurrent `publish` calls are allowed; they never share a key.
- * 6. `publish` never throws synchronously, and its rejection is a `transport` failure of everything not reported.
+ * 6. `publish` never throws synchronously, and its rejection is a `transport` failure of everything not reported; before the
+ *    timeout, with {@link PublishFailure.suspect} `message`.
  */
 export interface TransportContract {
   /** What an `ok` is worth: the broker stored it, a handler finished, or it only left this process. */

@@ -8,6 +8,7 @@ type Kind = 'postgres' | 'mariadb';
 const text = (value: string | number) => Buffer.from(String(value));
 const rejected = (error: string): PublishResult => ({ ok: false, blame: 'message', error: new Error(error) });
 const down = (): PublishResult => ({ ok: false, blame: 'transport', error: new Error('connection refused') });
+const broken = (): PublishResult => ({ ...down(), suspect: 'message' }) as PublishResult;
 
 /** The ways to share the work other than by buckets, on a real database. */
 export function describeCoordination(kind: Kind): void {
@@ -45,7 +46,7 @@ function describeRowLocks(kind: Kind): void {
   it('C3: the oldest message kills every connection: others are let through between, and it is found out', async () => {
     harness = await createHarness(kind, { ...rowLock, retry: { maxAttempts: 1 } });
     const transport = new ScriptedTransport();
-    transport.behave = (message) => (String(message.payload) === 'killer' ? down() : PUBLISHED);
+    transport.behave = (message) => (String(message.payload) === 'killer' ? broken() : PUBLISHED);
     // Rows are locked by bucket: it is always the first.
     const other = { bucket: 5, payload: text('other') };
     await harness.enqueue([{ bucket: 0, payload: text('killer') }, other, other]);

@@ -7,6 +7,7 @@ import { createHarness, ScriptedTransport, type Harness } from '../support/relay
 const text = (value: string | number) => Buffer.from(String(value));
 const rejected = (error = 'no'): PublishResult => ({ ok: false, blame: 'message', error: new Error(error) });
 const down = (): PublishResult => ({ ok: false, blame: 'transport', error: new Error('connection refused') });
+const broken = (): PublishResult => ({ ...down(), suspect: 'message' }) as PublishResult;
 
 /** The protocol of the relay on a real database, with a transport that the test commands. */
 export function describeRelay(kind: 'postgres' | 'mariadb'): void {
@@ -138,7 +139,7 @@ export function describeRelay(kind: 'postgres' | 'mariadb'): void {
   it('finds the one message that kills the connection, and charges it alone', async () => {
     harness = await createHarness(kind, { retry: { maxAttempts: 1 } });
     const transport = new ScriptedTransport();
-    transport.behave = (message) => (String(message.payload) === 'poison' ? down() : PUBLISHED);
+    transport.behave = (message) => (String(message.payload) === 'poison' ? broken() : PUBLISHED);
     await harness.enqueue([
       { payload: text('poison') },
       ...Array.from({ length: 20 }, (_, i) => ({ payload: text(i) })),

@@ -91,7 +91,7 @@ export const PUBLISH = [
     name: 'late-success-after-timeout',
     breaks: 'a result that came before the deadline of the batch is thrown away with it, and its message is lost',
     file: 'lib/publish/publisher.ts',
-    from: "failRest({ ok: false, blame: 'transport', error: left > 0 ? unquoted(error, batch) : error });",
+    from: "failRest({ ok: false, blame: 'transport', error: unquoted(error, batch), ...(broke && { suspect: 'message' }) });",
     to: 'for (let index = 0; left > 0 && index < batch.length; index += 1) report(index, { ok: true });',
   },
   {

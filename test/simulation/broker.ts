@@ -80,9 +80,12 @@ export class SimulatedTransport extends OutboxTransport {
       let delay = 0;
       const answered = (run: Run, result: PublishResult | undefined): void => {
         if (hangs || connection !== this.connection) return;
-        if (result === undefined || run.at === breaksAt - 1) return reject(new Error('connection lost'));
+        if (result === undefined || run.at === breaksAt - 1) {
+          witness.broke(process);
+          return reject(new Error('connection lost'));
+        }
         run.messages.forEach((message, i) => {
-          witness.resolved(process, message);
+          witness.resolved(process, message, result.ok);
           report(run.at + i, result);
         });
         left -= run.messages.length;

@@ -18,6 +18,8 @@ export class Fate {
   refused = 0;
   /** Leases that ran out while it was on trial: whoever takes over charges it with its owner's end. */
   trials = 0;
+  /** Connections that broke while it was out alone, and another message got through after it. */
+  strikes = 0;
   deaths = 0;
   /** Times of those of its deaths that the dead-letter hook did not refuse to hear of. */
   readonly heard = new Set<number>();
@@ -136,5 +138,9 @@ export function precedes(a: Fate, b: Fate): boolean {
   return a.committed !== undefined && a.committed < b.began;
 }
 
+/** So many may be taken for one failure of its own. */
+export const STRIKES = 3;
+
 /** Since its last requeue, at most. */
-export const ownFailures = ({ refused, forgiven, trials }: Fate): number => refused - forgiven + trials;
+export const ownFailures = ({ refused, forgiven, strikes, trials }: Fate): number =>
+  refused - forgiven + Math.floor(strikes / STRIKES) + trials;

@@ -1,6 +1,6 @@
 import type { OutboxMessage } from '../../lib/message.js';
 import type { ResolvedOptions } from '../../lib/outbox.options.js';
-import { ownFailures, precedes, type Fate, type History } from './history.js';
+import { ownFailures, precedes, STRIKES, type Fate, type History } from './history.js';
 import type { SimulatedProcess } from './process.js';
 import type { MemoryDatabase } from './store/memory-database.js';
 import { blockingRows } from './store/memory-keys.js';
@@ -16,6 +16,8 @@ export class Witness implements MemoryWatch {
   readonly unresolved = new Map<SimulatedProcess, Map<string, Set<string>>>();
   /** The same, whatever their gate. */
   readonly out = new Map<SimulatedProcess, Set<Fate>>();
+  /** Was out by itself when its connection broke, and nothing got through since. */
+  readonly failedAlone = new Map<SimulatedProcess, Fate>();
 
   constructor(
     readonly history: History,
@@ -45,13 +47,25 @@ export class Witness implements MemoryWatch {
     }
   }
 
-  resolved(process: SimulatedProcess, { id }: OutboxMessage): void {
+  resolved(process: SimulatedProcess, { id }: OutboxMessage, ok: boolean): void {
     const fate = this.history.fates.get(id);
+    if (ok) this.gotThrough(process, fate);
     if (fate !== undefined) this.out.get(process)?.delete(fate);
     const gate = fate?.gate ?? null;
     const gates = this.unresolved.get(process);
     const ids = gate === null ? undefined : gates?.get(gate);
     if (gate !== null && ids?.delete(id) === true && ids.size === 0) gates?.delete(gate);
+  }
+  /** Another one's success is what tells a message that kills its connection from an outage. @internal */
+  gotThrough(process: SimulatedProcess, fate: Fate | undefined): void {
+    const suspect = this.failedAlone.get(process);
+    this.failedAlone.delete(process);
+    if (suspect !== undefined && suspect !== fate) suspect.strikes += 1;
+  }
+  /** The connection broke: over what was on it, for all that anybody knows. No other failure may ever be charged. */
+  broke(process: SimulatedProcess): void {
+    const [fate, ...others] = this.out.get(process) ?? [];
+    if (fate !== undefined && others.length === 0) this.failedAlone.set(process, fate);
   }
   tornDown(process: SimulatedProcess): void {
     const out = [...(this.out.get(process) ?? [])];
@@ -183,7 +197,7 @@ export class Witness implements MemoryWatch {
       history.violated(13, `${fate.name} is charged with ${row.attempts} failures of which ${own} are its own`);
     if (row.attempts <= attemptsBefore || this.options.coordination === 'rowLock') return;
     const epoch = database.lease(row.transport, row.bucket)?.epoch;
-    let each = fate.refusals;
+    let each = fate.strikes >= STRIKES ? fate.under : fate.refusals;
     while (each !== undefined && (each.by !== history.actor || each.epoch !== epoch)) each = each.before;
     if (each === undefined && fate.trials === 0)
       history.violated(6, `${history.actor} writes a failure of ${fate.name} that is not of epoch ${epoch}`);

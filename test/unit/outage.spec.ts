@@ -99,21 +99,34 @@ describe('an outage', () => {
     expect(outage.circuit.state).toBe('closed');
   });
 
-  it('C16: destinations that are all away are an outage, noticed after twenty messages', () => {
+  it('C16: destinations that are all away are an outage, noticed after fifty messages', () => {
     const { outage, lane, putOff } = createOutage();
     Object.assign(lane, { onlyOne: false });
     for (let i = 0; i < 1_000; i += 1) outage.succeeded(stored());
-    const delays = Array.from({ length: 30 }, () => putOff(stored(), leaderless));
-    expect(delays.filter((delay) => delay !== undefined)).toHaveLength(20);
+    const delays = Array.from({ length: 60 }, () => putOff(stored(), leaderless));
+    expect(delays.filter((delay) => delay !== undefined)).toHaveLength(50);
     expect(delays.at(-1)).toBeUndefined();
   });
 
-  it('C2: a probe to a destination that is away makes way for the next one, and proves nothing', async () => {
-    const { outage, fails, putOff } = createOutage();
+  it('C2: who was put off may be so again, whether others get through or not', () => {
+    const { outage, putOff } = createOutage();
+    const parked = stored({ parkedId: '1', parkedState: 'waiting' });
+    for (let i = 0; i < 100; i += 1) expect(putOff(parked, leaderless)).toBeGreaterThan(0);
+    expect(outage.circuit.state).toBe('closed');
+  });
+
+  it('C2: probes to a destination that is away make way for the next ones, for a while, and prove nothing', async () => {
+    const { outage, clock, fails, putOff, delays } = createOutage();
     await fails(stored());
     expect(outage.probing).toBe(true);
-    expect(putOff(stored(), leaderless)).toBeGreaterThan(0);
-    expect(outage.circuit.state).toBe('open');
+    for (let i = 0; i < 50; i += 1) {
+      expect(putOff(stored(), leaderless)).toBeGreaterThan(0);
+      expect(outage.circuit.allows).toBe('none');
+      await clock.advance(10);
+      expect(outage.probing).toBe(true);
+    }
+    await fails(stored());
+    expect(delays()).toEqual([500, 1_000]);
   });
 
   it('waits about as long again as the message is old, between a second and a minute', () => {
