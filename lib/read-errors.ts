@@ -1,4 +1,4 @@
-/** Milliseconds: a statement that takes longer than this is cancelled; a lease must outlive it. */
+/** Milliseconds: a statement that takes longer than this is cancelled. The shortest lease is as long. */
 export const STATEMENT_TIMEOUT = 10_000;
 
 /**
