@@ -1,3 +1,4 @@
+import { types } from 'node:util';
 import { OutboxError } from '../../outbox.errors.js';
 import type { Blame, PublishFailure } from '../transport.js';
 import type { ClientKind } from './client-proxy-kind.js';
@@ -120,9 +121,11 @@ export function failed(
   return { ok: false, blame, error, ...(final && { final }), ...(suspect !== undefined && { suspect }) };
 }
 
-/** Nest's RMQ and Redis clients reject with strings. */
+/** Nest's RMQ and Redis clients reject with strings, amqp-connection-manager with the error and the URL, password and all. */
 export function wrapped(error: unknown): Error {
-  if (error instanceof Error) return error;
+  if (error instanceof Error || types.isNativeError(error)) return error;
+  const { err } = Object(error) as { err?: unknown };
+  if (types.isNativeError(err)) return err;
   const text = typeof error === 'string' ? error.replace(/^Error: /, '') : 'The client failed without an error.';
   return new OutboxError('TRANSPORT_UNAVAILABLE', text, { cause: error });
 }
