@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { PUBLISHED, type PublishResult } from '../../lib/publish/transport.js';
-import { createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
+import { broken, createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
 import { until } from '../support/until.js';
 
 type Kind = 'postgres' | 'mariadb';
@@ -8,7 +8,6 @@ type Kind = 'postgres' | 'mariadb';
 const text = (value: string | number) => Buffer.from(String(value));
 const rejected = (error: string): PublishResult => ({ ok: false, blame: 'message', error: new Error(error) });
 const down = (): PublishResult => ({ ok: false, blame: 'transport', error: new Error('connection refused') });
-const broken = (): PublishResult => ({ ...down(), suspect: 'message' }) as PublishResult;
 
 /** The ways to share the work other than by buckets, on a real database. */
 export function describeCoordination(kind: Kind): void {

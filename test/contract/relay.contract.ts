@@ -2,12 +2,11 @@ import { randomUUID } from 'node:crypto';
 import { PUBLISHED, type PublishResult } from '../../lib/publish/transport.js';
 import type { OutboxMessage } from '../../lib/message.js';
 import { until } from '../support/until.js';
-import { createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
+import { broken, createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
 
 const text = (value: string | number) => Buffer.from(String(value));
 const rejected = (error = 'no'): PublishResult => ({ ok: false, blame: 'message', error: new Error(error) });
 const down = (): PublishResult => ({ ok: false, blame: 'transport', error: new Error('connection refused') });
-const broken = (): PublishResult => ({ ...down(), suspect: 'message' }) as PublishResult;
 
 /** The protocol of the relay on a real database, with a transport that the test commands. */
 export function describeRelay(kind: 'postgres' | 'mariadb'): void {

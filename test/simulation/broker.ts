@@ -164,7 +164,11 @@ export class SimulatedTransport extends OutboxTransport {
   /** @internal Its destination has no leader. */
   isAway({ key, id }: OutboxMessage): boolean {
     const { refusesUntil } = this.state;
-    return this.world.now < refusesUntil && isPartial(refusesUntil) && (key ?? id).charCodeAt((key ?? id).length - 1) % 3 === 0;
+    return (
+      this.world.now < refusesUntil &&
+      isPartial(refusesUntil) &&
+      (key ?? id).charCodeAt((key ?? id).length - 1) % 3 === 0
+    );
   }
 
   /** @internal Nobody is there to hear of it. */

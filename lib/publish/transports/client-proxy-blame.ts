@@ -112,12 +112,7 @@ export function isNamed(kind: ClientKind, error: unknown): boolean {
   return has(known, names) || isNetwork(names) || names.some((name) => ENCODING_ERRORS.has(name));
 }
 
-export function failed(
-  blame: Blame,
-  error: Error,
-  final = false,
-  suspect?: PublishFailure['suspect'],
-): PublishFailure {
+export function failed(blame: Blame, error: Error, final = false, suspect?: PublishFailure['suspect']): PublishFailure {
   return { ok: false, blame, error, ...(final && { final }), ...(suspect !== undefined && { suspect }) };
 }
 
