@@ -5,6 +5,7 @@ import { openStore } from '../../lib/store/open-store.js';
 import { outboxMigrations, outboxSql } from '../../lib/typeorm.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { MariaDbStores } from '../support/mariadb-store.js';
+import { canStart } from '../support/own-database.js';
 import { DATABASE } from '../support/postgres-store.js';
 import { describeWith } from '../support/services.js';
 
@@ -162,6 +163,7 @@ describeWith('mariadb', 'tables on MariaDB that are not as they were made', () =
           for (const text of statements(up)) await session.query(text.replaceAll('\n', '\r\n  '));
           await session.end();
           expect([charset, sqlMode, await look(database, ordering)]).toEqual([charset, sqlMode, 'accepted']);
+          if (!canStart.mariadb) return; // its programs are not here either
           await within(async (copy) => {
             dump(database, copy);
             expect(await look(copy, ordering)).toBe('accepted');

@@ -15,7 +15,7 @@ interface FoundColumn {
 }
 /** Tables that every outbox has, and the one of a strict order. */
 type AnyTable = TableName | 'staged';
-export type FoundTables = ReadonlyMap<AnyTable, { columns: Map<string, FoundColumn>; key: string }>;
+type FoundTables = ReadonlyMap<AnyTable, { columns: Map<string, FoundColumn>; key: string }>;
 
 export async function readColumns(db: SqlExecutor, names: TableNames): Promise<FoundTables> {
   const wanted = [...TABLE_NAMES, 'staged' as const]
