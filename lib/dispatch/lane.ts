@@ -47,7 +47,7 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
   constructor(readonly deps: LaneDependencies) {
     const { options, store, clock, id, leases } = deps;
     this.results = new Results(this);
-    this.room = new Room(options);
+    this.room = new Room(options, () => this.settler.transitions.aside.size);
     this.globalHold = new GlobalHold(
       (buckets) => store.hasBlocking(id, buckets),
       () => this.settler.size === 0 && this.handOver.inFlight.size === 0,
@@ -196,6 +196,10 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
     this.deps.leases.giveBack(this.deps.id, this, buckets);
   }
 
+  isAside(bucket: number, key: string): boolean {
+    return this.settler.isAside(bucket, key);
+  }
+
   /** Taken from the parked table and not to be published now. */
   giveBack(messages: readonly OutboxMessage[]): void {
     this.room.held += messages.length;
@@ -268,6 +272,7 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
     this.handOver.orphan(which);
     // What was decided and is not written is void: if the bucket is ours again, they are read with the others, in order.
     for (const { seq } of this.settler.unwritten(which)) this.claimer.known.delete(seq);
+    this.settler.forget(which);
     for (const bucket of which) {
       this.open.delete(bucket);
       this.claimer.forget(bucket);

@@ -163,7 +163,7 @@ export class Results implements SettlerEvents {
     this.lane.room.held -= transitions.length;
     let soonest = Infinity;
     for (const transition of transitions) {
-      const { message, blocks, delay } = transition;
+      const { message, blocks, delay, wasAside } = transition;
       // Under a later lease the row, if it is still there, was read again, and is known for that.
       const current = deps.leases.lease(deps.id, message.bucket)?.epoch === transition.epoch;
       if (message.parkedId === null && current) claimer.settled(message.seq);
@@ -171,6 +171,10 @@ export class Results implements SettlerEvents {
         if (blocks) parked.parked(message.key);
         else if (message.parkedId !== null) {
           parked.continueKey(message.bucket, message.key); // dead, and its key goes on
+          soonest = 0;
+        }
+        if (wasAside === true) {
+          parked.continueKey(message.bucket, message.key); // what it waited behind may be gone
           soonest = 0;
         }
       }
