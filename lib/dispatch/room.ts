@@ -29,6 +29,11 @@ export class Room {
     return Math.min(batchSize * (batchesInFlight + 2), Math.max(1, byBytes)) - held;
   }
 
+  /** Nothing is in memory but what cannot be written. */
+  get empty(): boolean {
+    return this.held === this.aside();
+  }
+
   /** Some more for parked ones: under a backlog that always fills the room, retries would never find any. */
   get leftForParked(): number {
     return Math.min(this.left + FIRST_READ, this.bounds.batchSize);
