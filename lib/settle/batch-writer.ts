@@ -82,6 +82,7 @@ export class BatchWriter<T> {
   }
 
   /** @internal */ async run(): Promise<void> {
+    this.ownFailures = 0;
     for (let turn = true; !this.stopped; turn = !turn) {
       // In turns: many of them must not keep what comes now.
       const retry = turn || this.waiting.length === 0 ? this.aside.next() : undefined;
@@ -131,8 +132,8 @@ export class BatchWriter<T> {
     const alone = batch.length === 1 ? (batch[0] as T) : undefined;
     if (own && alone !== undefined) {
       this.failed(error, retry === undefined ? this.putAside(alone) : this.aside.again(retry, true));
-      // Where a second one fails at once it may be all of them.
-      return this.ownFailures++ === 0 ? 0 : OWN_PAUSE;
+      const inARow = this.ownFailures++; // after the first it may be all of them
+      return inARow === 0 ? 0 : Math.min(MAX_OWN_PAUSE, 100 * 2 ** Math.min(inARow - 1, 10));
     }
     if (retry !== undefined) this.aside.again(retry, false);
     else {
@@ -177,4 +178,4 @@ export class BatchWriter<T> {
 }
 
 /** Milliseconds. */
-const OWN_PAUSE = 100;
+const MAX_OWN_PAUSE = 1_000;
