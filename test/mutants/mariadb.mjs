@@ -56,8 +56,8 @@ export const MARIADB = [
     file: LEASES,
     from: 'this.sql.renew.bind(Math.round(leaseMs * 1000)',
     to: 'this.sql.renew.bind(Math.round((leaseMs + Date.now() - performance.timeOrigin - performance.now()) * 1000)',
+    // Not by chaos: it takes a relay that dies in the seconds between a renewal under a wrong clock and the next one. A run acquitted.
     contract: 'test/integration/clocks.spec.ts',
-    ...ALSO_CHAOS,
   },
   {
     name: 'mariadb-settle-by-place-only',
@@ -158,6 +158,7 @@ export const MARIADB = [
     file: 'lib/store/mysql/wake.ts',
     from: 'order by seq, parked_id limit ?',
     to: 'order by seq desc, parked_id limit ?',
+    ...ALSO_CHAOS,
   },
   {
     name: 'mariadb-locks-held-while-publishing',
