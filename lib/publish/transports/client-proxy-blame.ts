@@ -91,7 +91,8 @@ export function blameForClient(kind: ClientKind, error: unknown, open = true): P
   }
   if (kind === 'rmq' && open) {
     if (has(TABLES.rmq.message, names)) return blameForRabbitMq({ kind: 'nacked' });
-    if (isEncoding(names)) return blameForRabbitMq({ kind: 'not-encodable', error });
+    // Not final: what could not be encoded may come from the application's own serializer or record function.
+    if (isEncoding(names)) return { ...blameForRabbitMq({ kind: 'not-encodable', error }), final: false };
   }
   const isMessage = isNestMessage || has(TABLES[kind].message, names) || isEncoding(names);
   if (open && isMessage && !isNetwork(names)) return failed('message', wrapped(error));
@@ -110,6 +111,18 @@ export function isNamed(kind: ClientKind, error: unknown): boolean {
   const { message, transport } = TABLES[kind];
   const known = [...OF_NEST_MESSAGE, ...OF_NEST_TRANSPORT, ...message, ...transport];
   return has(known, names) || isNetwork(names) || names.some((name) => ENCODING_ERRORS.has(name));
+}
+
+/** Pure. It never reached the client: final, unless the application's own function is what failed. */
+export function blameForUnsent(error: unknown): PublishFailure {
+  return failed('message', wrapped(error), !(error instanceof ApplicationFunctionError));
+}
+
+/** A function of the application that failed may work after its next deployment, so its failure is not final. */
+export class ApplicationFunctionError extends OutboxError {
+  constructor(option: 'pattern' | 'record', cause: unknown) {
+    super('PUBLISH_REJECTED', `clientProxy(): the ${option} function failed.`, { cause });
+  }
 }
 
 export function failed(blame: Blame, error: Error, final = false, suspect?: PublishFailure['suspect']): PublishFailure {
