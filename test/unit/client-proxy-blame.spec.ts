@@ -58,6 +58,17 @@ describe('blame for what Nest’s clients throw', () => {
       expect(blameForClient(kind, unknown).blame).toBe('transport');
   });
 
+  it('C16: rmq: of a broker that was away until a moment ago a nack is not believed', () => {
+    const nacked = new Error('message nacked');
+    expect(blameForClient('rmq', nacked, true, false)).toMatchObject({ blame: 'message' });
+    expect(blameForClient('rmq', nacked, true, true)).toMatchObject({
+      blame: 'transport',
+      error: { code: 'TRANSPORT_UNAVAILABLE', reason: 'nacked' },
+    });
+    // What never left this process has nothing to do with the broker.
+    expect(blameForClient('rmq', new TypeError('content is not a buffer'), true, true).blame).toBe('message');
+  });
+
   it('Nest’s own exceptions are all named', () => {
     const folder = join(dirname(require.resolve('@nestjs/microservices')), 'errors');
     const files = readdirSync(folder).filter((file) => file.endsWith('.js') && !/grpc|proto/.test(file));

@@ -81,8 +81,9 @@ const TABLES: Readonly<Record<ClientKind, Table>> = {
  * its life during an outage.
  *
  * @param open whether the client had a connection: without one no message can be at fault
+ * @param recovering whether its broker was away until a moment ago
  */
-export function blameForClient(kind: ClientKind, error: unknown, open = true): PublishFailure {
+export function blameForClient(kind: ClientKind, error: unknown, open = true, recovering = false): PublishFailure {
   const names = namesOf(error);
   const isNestMessage = names.some((name) => OF_NEST_MESSAGE.includes(name));
   if (kind === 'kafka' && !isNestMessage) {
@@ -90,7 +91,7 @@ export function blameForClient(kind: ClientKind, error: unknown, open = true): P
     return failed(blame, wrapped(error), final, suspect);
   }
   if (kind === 'rmq' && open) {
-    if (has(TABLES.rmq.message, names)) return blameForRabbitMq({ kind: 'nacked' });
+    if (has(TABLES.rmq.message, names)) return blameForRabbitMq({ kind: 'nacked' }, recovering);
     // Not final: what could not be encoded may come from the application's own serializer or record function.
     if (isEncoding(names)) return { ...blameForRabbitMq({ kind: 'not-encodable', error }), final: false };
   }

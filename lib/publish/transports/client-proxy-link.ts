@@ -20,7 +20,11 @@ export class ClientLink {
   readonly flights = new Map<OutboxMessage, (result: PublishResult) => void>();
   /** @internal */ killing: Promise<void> | undefined;
 
-  constructor(readonly client: NestClient) {}
+  /** @param _before the life before this one, whose connection was destroyed */
+  constructor(
+    readonly client: NestClient,
+    _before?: ClientLink,
+  ) {}
 
   async open(signal: AbortSignal): Promise<void> {
     try {
@@ -94,8 +98,12 @@ export class ClientLink {
   get isOpen(): boolean {
     return true;
   }
+  /** The broker came back a moment ago, and may not have found all that is its own yet. */
+  get recovering(): boolean {
+    return false;
+  }
   failure(error: unknown): PublishResult {
-    return blameForClient(kindOfClient(this.client), error, this.isOpen);
+    return blameForClient(kindOfClient(this.client), error, this.isOpen, this.recovering);
   }
   /** Whether a `transport` failure leaves the connection in doubt. */
   endsWith(_error: unknown): boolean {

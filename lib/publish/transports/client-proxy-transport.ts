@@ -100,7 +100,7 @@ export class ClientProxyTransport extends OutboxTransport {
   /** @internal */
   async openLink(signal: AbortSignal): Promise<ClientLink> {
     await this.link?.killing;
-    const link = new LINKS[this.kind](this.client);
+    const link = new LINKS[this.kind](this.client, this.link);
     link.onState = (state, reason) => this.onState?.(state, reason);
     this.link = link;
     await link.open(signal);
