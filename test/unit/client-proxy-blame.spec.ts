@@ -1,7 +1,7 @@
 import 'reflect-metadata';
 import { readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { blameForClient, isNamed } from '../../lib/publish/transports/client-proxy-blame.js';
+import { blameForClient, blameForKafkaAnswer, isNamed } from '../../lib/publish/transports/client-proxy-blame.js';
 import type { ClientKind } from '../../lib/publish/transports/client-proxy-kind.js';
 
 const coded = (code: string | number, text = 'x') => Object.assign(new Error(text), { code });
@@ -67,6 +67,12 @@ describe('blame for what Nest’s clients throw', () => {
     });
     // What never left this process has nothing to do with the broker.
     expect(blameForClient('rmq', new TypeError('content is not a buffer'), true, true).blame).toBe('message');
+  });
+
+  it('C8: kafka: only an answer of one partition that took the record is one', () => {
+    expect(blameForKafkaAnswer([{ topicName: 't', partition: 0, errorCode: 0 }])).toBeUndefined();
+    for (const answer of [undefined, [], [{ errorCode: 3 }], [{ errorCode: 0 }, { errorCode: 0 }]])
+      expect(blameForKafkaAnswer(answer)).toMatchObject({ blame: 'message', error: { code: 'PUBLISH_REJECTED' } });
   });
 
   it('Nest’s own exceptions are all named', () => {

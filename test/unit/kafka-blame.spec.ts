@@ -125,6 +125,11 @@ describe('Kafka blame', () => {
     }
   });
 
+  it('charges nobody after the deadline, whatever was thrown: what became of the request is not known', () => {
+    for (const error of [protocol('MESSAGE_TOO_LARGE'), new TypeError('x'), undefined])
+      expect(blameFor(error, 1, 1, true)).toMatchObject({ blame: 'transport', final: false });
+  });
+
   it('charges the record for what its own encoding throws, with a code or without', () => {
     const coded = Object.assign(new TypeError('x'), { code: 'ERR_INVALID_ARG_TYPE' });
     expect(blameFor(coded, 1, 1)).toMatchObject({ blame: 'message', final: false });

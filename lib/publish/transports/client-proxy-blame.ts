@@ -126,6 +126,14 @@ export class ApplicationFunctionError extends OutboxError {
   }
 }
 
+/** Pure. kafkajs resolves a send to a partition that does not exist, with an empty answer. Not final: it may be added. */
+export function blameForKafkaAnswer(answer: unknown): PublishFailure | undefined {
+  const acknowledged =
+    Array.isArray(answer) && answer.length === 1 && (answer[0] as { errorCode?: number }).errorCode === 0;
+  return acknowledged ? undefined : failed('message', new OutboxError('PUBLISH_REJECTED', NO_ANSWER));
+}
+const NO_ANSWER = 'Kafka answered for no partition: the partition of the message does not exist.';
+
 export function failed(blame: Blame, error: Error, final = false, suspect?: PublishFailure['suspect']): PublishFailure {
   return { ok: false, blame, error, ...(final && { final }), ...(suspect !== undefined && { suspect }) };
 }

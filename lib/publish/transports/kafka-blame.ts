@@ -15,8 +15,10 @@ export interface KafkaBlame {
  *
  * @param messages how many shared the rejected request, and in how many `topics`: a culprit among many is found by
  * sending singly; 0: nothing was sent yet
+ * @param late whether the deadline had passed: then nobody knows what became of the request, whatever was thrown
  */
-export function blameFor(error: unknown, messages: number, topics: number): KafkaBlame {
+export function blameFor(error: unknown, messages: number, topics: number, late = false): KafkaBlame {
+  if (late) return { blame: 'transport', final: false, name: 'no answer in time', suspect: undefined };
   const name = nameOf(error);
   const { fault, final = false, suspect } = VERDICTS.get(name) ?? UNNAMED;
   // Before there is a connection no message can be at fault, whatever a token provider or a list of brokers threw.
@@ -29,6 +31,18 @@ export function blameFor(error: unknown, messages: number, topics: number): Kafk
 }
 
 const UNNAMED: Verdict = { fault: 'transport' };
+
+/** What is known without a refusal. */
+export const UNSENT = {
+  /** Headers or options that cannot be read will not be readable later. */
+  unreadable: { blame: 'message', final: true },
+  /** The partition that it asks for does not exist; it may be added. */
+  nowhere: { blame: 'message', final: false },
+  /** An earlier message of its key was not published. */
+  overtaking: { blame: 'collateral', final: false },
+  /** No producer, no time left, or the first of the batch found the broker away. */
+  unavailable: { blame: 'transport', final: false },
+} as const;
 
 interface KafkaErrorLike {
   readonly name?: unknown;
