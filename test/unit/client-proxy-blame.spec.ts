@@ -53,7 +53,9 @@ describe('blame for what Nest’s clients throw', () => {
     expect(unencodable.blame).toBe('message');
     // A serializer or record function of the application may have made it.
     expect(unencodable.final ?? false).toBe(false);
-    expect(blameForClient(kind, new TypeError('x'), false).blame).toBe('transport');
+    const unconnected = blameForClient(kind, new TypeError('x'), false);
+    expect(unconnected.blame).toBe('transport');
+    expect(unconnected).not.toHaveProperty('suspect');
     for (const unknown of [undefined, null, {}, 'text', new Error('of tomorrow')])
       expect(blameForClient(kind, unknown).blame).toBe('transport');
   });

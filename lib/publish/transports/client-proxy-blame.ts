@@ -97,13 +97,17 @@ export function blameForClient(kind: ClientKind, error: unknown, open = true, re
   }
   const isMessage = isNestMessage || has(TABLES[kind].message, names) || isEncoding(names);
   if (open && isMessage && !isNetwork(names)) return failed('message', wrapped(error));
-  return failed('transport', wrapped(error), false, suspectOf(error));
+  return failed('transport', wrapped(error), false, suspectOf(error, open));
 }
 
-/** A connection that broke may have broken over what was on it. */
-export function suspectOf(error: unknown): PublishFailure['suspect'] {
+/**
+ * A connection that broke may have broken over what was on it. Under ClientRMQ what amqplib cannot encode is the end of the
+ * connection, too, and nothing says which message it was.
+ */
+export function suspectOf(error: unknown, open = true): PublishFailure['suspect'] {
   const names = namesOf(error);
-  return has(BROKEN, names) || names.some((name) => BROKEN_CONNECTION.has(name)) ? 'message' : undefined;
+  const isBreak = has(BROKEN, names) || names.some((name) => BROKEN_CONNECTION.has(name));
+  return isBreak || (open && isEncoding(names)) ? 'message' : undefined;
 }
 
 /** Whether a table says so, or only the default: for tests. @internal */
