@@ -6,6 +6,7 @@ import amqp from 'amqplib';
 import type { Sighting } from './load/relay.js';
 import type { Committed } from './load/writer.js';
 import { Latencies } from './load/latencies.js';
+import { probeBroker } from './load/probe.js';
 import { Watch } from './load/watch.js';
 import { argument, round } from './support/measure.js';
 import { adminClient, startPostgres } from './support/postgres.js';
@@ -16,7 +17,7 @@ import { bench, type Closing } from './support/run.js';
 /**
  * A steady load for long: does anything grow? Half of what the relay drains to RabbitMQ, in transactions of ten messages, from a
  * writer in a process of its own; the relay's memory, descriptors and connections, the table, its index and dead rows, and latency
- * (commit acknowledged → broker's confirm) are looked at all the time.
+ * (commit acknowledged → broker's confirm) are looked at all the time, beside what the broker alone takes to confirm.
  *   npm run bench -- load [minutes=60] [messagesPerSecond=0: half of the drain]
  * Uses a queue of its own on the server of OUTBOX_TEST_RABBITMQ_URL, or on loopback.
  */
@@ -48,6 +49,8 @@ interface Consumer {
   readonly queue: string;
   /** Deliveries so far; nothing is kept of them. */
   received(): number;
+  /** Milliseconds that the broker took to confirm single messages beside the load, since the last call. */
+  confirms(): number[];
 }
 
 async function consume(closing: Closing): Promise<Consumer> {
@@ -60,7 +63,8 @@ async function consume(closing: Closing): Promise<Consumer> {
   closing.add(() => channel.deleteQueue(queue));
   let count = 0;
   await channel.consume(queue, () => (count += 1), { noAck: true });
-  return { queue, received: () => count };
+  const confirms = await probeBroker(closing, connection, `${queue}-probe`);
+  return { queue, received: () => count, confirms };
 }
 
 bench('load', async (closing) => {
@@ -88,7 +92,7 @@ bench('load', async (closing) => {
     committed = messages;
     latencies.committed(sampled);
   });
-  const watch = new Watch(admin, relay.pid as number, latencies);
+  const watch = new Watch(admin, relay.pid as number, latencies, consumer.confirms);
   const from = performance.now();
   for (let minute = 1; minute <= minutes; minute += 1) {
     await watch.during(60_000);

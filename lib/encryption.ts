@@ -31,7 +31,7 @@ export interface PayloadEncryption {
   decrypt(encrypted: EncryptedPayload, context: EncryptionContext): Uint8Array | Promise<Uint8Array>;
   /**
    * `encrypted`: brokers get the ciphertext, and the key's id in the header `encryption-key-id`; `decrypt` is called for
-   * `@OnOutboxEvent` handlers only. Default `plain`.
+   * `@OnOutboxEvent` handlers only. Default `plain`. A message that is encrypted cannot have a header of this name.
    */
   deliver?: 'plain' | 'encrypted';
 }

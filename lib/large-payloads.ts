@@ -39,6 +39,18 @@ export function withoutLargePayload(message: OutboxMessage): OutboxMessage {
   return new OutboxMessage({ ...message, body: null, unread: body.length });
 }
 
+/** What a write needs of a message that may wait for it for days: where it is, and how large. */
+export function placeOnly(message: OutboxMessage): OutboxMessage {
+  return new OutboxMessage({
+    ...message,
+    body: null,
+    unread: lengthOf(message),
+    headersJson: null,
+    optionsJson: null,
+    progress: null,
+  });
+}
+
 /** The first of these that fit into one batch by their bytes; at least one. */
 export function fitting(messages: readonly OutboxMessage[], bytes: number): readonly OutboxMessage[] {
   return messages.slice(0, countFitting(messages, bytes, lengthOf));

@@ -1,4 +1,4 @@
-/** Milliseconds: a statement that takes longer than this is cancelled; a lease must outlive it. */
+/** Milliseconds: a statement that takes longer than this is cancelled. The shortest lease is as long. */
 export const STATEMENT_TIMEOUT = 10_000;
 
 /**
@@ -12,6 +12,23 @@ export function subjectOf(error: unknown): 'database' | 'row' | 'damage' {
   if (PG_DAMAGE.has(state) || MYSQL_DAMAGE.has(errno)) return 'damage';
   return OF_THE_DATABASE.test(state) || MYSQL_DATABASE.has(errno) ? 'database' : 'row';
 }
+
+/** Whether a read may have met a row that is damaged. XX000: lengths that make no sense. */
+export function isDamage(error: unknown): boolean {
+  return subjectOf(error) === 'damage' || (error as { code?: unknown } | null)?.code === 'XX000';
+}
+
+/**
+ * Whether an error of a write of one row speaks of that row: the next one may well be written. One that took too long says
+ * nothing of the kind.
+ */
+export function isOfTheRow(error: unknown): boolean {
+  const { code, errno } = (error ?? {}) as Record<string, unknown>;
+  return subjectOf(error) !== 'database' && !TOOK_TOO_LONG.has(code) && !TOOK_TOO_LONG.has(errno);
+}
+
+/** `query_canceled`; MariaDB's and MySQL's limits of a statement's time. */
+const TOOK_TOO_LONG: ReadonlySet<unknown> = new Set(['57014', 1969, 3024]);
 
 /** Five characters, and none of Node's codes: `EPIPE`. */
 const SQLSTATE = /^(?!E)[0-9A-Z]{5}$/;

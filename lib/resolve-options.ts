@@ -9,7 +9,10 @@ import { OutboxConfigurationError } from './outbox.errors.js';
 import { list, show } from './show.js';
 import { toDefinitions } from './transport-option.js';
 
-/** Time the relay allows for settling after a publish, and for everything nobody thought of: part of every lease. */
+/**
+ * What a lease leaves for settling after a publish, and for everything nobody thought of. No limit: a statement may take longer
+ * (`STATEMENT_TIMEOUT`), and the lease is renewed beside it. Where it is not, only a success counts that comes after its end.
+ */
 export const SETTLE_TIMEOUT = 5_000;
 export const LEASE_MARGIN = 2_000;
 

@@ -19,6 +19,9 @@ export interface Minute extends Sample {
   readonly p50: number;
   readonly p99: number;
   readonly max: number;
+  /** What the broker took to confirm a single message beside the load. */
+  readonly brokerP50: number;
+  readonly brokerP99: number;
   readonly relayCores: number;
 }
 
@@ -32,10 +35,12 @@ export class Watch {
     readonly admin: pg.Client,
     readonly relay: number,
     readonly latencies: Latencies,
+    readonly confirms: () => number[],
   ) {}
 
   async during(milliseconds: number): Promise<void> {
     this.latencies.take();
+    this.confirms();
     const samples: Sample[] = [];
     const cpu = cpuOfProcess(this.relay);
     const begun = performance.now();
@@ -45,6 +50,7 @@ export class Watch {
     }
     const elapsed = performance.now() - begun;
     const values = this.latencies.take();
+    const confirms = this.confirms();
     const middle = (name: keyof Sample): number => median(samples.map((sample) => sample[name]));
     this.minutes.push({
       rssMB: middle('rssMB'),
@@ -57,6 +63,8 @@ export class Watch {
       p50: round(percentile(values, 50), 2),
       p99: round(percentile(values, 99), 2),
       max: round(Math.max(...values), 1),
+      brokerP50: round(percentile(confirms, 50), 2),
+      brokerP99: round(percentile(confirms, 99), 2),
       relayCores: round((cpuOfProcess(this.relay) - cpu) / elapsed / 1_000, 2),
     });
   }

@@ -30,6 +30,7 @@ export class HandOver {
   readonly inFlight = new Set<Batch>();
   /** Ids that are published by themselves: a neighbour was killed with its batch, and one of them did it. */
   readonly alone = new Set<string>();
+  /** @internal */ readonly empty = { ready: false, parked: false };
   /** Being published when their bucket's lease was lost. */
   readonly orphans = new Set<OutboxMessage>();
   messagesInFlight = 0;
@@ -274,6 +275,12 @@ export class HandOver {
     this.queues.withdraw(first);
     if (failure.blame !== 'transport') for (const message of rest) this.markAlone(message);
     this.resolve(first, failure);
+  }
+
+  /** Whose turn is to come alone is in memory or in one of these tables; when not, they went elsewhere. */
+  foundNothing(where: 'ready' | 'parked', nothing: boolean): void {
+    this.empty[where] = nothing;
+    if (this.empty.ready && this.empty.parked) this.alone.clear();
   }
 
   markAlone(message: OutboxMessage): void {

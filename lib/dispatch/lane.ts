@@ -47,7 +47,7 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
   constructor(readonly deps: LaneDependencies) {
     const { options, store, clock, id, leases } = deps;
     this.results = new Results(this);
-    this.room = new Room(options);
+    this.room = new Room(options, () => this.settler.transitions.aside.size);
     this.globalHold = new GlobalHold(
       (buckets) => store.hasBlocking(id, buckets),
       () => this.settler.size === 0 && this.handOver.inFlight.size === 0,
@@ -124,6 +124,7 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
     if (this.open.size === 0 || this.globalHold.on || this.room.left < 1) return this.probeWithout();
     if (!(await this.outage.mayRead())) return IDLE;
     const { probing } = this.outage;
+    const { empty } = this.room;
     const limit = probing ? 1 : Math.min(this.room.left, this.room.readLimit);
     const { messages, durable, more } = await this.claimer.read(
       limit,
@@ -132,7 +133,7 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
     this.answers += 1;
     await this.acceptRead(messages, durable);
     if (probing) return { read: messages.length, more: this.outage.probeAgain(this.unresolved, this.open.size) };
-    if (messages.length === 0 && this.room.held === 0) this.handOver.alone.clear(); // they went elsewhere
+    this.handOver.foundNothing('ready', empty && messages.length === 0);
     this.room.adapt(messages, more);
     return { read: messages.length, more: more && this.room.left > 0 };
   }
@@ -145,13 +146,14 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
 
   /** Takes parked messages whose turn it is. */
   async parkedOnce(): Promise<{ taken: number; nextIn: number | null }> {
-    const room = this.room.leftForParked;
+    const { leftForParked: room, empty } = this.room;
     if (this.stopping || this.outage.circuit.allows !== 'all' || room < 1) return { taken: 0, nextIn: null };
     await this.openBuckets();
     const buckets = [...this.open].filter((bucket) => this.usable(bucket));
     const leases = buckets.map((bucket) => this.deps.leases.lease(this.deps.id, bucket) as Lease);
     const result = await this.parked.runOnce(buckets, leases, room);
     if (buckets.length > 0) this.answers += 1;
+    this.handOver.foundNothing('parked', empty && result.taken === 0);
     if (result.taken === 0) await this.globalHold.look([...this.open]); // also those that may not be sent from now
     return result;
   }
@@ -195,6 +197,8 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
   uncertain(buckets: readonly number[]): void {
     this.deps.leases.giveBack(this.deps.id, this, buckets);
   }
+
+  isAside = (bucket: number, key: string): boolean => this.settler.isAside(bucket, key);
 
   /** Taken from the parked table and not to be published now. */
   giveBack(messages: readonly OutboxMessage[]): void {
@@ -269,6 +273,7 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
     this.handOver.orphan(which);
     // What was decided and is not written is void: if the bucket is ours again, they are read with the others, in order.
     for (const { seq } of this.settler.unwritten(which)) this.claimer.known.delete(seq);
+    this.settler.forget(which);
     for (const bucket of which) {
       this.open.delete(bucket);
       this.claimer.forget(bucket);

@@ -32,7 +32,10 @@ export function laneOptions(options: ResolvedOptions): LaneOptions {
   return { ...options, ordering: ordering === 'strict' ? 'key' : ordering };
 }
 
-/** Milliseconds that a lease must be good for when a publish starts: it ends, and is settled, before the lease does. */
+/**
+ * Milliseconds that a lease must be good for when a publish starts: it ends before the lease does, and leaves some time to settle
+ * it. A settle may take longer than that; after the lease it is fenced, all but success, and the next owner may publish once more.
+ */
 export function timeOfOne({ publishTimeout }: ResolvedOptions): number {
   return publishTimeout + SETTLE_TIMEOUT + LEASE_MARGIN;
 }

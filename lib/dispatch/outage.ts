@@ -2,7 +2,9 @@ import type { OutboxMessage } from '../message.js';
 import { errorText } from '../observe/error-text.js';
 import { Circuit } from '../publish/circuit.js';
 import type { PublishFailure } from '../publish/transport.js';
+import type { Outcome } from '../settle/decide.js';
 import type { LaneDependencies } from './lane.types.js';
+import { delayFor, PuttingOff } from './putting-off.js';
 
 /** What an outage needs of its lane. */
 export interface OutageLane {
@@ -17,13 +19,14 @@ export interface OutageLane {
 
 /**
  * What happens to a lane while its broker is away: nothing is claimed, nobody is charged, one probe at a time asks whether
- * it is back. Probes rotate over the buckets. A message that fails alone while others get through, three times in a row,
- * is charged after all: it is what kills the connection.
+ * it is back. Probes rotate over the buckets. A message that fails alone while others get through, three times in a row, is
+ * no outage of the transport: it is put off, and charged only where it may be what kills the connection.
  */
 export class Outage {
   readonly circuit = new Circuit();
   /** Times that a message failed alone, and another one got through after it. */
   readonly suspects = new Map<string, number>();
+  readonly puttingOff = new PuttingOff();
   failedAlone: string | undefined;
   reconnected = false;
   triedBuckets = 0;
@@ -66,10 +69,18 @@ export class Outage {
     this.cancelProbe?.();
   }
 
+  /** A message that gets through changes something. */
+  get isTroubled(): boolean {
+    return this.circuit.isTroubled || this.suspects.size > 0 || !this.puttingOff.isFull;
+  }
+
   /** A message got through; without one, a connection attempt. */
   succeeded(message?: OutboxMessage): void {
     const { clock, hooks, name } = this.deps;
-    if (message !== undefined) this.suspects.delete(message.id);
+    if (message !== undefined) {
+      this.suspects.delete(message.id);
+      this.puttingOff.gotThrough();
+    }
     const openFor = this.circuit.succeed(clock.monotonic(), message === undefined ? 'connection' : 'message');
     if (openFor === undefined) return;
     // A connection convicts nobody: there are brokers that take connections, and no writes.
@@ -83,9 +94,23 @@ export class Outage {
 
   /** Turns the failure of a message that keeps killing the connection into its own. */
   charge(message: OutboxMessage, failure: PublishFailure): PublishFailure {
-    if (failure.blame === 'message' || (this.suspects.get(message.id) ?? 0) < STRIKES) return failure;
+    if (failure.blame === 'message' || failure.suspect !== 'message' || !this.isSuspect(message)) return failure;
     this.suspects.delete(message.id);
     return { ...failure, blame: 'message' };
+  }
+
+  /** What becomes of a message that would stay where it is: one that only itself cannot get through is put off, without an attempt. */
+  insteadOf(release: Release, message: OutboxMessage, { suspect, error }: PublishFailure): Outcome {
+    const { leases, random } = this.deps;
+    if (release.alone && !this.lane.onlyOne) return release;
+    const isDestination = suspect === 'destination';
+    if (!(isDestination ? this.maySetAside(message) : this.isSuspect(message))) return release;
+    if (this.probing) {
+      // The broker answers: another message may get through. Else nothing is proved.
+      if (isDestination) this.probeNext();
+      else this.failed(error, message);
+    }
+    return { kind: 'retry', attempts: message.attempts, delay: delayFor(message, leases.now, random()) };
   }
 
   /** The transport itself noticed, before a publish failed. */
@@ -127,11 +152,30 @@ export class Outage {
     return true;
   }
 
+  /** One that was put off before costs nothing more; in a probe it takes the turn of another. @internal */
+  maySetAside({ parkedId }: OutboxMessage): boolean {
+    return (parkedId !== null && !this.probing) || this.puttingOff.spend();
+  }
+
+  /** @internal */ probeNext(): void {
+    this.circuit.state = 'open';
+    const again = (): void => {
+      this.circuit.probe();
+      this.lane.wanted('read');
+    };
+    if (!this.stopped) this.cancelProbe = this.deps.clock.after(SOON, again);
+  }
+
   /** @internal */ startProbe(): void {
+    this.puttingOff.refill();
     this.reconnected = false;
     this.triedBuckets = 0;
     this.circuit.probe();
     this.lane.wanted('read');
+  }
+
+  /** @internal */ isSuspect({ id }: OutboxMessage): boolean {
+    return (this.suspects.get(id) ?? 0) >= STRIKES;
   }
 
   /** @internal */ suspect(id: string): void {
@@ -140,7 +184,11 @@ export class Outage {
   }
 }
 
+type Release = Extract<Outcome, { kind: 'release' }>;
+
 const STRIKES = 3;
+/** Milliseconds to the next probe of a broker that answers. */
+const SOON = 10;
 const MAX_SUSPECTS = 1_000;
 /** Milliseconds after a recovery in which another failure makes its messages go one by one. */
 const FLAPPING = 10_000;

@@ -12,6 +12,8 @@ export interface ParkedReaderEvents {
   accept(messages: readonly OutboxMessage[]): void;
   /** Marked, but not to be published now. */
   giveBack(messages: readonly OutboxMessage[]): void;
+  /** A message of this key cannot be parked: the store does not see it. */
+  isAside(bucket: number, key: string): boolean;
   /** Rows of these buckets may have been marked without our hearing which: only a new epoch takes them again. */
   uncertain(buckets: readonly number[]): void;
 }
@@ -170,6 +172,7 @@ export class ParkedReader {
       const result = await this.mark(due, keys, leases, perKey);
       if (!result.durable) await this.flush(result.messages);
       for (const { bucket, key } of result.clear) {
+        if (this.events.isAside(bucket, key)) continue; // whoever writes it says so
         if (unwritten.has(key) || this.parkedMeanwhile.has(key)) this.continueKey(bucket, key);
         else this.keys.delete(bucket, key);
       }
@@ -219,6 +222,7 @@ export class ParkedReader {
     );
     for (const { bucket, key } of await this.lane.store.blockedAmong(this.lane.id, keys))
       this.keys.addBeyond(bucket, key);
+    for (const { bucket, key } of keys) if (this.events.isAside(bucket, key)) this.keys.addBeyond(bucket, key);
   }
 
   /** Past the bound of `keys` they are loaded in turn: a part at each pass until all were, and again now and then. @internal */

@@ -22,7 +22,7 @@ export class Results implements SettlerEvents {
   published(message: OutboxMessage): void {
     this.counts.published += 1;
     if (this.lane.handOver.orphans.size > 0) this.lane.handOver.orphans.delete(message);
-    if (this.lane.outage.circuit.isTroubled) this.lane.outage.succeeded(message);
+    if (this.lane.outage.isTroubled) this.lane.outage.succeeded(message);
     this.lane.settler.succeed(message);
   }
 
@@ -32,7 +32,8 @@ export class Results implements SettlerEvents {
     const charged = this.lane.outage.charge(message, failure);
     const text = errorText(failure.error, [message]);
     this.note(charged.blame, text);
-    const outcome = this.decide(message, charged);
+    const decided = this.decide(message, charged);
+    const outcome = decided.kind === 'release' ? this.lane.outage.insteadOf(decided, message, charged) : decided;
     if (outcome.kind !== 'release') return this.settleFailure(message, outcome, text, failure.progress);
     if (outcome.alone && !this.lane.handOver.onlyOne) {
       this.lane.handOver.markAlone(message);
@@ -164,14 +165,15 @@ export class Results implements SettlerEvents {
     this.lane.room.held -= transitions.length;
     let soonest = Infinity;
     for (const transition of transitions) {
-      const { message, blocks, delay } = transition;
+      const { message, blocks, delay, wasAside } = transition;
       // Under a later lease the row, if it is still there, was read again, and is known for that.
       const current = deps.leases.lease(deps.id, message.bucket)?.epoch === transition.epoch;
       if (message.parkedId === null && current) claimer.settled(message.seq);
       parked.parked(transition);
       const gate = queues.gateOf(message);
-      if (gate !== null && !blocks && message.parkedId !== null) {
-        parked.continueKey(message.bucket, gate); // dead, and its key goes on
+      // Dead, and its key goes on; or what it waited behind may be gone.
+      if (gate !== null && (wasAside === true || (!blocks && message.parkedId !== null))) {
+        parked.continueKey(message.bucket, gate);
         soonest = 0;
       }
       if (delay !== null) soonest = Math.min(soonest, delay);

@@ -5,6 +5,9 @@ import type { ResolvedOptions } from '../outbox.options.js';
 /** Rows of the first read, and of every one after a read that did not come back full. */
 const FIRST_READ = 100;
 
+/** Messages that could not be parked, and those of their keys behind them: so many of them take no room. */
+const MOST_ASIDE = 10_000;
+
 /** How much of one lane may be in memory, and how much of that is taken. */
 export class Room {
   /** Messages in memory: read, and not yet settled or given back. */
@@ -12,13 +15,23 @@ export class Room {
   readLimit = FIRST_READ;
   averageBytes = 1_000;
 
-  constructor(readonly bounds: Pick<ResolvedOptions, 'batchSize' | 'batchesInFlight' | 'batchBytes'>) {}
+  constructor(
+    readonly bounds: Pick<ResolvedOptions, 'batchSize' | 'batchesInFlight' | 'batchBytes'>,
+    /** Of those that are held, how many cannot be written: they must not keep the others from being read. */
+    readonly aside: () => number = () => 0,
+  ) {}
 
   /** Messages that may still be read before memory's bound is reached. */
   get left(): number {
     const { batchSize, batchesInFlight, batchBytes } = this.bounds;
     const byBytes = Math.floor((batchBytes * (batchesInFlight + 2)) / this.averageBytes);
-    return Math.min(batchSize * (batchesInFlight + 2), Math.max(1, byBytes)) - this.held;
+    const held = this.held - Math.min(MOST_ASIDE, this.aside());
+    return Math.min(batchSize * (batchesInFlight + 2), Math.max(1, byBytes)) - held;
+  }
+
+  /** Nothing is in memory but what cannot be written. */
+  get empty(): boolean {
+    return this.held === this.aside();
   }
 
   /** Some more for parked ones: under a backlog that always fills the room, retries would never find any. */

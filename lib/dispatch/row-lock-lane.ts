@@ -15,7 +15,6 @@ import type { LaneDependencies } from './lane.types.js';
 import { Loop } from './loop.js';
 import { Outage, type OutageLane } from './outage.js';
 import type { LaneStatus, RunningLane, RunReport } from './relay.js';
-import type { Verdict } from './trials.js';
 
 /**
  * The relay of one transport for slow, unordered work: rows are locked (`SKIP LOCKED`) and the transaction stays open
@@ -28,12 +27,16 @@ export class RowLockLane implements RunningLane, OutageLane {
   readonly outage: Outage;
   readonly counts = { published: 0, retried: 0, dead: 0 };
   readonly kill = new AbortController();
-  /** Ids that go alone: after a failure that was a neighbour's. */
+  /**
+   * Ids that go alone, the latest last: after a failure that was a neighbour's. Kept until this instance publishes them;
+   * what another one took costs nothing here, as only what is locked goes alone.
+   */
   readonly alone = new Set<string>();
   readonly payloads: LargePayloads;
   unresolved = 0;
-  /** The transaction in hand holds one message. */
+  /** What is being published is one single message. */
   onlyOne = false;
+  /** @internal */ readonly maxBatch: number;
 
   constructor(
     readonly deps: LaneDependencies,
@@ -41,6 +44,7 @@ export class RowLockLane implements RunningLane, OutageLane {
     readonly answered: () => void,
   ) {
     this.publisher = new Publisher(deps.transport, deps.clock, deps.options.publishTimeout, deps.options.encryption);
+    this.maxBatch = Math.min(deps.options.batchSize, deps.transport.maxBatch ?? Infinity);
     this.outage = new Outage(this, deps);
     this.payloads = new LargePayloads(deps, (message) => this.markAlone(message));
     this.loop = new Loop(
@@ -105,7 +109,9 @@ export class RowLockLane implements RunningLane, OutageLane {
   giveUpWaiting(): void {}
 
   markAlone({ id }: OutboxMessage): void {
-    if (this.alone.size < 5_000) this.alone.add(id);
+    this.alone.delete(id);
+    if (this.alone.size >= MAX_ALONE) this.alone.delete(this.alone.values().next().value as string);
+    this.alone.add(id);
   }
 
   status(): LaneStatus {
@@ -131,47 +137,66 @@ export class RowLockLane implements RunningLane, OutageLane {
   /** @internal */ async read(): Promise<number> {
     this.lastLocked = 0;
     this.leftOver = this.putOff = false;
-    const { options, id, store, random } = this.deps;
+    const { options, id, store } = this.deps;
     await this.deps.admitted?.();
     if (!(await this.outage.mayRead())) return options.pollInterval;
-    const { probing } = this.outage;
     // Those that are held back are locked with the others, or none would be seen behind them.
-    const wanted = probing || this.alone.size > 0 ? 1 : options.batchSize;
-    const limit = (probing ? PROBE_CHOICE : wanted) + this.payloads.waiting;
+    const limit = (this.outage.probing ? PROBE_CHOICE : this.maxBatch) + this.payloads.waiting;
     const request = { transport: id, limit, onPublished: options.onPublished };
     const told: (() => void)[] = [];
     const count = await store.withLockedRows(request, async (rows, durable, alive) => {
       const locked = rows.filter((message) => this.payloads.mayRead(message));
       this.lastLocked = locked.length;
-      if (locked.length === 0) return NOTHING;
-      // Were the probe always the oldest, one that kills its connection would let nobody through.
-      const first = probing ? Math.floor(random() * locked.length) : 0;
-      const messages = fitting(locked.slice(first, first + wanted), options.batchBytes);
-      this.leftOver = messages.length < locked.length;
-      const verdict = await this.prepare(messages, durable, alive);
-      this.putOff = verdict === 'later';
-      return verdict === 'later' ? NOTHING : this.publish(messages, told, verdict === 'go' ? undefined : verdict);
+      return locked.length === 0 ? NOTHING : this.publishLocked(locked, durable, alive, told);
     });
     for (const tell of told) tell();
     this.answered();
-    if (this.lastLocked === 0) this.alone.clear();
     if (this.outage.probing && this.lastLocked === 0) this.outage.probeAgain(0, 1);
     const more = (count === limit && this.lastLocked > 0) || this.leftOver;
     return more && this.outage.circuit.allows === 'all' ? 0 : options.pollInterval;
   }
 
-  /** What must be true before the first of them goes. @internal */
-  async prepare(messages: readonly OutboxMessage[], durable: boolean, alive: () => Promise<unknown>): Promise<Verdict> {
-    const { store, options } = this.deps;
-    const verdict = messages.some(isUnread) ? await this.payloads.bring(messages) : 'go';
-    if (verdict !== 'go') {
-      for (const message of messages) if (!this.payloads.mayRead(message)) this.alone.delete(message.id);
-      return verdict;
+  /** Batch by batch; after the first only while nothing is wrong, and not for long. @internal */
+  async publishLocked(
+    locked: readonly OutboxMessage[],
+    durable: boolean,
+    alive: () => Promise<unknown>,
+    told: (() => void)[],
+  ): Promise<LockedOutcome> {
+    const { store, options, clock } = this.deps;
+    const outcomes: LockedOutcome[] = [];
+    const until = clock.monotonic() + ALONE_TIME;
+    let flushed = durable && options.durability !== 'always';
+    let left = locked.length;
+    for (const messages of this.batchesOf(locked)) {
+      if (outcomes.length > 0 && (this.outage.circuit.allows !== 'all' || clock.monotonic() > until)) break;
+      left -= messages.length;
+      const verdict = messages.some(isUnread) ? await this.payloads.bring(messages) : 'go';
+      this.putOff = verdict === 'later';
+      if (verdict === 'later') break;
+      if (verdict === 'go' && !flushed) {
+        await store.flush();
+        await alive(); // the server that showed them is the one that flushed
+        flushed = true;
+      }
+      outcomes.push(await this.publish(messages, told, verdict === 'go' ? undefined : verdict));
     }
-    if (durable && options.durability !== 'always') return 'go';
-    await store.flush();
-    await alive(); // the server that showed them is the one that flushed
-    return 'go';
+    this.leftOver = left > 0;
+    return {
+      published: outcomes.flatMap(({ published }) => published),
+      parked: outcomes.flatMap(({ parked }) => parked),
+      reparked: outcomes.flatMap(({ reparked }) => reparked),
+    };
+  }
+
+  /** Those that go alone come before the others, which are the next transaction's. @internal */
+  batchesOf(locked: readonly OutboxMessage[]): readonly (readonly OutboxMessage[])[] {
+    // Were the probe always the oldest, one that kills its connection would let nobody through.
+    if (this.outage.probing) return [[locked[Math.floor(this.deps.random() * locked.length)] as OutboxMessage]];
+    const { batchBytes } = this.deps.options;
+    const alone = this.alone.size === 0 ? [] : locked.filter(({ id }) => this.alone.has(id));
+    if (alone.length > 0) return fitting(alone, batchBytes).map((message) => [message]);
+    return [fitting(locked.slice(0, this.maxBatch), batchBytes)];
   }
 
   /**
@@ -192,8 +217,8 @@ export class RowLockLane implements RunningLane, OutageLane {
     const onResult: OnResult = (index, result) => {
       this.unresolved -= 1;
       const message = messages[index] as OutboxMessage;
-      this.alone.delete(message.id);
       if (result.ok) {
+        this.alone.delete(message.id);
         published.push(message);
         this.outage.succeeded(message);
         return;
@@ -219,7 +244,8 @@ export class RowLockLane implements RunningLane, OutageLane {
     told: (() => void)[],
   ): Omit<ReparkEntry, 'parkedId' | 'bucket' | 'attemptsBefore'> | undefined {
     const { hooks, name } = this.deps;
-    const outcome = this.decide(message, failure);
+    const decided = this.decide(message, failure);
+    const outcome = decided.kind === 'release' ? this.outage.insteadOf(decided, message, failure) : decided;
     const error = errorText(failure.error, [message]);
     const { id, type, topic } = message;
     told.push(() => hooks.emit('failed', { transport: name, count: 1, blame: failure.blame, error }));
@@ -264,6 +290,10 @@ export class RowLockLane implements RunningLane, OutageLane {
   }
 }
 
+/** A few broken batches; beyond it, the oldest may share a batch once more. */
+const MAX_ALONE = 5_000;
+/** Milliseconds after which no further message goes alone in the same transaction, which holds all its rows locked. */
+const ALONE_TIME = 1_000;
 /** Rows that a probe chooses from. */
 const PROBE_CHOICE = 10;
 const NOTHING: LockedOutcome = { published: [], parked: [], reparked: [] };

@@ -31,27 +31,57 @@ export function findJsonLoss(value: unknown, key: string | number = '', depth = 
   }
 }
 
-/** Prototypes whose objects JSON sees: spares an event's class eight questions per message. */
+/** Prototypes whose objects JSON sees, every one of them: spares an event's class eight questions per message. */
 const ordinary = new WeakSet<object>();
+/** Told by what an object holds, not by its prototype: `Object.create(Error.prototype)` is no Error, a Date may be invalid. */
+const TOLD_BY_CONTENT = [
+  Date,
+  Error,
+  Promise,
+  Map,
+  Set,
+  WeakMap,
+  WeakSet,
+  RegExp,
+  ArrayBuffer,
+  Number,
+  String,
+  Boolean,
+];
 
 function inObject(value: object, key: string | number, depth: number): JsonLoss | undefined {
   if (depth > MAX_DEPTH) return loss(`is circular, or nested deeper than ${MAX_DEPTH} levels`);
-  if (Array.isArray(value)) return inArray(value, depth);
-  const prototype: unknown = Object.getPrototypeOf(value);
+  const isArray = Array.isArray(value);
+  const prototype: unknown = isArray ? null : Object.getPrototypeOf(value);
   if (prototype !== null && prototype !== Object.prototype && !ordinary.has(prototype as object)) {
     if (types.isBoxedPrimitive(value)) return findJsonLoss(value.valueOf(), key, depth + 1);
     const problem = unsupported(value);
     if (problem !== undefined) return loss(problem);
-    // A Date may be valid now and invalid next time; of all others the class decides.
-    if (!types.isDate(value)) ordinary.add(prototype as object);
+    if (decidedByClass(value)) ordinary.add(prototype as object);
   }
   const { toJSON } = value as { toJSON?: unknown };
   if (typeof toJSON === 'function') {
     const replaced: unknown = (toJSON as (key: string) => unknown).call(value, String(key));
-    // An object that returns itself is walked as it is, by JSON too.
-    return replaced === value ? inMembers(value, depth) : findJsonLoss(replaced, key, depth + 1);
+    return typeof replaced === 'object' && replaced !== null
+      ? inReplaced(replaced, key, depth + 1)
+      : findJsonLoss(replaced, key, depth + 1);
   }
-  return inMembers(value, depth);
+  return isArray ? inArray(value as readonly unknown[], depth) : inMembers(value, depth);
+}
+
+/** What a `toJSON` returned: JSON walks it as it is, and does not ask it for a `toJSON` of its own. */
+function inReplaced(value: object, key: string | number, depth: number): JsonLoss | undefined {
+  if (types.isBoxedPrimitive(value)) return findJsonLoss(value.valueOf(), key, depth + 1);
+  if (types.isDate(value))
+    return loss('is a Date that toJSON() returned, and JSON sees nothing of it; return a string');
+  const problem = bytesProblem(value) ?? hiddenContent(value);
+  if (problem !== undefined) return loss(problem);
+  return Array.isArray(value) ? inArray(value, depth) : inMembers(value, depth);
+}
+
+/** A `toJSON` of its own speaks for this object only. */
+function decidedByClass(value: object): boolean {
+  return !Object.hasOwn(value, 'toJSON') && !TOLD_BY_CONTENT.some((each) => value instanceof each);
 }
 
 function inMembers(value: object, depth: number): JsonLoss | undefined {
@@ -89,12 +119,22 @@ function inArray(values: readonly unknown[], depth: number): JsonLoss | undefine
   return undefined;
 }
 
-/** Objects whose content JSON does not see. `Buffer` has a `toJSON`, but nobody wants its result. */
+/** Objects whose content JSON does not see. */
 function unsupported(value: object): string | undefined {
   if (types.isDate(value)) return Number.isNaN(value.getTime()) ? 'is an invalid Date' : undefined;
-  if (ArrayBuffer.isView(value) || types.isAnyArrayBuffer(value))
-    return 'holds bytes; encode them, for example in base64';
-  if (typeof (value as { toJSON?: unknown }).toJSON === 'function') return undefined;
+  const bytes = bytesProblem(value);
+  if (bytes !== undefined) return bytes;
+  return typeof (value as { toJSON?: unknown }).toJSON === 'function' ? undefined : hiddenContent(value);
+}
+
+/** `Buffer` has a `toJSON`, but nobody wants its result. */
+function bytesProblem(value: object): string | undefined {
+  return ArrayBuffer.isView(value) || types.isAnyArrayBuffer(value)
+    ? 'holds bytes; encode them, for example in base64'
+    : undefined;
+}
+
+function hiddenContent(value: object): string | undefined {
   if (types.isMap(value)) return 'is a Map; use an object or an array';
   if (types.isSet(value)) return 'is a Set; use an array';
   if (types.isWeakMap(value) || types.isWeakSet(value)) return 'is a weak collection';

@@ -119,7 +119,10 @@ export class OutboxService<TEvent extends object = object> {
     return this.operate(await this.runtime.store.discard(this.filter('discard', selection)));
   }
 
-  /** Deletes messages that have not been published: `done` will not be, `tooLate` may be. */
+  /**
+   * Deletes messages that have not been published: `done` will not be, `tooLate` may be. One with several transports is
+   * `done` when none of them will publish it any more, or, if the selection names a transport, when that one will not.
+   */
   async cancel(selection: MessageSelection): Promise<OperatorReport> {
     return this.operate(await this.runtime.store.cancel(this.filter('cancel', selection)));
   }
@@ -146,11 +149,12 @@ export class OutboxService<TEvent extends object = object> {
 
   /** @internal */
   filter(operation: string, selection: MessageSelection): MessageFilter {
-    return toFilter(operation, selection, (name, subject) => this.enqueuer.transportId(name, subject));
+    const { size } = this.runtime.transportIds;
+    return toFilter(operation, selection, (name, subject) => this.enqueuer.transportId(name, subject), size);
   }
-  /** @internal Changed rows may be due at once. */
+  /** @internal Changed rows may be due at once: also those of what is too late, as another transport still has it. */
   operate(report: OperatorReport): OperatorReport {
-    if (report.done.length > 0) this.runtime.committed('parked');
+    if (report.done.length > 0 || report.tooLate.length > 0) this.runtime.committed('parked');
     return report;
   }
 }

@@ -1,5 +1,5 @@
 import { types } from 'node:util';
-import { encryptionContext, type EncryptedPayload, type PayloadEncryption } from '../encryption.js';
+import { encryptionContext, KEY_ID_HEADER, type EncryptedPayload, type PayloadEncryption } from '../encryption.js';
 import { ENCRYPTION_OPTION, type NewMessage } from '../message.js';
 import { withoutSecrets } from '../observe/error-text.js';
 import { secretsOfPayload } from '../observe/secrets.js';
@@ -31,6 +31,7 @@ export async function sealPayloads(
     rows.map(async (row) => {
       const sealed = row.payload === null ? null : await sealOnce(row, row.payload);
       if (sealed === null) return row;
+      refuseKeyIdHeader(row);
       if (encryption.deliver === 'encrypted') checkSize(row, sealed.ciphertext, destinations);
       return { ...row, payload: sealed.ciphertext, options: withKeyId(row.options, sealed.keyId) };
     }),
@@ -59,6 +60,13 @@ async function seal(
       'ENCRYPTION_FAILED',
     );
   return sealed;
+}
+
+/** Whatever this process delivers: a relay that sends payloads as they are stored would overwrite it. */
+function refuseKeyIdHeader(row: NewMessage): void {
+  if (row.headers?.includes(KEY_ID_HEADER) !== true) return;
+  if (!Object.hasOwn(JSON.parse(row.headers) as object, KEY_ID_HEADER)) return;
+  refuse(subjectOf(row), `the header name ${KEY_ID_HEADER} is reserved, as its payload is encrypted`);
 }
 
 /** A broker that gets the ciphertext must be able to take it. */

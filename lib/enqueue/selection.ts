@@ -11,7 +11,7 @@ export interface MessageSelection {
   key?: string;
   topic?: string;
   type?: string;
-  /** The most messages to touch. Default 1000, or as many as there are `ids`. */
+  /** The most messages to touch, each counted once for each of its transports. Default 1000, or as many as `ids` name. */
   limit?: number;
 }
 
@@ -24,6 +24,7 @@ export function toFilter(
   operation: string,
   selection: MessageSelection,
   transportId: (name: string, subject: string) => number,
+  transports: number,
 ): MessageFilter {
   if (typeof selection !== 'object' || selection === null)
     refuse(operation, `a filter must be an object, not ${typeName(selection)}`);
@@ -45,7 +46,7 @@ export function toFilter(
     ...texts,
     ...(ids === undefined ? {} : { ids: checkedIds(operation, ids) }),
     ...(transport === undefined ? {} : { transport: transportId(transport, operation) }),
-    limit: checkedLimit(operation, selection),
+    limit: checkedLimit(operation, selection, transports),
   };
 }
 
@@ -54,8 +55,8 @@ function checkedIds(operation: string, ids: readonly string[]): string[] {
   return ids.map((id, index) => parseUuid(id) ?? refuse(operation, `ids[${index}] is no UUID`));
 }
 
-function checkedLimit(operation: string, { limit, ids }: MessageSelection): number {
-  if (limit === undefined) return Math.max(DEFAULT_LIMIT, ids?.length ?? 0);
+function checkedLimit(operation: string, { limit, ids = [] }: MessageSelection, transports: number): number {
+  if (limit === undefined) return Math.max(DEFAULT_LIMIT, ids.length * Math.max(1, transports));
   if (!Number.isInteger(limit) || limit < 1 || limit > MAX_LIMIT) {
     refuse(operation, `limit must be a whole number from 1 to ${MAX_LIMIT}`);
   }

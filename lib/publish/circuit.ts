@@ -44,8 +44,8 @@ export class Circuit {
    * @returns for how long it was open when this closes it, else `undefined`
    */
   succeed(now: number, what: 'message' | 'connection' = 'message'): number | undefined {
-    // A late success of a batch that was sent before the outage proves nothing about now.
-    if (this.state === 'open') return undefined;
+    // A late success of a batch that was sent before the outage, or before the broker asked to wait, proves nothing about now.
+    if (this.state === 'open' || (this.state === 'blocked' && what === 'message')) return undefined;
     if (what === 'message') this.failures = 0;
     if (this.state === 'closed') return undefined;
     const openFor = now - this.openedAt;

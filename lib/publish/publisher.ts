@@ -48,8 +48,9 @@ export class Publisher {
       for (let index = 0; left > 0 && index < batch.length; index += 1) report(index, failure);
       open = false;
     };
+    let deadline: AbortSignal | undefined;
     try {
-      const results = await this.bounded((signal) => this.send(batch, signal, report), kill);
+      const results = await this.bounded((signal) => this.send(batch, (deadline = signal), report), kill);
       if (results !== undefined) for (let index = 0; index < results.length; index += 1) report(index, results[index]);
       if (left > 0)
         throw new OutboxError(
@@ -58,8 +59,11 @@ export class Publisher {
         );
       open = false;
     } catch (error) {
-      if (left > 0) await this.reset();
-      failRest({ ok: false, blame: 'transport', error: left > 0 ? unquoted(error, batch) : error });
+      if (left === 0) return;
+      // It was not the connecting that failed, nor time: the transport broke over something in this batch, perhaps.
+      const broke = this.connected && deadline?.aborted === false;
+      await this.reset();
+      failRest({ ok: false, blame: 'transport', error: unquoted(error, batch), ...(broke && { suspect: 'message' }) });
     }
   }
 

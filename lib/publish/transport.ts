@@ -14,7 +14,8 @@ import type { MessageHeaders, MessageOptions, OutboxMessage } from '../message.j
  * 4. Order: messages of one key are sent in the order of the array. With `atomicRuns: false` a batch never holds two
  *    messages of one key.
  * 5. Concurrent `publish` calls are allowed; they never share a key.
- * 6. `publish` never throws synchronously, and its rejection is a `transport` failure of everything not reported.
+ * 6. `publish` never throws synchronously, and its rejection is a `transport` failure of everything not reported; before the
+ *    timeout, with {@link PublishFailure.suspect} `message`.
  */
 export interface TransportContract {
   /** What an `ok` is worth: the broker stored it, a handler finished, or it only left this process. */
@@ -69,6 +70,15 @@ export interface PublishFailure {
   readonly ok: false;
   readonly blame: Blame;
   readonly error: unknown;
+  /**
+   * Of a `transport` failure, what may be the cause instead; absent: nothing else.
+   *
+   * - `destination`: the broker answered, and said that this topic, partition or queue cannot take the message now. While others
+   *   get through it is put off, its key behind it, without an attempt and for as long as that lasts; the circuit stays closed.
+   * - `message`: the connection, or something in the broker, broke over what was on it. A message that does this alone three
+   *   times, each time with another one getting through afterwards, is charged from then on.
+   */
+  readonly suspect?: 'destination' | 'message';
   /** The broker will never take this message: no retry, dead at once. Only with blame `message`. */
   readonly final?: boolean;
   /**

@@ -1,5 +1,6 @@
 import type { Clock } from '../dispatch/clock.js';
 import { countFitting } from '../large-payloads.js';
+import { SetAside, type AsideEntry, type AsideRules } from './set-aside.js';
 
 /** What one write may hold. */
 export interface WriteBounds<T> {
@@ -12,85 +13,94 @@ export interface WriteBounds<T> {
 /**
  * Collects items while a write is under way and writes what came together in one go: the batch grows by itself with the
  * load and is one item when there is none. Items leave in the order in which they came; a failing write is repeated with
- * half of them, as it may have failed for its size.
+ * half of them, as it may have failed for its size, or for one of them: that one is set aside.
  */
 export class BatchWriter<T> {
   waiting: T[] = [];
-  /** From the first item until nothing waits. */
+  /** From the first item until nothing waits but what is set aside. */
   active: Promise<void> | undefined;
-  /** The write that is out now, and what is in it. */
+  /** The write that is out now, and what is in it; one that was set aside stays there. */
   writing: Promise<void> | undefined;
   inHand: readonly T[] = [];
+  readonly aside: SetAside<T>;
   stopped = false;
   /** Items of the next write: half of those of one that failed, twice as many after each that did not. @internal */
   most: number;
-  /** @internal */ added = 0;
-  /** @internal */ done = 0;
-  /** @internal */ quieting: { readonly upTo: number; readonly resolve: () => void }[] = [];
+  /** Writes that failed one after the other since the last that did not; and those that spoke of one item. @internal */
+  failures = 0;
+  /** @internal */ ownFailures = 0;
+  /** `left`: of what waits and is in hand, how many from the first are not written. @internal */
+  quieting: { left: number; readonly resolve: () => void }[] = [];
 
   constructor(
     readonly clock: Clock,
     readonly bounds: WriteBounds<T>,
     readonly write: (batch: readonly T[]) => Promise<void>,
-    /** Told of each failure. */
+    /** Told of each failure that is waited for. */
     readonly failed: (error: unknown, retryIn: number) => void,
+    readonly rules: AsideRules<T>,
   ) {
     this.most = bounds.items;
+    this.aside = new SetAside(clock, rules, () => this.start());
   }
 
   add(item: T): void {
+    if (this.aside.mustWait(item)) return this.aside.queue(item);
     this.waiting.push(item);
-    this.added += 1;
-    if (this.active === undefined) this.active = Promise.resolve().then(() => this.run());
+    this.start();
   }
 
   /** Everything that was added and is not written. */
   *[Symbol.iterator](): Iterator<T> {
     yield* this.inHand;
+    yield* this.aside;
     yield* this.waiting;
   }
 
+  /** Without what is set aside. */
   get size(): number {
     return this.waiting.length + (this.active === undefined ? 0 : 1);
   }
 
-  /** Resolves when all that was added so far is written, whatever comes after it, or when it is given up. */
+  /** Resolves when all that was added so far is written or set aside, whatever comes after it, or when it is given up. */
   quiet(): Promise<void> {
-    if (this.active === undefined || this.done === this.added) return Promise.resolve();
-    return new Promise((resolve) => this.quieting.push({ upTo: this.added, resolve }));
+    const left = this.inHand.length + this.waiting.length;
+    if (this.active === undefined || left === 0) return Promise.resolve();
+    return new Promise((resolve) => this.quieting.push({ left, resolve }));
   }
 
   /** Gives up what cannot be written: the rows stay in the database for the next owner. */
   stop(): void {
     this.stopped = true;
+    this.aside.stop();
     this.cancelWait?.();
   }
   /** @internal */ cancelWait: (() => void) | undefined;
 
+  /** @internal */ start(): void {
+    this.active ??= Promise.resolve().then(() => this.run());
+  }
+
   /** @internal */ async run(): Promise<void> {
-    let failures = 0;
-    while (this.waiting.length > 0 && !this.stopped) {
-      const batch = this.next();
+    this.ownFailures = 0;
+    for (let turn = true; !this.stopped; turn = !turn) {
+      // In turns: many of them must not keep what comes now.
+      const retry = turn || this.waiting.length === 0 ? this.aside.next() : undefined;
+      if (retry === undefined && this.waiting.length === 0) break;
+      const batch = retry === undefined ? this.next() : [retry.item];
       try {
         await (this.writing = this.write(batch));
-        this.inHand = [];
-        failures = 0;
-        this.most = Math.min(this.bounds.items, this.most * 2);
-        this.done += batch.length;
-        while (this.quieting[0] !== undefined && this.quieting[0].upTo <= this.done) this.quieting.shift()?.resolve();
+        this.wrote(batch, retry);
       } catch (error) {
-        this.waiting = [...batch, ...this.waiting];
-        this.inHand = [];
-        this.most = Math.max(1, batch.length >> 1);
         this.writing = undefined;
-        const retryIn = Math.min(5_000, 100 * 2 ** Math.min(failures, 10));
-        failures += 1;
-        this.failed(error, retryIn);
-        await this.pause(retryIn);
+        const pause = this.keep(batch, retry, error);
+        if (pause > 0 && !this.stopped) await this.pause(pause);
       }
     }
     this.active = undefined;
     this.writing = undefined;
+    if (this.stopped) this.aside.stop();
+    else this.aside.schedule(); // a timer may come before its time
     for (const { resolve } of this.quieting.splice(0)) resolve();
   }
 
@@ -100,6 +110,60 @@ export class BatchWriter<T> {
     this.inHand = count === waiting.length ? waiting : waiting.slice(0, count);
     this.waiting = count === waiting.length ? [] : waiting.slice(count);
     return this.inHand;
+  }
+
+  /** @internal */ wrote(batch: readonly T[], retry: AsideEntry<T> | undefined): void {
+    this.failures = this.ownFailures = 0;
+    this.most = Math.min(this.bounds.items, this.most * 2);
+    if (retry === undefined) {
+      this.inHand = [];
+      this.passed(batch.length);
+      return;
+    }
+    const behind = this.aside.through(retry);
+    this.waiting = [...behind, ...this.waiting];
+    for (const quiet of this.quieting) quiet.left += behind.length;
+  }
+
+  /** What could not be written waits. @returns milliseconds until the next write @internal */
+  keep(batch: readonly T[], retry: AsideEntry<T> | undefined, error: unknown): number {
+    this.inHand = [];
+    const own = this.rules.isOwn(error);
+    const alone = batch.length === 1 ? (batch[0] as T) : undefined;
+    if (own && alone !== undefined) {
+      this.failed(error, retry === undefined ? this.putAside(alone) : this.aside.again(retry, true));
+      const inARow = this.ownFailures++; // after the first it may be all of them
+      return inARow === 0 ? 0 : Math.min(MAX_OWN_PAUSE, 100 * 2 ** Math.min(inARow - 1, 10));
+    }
+    if (retry !== undefined) this.aside.again(retry, false);
+    else {
+      this.waiting = [...batch, ...this.waiting];
+      this.most = Math.max(1, batch.length >> 1);
+    }
+    if (own) return 0; // which of them it is shows in halves
+    const retryIn = Math.min(5_000, 100 * 2 ** Math.min(this.failures, 10));
+    this.failures += 1;
+    this.failed(error, retryIn);
+    return retryIn;
+  }
+
+  /** With what must not pass it. @internal */
+  putAside(item: T): number {
+    const delay = this.aside.put(item);
+    this.passed(1);
+    if (!this.waiting.some((other) => this.aside.mustWait(other))) return delay;
+    const stays = (other: T): boolean => !this.aside.mustWait(other);
+    for (const quiet of this.quieting) quiet.left = this.waiting.slice(0, quiet.left).filter(stays).length;
+    for (const other of this.waiting) if (!stays(other)) this.aside.queue(other);
+    this.waiting = this.waiting.filter(stays);
+    this.passed(0);
+    return delay;
+  }
+
+  /** So many from the first. @internal */
+  passed(count: number): void {
+    for (const quiet of this.quieting) quiet.left -= count;
+    while (this.quieting[0] !== undefined && this.quieting[0].left <= 0) this.quieting.shift()?.resolve();
   }
 
   /** @internal */ pause(ms: number): Promise<void> {
@@ -112,3 +176,6 @@ export class BatchWriter<T> {
     });
   }
 }
+
+/** Milliseconds. */
+const MAX_OWN_PAUSE = 1_000;

@@ -1,6 +1,7 @@
 import type { Clock } from '../dispatch/clock.js';
-import { lengthOf, withoutLargePayload } from '../large-payloads.js';
+import { lengthOf, placeOnly, withoutLargePayload } from '../large-payloads.js';
 import type { OutboxMessage } from '../message.js';
+import { isOfTheRow } from '../read-errors.js';
 import type { Lease } from '../store/lease-store.js';
 import type { ParkedStore } from '../store/parked-store.js';
 import type { ReadyStore } from '../store/ready-store.js';
@@ -27,6 +28,8 @@ export interface Written {
 /** A transition, and the lease under which it was decided: under another one it is void, also when that is ours again. */
 export interface Decided extends Transition {
   readonly epoch: string | undefined;
+  /** It could not be written for a while, in which its key did not go on. */
+  readonly wasAside?: true;
 }
 
 export interface SettlerEvents {
@@ -72,12 +75,18 @@ export class Settler {
       { items: settings.batch, bytes: WRITE_BYTES, bytesOf: lengthOf },
       (batch) => this.writeSuccesses(batch),
       (error, retryIn) => events.failedWrite('settle', error, retryIn),
+      { isOwn: isOfTheRow, orderOf: () => undefined, strip: placeOnly },
     );
     this.transitions = new BatchWriter(
       clock,
       { items: settings.batch, bytes: WRITE_BYTES, bytesOf: ({ message }) => lengthOf(message) },
       (batch) => this.writeTransitions(batch),
       (error, retryIn) => events.failedWrite('park', error, retryIn),
+      {
+        isOwn: isOfTheRow,
+        orderOf,
+        strip: (item) => ({ ...item, message: placeOnly(item.message), wasAside: true }),
+      },
     );
   }
 
@@ -97,17 +106,29 @@ export class Settler {
     }
   }
 
+  /** Whether a message of this key cannot be parked, so that those behind it wait in memory. */
+  isAside(bucket: number, key: string): boolean {
+    return this.transitions.aside.holds(orderIn(bucket, key));
+  }
+
+  /** The leases of these buckets are gone: the next owner reads what could not be written. */
+  forget(buckets: ReadonlySet<number>): void {
+    const dropped = this.transitions.aside.drop(({ message }) => buckets.has(message.bucket));
+    if (dropped.length > 0) this.events.overtaken(dropped);
+  }
+
   /** Resolves, whatever happens to them, when the writes that are out now have been answered; `undefined`: none is out. */
   get writing(): Promise<unknown> | undefined {
     const out = [this.successes.writing, this.transitions.writing].filter((write) => write !== undefined);
     return out.length === 0 ? undefined : Promise.allSettled(out);
   }
 
-  /** What is not written yet; an estimate but for nothing, which is 0. */
+  /** What is not written yet, and the database must hear of before it can say what blocks; an estimate but for nothing, which is 0. */
   get size(): number {
-    return this.successes.size + this.transitions.size;
+    return this.successes.size + this.transitions.size + this.transitions.aside.orders;
   }
 
+  /** But for what is set aside. */
   async quiet(): Promise<void> {
     await this.successes.quiet();
     await this.transitions.quiet();
@@ -168,3 +189,9 @@ export class Settler {
     return leases;
   }
 }
+
+/** A message is parked behind the earlier ones of its key; one that is parked already keeps its place. */
+function orderOf({ message, blocks }: Decided): string | undefined {
+  return blocks && message.parkedId === null ? orderIn(message.bucket, message.key ?? '') : undefined;
+}
+const orderIn = (bucket: number, key: string): string => `${bucket} ${key}`;

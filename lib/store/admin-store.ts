@@ -7,15 +7,16 @@ export interface MessageFilter {
   readonly key?: string;
   readonly topic?: string;
   readonly type?: string;
-  /** Highest number of rows to touch. */
+  /** Highest number of rows to touch: a message has one for each of its transports. */
   readonly limit: number;
 }
 export interface OperatorReport {
-  /** Ids that were changed. */
+  /** Ids that were changed. After `cancel` only those that no transport will publish, or not the one that the filter names. */
   readonly done: string[];
   /**
    * Those that can no longer be stopped: ready, or being sent right now; of `filter.ids`, or, without ids, of what the
-   * filter names, at most `filter.limit`; never one of `done`. Looked for after the change and for two seconds at most: of
+   * filter names, at most `filter.limit`; never one of `done`. After `cancel` also those that one transport let go of and
+   * another one still has. Looked for after the change and for two seconds at most: of
    * a backlog too long for that every id counts as ready, and a filter's messages are named as far as they were found.
    */
   readonly tooLate: string[];
@@ -27,7 +28,7 @@ export interface AdminStore {
   requeue(filter: MessageFilter): Promise<OperatorReport>;
   /** Deletes dead, waiting or blocked rows; the key's next row becomes due. */
   discard(filter: MessageFilter): Promise<OperatorReport>;
-  /** Deletes scheduled, waiting, blocked or dead rows that nobody is sending. */
+  /** Deletes scheduled, waiting, blocked or dead rows that nobody is sending, then looks what other transports have of them. */
   cancel(filter: MessageFilter): Promise<OperatorReport>;
   /** Lets a blocked key go on: its dead rows stop blocking, its first waiting or blocked row becomes due. */
   release(filter: { key: string; transport?: number }): Promise<{ released: number }>;

@@ -1,3 +1,4 @@
+import { describeCancel } from './store-contract-cancel.js';
 import { describeCleaning, describeSetup } from './store-contract-keeping.js';
 import { describeDead } from './store-contract-dead.js';
 import { describeInsert } from './store-contract-insert.js';
@@ -35,6 +36,7 @@ export function describeStoreContract(
     describeScheduled(run);
     describeDead(run);
     describeOperators(run);
+    describeCancel(run);
     describeRaces(run);
     describeRowLocks(run);
     describeCleaning(run);

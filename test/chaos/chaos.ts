@@ -13,11 +13,12 @@ import { Schedule } from './schedule.js';
 import type { BrokerServer } from './servers/broker.js';
 import type { DatabaseServer } from './servers/database.js';
 import { openBroker, openDatabase } from './servers/open.js';
-import { BROKER_CONNECTIONS, RELAY, TRANSPORTS, type BrokerName, type StoreName } from './settings.js';
+import { BROKER_CONNECTIONS, RELAY, TRANSPORTS, type BrokerName, type Ordering, type StoreName } from './settings.js';
 
 /**
  * Real processes on real servers, with faults, and a checker that reads what happened.
  *   npm run chaos -- --store postgres|mariadb --broker rabbitmq|kafka --minutes 30 [--seconds 60] --seed 1
+ *     [--ordering key|strict]   of the outbox; with strict, transactions of the same keys overlap on purpose
  *     [--rate 2500]      messages per second that the writers enqueue
  *     [--faults a,b]     only these kinds, or none
  *     [--lib folder]     other sources of the library
@@ -28,6 +29,7 @@ const { values } = parseArgs({
   options: {
     store: { type: 'string', default: 'postgres' },
     broker: { type: 'string', default: 'rabbitmq' },
+    ordering: { type: 'string', default: 'key' },
     minutes: { type: 'string' },
     seconds: { type: 'string' },
     seed: { type: 'string', default: '1' },
@@ -43,6 +45,7 @@ const rate = Number(values.rate);
 const only = values.faults === 'none' ? [] : values.faults?.split(',');
 const store = oneOf('store', values.store, ['postgres', 'mariadb']) as StoreName;
 const broker = oneOf('broker', values.broker, ['rabbitmq', 'kafka']) as BrokerName;
+const ordering = oneOf('ordering', values.ordering, ['key', 'strict']) as Ordering;
 for (const kind of only ?? []) oneOf('faults', kind, FAULT_KINDS);
 for (const [name, value] of Object.entries({ seconds, seed, rate })) {
   if (!Number.isFinite(value) || value < 0) refuse(`--${name} must be a number`);
@@ -103,7 +106,7 @@ async function main(): Promise<number> {
   const [database, server] = await Promise.all(opening);
   say(`${store} ${database.version} and ${broker} ${server.version} are up`);
   history.add(['meta', meta(database.version, server.version)]);
-  const settings = { store, broker, seed, origin, rate, parts, compiled: open.compiled };
+  const settings = { store, broker, ordering, seed, origin, rate, parts, compiled: open.compiled };
   const fleet = (open.fleet = new Fleet(settings, database, server, history));
   await fleet.open();
   fleet.go();
@@ -125,7 +128,7 @@ async function main(): Promise<number> {
 function meta(database: string, server: string): object {
   const versions = { node: process.version, [store]: database, [broker]: server };
   const relay = { ...RELAY, maxBrokerConnections: BROKER_CONNECTIONS[broker] };
-  return { seed, store, broker, seconds, rate, versions, transports: TRANSPORTS, relay };
+  return { seed, store, broker, ordering, seconds, rate, versions, transports: TRANSPORTS, relay };
 }
 
 /** With the history, what the processes had to say; without one, its parts. */

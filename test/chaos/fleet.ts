@@ -8,7 +8,7 @@ import { TcpProxy } from '../support/tcp-proxy.js';
 import type { History } from './history.js';
 import type { BrokerServer } from './servers/broker.js';
 import type { DatabaseServer } from './servers/database.js';
-import { RELAY, type BrokerName, type Order, type Report, type StoreName } from './settings.js';
+import { RELAY, type BrokerName, type Order, type Ordering, type Report, type StoreName } from './settings.js';
 
 /** Above it the writers pause: an outage must not make a backlog that the end cannot drain. */
 const MAX_BACKLOG = 150_000;
@@ -18,6 +18,7 @@ const READY_TIMEOUT = 120_000;
 export interface FleetSettings {
   readonly store: StoreName;
   readonly broker: BrokerName;
+  readonly ordering: Ordering;
   readonly seed: number;
   readonly origin: string;
   readonly rate: number;
@@ -170,11 +171,11 @@ export class Fleet {
   }
 
   private start(kind: 'relay' | 'writer' | 'consumer', name: string, settings: object): ChildProcess {
-    const { parts, compiled, store, broker, seed, origin } = this.settings;
+    const { parts, compiled, store, broker, ordering, seed, origin } = this.settings;
     const log = openSync(join(parts, `${name}.log`), 'a');
     const part = join(parts, `${name}.jsonl`);
     const child = fork(join(compiled, 'test', 'chaos', 'processes', `${kind}-process.js`), [], {
-      env: { ...process.env, CHAOS: JSON.stringify({ store, broker, seed, origin, part, ...settings }) },
+      env: { ...process.env, CHAOS: JSON.stringify({ store, broker, ordering, seed, origin, part, ...settings }) },
       execArgv: ['--max-old-space-size=1024'],
       stdio: ['ignore', log, log, 'ipc'],
     });

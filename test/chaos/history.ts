@@ -18,8 +18,10 @@ import { clockSince } from './settings.js';
  *   ["drain", time], ["drained", time]                 between these nothing is written any more
  *   ["calm", from, to]                                 no fault was on, and none had been for a while
  *   ["c", writer, n, began, [[key, transports, kind], …]]   a committed transaction; transports: 1, 2 or 3 for both
- *   ["e", writer, [n, time, n, time, …]]               when commits returned, as far as the writer lived to tell
+ *   ["q", writer, [n, time, n, time, …]]               when COMMIT was called, as far as the writer lived to tell
+ *   ["e", writer, [n, time, n, time, …]]               when it returned, likewise
  *   ["b", writer, time, error]                         a business transaction failed, and did not mean to
+ *   ["a", writer, n, time]                             one met another that holds its keys, and ran again
  *   ["o", run, owner]                                  the name under which a relay holds leases
  *   ["l", time, transport, bucket, owner or null, epoch]   a lease changed hands, as the database logged it
  *   ["p", run, transport, [bucket, time, …]]           publishes began; the first of each bucket in 50 ms

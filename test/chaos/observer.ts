@@ -89,10 +89,12 @@ export class Observer {
       history.add(['l', at - ahead, Number(transport), Number(bucket), owner, Number(number)]);
     }
     const head = this.postgres ? `convert_from(substring(payload from 1 for 30), 'UTF8')` : 'left(payload, 30)';
-    for (const [table, state] of [
+    const tables = [
       ['ready', '0'],
       ['parked', 'state'],
-    ]) {
+    ];
+    if (this.postgres && this.fleet.settings.ordering === 'strict') tables.push(['staged', '0']);
+    for (const [table, state] of tables) {
       const rows = await database.query(`select ${state}, transport, ${head} from outbox_${table}`);
       for (const [number, transport, payload] of rows) {
         const uid = Number(/^{"uid":(\d+),/.exec(String(payload))?.[1] ?? -1);

@@ -1,10 +1,13 @@
 /** What the harness tells the processes that it starts. */
 export type StoreName = 'postgres' | 'mariadb';
 export type BrokerName = 'rabbitmq' | 'kafka';
+/** Of the outbox: `key` promises nothing of transactions that overlap, `strict` the order of their commits. */
+export type Ordering = 'key' | 'strict';
 
 export interface ProcessSettings {
   readonly store: StoreName;
   readonly broker: BrokerName;
+  readonly ordering: Ordering;
   readonly seed: number;
   /** `process.hrtime.bigint()` of the harness at its start; the clock is the machine's, so all processes share it. */
   readonly origin: string;

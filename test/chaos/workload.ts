@@ -123,9 +123,3 @@ export function uidIn(payload: Buffer): number | undefined {
   if (payload.length !== sizeOf(uid) || payload.toString('latin1', 0, HEAD.length) !== HEAD) return undefined;
   return payload.at(-2) === 0x22 && payload.at(-1) === 0x7d ? uid : undefined;
 }
-
-/** Milliseconds for which a transaction stays open before and after it enqueues: 0 to 60, most of them short. */
-export function chooseHold(random: () => number): readonly [number, number] {
-  const hold = Math.floor(random() * random() * 60);
-  return random() < 0.3 ? [hold, 0] : [0, hold];
-}

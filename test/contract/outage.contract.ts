@@ -1,6 +1,12 @@
 import { PUBLISHED, type PublishResult } from '../../lib/publish/transport.js';
 import { createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
 
+const leaderless = (): PublishResult => ({
+  ok: false,
+  blame: 'transport',
+  suspect: 'destination',
+  error: new Error('no leader'),
+});
 const refused = (): PublishResult => ({ ok: false, blame: 'transport', error: new Error('not enough replicas') });
 
 /** A broker that takes connections and no writes, on a real database. */
@@ -26,5 +32,47 @@ export function describeOutage(kind: 'postgres' | 'mariadb'): void {
       expect(hooks.of('retried')).toEqual([]);
       expect(transport.attempted.map(({ attempts }) => attempts)).toEqual(transport.attempted.map(() => 0));
     },
+  );
+
+  it.each(['buckets', 'rowLock'] as const)(
+    'C2: destinations that are away for long cost nothing, and what goes elsewhere gets through (%s)',
+    async (coordination) => {
+      const ordering = coordination === 'rowLock' ? 'none' : 'key';
+      const retry = { maxAttempts: 1 };
+      harness = await createHarness(kind, { coordination, ordering, retry, pollInterval: 50, batchSize: 50 });
+      const transport = new ScriptedTransport();
+      const isAway = ({ topic }: { topic: string }): boolean => topic === 'away';
+      transport.behave = (message) => (isAway(message) ? leaderless() : PUBLISHED);
+      const { dispatcher, hooks } = harness.relay({ default: transport }, {}, { random: () => 0 });
+      const ofKey = (n: number): string => `k${n % 30}`;
+      const messages = Array.from({ length: 300 }, (_, n) => ({
+        topic: n % 3 === 0 ? 'away' : 'there',
+        key: ofKey(n),
+        bucket: (n % 30) % 4,
+        payload: Buffer.from(`${n}`),
+      }));
+      await harness.enqueue(messages);
+      await dispatcher.start();
+      await transport.until(() => transport.published.length === 200);
+      const { id } = transport.attempted.find(isAway)!;
+      const attempts = (): number => transport.attempted.filter((message) => message.id === id).length;
+      // More often than it would take to charge one that kills its connection.
+      let others = 0;
+      while (attempts() <= 5) {
+        await harness.enqueue([{ topic: 'there', key: `other ${(others += 1)}`, payload: Buffer.from('-1') }]);
+        await transport.until(() => transport.published.length === 200 + others);
+      }
+      transport.behave = () => PUBLISHED;
+      await transport.until(() => transport.published.length === 300 + others, 40_000);
+      expect(transport.attempted.map(({ attempts }) => attempts)).toEqual(transport.attempted.map(() => 0));
+      expect(hooks.of('dead')).toEqual([]);
+      if (coordination === 'rowLock') return;
+      const numbers = transport.texts.map(Number);
+      for (let key = 0; key < 30; key += 1) {
+        const ofIt = numbers.filter((n) => n % 30 === key);
+        expect(ofIt).toEqual([...ofIt].sort((a, b) => a - b));
+      }
+    },
+    90_000,
   );
 }

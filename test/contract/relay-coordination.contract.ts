@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { PUBLISHED, type PublishResult } from '../../lib/publish/transport.js';
-import { createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
+import { broken, createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
 import { until } from '../support/until.js';
 
 type Kind = 'postgres' | 'mariadb';
@@ -45,7 +45,7 @@ function describeRowLocks(kind: Kind): void {
   it('C3: the oldest message kills every connection: others are let through between, and it is found out', async () => {
     harness = await createHarness(kind, { ...rowLock, retry: { maxAttempts: 1 } });
     const transport = new ScriptedTransport();
-    transport.behave = (message) => (String(message.payload) === 'killer' ? down() : PUBLISHED);
+    transport.behave = (message) => (String(message.payload) === 'killer' ? broken() : PUBLISHED);
     // Rows are locked by bucket: it is always the first.
     const other = { bucket: 5, payload: text('other') };
     await harness.enqueue([{ bucket: 0, payload: text('killer') }, other, other]);

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { PUBLISHED, type PublishResult } from '../../lib/publish/transport.js';
 import type { OutboxMessage } from '../../lib/message.js';
 import { until } from '../support/until.js';
-import { createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
+import { broken, createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
 
 const text = (value: string | number) => Buffer.from(String(value));
 const rejected = (error = 'no'): PublishResult => ({ ok: false, blame: 'message', error: new Error(error) });
@@ -138,7 +138,7 @@ export function describeRelay(kind: 'postgres' | 'mariadb'): void {
   it('finds the one message that kills the connection, and charges it alone', async () => {
     harness = await createHarness(kind, { retry: { maxAttempts: 1 } });
     const transport = new ScriptedTransport();
-    transport.behave = (message) => (String(message.payload) === 'poison' ? down() : PUBLISHED);
+    transport.behave = (message) => (String(message.payload) === 'poison' ? broken() : PUBLISHED);
     await harness.enqueue([
       { payload: text('poison') },
       ...Array.from({ length: 20 }, (_, i) => ({ payload: text(i) })),

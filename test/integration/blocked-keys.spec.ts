@@ -77,6 +77,7 @@ describe.each(['postgres', 'mariadb'] as const)('%s: more blocked keys than are 
         {
           accept: (messages) => accepted.push(...messages.map(({ id }) => id)),
           giveBack: () => undefined,
+          isAside: () => false,
           uncertain: () => undefined,
         },
         { hold: () => undefined },

@@ -5,6 +5,7 @@ import { clientProxy } from 'nestjs-outbox/client-proxy';
 import type { OutboxMessage } from '../../lib/message.js';
 import { OutboxMessageError } from '../../lib/outbox.errors.js';
 import type { OutboxTransport } from '../../lib/publish/transport.js';
+import { contractMessage } from '../../lib/testing/contract-message.js';
 import { probePublish } from '../../lib/testing/publish-probe.js';
 import { enqueued } from '../support/enqueue.js';
 import { kafkaConfig, TestTopics } from '../support/kafka.js';
@@ -52,16 +53,33 @@ describeWith('rabbitmq', 'what ClientRMQ can carry', () => {
   ])('F3, F6: %s: refused at enqueue or delivered', async (_name, input, expected) => {
     expect(await verdict(client, transport, input)).toBe(expected);
   });
+
+  // Nothing is known at enqueue of a client that is named by its token, or of rows that other programs insert.
+  it('C3: what costs the connection is suspected, and the next message gets through', async () => {
+    const exchange = await observer.exchange();
+    const client = new ClientRMQ({ urls: [requiredUrl('rabbitmq')], exchange, wildcards: true });
+    const topics = await clientProxy({ client }).create();
+    const one = async (on: OutboxTransport, fields: object): Promise<unknown> =>
+      (await probePublish(on, [contractMessage({ topic: 't', ...fields })], { timeout: 15_000 })).results[0];
+    const suspected = { ok: false, blame: 'transport', suspect: 'message' };
+    expect(await one(transport, { type: long(256) })).toMatchObject(suspected);
+    expect(await one(transport, {})).toEqual({ ok: true });
+    await topics.connect!(AbortSignal.timeout(15_000));
+    await observer.channel.deleteExchange(exchange);
+    expect(await one(topics, {})).toMatchObject(suspected); // 404
+    await topics.close!();
+  });
 });
 
 describeWith('kafka', 'what ClientKafka can carry', () => {
   const topics = new TestTopics();
-  const client = new ClientKafka({ client: kafkaConfig() as never, producerOnlyMode: true });
+  let client: ClientKafka;
   let topic: string;
   let transport: OutboxTransport;
   beforeAll(async () => {
     await topics.start();
     topic = await topics.create();
+    client = new ClientKafka({ client: kafkaConfig() as never, producerOnlyMode: true });
     transport = await clientProxy({ client }).create();
   });
   afterAll(async () => {

@@ -8,12 +8,17 @@ import {
   ClientRMQ,
   ClientTCP,
 } from '@nestjs/microservices';
+import { Logger } from '@nestjs/common';
 import { createServer, type Server, type Socket } from 'node:net';
 import { once } from 'node:events';
+import { inspect } from 'node:util';
 import { clientProxy } from 'nestjs-outbox/client-proxy';
+import { errorText } from '../../lib/observe/error-text.js';
+import type { OutboxTransport } from '../../lib/publish/transport.js';
 import { contractMessage } from '../../lib/testing/contract-message.js';
 import { probePublish } from '../../lib/testing/publish-probe.js';
 import { assertAllOk } from '../../lib/testing/transport-contract.js';
+import { describeWith, requiredUrl } from '../support/services.js';
 import { until } from '../support/until.js';
 
 class OwnClient extends ClientProxy {
@@ -123,3 +128,27 @@ async function tcpServer(): Promise<[Server, Buffer[]]> {
   await once(server, 'listening');
   return [server, received];
 }
+
+/** amqp-connection-manager rejects with the error and the URL, with the password in it. */
+describeWith('rabbitmq', 'clientProxy() over ClientRMQ', () => {
+  beforeAll(() => Logger.overrideLogger(false));
+  afterAll(() => Logger.overrideLogger(new Logger()));
+
+  it('says why it cannot connect, and not with which password', async () => {
+    const { host } = new URL(requiredUrl('rabbitmq'));
+    for (const [server, why] of [
+      ['127.0.0.1:1', /ECONNREFUSED/],
+      [host, /ACCESS_REFUSED/],
+    ] as const) {
+      const client = new ClientRMQ({ urls: [`amqp://shop:a-secret-word@${server}`], queue: 'none', noAssert: true });
+      const transport = clientProxy({ client }).create() as OutboxTransport;
+      const error: unknown = await transport.connect?.(AbortSignal.timeout(10_000)).then(
+        () => undefined,
+        (reason: unknown) => reason,
+      );
+      expect(errorText(error)).toMatch(why);
+      expect(inspect(error, { depth: 9, showHidden: true })).not.toContain('a-secret-word');
+      await transport.close?.();
+    }
+  });
+});

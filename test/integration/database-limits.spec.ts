@@ -4,6 +4,7 @@ import { transactionExecutor } from '../../lib/store/executors/typeorm-transacti
 import { PostgresStore } from '../../lib/store/postgres/postgres-store.js';
 import { WakeListener } from '../../lib/module/wake-listener.js';
 import { FakeClock } from '../../lib/testing/fake-clock.js';
+import { eachFrame } from '../support/frames.js';
 import { CALM, Ledger, Writers } from '../support/ledger.js';
 import { createHarness, newMessage, RecordedHooks, ScriptedTransport, type Harness } from '../support/relay.js';
 import { describeWith } from '../support/services.js';
@@ -119,9 +120,8 @@ describeWith('postgres', 'limits of PostgreSQL', () => {
     await harness.close();
   });
 
-  it('E7: a listener whose connection went deaf without a word is found by its silence, and replaced', async () => {
-    harness = await createHarness('postgres', { buckets: 4 });
-    const proxy = await TcpProxy.start(harness.database.url, { silent: true });
+  /** Hears through a proxy, tells beside it: the same process with a listener that nobody answers. */
+  async function listenThrough(proxy: TcpProxy) {
     const url = new URL(harness.database.url);
     url.port = String(proxy.port);
     url.hostname = proxy.host;
@@ -131,21 +131,28 @@ describeWith('postgres', 'limits of PostgreSQL', () => {
       () => proxy.close(),
       () => through.destroy(),
     );
-    const clock = new FakeClock();
-    let heard = 0;
-    // Hears through the proxy, tells beside it: the same process with a listener that nobody answers.
+    const [clock, hooks] = [new FakeClock(), new RecordedHooks()];
+    const listened = { clock, hooks, heard: 0 };
     const listener = new WakeListener(
       { listen: (...args) => deaf.listen!(...args), notify: (...args) => harness.store.notify!(...args) },
       clock,
-      new RecordedHooks(),
-      () => (heard += 1),
+      hooks,
+      () => (listened.heard += 1),
     );
     listener.start();
     await clock.advance(0);
     closing.push(() => listener.stop());
-    await until(() => heard >= 2); // connected: what was committed before is looked for
+    await until(() => listened.heard === 2); // connected: what was committed before is looked for
+    return listened;
+  }
+
+  it('E7: a listener whose connection went deaf without a word is found by its silence, and replaced', async () => {
+    harness = await createHarness('postgres', { buckets: 4 });
+    const proxy = await TcpProxy.start(harness.database.url, { silent: true });
+    const listened = await listenThrough(proxy);
+    const { clock } = listened;
     await harness.store.notify!();
-    await until(() => heard === 3);
+    await until(() => listened.heard === 3);
     proxy.set({ up: 'drop', down: 'drop' });
     let told = 0;
     const living = await harness.store.listen!(
@@ -158,12 +165,44 @@ describeWith('postgres', 'limits of PostgreSQL', () => {
     await clock.advance(30_000);
     await clock.advance(30_000); // silence: asks for an echo
     await until(() => told === 2 && clock.nextIn === 5_000); // which a living listener hears
-    expect(heard).toBe(3);
+    expect(listened.heard).toBe(3);
     proxy.heal();
     await clock.advance(5_000);
-    await until(() => heard === 5); // a new connection
+    await until(() => listened.heard === 5); // a new connection
     await harness.store.notify!();
-    await until(() => heard === 6);
+    await until(() => listened.heard === 6);
+  });
+
+  it('E7: where notifications never arrive, as behind a transaction pooler, that is told once, and tried ever more rarely', async () => {
+    harness = await createHarness('postgres', { buckets: 4 });
+    const proxy = await TcpProxy.start(harness.database.url);
+    // A pooler: LISTEN succeeds, and what the server then tells its session goes nowhere.
+    const sizeOf = (bytes: Buffer): number | undefined => (bytes.length < 5 ? undefined : 1 + bytes.readUInt32BE(1));
+    const withoutNotifications = (frame: Buffer): Buffer => (frame[0] === 0x41 ? Buffer.alloc(0) : frame);
+    const pooled = proxy.intercept;
+    proxy.intercept = () => ({ up: (bytes) => bytes, down: eachFrame(sizeOf, withoutNotifications) });
+    const listened = await listenThrough(proxy);
+    const { clock, hooks } = listened;
+    /** It asks for an echo, which does not come, and connects again. */
+    const cycle = async (connections: number): Promise<void> => {
+      await clock.advance(clock.nextIn as number);
+      await until(() => clock.nextIn === 5_000);
+      await clock.advance(5_000);
+      await until(() => listened.heard === 2 * connections && clock.nextIn !== undefined);
+    };
+    for (const connections of [2, 3]) await cycle(connections);
+    expect([hooks.of('warning'), clock.nextIn]).toEqual([[], 30_000]);
+    await cycle(4);
+    expect(hooks.of('warning')).toEqual([{ text: expect.stringMatching(/no notification arrives.*wakeUp: 'poll'/) }]);
+    expect(clock.nextIn).toBe(300_000);
+    proxy.intercept = pooled;
+    await cycle(5);
+    expect([hooks.of('warning').length, clock.nextIn]).toEqual([1, 300_000]);
+    await harness.store.notify!();
+    await until(() => listened.heard === 11); // the way is free
+    await clock.advance(300_000);
+    await until(() => clock.nextIn === 30_000);
+    expect(hooks.of('error')).toEqual([]);
   });
 
   it('E8: what reads notifications late, or never, delays no commit: none is sent in the business transaction', async () => {

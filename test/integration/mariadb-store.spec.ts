@@ -266,12 +266,17 @@ describeWith('mariadb', 'MariaDB store', () => {
     expect(found.map(({ id, size }) => [id, size])).toEqual(fits.map(({ id, payload }) => [id, payload?.length]));
   });
 
-  it('F8: leaves a second row of one id in the hot table when it parks the first, and parks the others', async () => {
+  it('F8: parks no second row of one id, and says so: it stays in the hot table, and what is parked with it too', async () => {
     const lane = await run.lane();
     const id = randomUUID();
     await lane.insert({ id }, { id }, {});
     const messages = await lane.ready();
-    expect((await lane.park(messages)).affected).toBe(2);
+    await expect(lane.park(messages)).rejects.toMatchObject({ errno: 1062 });
+    expect(await lane.ready()).toHaveLength(3);
+    const [first, second, other] = messages.map((message) => () => lane.park([message]));
+    expect((await first!()).affected).toBe(1);
+    await expect(second!()).rejects.toMatchObject({ errno: 1062 });
+    expect((await other!()).affected).toBe(1);
     expect((await lane.ready()).map((message) => message.id)).toEqual([id]);
   });
 });

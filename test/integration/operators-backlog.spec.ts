@@ -10,8 +10,13 @@ const ROWS = 400_000;
 const PATIENCE = 8_000;
 const LAST = 'last of all';
 
-/** Operators' look-ups, behind a long backlog. */
-async function expectBounded(store: OutboxStore, last: string, ordering: 'key' | 'global'): Promise<void> {
+/** Operators' look-ups, behind a long backlog of the first of two transports. */
+async function expectBounded(
+  store: OutboxStore,
+  last: string,
+  ordering: 'key' | 'global',
+  application: { query(text: string): Promise<unknown> },
+): Promise<void> {
   const within = async <T>(limit: number, look: Promise<T>): Promise<T> => {
     const start = performance.now();
     const result = await look;
@@ -31,6 +36,15 @@ async function expectBounded(store: OutboxStore, last: string, ordering: 'key' |
   const byId = await within(PATIENCE, store.cancel({ ids: [absent, last], limit: 10 }));
   expect([...byId.tooLate, ...byId.notFound].sort()).toEqual([absent, last].sort());
   expect(byId.tooLate).toContain(last);
+  const scheduled = randomUUID();
+  const bucket = ordering === 'global' ? 0 : bucketOf(LAST, SETTINGS.buckets);
+  for (const [seq, id] of [last, scheduled].entries())
+    await application.query(`insert into outbox_parked (transport, bucket, id, topic, type, state, blocking, seq)
+      values (1, ${bucket}, '${id}', 't', 'rare', 1, false, ${seq + 1})`);
+  const ofBoth = await within(PATIENCE, store.cancel({ ids: [last, scheduled], limit: 10 }));
+  expect([...ofBoth.done, ...ofBoth.tooLate].sort()).toEqual([last, scheduled].sort());
+  expect(ofBoth.tooLate).toContain(last);
+  if (ordering === 'key') expect(ofBoth.done).toEqual([scheduled]);
 }
 
 describeWith('postgres', 'PostgreSQL operators behind a backlog', () => {
@@ -39,7 +53,7 @@ describeWith('postgres', 'PostgreSQL operators behind a backlog', () => {
     try {
       const store = fixture.store({ ordering });
       await store.create({ ...SETTINGS, ordering });
-      await store.registerTransports(['default'], 'default');
+      await store.registerTransports(['default', 'other'], 'default');
       const { buckets } = SETTINGS;
       await fixture.application.query(
         `insert into outbox_ready (transport, bucket, id, topic, key, type)
@@ -50,7 +64,7 @@ describeWith('postgres', 'PostgreSQL operators behind a backlog', () => {
         `insert into outbox_ready (transport, bucket, id, topic, key, type) values (0, $1, $2, 't', $3, 'rare')`,
         [ordering === 'global' ? 0 : bucketOf(LAST, buckets), last, LAST],
       );
-      await expectBounded(store, last, ordering);
+      await expectBounded(store, last, ordering, fixture.application);
     } finally {
       await fixture.stop();
     }
@@ -59,11 +73,11 @@ describeWith('postgres', 'PostgreSQL operators behind a backlog', () => {
 
 describeWith('mariadb', 'MariaDB operators behind a backlog', () => {
   it.each(['key', 'global'] as const)('name what is too late, in bounded time: ordering %s', async (ordering) => {
-    const stores = new MariaDbStores({ ordering });
+    const stores = new MariaDbStores({ ordering, buckets: SETTINGS.buckets });
     await stores.start();
     const store = stores.open();
     try {
-      await store.registerTransports(['default'], 'default');
+      await store.registerTransports(['default', 'other'], 'default');
       const columns = '(transport, id, topic, `key`, type)';
       await stores.application.query(
         `insert into outbox_ready ${columns} select 0, uuid(), 't', concat('k', seq), 'common' from seq_1_to_${ROWS}`,
@@ -73,7 +87,7 @@ describeWith('mariadb', 'MariaDB operators behind a backlog', () => {
         last,
         Buffer.from(LAST),
       ]);
-      await expectBounded(store, last, ordering);
+      await expectBounded(store, last, ordering, stores.application);
     } finally {
       await store.close();
       await stores.stop();

@@ -1,3 +1,4 @@
+import { transactionExecutor } from '../../lib/store/executors/typeorm-transaction.js';
 import type { Lease } from '../../lib/store/lease-store.js';
 import { newMessage } from '../support/relay.js';
 import { PostgresFixture } from '../support/postgres-store.js';
@@ -37,5 +38,38 @@ describeWith('postgres', 'a settled message of the parked table on PostgreSQL', 
       { what: 'outbox_parked', synchronous: 'on' },
       { what: 'outbox_ready', synchronous: 'off' },
     ]);
+  });
+});
+
+describe.each(['key', 'strict'] as const)('a transaction that does not wait for the disk, ordering: %s', (ordering) => {
+  describeWith('postgres', 'on PostgreSQL', () => {
+    const fixture = new PostgresFixture();
+    afterEach(() => fixture.stop());
+
+    it('A6: is known by what it says when its messages get into the ready table', async () => {
+      await fixture.start();
+      const store = fixture.store({ ordering });
+      await store.create({ buckets: 4, ordering, coordination: 'buckets' });
+      await store.registerTransports(['default'], 'default');
+      const off = 'set local synchronous_commit = off';
+      /** Whether the relay takes it for durable as it is. */
+      const durable = async (key: string | null, when: 'before' | 'after' | 'after, moved'): Promise<boolean> => {
+        await fixture.application.transaction(async (manager) => {
+          if (when === 'before') await manager.query(off);
+          await store.insert(transactionExecutor(manager), [newMessage({ key, bucket: 0 })]);
+          if (when === 'after, moved') await manager.query('set constraints all immediate');
+          if (when !== 'before') await manager.query(off);
+        });
+        const positions = [{ bucket: 0, after: '0' }];
+        const read = await store.fetch({ transport: 0, positions, perBucket: 10, limit: 10 });
+        expect(read.messages).toHaveLength(1);
+        await fixture.application.query('delete from outbox_ready');
+        return read.durable;
+      };
+      expect([await durable('k', 'before'), await durable(null, 'before')]).toEqual([false, false]);
+      // Keyed messages of a strict order get there at COMMIT; the others where they are enqueued.
+      expect([await durable('k', 'after'), await durable(null, 'after')]).toEqual([ordering === 'key', true]);
+      expect(await durable('k', 'after, moved')).toBe(true);
+    });
   });
 });

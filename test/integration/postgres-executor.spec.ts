@@ -36,13 +36,14 @@ describeWith('postgres', 'PostgreSQL executors', () => {
 
   it('gives each role its session, and closes all of them', async () => {
     const database = open();
-    const setting = async (role: 'read' | 'settle' | 'admin', name: string) =>
+    const setting = async (role: 'read' | 'settle' | 'admin' | 'lease', name: string) =>
       (await database.connection(role).run(one(`select current_setting('${name}')`))).rows[0]?.[0];
     expect(await setting('settle', 'synchronous_commit')).toBe('off');
     expect(await setting('admin', 'synchronous_commit')).toBe('on');
     expect(await setting('read', 'enable_seqscan')).toBe('off');
     expect(await setting('read', 'timezone')).toBe('UTC');
-    expect(await sessions()).toBe(3);
+    expect(await setting('lease', 'synchronous_commit')).toBe('on');
+    expect(await sessions()).toBe(4);
     await database.close();
     await until('no session left', async () => (await sessions()) === 0);
     await expect(database.connection('read').run(one('select 1'))).rejects.toThrow('closed');

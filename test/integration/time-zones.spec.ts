@@ -30,6 +30,10 @@ describe.each(['postgres', 'mariadb'] as const)('time on %s', (kind) => {
       expect(found).toMatchObject({ offset: 300, kept: 0, cleaned: INSTANTS.length + 3 });
       expect(found.due.sort()).toEqual(INSTANTS);
       expect(found.created.sort()).toEqual(INSTANTS.map((instant) => [instant, instant, instant]));
+      // A clock that was set back leaves messages from the future.
+      expect(found.age.ahead).toBe(0);
+      expect(found.age.hour).toBeGreaterThanOrEqual(3_600_000);
+      expect(found.age.hour).toBeLessThan(3_620_000);
       expect(found.delayed).toBeGreaterThanOrEqual(390);
       expect(found.delayed).toBeLessThan(20_000);
       expect(found.backoff).toBeGreaterThanOrEqual(280);
@@ -41,6 +45,7 @@ describe.each(['postgres', 'mariadb'] as const)('time on %s', (kind) => {
 interface Found {
   readonly due: string[];
   readonly created: string[][];
+  readonly age: { readonly ahead: number; readonly hour: number };
   readonly delayed: number;
   readonly backoff: number;
 }

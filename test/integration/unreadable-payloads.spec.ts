@@ -3,6 +3,7 @@ import type { NewMessage } from '../../lib/message.js';
 import type { OutboxOptions } from '../../lib/outbox.options.js';
 import type { OutboxStore } from '../../lib/store/outbox-store.js';
 import { createHarness, ScriptedTransport, wrapped, type Harness } from '../support/relay.js';
+import { takeChunks } from '../support/lost-chunks.js';
 import { describeOnBoth, describeWith } from '../support/services.js';
 import { until } from '../support/until.js';
 
@@ -98,15 +99,18 @@ describeOnBoth([], 'a large payload that cannot be read', (kind) => {
   );
 });
 
-describeWith('postgres', 'a large payload that PostgreSQL has lost', () => {
+/** Stored out of line both, and the small one is read with its row. */
+const SIZES = [100_000, 10_000];
+
+describeWith('postgres', 'a payload that PostgreSQL has lost', () => {
   let harness: Harness;
   afterEach(() => harness?.close());
 
-  it.each(WAYS)(
-    'D8: its neighbours are published, its key waits, and it is published when it is back (%s)',
-    async (_, options) => {
+  it.each(SIZES.flatMap((size) => WAYS.map(([name, options]) => ({ size, name, options }))))(
+    'D8: its neighbours are published, its key waits, and it is published when it is back ($size bytes, $name)',
+    async ({ size, options }) => {
       harness = await createHarness('postgres', options);
-      const [lost, other, last] = [1, 2, 3].map(() => randomBytes(100_000)); // nothing that could be compressed
+      const [lost, other, last] = [1, 2, 3].map(() => randomBytes(size)); // nothing that could be compressed
       const [id] = await harness.enqueue([
         { key: 'a', payload: lost! },
         ...[1, 2, 3].map((n) => ({ key: `s${n}`, payload: small(`s${n}`) })),
@@ -133,31 +137,47 @@ describeWith('postgres', 'a large payload that PostgreSQL has lost', () => {
     },
     120_000,
   );
-});
 
-/** Takes what is stored of one payload out of its table, as a disk does that loses it. */
-async function takeChunks({ dataSource }: Harness, id: string): Promise<{ putBack(): Promise<void> }> {
-  const [row] = (await dataSource.query(
-    `select reltoastrelid::regclass::text as toast from pg_class where oid = 'outbox_ready'::regclass`,
-  )) as { toast: string }[];
-  const toast = row?.toast as string;
-  // As a table like any other it can be written.
-  const kind = (value: string) => `update pg_class set relkind = '${value}' where oid = '${toast}'::regclass`;
-  const change = async (...statements: string[]): Promise<void> => {
-    await dataSource.transaction(async (manager) => {
-      for (const sql of ['set local allow_system_table_mods = on', kind('r'), ...statements, kind('t')])
-        await manager.query(sql);
-    });
-  };
-  const [chunk] = (await dataSource.query(
-    `select t.chunk_id from ${toast} t, outbox_ready o
-     where o.id = $1 and t.chunk_seq = 0 and substr(t.chunk_data, 1, 64) = substr(o.payload, 1, 64)`,
-    [id],
-  )) as { chunk_id: string }[];
-  const its = `chunk_id = ${chunk?.chunk_id}`;
-  await change(`create table lost as select * from ${toast} where ${its}`, `delete from ${toast} where ${its}`);
-  await expect(dataSource.query('select md5(payload) from outbox_ready where id = $1', [id])).rejects.toMatchObject({
-    code: 'XX001',
+  it.each(SIZES)(
+    'D8: it waits by itself in the parked table, too, and no lease goes for it (%d bytes)',
+    async (size) => {
+      harness = await createHarness('postgres', { buckets: 2 });
+      const messages = [0, 1, 0, 1].map((bucket, n) => ({
+        bucket,
+        delay: 60_000,
+        payload: randomBytes(size),
+        key: `${n}`,
+      }));
+      const [id, ...others] = await harness.enqueue(messages);
+      await takeChunks(harness, id as string, 'outbox_parked');
+      await harness.dataSource.query('update outbox_parked set due_at = now()');
+      const transport = new ScriptedTransport();
+      const { dispatcher, hooks } = harness.relay({ default: transport });
+      await dispatcher.start();
+      await transport.until(() => transport.published.length === 3);
+      expect(transport.published.map((message) => message.id).sort()).toEqual(others.sort());
+      await until(() => hooks.of('error').some(({ retryIn }) => retryIn === 10_000));
+      expect(hooks.of('error').map(({ operation }) => operation)).not.toContain('take');
+      expect([hooks.of('leasesAcquired').length, hooks.of('leasesLost').length]).toEqual([1, 0]);
+    },
+  );
+
+  it('D8: dead letters are told beside one whose payload is lost', async () => {
+    const told: string[] = [];
+    const deadLetter = ({ message }: { message: { id: string } }): void => void told.push(message.id);
+    harness = await createHarness('postgres', { buckets: 1, retry: { maxAttempts: 1 }, deadLetter });
+    const ids = await harness.enqueue([1, 2].map(() => ({ payload: randomBytes(10_000) })));
+    const transport = new ScriptedTransport();
+    transport.behave = () => ({ ok: false, blame: 'message', error: new Error('no') });
+    const deaf = harness.relay({ default: transport }, { deadLetter: () => Promise.reject(new Error('nobody')) });
+    await deaf.dispatcher.start();
+    await deaf.hooks.until('dead', 2);
+    await deaf.dispatcher.stop();
+    await takeChunks(harness, ids[0] as string, 'outbox_parked');
+    const { dispatcher, hooks } = harness.relay({ default: transport });
+    await dispatcher.start();
+    await until(() => told.length > 0);
+    expect(told).toEqual([ids[1]]);
+    expect(hooks.of('error')).toMatchObject([{ operation: 'deadLetter', error: { code: 'XX001' } }]);
   });
-  return { putBack: () => change(`insert into ${toast} select * from lost`) };
-}
+});

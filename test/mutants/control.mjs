@@ -1,4 +1,4 @@
-import { layersFor, serversOf, CHAOS, CONTRACT, SIMULATION } from './layers.mjs';
+import { layersFor, nameOfRun, serversOf, CHAOS, CONTRACT, SIMULATION } from './layers.mjs';
 import { planted } from './plant.mjs';
 import { ACQUITS } from './verdicts.mjs';
 
@@ -49,8 +49,8 @@ export function trials(mutants) {
 function nameOf(layer, mutant) {
   if (layer === SIMULATION) return '';
   if (layer === CONTRACT) return mutant.contract;
-  const { store, broker, faults } = serversOf(mutant);
-  return `${store} × ${broker}${faults === undefined ? '' : `, ${faults.join(' and ')}`}`;
+  const { faults } = serversOf(mutant);
+  return `${nameOfRun(mutant)}${faults === undefined ? '' : `, ${faults.join(' and ')}`}`;
 }
 
 /** Whatever the layer can see counts against the innocent. */

@@ -22,7 +22,13 @@ export function layersFor({ file, chaos, contract, simulation }) {
 }
 
 export function serversOf({ chaos }) {
-  return { store: 'postgres', broker: 'rabbitmq', ...chaos };
+  return { store: 'postgres', broker: 'rabbitmq', ordering: 'key', ...chaos };
+}
+
+/** What tells one chaos run from another, but for its faults. */
+export function nameOfRun(mutant) {
+  const { store, broker, ordering } = serversOf(mutant);
+  return `${store} × ${broker}${ordering === 'key' ? '' : `, ${ordering}`}`;
 }
 
 /** Innocent sources took `settings.simulationTakes` ms: who takes five times as long will not come to an end. */
@@ -55,14 +61,14 @@ async function runContract(folder, { contract }, { services }) {
 }
 
 async function runChaos(folder, mutant, { seconds }) {
-  const { store, broker, faults, signs } = serversOf(mutant);
+  const { store, broker, ordering, faults, signs } = serversOf(mutant);
   const program = [...TYPESCRIPT, 'test/chaos/chaos.ts'];
-  const args = ['--store', store, '--broker', broker, '--seconds', seconds, '--seed', '1', '--rate', '1000'];
+  const args = ['--store', store, '--broker', broker, '--ordering', ordering];
   // The history of a convict goes with the folder.
-  args.push('--out', join(folder, 'history'));
+  args.push('--seconds', seconds, '--seed', '1', '--rate', '1000', '--out', join(folder, 'history'));
   const ended = await run(folder, program, [...args, ...(faults === undefined ? [] : ['--faults', faults.join(',')])]);
   const { verdict, detail } = ofChaos(ended, signs);
-  return { verdict, detail: detail && `${store} × ${broker}: ${detail}` };
+  return { verdict, detail: detail && `${nameOfRun(mutant)}: ${detail}` };
 }
 
 /** The last line of its output that is JSON (chaos says after it where a history is kept); `late` when it had to be ended. */

@@ -7,6 +7,7 @@ interface Mutant {
   readonly to: string;
   readonly chaos?: object | false;
   readonly contract?: string;
+  readonly every?: boolean;
 }
 interface Verdict {
   readonly verdict: 'convicts' | 'acquits' | 'broke';
@@ -47,6 +48,8 @@ describe('the mutants', () => {
       { file: 'lib/claim/a.ts', contract: 'one' },
       { file: 'lib/claim/a.ts', contract: 'one', chaos: { signs: ['lost'] } },
       { file: 'lib/store/mysql/a.ts', contract: 'two', chaos: { store: 'mariadb' } },
+      { file: 'lib/store/mysql/a.ts', contract: 'two', chaos: { store: 'mariadb', faults: ['relay-kill'] } },
+      { file: 'lib/store/mysql/a.ts', contract: 'two', chaos: { ordering: 'strict' } },
       { file: 'lib/store/mysql/a.ts', contract: 'two', chaos: false },
     ];
     expect(trials(given).map(({ layer, what }) => `${layer.name} ${what}`.trim())).toEqual([
@@ -55,8 +58,81 @@ describe('the mutants', () => {
       'contract two',
       'chaos postgres × rabbitmq',
       'chaos mariadb × rabbitmq',
+      'chaos mariadb × rabbitmq, relay-kill',
+      'chaos postgres × rabbitmq, strict',
     ]);
     expect(trials(given).every(({ mutant }) => !('file' in mutant))).toBe(true);
+  });
+});
+
+describe('a mutant before its layers', () => {
+  interface Result {
+    readonly by: string[];
+    readonly broke?: string;
+    readonly trials: { readonly layer: string; readonly seconds: number }[];
+  }
+  const [simulation, contract, chaos] = ['simulation', 'contract', 'chaos'].map((name) => ({ name }));
+  async function judged(mutant: object, verdicts: Record<string, string>): Promise<Result> {
+    const { convict } = await load<{ convict: (...given: unknown[]) => Promise<Result> }>('convict');
+    const layers = [simulation, contract, chaos].filter((layer) => layer !== undefined && layer.name in verdicts);
+    return convict(mutant, layers, ({ name }: { name: string }) =>
+      Promise.resolve({ verdict: verdicts[name], detail: `by ${name}` }),
+    );
+  }
+
+  it('the first that convicts ends it', async () => {
+    const result = await judged({}, { simulation: 'acquits', contract: 'convicts', chaos: 'convicts' });
+    expect(result).toMatchObject({ by: ['contract'], broke: undefined });
+    expect(result.trials.map(({ layer }) => layer)).toEqual(['simulation', 'contract']);
+  });
+
+  it('one that broke neither convicts nor acquits', async () => {
+    expect(await judged({}, { contract: 'broke', chaos: 'convicts' })).toMatchObject({
+      by: ['chaos'],
+      broke: undefined,
+    });
+    expect(await judged({}, { contract: 'broke', chaos: 'acquits' })).toMatchObject({
+      by: [],
+      broke: 'contract: by contract',
+    });
+  });
+
+  it('of one for every layer, all must convict', async () => {
+    const every = { every: true };
+    expect(await judged(every, { contract: 'convicts', chaos: 'convicts' })).toMatchObject({
+      by: ['contract', 'chaos'],
+    });
+    expect(await judged(every, { contract: 'convicts', chaos: 'acquits' })).toMatchObject({ by: [], broke: undefined });
+    expect(await judged(every, { contract: 'acquits', chaos: 'convicts' })).toMatchObject({ by: [] });
+    expect(await judged(every, { contract: 'convicts', chaos: 'broke' })).toMatchObject({ broke: 'chaos: by chaos' });
+  });
+
+  it('chaos is tried on each database, by mutants that it must convict there', async () => {
+    const { serversOf } = await load<{ serversOf: (mutant: Mutant) => { store: string } }>('layers');
+    const needed = (await mutants()).filter(({ every, chaos }) => every === true && typeof chaos === 'object');
+    expect(needed.filter((mutant) => serversOf(mutant).store === 'mariadb').length).toBeGreaterThan(1);
+  });
+
+  it('the report tells who convicted, how fast, and for whom there was no judge but a contract', async () => {
+    const { report } = await load<{ report: (given: object) => string }>('report');
+    const results = [
+      {
+        name: 'one',
+        judges: ['simulation', 'chaos'],
+        ...(await judged({}, { simulation: 'acquits', chaos: 'convicts' })),
+      },
+      { name: 'two', judges: ['contract'], ...(await judged({}, { contract: 'convicts' })) },
+      {
+        name: 'three',
+        judges: ['contract', 'chaos'],
+        ...(await judged({ every: true }, { contract: 'convicts', chaos: 'acquits' })),
+      },
+    ].map((result) => ({ breaks: 'it', seconds: 1.5, ...result }));
+    const text = report({ controls: [], results, settings: { histories: 1, seconds: 1 }, of: 3 });
+    expect(text).toContain('2 of 3 convicted (chaos 1, contract 1)');
+    expect(text).toContain('| `one` | it | chaos | 0 | 1.5 | simulation | by chaos |');
+    expect(text).toContain('| `three` | it | **only contract** | 0 | 1.5 | chaos | by contract |');
+    expect(text).toMatch(/## Judged by contracts alone\n\n1 of 3 had no other judge.*\n\n`two`\n/);
   });
 });
 

@@ -1,14 +1,17 @@
 import { execFileSync } from 'node:child_process';
+import { countBy } from './convict.mjs';
+import { ACQUITS, CONVICTS } from './verdicts.mjs';
 
 /** @param of how many mutants there are */
 export function report({ controls, results, settings, of }) {
-  const layers = countBy(results);
-  const convicted = results.filter(({ by }) => by !== undefined).length;
+  const layers = Object.entries(countBy(results)).map(([layer, count]) => `${layer} ${count}`);
+  const convicted = results.filter(({ by }) => by.length > 0).length;
   const part = results.length < of ? ` Only ${results.length} of ${of} were planted: this is a part.` : '';
   return `# Mutants
 
-\`npm run mutants\` plants each bug into a copy of the sources; simulation, contract and chaos try to convict it, one after the other, and the first that does ends it.
-${convicted} of ${results.length} convicted (${layers}), at ${commit()}, Node ${process.version}, up to ${settings.histories} histories and ${settings.seconds} s of chaos for each.${part}
+\`npm run mutants\` plants each bug into a copy of the sources; simulation, contract and chaos try to convict it, one after the other, and the first that does ends it,
+but for those that every one of their layers must convict.
+${convicted} of ${results.length} convicted (${layers.join(', ')}), at ${commit()}, Node ${process.version}, up to ${settings.histories} histories and ${settings.seconds} s of chaos for each.${part}
 
 ## The unchanged sources
 
@@ -16,7 +19,13 @@ ${controls.length === 0 ? 'Were not judged.' : table(['layer', 'run', 'verdict',
 
 ## The planted bugs
 
-${table(['mutant', 'what it breaks', 'convicted by', 'seconds', 'how'], results.map(mutantRow))}
+"Seconds" are those of the layer that convicted; "in all" has those that acquitted before it, too.
+
+${table(['mutant', 'what it breaks', 'convicted by', 'seconds', 'in all', 'acquitted by', 'how'], results.map(mutantRow))}
+
+## Judged by contracts alone
+
+${alone(results)}
 `;
 }
 
@@ -27,22 +36,28 @@ const controlRow = ({ layer, what, verdict, detail, seconds }) => [
   seconds,
 ];
 
-function mutantRow({ name, breaks, by, detail, broke, seconds }) {
+function mutantRow({ name, breaks, by, trials, broke, seconds }) {
+  const convicting = trials.filter(({ verdict }) => verdict === CONVICTS);
+  const some = convicting.length > 0 ? `**only ${convicting.map(({ layer }) => layer).join(' and ')}**` : '**nobody**';
   return [
     `\`${name}\``,
     breaks,
-    by ?? (broke === undefined ? '**nobody**' : '**not judged**'),
+    by.length > 0 ? by.join(' and ') : broke === undefined ? some : '**not judged**',
+    convicting.map((trial) => trial.seconds).join(' and '),
     seconds,
-    detail ?? broke ?? '',
+    trials
+      .filter(({ verdict }) => verdict === ACQUITS)
+      .map(({ layer }) => layer)
+      .join(', '),
+    broke ?? convicting.map(({ detail }) => detail).join('; '),
   ];
 }
 
-function countBy(results) {
-  const counts = {};
-  for (const { by } of results) if (by !== undefined) counts[by] = (counts[by] ?? 0) + 1;
-  return Object.entries(counts)
-    .map(([layer, count]) => `${layer} ${count}`)
-    .join(', ');
+/** A contract is a test of what its author thought of; the two others judge what nobody did. */
+function alone(results) {
+  const names = results.filter(({ judges }) => judges.join() === 'contract').map(({ name }) => `\`${name}\``);
+  if (names.length === 0) return 'None: simulation or chaos could have convicted each, too.';
+  return `${names.length} of ${results.length} had no other judge: simulation and chaos cannot see them, or were not asked. That says nothing of either.\n\n${names.join(', ')}`;
 }
 
 function table(head, rows) {

@@ -6,12 +6,12 @@
 import { writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import { control } from './control.mjs';
+import { convict, countBy } from './convict.mjs';
 import { layersFor } from './layers.mjs';
 import { MUTANTS } from './mutants.mjs';
 import { planted } from './plant.mjs';
 import { report } from './report.mjs';
 import { Services } from './services.mjs';
-import { BROKE, CONVICTS } from './verdicts.mjs';
 
 const { values } = parseArgs({
   options: {
@@ -48,12 +48,11 @@ async function main() {
   const controls = values['skip-control'] ? [] : await control(chosen, settings, say);
   const isSound = controls.every(({ acquits }) => acquits);
   const results = [];
-  for (const mutant of isSound ? chosen : []) results.push(await convict(mutant));
-  const convicted = results.filter(({ by }) => by !== undefined);
-  const survived = results.filter(({ by, broke }) => by === undefined && broke === undefined).map(({ name }) => name);
+  for (const mutant of isSound ? chosen : []) results.push(await plant(mutant));
+  const convicted = results.filter(({ by }) => by.length > 0);
+  const survived = results.filter(({ by, broke }) => by.length === 0 && broke === undefined).map(({ name }) => name);
   const broke = results.filter((result) => result.broke !== undefined).map(({ name }) => name);
-  const layers = {};
-  for (const { by } of convicted) layers[by] = (layers[by] ?? 0) + 1;
+  const layers = countBy(results);
   if (values.report !== undefined && isSound)
     writeFileSync(values.report, report({ controls, results, settings, of: MUTANTS.length }));
   console.log(JSON.stringify({ mutants: results.length, survived, broke, layers, controls, results }));
@@ -61,29 +60,20 @@ async function main() {
   process.exitCode = isSound && convicted.length === results.length ? 0 : 1;
 }
 
-/** The first layer that sees it; a layer that could not judge is no acquittal. */
-async function convict(mutant) {
+async function plant(mutant) {
   const { name, breaks } = mutant;
   const begun = performance.now();
-  const result = { name, breaks, by: undefined, detail: undefined, broke: undefined };
-  try {
-    await planted(mutant, async (folder) => {
-      for (const layer of layersFor(mutant)) {
-        const { verdict, detail } = await layer.judge(folder, mutant, settings);
-        if (verdict === CONVICTS) return Object.assign(result, { by: layer.name, detail, broke: undefined });
-        if (verdict === BROKE) result.broke ??= `${layer.name}: ${detail}`;
-      }
-      return result;
-    });
-  } catch (error) {
-    result.broke = error.message;
-  }
-  result.seconds = Math.round((performance.now() - begun) / 100) / 10;
-  const fate = result.by === undefined ? (result.broke === undefined ? 'SURVIVED' : 'BROKE') : 'convicted';
-  say(
-    `${fate} ${name}: ${result.by ?? 'by nobody'}, ${result.seconds} s (${result.detail ?? result.broke ?? 'all acquit'})`,
+  const layers = layersFor(mutant);
+  const result = await planted(mutant, (folder) =>
+    convict(mutant, layers, (layer) => layer.judge(folder, mutant, settings)),
+  ).catch((error) => ({ judges: layers.map((layer) => layer.name), by: [], broke: error.message, trials: [] }));
+  const seconds = Math.round((performance.now() - begun) / 100) / 10;
+  const fate = result.by.length > 0 ? 'convicted' : result.broke === undefined ? 'SURVIVED' : 'BROKE';
+  const told = result.trials.map(
+    (trial) => `${trial.layer} ${trial.verdict}, ${trial.seconds} s${trial.detail ? `: ${trial.detail}` : ''}`,
   );
-  return result;
+  say(`${fate} ${name}: ${seconds} s (${told.join('; ') || result.broke})`);
+  return { name, breaks, ...result, seconds };
 }
 
 function say(text) {

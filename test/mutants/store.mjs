@@ -76,6 +76,7 @@ export const STORE = [
     file: 'lib/store/postgres/leases.ts',
     from: 'this.sql.renew.bind(leaseMs, owner)',
     to: 'this.sql.renew.bind(leaseMs + Date.now() - performance.timeOrigin - performance.now(), owner)',
+    contract: 'test/integration/clocks.spec.ts',
     chaos: { faults: ['relay-clock', 'relay-kill'] },
   },
   {

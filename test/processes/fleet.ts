@@ -107,3 +107,17 @@ export function readLedger(file: string): LedgerReport {
   }
   return { lines, distinct: seen.size, ghosts, outOfOrder, publishers: publishers.size };
 }
+
+/** How many lines each process wrote that another one had to repeat, by its id: what it had published and not settled. */
+export function repeatedAfter(file: string): Map<number, number> {
+  const last = new Map<string, number>();
+  const repeated = new Map<number, number>();
+  for (const line of readFileSync(file, 'utf8').split('\n')) {
+    if (line === '') continue;
+    const [, , id, pid] = line.split(' ') as [string, string, string, string];
+    const before = last.get(id);
+    if (before !== undefined) repeated.set(before, (repeated.get(before) ?? 0) + 1);
+    last.set(id, Number(pid));
+  }
+  return repeated;
+}

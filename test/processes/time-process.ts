@@ -13,6 +13,10 @@ const { kind, instants } = JSON.parse(process.env['TIME'] as string) as {
 };
 const utc = (instant: string): string => instant.replace('T', ' ').replace('Z', '');
 
+/** By the database's clock. */
+const fromNow = (hours: number): string =>
+  kind === 'postgres' ? `clock_timestamp() + interval '${hours} hours'` : `utc_timestamp(6) + interval ${hours} hour`;
+
 async function main(): Promise<object> {
   const harness = await createHarness(kind, {
     onPublished: 'archive',
@@ -48,6 +52,14 @@ async function main(): Promise<object> {
     await reader.destroy();
     await store.cancel({ limit: 100 });
 
+    await enqueue([{}]);
+    const age = async (created: string): Promise<number | null | undefined> => {
+      await dataSource.query(`update outbox_ready set created_at = ${created}`);
+      return (await store.stats())[0]?.oldestReadyAge;
+    };
+    const aged = { ahead: await age(fromNow(1)), hour: await age(fromNow(-1)) };
+    await dataSource.query('delete from outbox_ready');
+
     const transport = new ScriptedTransport();
     const at = new Map<string, number[]>();
     transport.behave = ({ payload, attempts }) => {
@@ -68,7 +80,6 @@ async function main(): Promise<object> {
       { payload: Buffer.from('delayed'), delay: 400 },
       { payload: Buffer.from('retried') },
     ]);
-    const age = (await store.stats())[0]?.oldestReadyAge;
     const relays = await new DataSource({ ...database.options, timezone: 'local' } as never).initialize();
     await harness.relay({ default: transport }, {}, { dataSource: relays, random: () => 0.999 }).dispatcher.start();
     await until(() => transport.published.length === instants.length + 3, 20_000);
@@ -84,7 +95,7 @@ async function main(): Promise<object> {
       offset: new Date(instants[0] as string).getTimezoneOffset(),
       due,
       created,
-      age,
+      age: aged,
       kept,
       cleaned,
       delayed: (at.get('delayed')?.[0] as number) - enqueuedAt,

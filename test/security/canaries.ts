@@ -1,3 +1,5 @@
+import type { TcpProxy } from '../support/tcp-proxy.js';
+
 /** Secrets, each in a place of its own: what shows up says where it came from. */
 export const CANARY = {
   payload: 'canary-payload-7qd3',
@@ -11,7 +13,17 @@ export const CANARY = {
   databasePassword: 'canary-database-password-3xv0',
   amqpPassword: 'canary-amqp-password-9pl4',
   saslPassword: 'canary-sasl-password-0ug6',
+  clientPassword: 'canary-client-password-6yf1',
+  large: 'canary-large-payload-3cw8',
+  encryptionKey: 'canary-encryption-key-bytes-2zq5',
 } as const;
+
+/** The same way, through a proxy. */
+export function through(target: string, proxy: TcpProxy): string {
+  const url = new URL(target);
+  url.host = `${proxy.host}:${proxy.port}`;
+  return url.href;
+}
 
 /** Which of them are in a text: as they are, or as hexadecimal digits, base64 or part of a URL. */
 export function canariesIn(text: string): string[] {

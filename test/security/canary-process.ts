@@ -6,7 +6,8 @@ import { inProcess, OutboxModule, OutboxService, type OutboxOptions } from '../.
 import { kafka } from '../../lib/kafka.js';
 import { rabbitmq } from '../../lib/rabbitmq.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
-import { CANARY } from './canaries.js';
+import { CANARY, through } from './canaries.js';
+import { failBeside } from './canary-beside.js';
 import { failingEnqueues } from './canary-enqueue.js';
 import { failingOperators, failingPublishes, failingStore, Handlers, hooks, Silent } from './canary-relay.js';
 import { Seen } from './seen.js';
@@ -40,6 +41,8 @@ async function main(): Promise<void> {
   const app = await application(dataSource, options(through(settings.rabbitmq, toBroker)));
   const outbox = app.get(OutboxService);
   seen.listen(outbox);
+  const beside = failBeside(settings, application);
+  beside.catch(() => undefined); // awaited below
   await failingEnqueues(outbox, admin, seen);
   await failingPublishes(outbox, { seen, proxy: toBroker, settings });
   await failingOperators(outbox, seen);
@@ -50,6 +53,7 @@ async function main(): Promise<void> {
       await admin.query(`select type, ${COLUMNS[table as 'parked']} from outbox_${table}`),
     );
   await app.close();
+  await beside;
   await Promise.all([dataSource.destroy(), admin.destroy(), toDatabase.close(), toBroker.close()]);
   console.log('=== the end');
 }
@@ -75,7 +79,7 @@ function options(rabbit: string): OutboxOptions {
     pollInterval: 50,
     publishTimeout: '3s',
     lease: '20s',
-    ...hooks,
+    ...hooks(),
   };
 }
 
@@ -112,7 +116,7 @@ async function failingStarts(dataSource: DataSource): Promise<void> {
       const app = await application(dataSource, { transports: { quiet: new Silent() }, ...(made() as object) });
       await app.close();
     });
-  const noPassword = await new DataSource(settings.database).initialize();
+  const noPassword = await new DataSource({ ...settings.database }).initialize(); // its options are changed below
   Object.assign(noPassword.options, {
     url: settings.database.url.replace(CANARY.databasePassword, `${CANARY.databasePassword}x`),
   });
@@ -120,12 +124,6 @@ async function failingStarts(dataSource: DataSource): Promise<void> {
     application(noPassword, { transports: { quiet: new Silent() } }),
   );
   await noPassword.destroy();
-}
-
-function through(target: string, proxy: TcpProxy): string {
-  const url = new URL(target);
-  url.host = `${proxy.host}:${proxy.port}`;
-  return url.href;
 }
 
 main().then(

@@ -16,7 +16,7 @@ import type { CanarySettings } from './canary-process.js';
 import type { Seen } from './seen.js';
 
 /** Everything that a program can know of a message, in the words of an error. */
-function quote(message: OutboxMessage): string {
+export function quote(message: OutboxMessage): string {
   const headers = Object.values(message.headers).map(String).join(' ');
   return `cannot handle ${String(message.payload)} with ${headers}`;
 }
@@ -24,7 +24,7 @@ const inProperties = (message: OutboxMessage): Error =>
   Object.assign(new Error('cannot handle it'), { payload: String(message.payload), message, config: message.headers });
 
 /** What handlers throw, by the type of the message. */
-const THROWN: Record<string, (message: OutboxMessage) => unknown> = {
+export const THROWN: Record<string, (message: OutboxMessage) => unknown> = {
   'throws.error': (message) => new Error(quote(message)),
   'throws.values': (message) =>
     new Error(
@@ -70,24 +70,26 @@ export class Handlers {
   }
 }
 
-let refusedLetters = 0;
 /** Options whose functions throw what they were given. */
-export const hooks: Pick<OutboxOptions, 'retry' | 'deadLetter'> = {
-  retry: {
-    initial: 1,
-    max: 1,
-    maxAttempts: 2,
-    errorHistory: 5,
-    classify: (_, message) => {
-      if (message.type === 'throws.classifier') throw new Error(quote(message));
-      return undefined;
+export function hooks(): Pick<OutboxOptions, 'retry' | 'deadLetter'> {
+  let refusedLetters = 0;
+  return {
+    retry: {
+      initial: 1,
+      max: 1,
+      maxAttempts: 2,
+      errorHistory: 5,
+      classify: (_, message) => {
+        if (message.type === 'throws.classifier') throw new Error(quote(message));
+        return undefined;
+      },
     },
-  },
-  deadLetter: ({ message, error }) => {
-    if (message.type !== 'throws.deadLetter' || refusedLetters++ > 0) return;
-    throw Object.assign(new Error(`${error}: ${quote(message)}`), { letter: message });
-  },
-};
+    deadLetter: ({ message, error }) => {
+      if (message.type !== 'throws.deadLetter' || refusedLetters++ > 0) return;
+      throw Object.assign(new Error(`${error}: ${quote(message)}`), { letter: message });
+    },
+  };
+}
 
 /** Publishes; or rejects, or fails one by one, quoting what it was given. */
 export class Silent extends OutboxTransport {

@@ -22,6 +22,9 @@ interface Run {
 /** Milliseconds after which a frozen buffer is empty. */
 const BUFFERED = 8_000;
 
+/** Of the times when the broker takes no writes, half concern a third of the keys only. */
+const isPartial = (refusesUntil: number): boolean => Math.floor(refusesUntil) % 2 === 0;
+
 const numbers = (message: OutboxMessage): number[] => String(message.payload).split(' ').map(Number);
 /** How often the broker refuses it: a number in the payload. */
 const refusals = (message: OutboxMessage): number => numbers(message)[1] ?? 0;
@@ -77,7 +80,10 @@ export class SimulatedTransport extends OutboxTransport {
       let delay = 0;
       const answered = (run: Run, result: PublishResult | undefined): void => {
         if (hangs || connection !== this.connection) return;
-        if (result === undefined || run.at === breaksAt - 1) return reject(new Error('connection lost'));
+        if (result === undefined || run.at === breaksAt - 1) {
+          witness.broke(process);
+          return reject(new Error('connection lost'));
+        }
         run.messages.forEach((message, i) => {
           witness.resolved(process, message, result.ok);
           report(run.at + i, result);
@@ -92,7 +98,7 @@ export class SimulatedTransport extends OutboxTransport {
         world.in(delay, () => {
           if (connection !== this.connection) return;
           const { downUntil, refusesUntil } = this.state;
-          const isUp = world.now >= downUntil && world.now >= refusesUntil;
+          const isUp = world.now >= downUntil && (world.now >= refusesUntil || isPartial(refusesUntil));
           const isLost = run.at >= breaksAt || !isUp || run.messages.some(this.isLethal);
           const result = isLost ? undefined : this.take(run.messages);
           world.in(back, () => answered(run, result), process);
@@ -141,6 +147,8 @@ export class SimulatedTransport extends OutboxTransport {
 
   /** @internal */ take(run: readonly OutboxMessage[]): PublishResult {
     const { history, process } = this;
+    if (this.isAway(run[0] as OutboxMessage))
+      return { ok: false, blame: 'transport', suspect: 'destination', error: new Error('not enough replicas') };
     const bad = run.find((message) => this.isRefused(message));
     if (bad !== undefined) {
       const fate = history.fates.get(bad.id);
@@ -151,6 +159,16 @@ export class SimulatedTransport extends OutboxTransport {
     }
     for (const { id } of run) this.witness.seen(id, process.name);
     return PUBLISHED;
+  }
+
+  /** @internal Its destination has no leader. */
+  isAway({ key, id }: OutboxMessage): boolean {
+    const { refusesUntil } = this.state;
+    return (
+      this.world.now < refusesUntil &&
+      isPartial(refusesUntil) &&
+      (key ?? id).charCodeAt((key ?? id).length - 1) % 3 === 0
+    );
   }
 
   /** @internal Nobody is there to hear of it. */

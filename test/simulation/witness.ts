@@ -16,7 +16,7 @@ export class Witness implements MemoryWatch {
   readonly unresolved = new Map<SimulatedProcess, Map<string, Set<string>>>();
   /** The same, whatever their gate. */
   readonly out = new Map<SimulatedProcess, Set<Fate>>();
-  /** Was out by itself when its connection was torn down, and nothing got through since. */
+  /** Was out by itself when its connection broke, and nothing got through since. */
   readonly failedAlone = new Map<SimulatedProcess, Fate>();
 
   constructor(
@@ -62,10 +62,14 @@ export class Witness implements MemoryWatch {
     this.failedAlone.delete(process);
     if (suspect !== undefined && suspect !== fate) suspect.strikes += 1;
   }
+  /** The connection broke: over what was on it, for all that anybody knows. No other failure may ever be charged. */
+  broke(process: SimulatedProcess): void {
+    const [fate, ...others] = this.out.get(process) ?? [];
+    if (fate !== undefined && others.length === 0) this.failedAlone.set(process, fate);
+  }
   tornDown(process: SimulatedProcess): void {
     const out = [...(this.out.get(process) ?? [])];
     for (const fate of out) fate.doubtful = true;
-    if (out.length === 1) this.failedAlone.set(process, out[0] as Fate);
     this.out.delete(process);
     this.unresolved.delete(process);
   }

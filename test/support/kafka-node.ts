@@ -15,6 +15,8 @@ interface Broker {
   readonly url: string;
   readonly saslUrl: string;
   readonly controllerUrl: string;
+  kill(): Promise<void>;
+  restart(): Promise<void>;
   stop(): Promise<void>;
 }
 /** What a user may do, and with what: a name, the beginning of one before a `*`, or `*` for all. */
@@ -34,9 +36,10 @@ export class KafkaNode {
     return ['java', 'mvn'].every((program) => folders.some((folder) => existsSync(join(folder, program))));
   }
 
-  static async start(users: Readonly<Record<string, string>>): Promise<KafkaNode> {
+  /** Without users nobody logs in, and everybody may do everything. */
+  static async start(users?: Readonly<Record<string, string>>): Promise<KafkaNode> {
     const { startKafkaBroker } = (await import('../../tools/services/kafka-broker.mjs' as string)) as {
-      startKafkaBroker(options: { users: Readonly<Record<string, string>> }): Promise<Broker>;
+      startKafkaBroker(options: { users?: Readonly<Record<string, string>> | undefined }): Promise<Broker>;
     };
     return new KafkaNode(await startKafkaBroker({ users }));
   }
@@ -73,6 +76,15 @@ export class KafkaNode {
         : { resourceName: name, resourcePatternType: ResourcePatternTypes.LITERAL }),
     }));
     await admin.createAcls({ acl });
+  }
+
+  /** SIGKILL: no goodbye, nothing flushed. */
+  kill(): Promise<void> {
+    return this.broker.kill();
+  }
+  /** With the same data on the same ports; resolves when it answers. */
+  restart(): Promise<void> {
+    return this.broker.restart();
   }
 
   stop(): Promise<void> {

@@ -15,6 +15,14 @@ import type { OutboxStore } from '../../lib/store/outbox-store.js';
 import { transactionExecutor } from '../../lib/store/executors/typeorm-transaction.js';
 import { createTestDatabase, type TestDatabase } from './databases.js';
 
+/** The connection broke over it, for all that anybody knows. */
+export const broken = (): PublishResult => ({
+  ok: false,
+  blame: 'transport',
+  suspect: 'message',
+  error: new Error('connection refused'),
+});
+
 /** A transport whose every publish the test decides. */
 export class ScriptedTransport extends OutboxTransport {
   readonly receipt = 'broker' as const;

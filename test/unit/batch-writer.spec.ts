@@ -9,8 +9,12 @@ function writer(write: (batch: readonly number[]) => Promise<void>, items = 100,
   return {
     clock,
     failures,
-    writer: new BatchWriter<number>(clock, { items, bytes, bytesOf: Number }, write, (_, retryIn) =>
-      failures.push(retryIn),
+    writer: new BatchWriter<number>(
+      clock,
+      { items, bytes, bytesOf: Number },
+      write,
+      (_, retryIn) => failures.push(retryIn),
+      { isOwn: () => false, orderOf: () => undefined, strip: (item) => item },
     ),
   };
 }

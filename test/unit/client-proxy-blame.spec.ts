@@ -1,7 +1,7 @@
 import 'reflect-metadata';
 import { readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { blameForClient, isNamed } from '../../lib/publish/transports/client-proxy-blame.js';
+import { blameForClient, blameForKafkaAnswer, isNamed } from '../../lib/publish/transports/client-proxy-blame.js';
 import type { ClientKind } from '../../lib/publish/transports/client-proxy-kind.js';
 
 const coded = (code: string | number, text = 'x') => Object.assign(new Error(text), { code });
@@ -49,10 +49,32 @@ describe('blame for what Nest’s clients throw', () => {
       expect(blameForClient(kind, new TypeError('fetch failed', { cause: coded(code) })).blame).toBe('transport');
     }
     expect(blameForClient(kind, new InvalidMessageException('x')).blame).toBe('message');
-    expect(blameForClient(kind, new TypeError('Do not know how to serialize a BigInt')).blame).toBe('message');
-    expect(blameForClient(kind, new TypeError('x'), false).blame).toBe('transport');
+    const unencodable = blameForClient(kind, new TypeError('Do not know how to serialize a BigInt'));
+    expect(unencodable.blame).toBe('message');
+    // A serializer or record function of the application may have made it.
+    expect(unencodable.final ?? false).toBe(false);
+    const unconnected = blameForClient(kind, new TypeError('x'), false);
+    expect(unconnected.blame).toBe('transport');
+    expect(unconnected).not.toHaveProperty('suspect');
     for (const unknown of [undefined, null, {}, 'text', new Error('of tomorrow')])
       expect(blameForClient(kind, unknown).blame).toBe('transport');
+  });
+
+  it('C16: rmq: of a broker that was away until a moment ago a nack is not believed', () => {
+    const nacked = new Error('message nacked');
+    expect(blameForClient('rmq', nacked, true, false)).toMatchObject({ blame: 'message' });
+    expect(blameForClient('rmq', nacked, true, true)).toMatchObject({
+      blame: 'transport',
+      error: { code: 'TRANSPORT_UNAVAILABLE', reason: 'nacked' },
+    });
+    // What never left this process has nothing to do with the broker.
+    expect(blameForClient('rmq', new TypeError('content is not a buffer'), true, true).blame).toBe('message');
+  });
+
+  it('C8: kafka: only an answer of one partition that took the record is one', () => {
+    expect(blameForKafkaAnswer([{ topicName: 't', partition: 0, errorCode: 0 }])).toBeUndefined();
+    for (const answer of [undefined, [], [{ errorCode: 3 }], [{ errorCode: 0 }, { errorCode: 0 }]])
+      expect(blameForKafkaAnswer(answer)).toMatchObject({ blame: 'message', error: { code: 'PUBLISH_REJECTED' } });
   });
 
   it('Nest’s own exceptions are all named', () => {

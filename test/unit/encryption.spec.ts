@@ -133,6 +133,23 @@ describe('sealing payloads', () => {
     expect(rows.map((row) => String(row.payload))).toEqual(['abc', 'abc', 'xyz']);
   });
 
+  it.each(['plain', 'encrypted'] as const)(
+    'F6: refuses the header that a relay writes beside a ciphertext, also where this process delivers %s',
+    async (deliver) => {
+      const rows = (headers: object) => [newMessage({ payload: Buffer.from('abc'), headers: JSON.stringify(headers) })];
+      const seal = (headers: object, encryption: PayloadEncryption = { ...turning, deliver }) =>
+        sealPayloads(rows(headers), encryption, destinations({}));
+      const mine = { 'encryption-key-id': 'mine' };
+      await expect(seal(mine)).rejects.toMatchObject({
+        code: 'INVALID_MESSAGE',
+        message: expect.stringMatching(/the header name encryption-key-id is reserved/),
+      });
+      for (const headers of [{ h: 'encryption-key-id' }, { '"encryption-key-id': 'x' }, { 'encryption-key-id2': 'x' }])
+        expect(await seal(headers)).toHaveLength(1);
+      expect(await seal(mine, { ...turning, deliver, encrypt: () => null })).toHaveLength(1); // in clear: nobody labels it
+    },
+  );
+
   it('refuses what a broker that gets the ciphertext cannot take', async () => {
     const rows = [newMessage({ payload: Buffer.from('abcd') })];
     const small = destinations({ payloadBytes: 3 });

@@ -43,16 +43,19 @@ describe('requeue, discard and cancel', () => {
     const changed = setup({ done: [V7] });
     await changed.outbox.requeue({ type: 'x' });
     expect(changed.nudges()).toBe(1);
+    const forOne = setup({ tooLate: [V7] }); // of two transports, one of which let go of it
+    await forOne.outbox.cancel({ ids: [V7] });
+    expect(forOne.nudges()).toBe(1);
     const unchanged = setup();
     await unchanged.outbox.requeue({ type: 'x' });
     expect(unchanged.nudges()).toBe(0);
   });
 
-  it('takes as many ids as there are, and a limit', async () => {
+  it('takes as many ids as there are, for each of the two transports, and a limit', async () => {
     const { outbox, filters } = setup();
     await outbox.cancel({ ids: Array.from({ length: 1_500 }, () => V7) });
     await outbox.cancel({ type: 'x', limit: 5 });
-    expect(filters).toMatchObject([{ limit: 1_500 }, { type: 'x', limit: 5 }]);
+    expect(filters).toMatchObject([{ limit: 3_000 }, { type: 'x', limit: 5 }]);
   });
 
   it.each<[unknown, string, RegExp]>([

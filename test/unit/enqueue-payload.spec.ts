@@ -84,6 +84,10 @@ describe('a payload', () => {
   });
 });
 
+function withToJson(value: object): object {
+  return Object.assign(value, { toJSON: () => 'a' });
+}
+
 describe('F4: a payload that JSON would change in silence', () => {
   const circular: Record<string, unknown> = { a: {} };
   (circular['a'] as Record<string, unknown>)['back'] = circular;
@@ -114,6 +118,19 @@ describe('F4: a payload that JSON would change in silence', () => {
     [{ b: new ArrayBuffer(1) }, 'payload.b holds bytes; encode them, for example in base64'],
     [{ toJSON: () => undefined }, 'payload is undefined'],
     [{ a: { toJSON: () => ({ deep: Number.NaN }) } }, 'payload.a.deep is NaN'],
+    [{ a: Object.assign([1], { toJSON: () => [1, Number.NaN] }) }, 'payload.a[1] is NaN'],
+    // JSON calls toJSON once, and writes the members of what it returned.
+    [
+      { a: { toJSON: () => new Date(0) } },
+      'payload.a is a Date that toJSON() returned, and JSON sees nothing of it; return a string',
+    ],
+    [
+      { a: { toJSON: () => withToJson(new Error('x')) } },
+      'payload.a is an Error; its message and stack would be dropped',
+    ],
+    [{ a: { toJSON: () => withToJson({}) } }, 'payload.a.toJSON is a function'],
+    [{ a: { toJSON: () => Object(Number.NaN) as unknown } }, 'payload.a is NaN'],
+    [{ a: { toJSON: () => Buffer.from('x') } }, 'payload.a holds bytes; encode them, for example in base64'],
     [new OnlyGetters(), 'payload has only getters, which JSON does not see; add toJSON() or the option `payload`'],
     [
       { a: { b: new OnlyGetters() } },
@@ -137,11 +154,50 @@ describe('F4: a payload that JSON would change in silence', () => {
     expect(await problemOf(payload, contentType)).toMatch(expected);
   });
 
+  class Failure extends Error {}
+  it.each<[string, unknown, unknown, RegExp]>([
+    ['an Error with a toJSON of its own', withToJson(new Error('a')), new Error('b'), /payload.x is an Error/],
+    ['a Promise with one', withToJson(Promise.resolve()), Promise.resolve(), /payload.x is a Promise/],
+    ['a Map with one', withToJson(new Map()), new Map([[1, 2]]), /payload.x is a Map/],
+    [
+      'an object with the prototype of an Error',
+      Object.create(Failure.prototype),
+      new Failure('b'),
+      /payload.x is an Error/,
+    ],
+  ])('%s speaks for itself only', async (_, first, second, expected) => {
+    expect(await problemOf({ x: second })).toMatch(expected);
+    for (let again = 0; again < 2; again++) {
+      encode({ x: first });
+      expect(await problemOf({ x: second })).toMatch(expected);
+    }
+  });
+
   it('boxed values and classes without content are what JSON makes of them', () => {
     class Empty {}
     expect(encode({ n: Object(5) as unknown, s: Object('') as unknown, e: new Empty() })[0]).toBe(
       '{"n":5,"s":"","e":{}}',
     );
+  });
+
+  it('what toJSON makes of an object is what counts', () => {
+    class Self {
+      readonly a = 1;
+      toJSON(): this {
+        return this;
+      }
+    }
+    class Hidden {
+      readonly error = new Error('x');
+      toJSON(): object {
+        return { self: new Self(), boxed: Object(5) as unknown };
+      }
+    }
+    const payload = { hidden: new Hidden(), list: withToJson([Number.NaN]), date: new Date(0) };
+    for (let again = 0; again < 2; again++)
+      expect(encode(payload)[0]).toBe(
+        '{"hidden":{"self":{"a":1},"boxed":5},"list":"a","date":"1970-01-01T00:00:00.000Z"}',
+      );
   });
 
   it('may be deep', () => {

@@ -94,12 +94,23 @@ describe('Kafka blame', () => {
     ].map((type) => [type, 'transport', false, 'transport', 'transport'] as const),
   ] as const)('%s', (type, alone, final, oneTopic, manyTopics) => {
     for (const error of [protocol(type), wrapped(protocol(type)), exceeded(protocol(type, true))]) {
-      expect(blameFor(error, 1, 1)).toEqual({ blame: alone, final, name: type });
+      expect(blameFor(error, 1, 1)).toMatchObject({ blame: alone, final, name: type });
       expect(blameFor(error, 3, 1).blame).toBe(oneTopic);
       expect(blameFor(error, 3, 2).blame).toBe(manyTopics);
       // Many: the message is not proved guilty, unless the topic is.
       if (oneTopic === 'collateral') expect(blameFor(error, 3, 1).final).toBe(false);
     }
+  });
+
+  it('tells one partition that is away, and what may be the message’s doing, from the whole', () => {
+    const suspect = (error: unknown): string | undefined => blameFor(error, 1, 1).suspect;
+    expect(suspect(wrapped(protocol('NOT_ENOUGH_REPLICAS')))).toBe('destination');
+    expect(suspect(wrapped(protocol('LEADER_NOT_AVAILABLE')))).toBe('destination');
+    expect(suspect(protocol('UNKNOWN'))).toBe('message');
+    expect(suspect(Object.assign(new Error('read'), { code: 'ECONNRESET' }))).toBe('message');
+    expect(suspect(protocol('INVALID_PRODUCER_EPOCH'))).toBeUndefined();
+    expect(suspect(connection)).toBeUndefined();
+    expect(blameFor(protocol('UNKNOWN'), 0, 1).suspect).toBeUndefined(); // nothing was sent yet
   });
 
   it('sees through kafkajs’ wrapping of a refused connection', () => {
@@ -112,6 +123,11 @@ describe('Kafka blame', () => {
     for (const error of [new TypeError('x'), protocol('TOPIC_AUTHORIZATION_FAILED'), new RangeError('x')]) {
       expect(blameFor(error, 0, 1)).toMatchObject({ blame: 'transport', final: false });
     }
+  });
+
+  it('charges nobody after the deadline, whatever was thrown: what became of the request is not known', () => {
+    for (const error of [protocol('MESSAGE_TOO_LARGE'), new TypeError('x'), undefined])
+      expect(blameFor(error, 1, 1, true)).toMatchObject({ blame: 'transport', final: false });
   });
 
   it('charges the record for what its own encoding throws, with a code or without', () => {

@@ -1,4 +1,5 @@
 import { Outage, type OutageLane } from '../../lib/dispatch/outage.js';
+import { delayFor } from '../../lib/dispatch/putting-off.js';
 import type { LaneDependencies } from '../../lib/dispatch/lane.types.js';
 import type { OutboxMessage } from '../../lib/message.js';
 import type { PublishFailure } from '../../lib/publish/transport.js';
@@ -6,7 +7,17 @@ import { FakeClock } from '../../lib/testing/fake-clock.js';
 import { stored } from '../support/lane.js';
 import { RecordedHooks } from '../support/relay.js';
 
-const gone: PublishFailure = { ok: false, blame: 'transport', error: new Error('gone') };
+const gone: PublishFailure = { ok: false, blame: 'transport', suspect: 'message', error: new Error('gone') };
+const late: PublishFailure = { ok: false, blame: 'transport', error: new Error('no answer in time') };
+const leaderless: PublishFailure = {
+  ok: false,
+  blame: 'transport',
+  suspect: 'destination',
+  error: new Error('no leader'),
+};
+/** As the database prints it. */
+const textOf = (ms: number): string => new Date(ms).toISOString().replace('T', ' ').replace('Z', '+00');
+const RELEASE = { kind: 'release', alone: false } as const;
 
 function createOutage() {
   const clock = new FakeClock();
@@ -19,7 +30,9 @@ function createOutage() {
     markAlone: () => undefined,
     wanted: () => undefined,
   };
-  const outage = new Outage(lane, { clock, hooks, name: 'default', random: () => 1 } as unknown as LaneDependencies);
+  const leases = { now: Date.now() };
+  const deps = { clock, hooks, name: 'default', random: () => 1, leases } as unknown as LaneDependencies;
+  const outage = new Outage(lane, deps);
   /** It fails alone, and after the delay a connection is there. @returns whom the failure is charged to */
   const fails = async (message: OutboxMessage): Promise<string> => {
     const { blame } = outage.charge(message, gone);
@@ -28,8 +41,15 @@ function createOutage() {
     expect(await outage.mayRead()).toBe(true);
     return blame;
   };
+  /** What becomes of it, if it is nobody's. @returns for how long it is put off */
+  const putOff = (message: OutboxMessage, failure: PublishFailure): number | undefined => {
+    expect(outage.charge(message, failure).blame).toBe('transport');
+    const outcome = outage.insteadOf(RELEASE, message, failure);
+    if (outcome.kind === 'retry') expect(outcome.attempts).toBe(message.attempts);
+    return outcome.kind === 'retry' ? outcome.delay : undefined;
+  };
   const delays = (): (number | null)[] => hooks.of('circuitOpened').map(({ retryIn }) => retryIn);
-  return { outage, clock, fails, delays };
+  return { outage, lane, leases, clock, fails, putOff, delays };
 }
 
 describe('an outage', () => {
@@ -53,6 +73,68 @@ describe('an outage', () => {
       outage.succeeded(stored());
     }
     expect(blames).toEqual(['transport', 'transport', 'transport', 'message']);
+  });
+
+  it('C2: one that times out alone while others get through is put off from the third time on, and never charged', async () => {
+    const { outage, leases, fails, putOff } = createOutage();
+    const message = stored({ createdText: textOf(leases.now - 5_000) });
+    for (let i = 0; i < 3; i += 1) {
+      expect(putOff(message, late)).toBeUndefined();
+      await fails(message);
+      outage.succeeded(stored());
+    }
+    for (let i = 0; i < 10; i += 1) expect(putOff(message, late)).toBe(5_000);
+    outage.succeeded(message);
+    expect(putOff(message, late)).toBeUndefined();
+  });
+
+  it('C2: a destination that is away is nobody’s outage while others get through', () => {
+    const { outage, lane, putOff } = createOutage();
+    Object.assign(lane, { onlyOne: false });
+    expect(putOff(stored(), leaderless)).toBeUndefined(); // who knows
+    for (let i = 0; i < 1_000; i += 1) {
+      outage.succeeded(stored());
+      expect(putOff(stored(), leaderless)).toBeGreaterThan(0);
+    }
+    expect(outage.circuit.state).toBe('closed');
+  });
+
+  it('C16: destinations that are all away are an outage, noticed after fifty messages', () => {
+    const { outage, lane, putOff } = createOutage();
+    Object.assign(lane, { onlyOne: false });
+    for (let i = 0; i < 1_000; i += 1) outage.succeeded(stored());
+    const delays = Array.from({ length: 60 }, () => putOff(stored(), leaderless));
+    expect(delays.filter((delay) => delay !== undefined)).toHaveLength(50);
+    expect(delays.at(-1)).toBeUndefined();
+  });
+
+  it('C2: who was put off may be so again, whether others get through or not', () => {
+    const { outage, putOff } = createOutage();
+    const parked = stored({ parkedId: '1', parkedState: 'waiting' });
+    for (let i = 0; i < 100; i += 1) expect(putOff(parked, leaderless)).toBeGreaterThan(0);
+    expect(outage.circuit.state).toBe('closed');
+  });
+
+  it('C2: probes to a destination that is away make way for the next ones, for a while, and prove nothing', async () => {
+    const { outage, clock, fails, putOff, delays } = createOutage();
+    await fails(stored());
+    expect(outage.probing).toBe(true);
+    for (let i = 0; i < 50; i += 1) {
+      expect(putOff(stored(), leaderless)).toBeGreaterThan(0);
+      expect(outage.circuit.allows).toBe('none');
+      await clock.advance(10);
+      expect(outage.probing).toBe(true);
+    }
+    await fails(stored());
+    expect(delays()).toEqual([500, 1_000]);
+  });
+
+  it('waits about as long again as the message is old, between a second and a minute', () => {
+    const now = Date.now();
+    const after = (age: number): number => delayFor(stored({ createdText: textOf(now - age) }), now, 1);
+    expect([0, 500, 2_000, 59_000, 3_600_000].map(after)).toEqual([1_000, 1_000, 2_000, 59_000, 60_000]);
+    expect(delayFor(stored({ createdText: textOf(now) }), now, 0)).toBe(500);
+    expect(delayFor(stored({ createdText: 'infinity' }), now, 1)).toBe(1_000);
   });
 
   it('its own success acquits it', async () => {

@@ -77,6 +77,14 @@ describe('the circuit', () => {
     circuit.probe();
     expect(circuit.state).toBe('probing');
   });
+
+  it('C4: a confirm of what was sent before does not end that wait', () => {
+    const circuit = new Circuit();
+    circuit.block('alarm', 10);
+    expect(circuit.succeed(20)).toBeUndefined();
+    expect([circuit.allows, circuit.lastError]).toEqual(['none', 'alarm']);
+    expect(circuit.unblock(25)).toBe(15);
+  });
 });
 
 describe('parked keys', () => {

@@ -1,8 +1,9 @@
+import { types } from 'node:util';
 import { OutboxError } from '../../outbox.errors.js';
 import type { Blame, PublishFailure } from '../transport.js';
 import type { ClientKind } from './client-proxy-kind.js';
 import { blameFor as blameForKafka } from './kafka-blame.js';
-import { ENCODING_ERRORS, NETWORK_ERRORS } from './network-errors.js';
+import { BROKEN_CONNECTION, ENCODING_ERRORS, NETWORK_ERRORS } from './network-errors.js';
 import { blameFor as blameForRabbitMq } from './rabbitmq-blame.js';
 
 /** Of Nest itself, by class: pattern or payload is null where this client cannot send that. */
@@ -22,6 +23,11 @@ const OF_NEST_TRANSPORT = [
   'InvalidTcpDataReceptionException',
   'InvalidKafkaClientTopicException',
   'EmptyResponseException',
+];
+/** What clients say of a connection that was there and ended. */
+const BROKEN = [
+  ...['Connection closed', 'Channel closed', 'NetSocketClosedException', 'Connection is closed', 'CONNECTION_CLOSED'],
+  ...['DISCONNECT', 'KafkaJSConnectionClosedError', 'Unexpected close'],
 ];
 interface Table {
   /** Names of what the message is at fault for: it, its topic, or the right to write there. */
@@ -75,20 +81,33 @@ const TABLES: Readonly<Record<ClientKind, Table>> = {
  * its life during an outage.
  *
  * @param open whether the client had a connection: without one no message can be at fault
+ * @param recovering whether its broker was away until a moment ago
  */
-export function blameForClient(kind: ClientKind, error: unknown, open = true): PublishFailure {
+export function blameForClient(kind: ClientKind, error: unknown, open = true, recovering = false): PublishFailure {
   const names = namesOf(error);
   const isNestMessage = names.some((name) => OF_NEST_MESSAGE.includes(name));
   if (kind === 'kafka' && !isNestMessage) {
-    const { blame, final } = blameForKafka(error, open ? 1 : 0, 1);
-    return failed(blame, wrapped(error), final);
+    const { blame, final, suspect } = blameForKafka(error, open ? 1 : 0, 1);
+    return failed(blame, wrapped(error), final, suspect);
   }
   if (kind === 'rmq' && open) {
-    if (has(TABLES.rmq.message, names)) return blameForRabbitMq({ kind: 'nacked' });
-    if (isEncoding(names)) return blameForRabbitMq({ kind: 'not-encodable', error });
+    if (has(TABLES.rmq.message, names)) return blameForRabbitMq({ kind: 'nacked' }, recovering);
+    // Not final: what could not be encoded may come from the application's own serializer or record function.
+    if (isEncoding(names)) return { ...blameForRabbitMq({ kind: 'not-encodable', error }), final: false };
   }
   const isMessage = isNestMessage || has(TABLES[kind].message, names) || isEncoding(names);
-  return failed(open && isMessage && !isNetwork(names) ? 'message' : 'transport', wrapped(error));
+  if (open && isMessage && !isNetwork(names)) return failed('message', wrapped(error));
+  return failed('transport', wrapped(error), false, suspectOf(error, open));
+}
+
+/**
+ * A connection that broke may have broken over what was on it. Under ClientRMQ what amqplib cannot encode is the end of the
+ * connection, too, and nothing says which message it was.
+ */
+export function suspectOf(error: unknown, open = true): PublishFailure['suspect'] {
+  const names = namesOf(error);
+  const isBreak = has(BROKEN, names) || names.some((name) => BROKEN_CONNECTION.has(name));
+  return isBreak || (open && isEncoding(names)) ? 'message' : undefined;
 }
 
 /** Whether a table says so, or only the default: for tests. @internal */
@@ -99,13 +118,35 @@ export function isNamed(kind: ClientKind, error: unknown): boolean {
   return has(known, names) || isNetwork(names) || names.some((name) => ENCODING_ERRORS.has(name));
 }
 
-export function failed(blame: Blame, error: Error, final = false): PublishFailure {
-  return { ok: false, blame, error, ...(final && { final }) };
+/** Pure. It never reached the client: final, unless the application's own function is what failed. */
+export function blameForUnsent(error: unknown): PublishFailure {
+  return failed('message', wrapped(error), !(error instanceof ApplicationFunctionError));
 }
 
-/** Nest's RMQ and Redis clients reject with strings. */
+/** A function of the application that failed may work after its next deployment, so its failure is not final. */
+export class ApplicationFunctionError extends OutboxError {
+  constructor(option: 'pattern' | 'record', cause: unknown) {
+    super('PUBLISH_REJECTED', `clientProxy(): the ${option} function failed.`, { cause });
+  }
+}
+
+/** Pure. kafkajs resolves a send to a partition that does not exist, with an empty answer. Not final: it may be added. */
+export function blameForKafkaAnswer(answer: unknown): PublishFailure | undefined {
+  const acknowledged =
+    Array.isArray(answer) && answer.length === 1 && (answer[0] as { errorCode?: number }).errorCode === 0;
+  return acknowledged ? undefined : failed('message', new OutboxError('PUBLISH_REJECTED', NO_ANSWER));
+}
+const NO_ANSWER = 'Kafka answered for no partition: the partition of the message does not exist.';
+
+export function failed(blame: Blame, error: Error, final = false, suspect?: PublishFailure['suspect']): PublishFailure {
+  return { ok: false, blame, error, ...(final && { final }), ...(suspect !== undefined && { suspect }) };
+}
+
+/** Nest's RMQ and Redis clients reject with strings, amqp-connection-manager with the error and the URL, password and all. */
 export function wrapped(error: unknown): Error {
-  if (error instanceof Error) return error;
+  if (error instanceof Error || types.isNativeError(error)) return error;
+  const { err } = Object(error) as { err?: unknown };
+  if (types.isNativeError(err)) return err;
   const text = typeof error === 'string' ? error.replace(/^Error: /, '') : 'The client failed without an error.';
   return new OutboxError('TRANSPORT_UNAVAILABLE', text, { cause: error });
 }

@@ -1,8 +1,7 @@
 import type { Kafka } from 'kafkajs';
 import type { OutboxMessage } from '../../message.js';
-import { OutboxError } from '../../outbox.errors.js';
 import { PUBLISHED, type PublishResult } from '../transport.js';
-import { failed } from './client-proxy-blame.js';
+import { blameForKafkaAnswer } from './client-proxy-blame.js';
 import type { NestClient } from './client-proxy-kind.js';
 import { ClientLink } from './client-proxy-link.js';
 import { fromInstance, SocketGuard } from './kafka-client.js';
@@ -18,8 +17,6 @@ interface KafkaClient extends NestClient {
 interface Disconnectable {
   disconnect(): Promise<void>;
 }
-
-const NO_ANSWER = 'Kafka answered for no partition: the partition of the message does not exist.';
 
 /**
  * A kafkajs producer that was disconnected goes on retrying: it connects again and sends. Its sockets therefore come
@@ -61,11 +58,8 @@ export class KafkaLink extends ClientLink {
   override endsWith(): boolean {
     return true;
   }
-  /** kafkajs resolves a send to a partition that does not exist with an empty answer. */
   override verdict(_message: OutboxMessage, answer: unknown): PublishResult {
     if (this.client.options?.send?.acks === 0) return PUBLISHED;
-    const acknowledged =
-      Array.isArray(answer) && answer.length === 1 && (answer[0] as { errorCode?: number }).errorCode === 0;
-    return acknowledged ? PUBLISHED : failed('message', new OutboxError('PUBLISH_REJECTED', NO_ANSWER));
+    return blameForKafkaAnswer(answer) ?? PUBLISHED;
   }
 }

@@ -1,7 +1,7 @@
 import type { OutboxMessage } from '../../message.js';
 import { OutboxError } from '../../outbox.errors.js';
 import { PUBLISHED, type OutboxTransport, type PublishResult } from '../transport.js';
-import { blameForClient, failed, wrapped } from './client-proxy-blame.js';
+import { blameForClient, failed, suspectOf, wrapped } from './client-proxy-blame.js';
 import { kindOfClient, type NestClient } from './client-proxy-kind.js';
 
 /** How long a clean close may take before a connection is left to its destruction. */
@@ -20,7 +20,11 @@ export class ClientLink {
   readonly flights = new Map<OutboxMessage, (result: PublishResult) => void>();
   /** @internal */ killing: Promise<void> | undefined;
 
-  constructor(readonly client: NestClient) {}
+  /** @param _before the life before this one, whose connection was destroyed */
+  constructor(
+    readonly client: NestClient,
+    _before?: ClientLink,
+  ) {}
 
   async open(signal: AbortSignal): Promise<void> {
     try {
@@ -63,7 +67,7 @@ export class ClientLink {
     this.dead = true;
     this.up = false;
     await atMost(CLOSE_DEADLINE, this.destroy(wrapped(reason)));
-    const failure = failed('transport', wrapped(reason));
+    const failure = failed('transport', wrapped(reason), false, suspectOf(reason));
     this.flights.forEach((settle) => settle(failure));
   }
 
@@ -94,8 +98,12 @@ export class ClientLink {
   get isOpen(): boolean {
     return true;
   }
+  /** The broker came back a moment ago, and may not have found all that is its own yet. */
+  get recovering(): boolean {
+    return false;
+  }
   failure(error: unknown): PublishResult {
-    return blameForClient(kindOfClient(this.client), error, this.isOpen);
+    return blameForClient(kindOfClient(this.client), error, this.isOpen, this.recovering);
   }
   /** Whether a `transport` failure leaves the connection in doubt. */
   endsWith(_error: unknown): boolean {

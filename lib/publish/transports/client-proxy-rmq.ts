@@ -6,6 +6,8 @@ import type { NestClient } from './client-proxy-kind.js';
 import { ClientLink } from './client-proxy-link.js';
 import { unwrapRmqRecords } from './client-proxy-record.js';
 import { blameFor } from './rabbitmq-blame.js';
+import { closeReason } from './rabbitmq-errors.js';
+import { Recovery } from './rabbitmq-recovery.js';
 
 /** The protected half of ClientRMQ, and the parts of amqp-connection-manager and amqplib that hang below it. */
 interface RmqClient extends NestClient {
@@ -35,7 +37,7 @@ interface Returned {
 /**
  * ClientRMQ publishes on a confirm channel of amqp-connection-manager, which keeps what was not confirmed and publishes
  * it again after a reconnect. Added here: returned messages are failures, a channel's errors have an owner (without one
- * they end the process), and a death that is one.
+ * they end the process), a broker that was away is not believed at once, and a death that is one.
  */
 export class RmqLink extends ClientLink {
   declare readonly client: RmqClient;
@@ -44,6 +46,22 @@ export class RmqLink extends ClientLink {
   readonly watched = new WeakSet<ChannelWrapper>();
   /** Ends a connection that is still being opened, which nobody has a handle of. @internal */
   readonly opening = new AbortController();
+  /** @internal */ readonly recovery: Recovery;
+
+  constructor(client: NestClient, before?: ClientLink) {
+    super(client);
+    this.recovery = before instanceof RmqLink ? before.recovery : new Recovery();
+  }
+
+  override async open(signal: AbortSignal): Promise<void> {
+    try {
+      await super.open(signal);
+      this.recovery.connected();
+    } catch (error) {
+      this.recovery.lost(closeReason(error).channel);
+      throw error;
+    }
+  }
 
   override async connect(): Promise<unknown> {
     const { client } = this;
@@ -52,7 +70,7 @@ export class RmqLink extends ClientLink {
     unwrapRmqRecords(client);
     client.on('blocked', () => this.tell('blocked'));
     client.on('unblocked', () => this.tell('up'));
-    client.on('disconnect', () => this.tell('down'));
+    client.on('disconnect', ({ err }: { err?: unknown }) => this.onDisconnect(err));
     return new Promise((resolve, reject) => {
       this.watchChannels(reject);
       client.connect().then(() => {
@@ -86,6 +104,18 @@ export class RmqLink extends ClientLink {
     this.onState?.(state);
   }
 
+  /** @internal The manager lost its connection, and makes another by itself. */
+  onDisconnect(error: unknown): void {
+    if (!this.dead) this.recovery.lost(closeReason(error).connection);
+    this.tell('down');
+  }
+
+  /** @internal The channel is there, again or for the first time; what waits for it goes out now. */
+  onConnect(): void {
+    if (!this.dead) this.recovery.connected();
+    this.tell('up');
+  }
+
   /** @internal */
   watch(channel: ChannelWrapper | null, reject: (error: unknown) => void): void {
     if (channel === null || this.dead || this.watched.has(channel)) return;
@@ -95,7 +125,7 @@ export class RmqLink extends ClientLink {
       void this.kill(error);
     };
     channel.on('error', onError);
-    channel.on('connect', () => this.tell('up'));
+    channel.on('connect', () => this.onConnect());
     const setup = channel.addSetup(async (amqp) => {
       amqp.on('error', onError);
       amqp.on('return', (returned: Returned) => this.onReturn(returned));
@@ -129,10 +159,13 @@ export class RmqLink extends ClientLink {
   override get isOpen(): boolean {
     return this.client.channel !== null;
   }
+  override get recovering(): boolean {
+    return this.recovery.isOn;
+  }
   override verdict(message: OutboxMessage): PublishResult {
     const returned = this.returned.get(message);
     if (returned === undefined) return PUBLISHED;
     this.returned.delete(message);
-    return blameFor({ kind: 'unroutable', ...returned });
+    return blameFor({ kind: 'unroutable', ...returned }, this.recovering);
   }
 }

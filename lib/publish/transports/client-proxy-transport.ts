@@ -12,7 +12,7 @@ import {
   receiptOf,
   WORTH,
 } from './client-proxy-kind.js';
-import { failed, wrapped } from './client-proxy-blame.js';
+import { ApplicationFunctionError, blameForUnsent } from './client-proxy-blame.js';
 import { ClientLink } from './client-proxy-link.js';
 import { kafkaRecord, parsedPayload, type RecordOption, rmqRecord } from './client-proxy-record.js';
 import { RmqLink } from './client-proxy-rmq.js';
@@ -30,6 +30,7 @@ export class ClientProxyTransport extends OutboxTransport {
   readonly receipt: 'broker' | 'none';
   override readonly limits;
   /** @internal */ readonly kind: ClientKind;
+  /** @internal */ readonly pattern: (message: OutboxMessage) => unknown;
   /** @internal */ readonly record: (message: OutboxMessage) => unknown;
   /** @internal */ link: ClientLink | undefined;
   /** @internal */ closed = false;
@@ -43,6 +44,7 @@ export class ClientProxyTransport extends OutboxTransport {
     this.kind = kindOfClient(client);
     this.receipt = receiptOf(client) === 'broker' ? 'broker' : 'none';
     this.limits = LIMITS[this.kind] ?? PLAIN_LIMITS;
+    this.pattern = ofApplication('pattern', settings.pattern);
     this.record = recordOf(settings.record, this.kind);
   }
 
@@ -75,11 +77,15 @@ export class ClientProxyTransport extends OutboxTransport {
 
   /** @internal */
   send(link: ClientLink, message: OutboxMessage): PublishResult | Promise<PublishResult> {
+    let pattern: unknown;
+    let record: unknown;
     try {
-      return link.emit(message, this.settings.pattern(message), this.record(message));
+      pattern = this.pattern(message);
+      record = this.record(message);
     } catch (error) {
-      return failed('message', wrapped(error), true);
+      return blameForUnsent(error);
     }
+    return link.emit(message, pattern, record);
   }
 
   /** @internal the living connection, or a new one; concurrent batches share the attempt */
@@ -94,7 +100,7 @@ export class ClientProxyTransport extends OutboxTransport {
   /** @internal */
   async openLink(signal: AbortSignal): Promise<ClientLink> {
     await this.link?.killing;
-    const link = new LINKS[this.kind](this.client);
+    const link = new LINKS[this.kind](this.client, this.link);
     link.onState = (state, reason) => this.onState?.(state, reason);
     this.link = link;
     await link.open(signal);
@@ -129,9 +135,22 @@ const LINKS: Readonly<Record<ClientKind, typeof ClientLink>> = {
 };
 
 function recordOf(option: RecordOption, kind: ClientKind): (message: OutboxMessage) => unknown {
-  if (typeof option === 'function') return option;
+  if (typeof option === 'function') return ofApplication('record', option);
   if (option !== 'auto') return RECORDS[option];
   return kind === 'kafka' || kind === 'rmq' ? RECORDS[kind] : parsedPayload;
+}
+
+function ofApplication(
+  option: 'pattern' | 'record',
+  call: (message: OutboxMessage) => unknown,
+): (message: OutboxMessage) => unknown {
+  return (message) => {
+    try {
+      return call(message);
+    } catch (cause) {
+      throw new ApplicationFunctionError(option, cause);
+    }
+  };
 }
 
 function timedOut(context: PublishContext): OutboxError {

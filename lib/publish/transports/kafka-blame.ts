@@ -1,9 +1,10 @@
-import type { Blame } from '../transport.js';
-import { VERDICTS } from './kafka-errors.js';
+import type { Blame, PublishFailure } from '../transport.js';
+import { VERDICTS, type Verdict } from './kafka-errors.js';
 
 export interface KafkaBlame {
   readonly blame: Blame;
   readonly final: boolean;
+  readonly suspect: PublishFailure['suspect'] | undefined;
   /** The protocol's name of the error, or its class: fit for a log, free of payloads. */
   readonly name: string;
 }
@@ -14,17 +15,34 @@ export interface KafkaBlame {
  *
  * @param messages how many shared the rejected request, and in how many `topics`: a culprit among many is found by
  * sending singly; 0: nothing was sent yet
+ * @param late whether the deadline had passed: then nobody knows what became of the request, whatever was thrown
  */
-export function blameFor(error: unknown, messages: number, topics: number): KafkaBlame {
+export function blameFor(error: unknown, messages: number, topics: number, late = false): KafkaBlame {
+  if (late) return { blame: 'transport', final: false, name: 'no answer in time', suspect: undefined };
   const name = nameOf(error);
-  const { fault, final = false } = VERDICTS.get(name) ?? UNNAMED;
+  const { fault, final = false, suspect } = VERDICTS.get(name) ?? UNNAMED;
   // Before there is a connection no message can be at fault, whatever a token provider or a list of brokers threw.
-  if (fault === 'transport' || messages === 0) return { blame: 'transport', final: false, name };
+  if (messages === 0) return { blame: 'transport', final: false, name, suspect: undefined };
+  if (fault === 'transport') return { blame: 'transport', final: false, name, suspect };
   const known = messages === 1 || (fault === 'topic' && topics === 1);
-  return known ? { blame: 'message', final, name } : { blame: 'collateral', final: false, name };
+  return known
+    ? { blame: 'message', final, name, suspect: undefined }
+    : { blame: 'collateral', final: false, name, suspect: undefined };
 }
 
-const UNNAMED: { readonly fault: 'transport'; readonly final?: boolean } = { fault: 'transport' };
+const UNNAMED: Verdict = { fault: 'transport' };
+
+/** What is known without a refusal. */
+export const UNSENT = {
+  /** Headers or options that cannot be read will not be readable later. */
+  unreadable: { blame: 'message', final: true },
+  /** The partition that it asks for does not exist; it may be added. */
+  nowhere: { blame: 'message', final: false },
+  /** An earlier message of its key was not published. */
+  overtaking: { blame: 'collateral', final: false },
+  /** No producer, no time left, or the first of the batch found the broker away. */
+  unavailable: { blame: 'transport', final: false },
+} as const;
 
 interface KafkaErrorLike {
   readonly name?: unknown;

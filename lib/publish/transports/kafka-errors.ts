@@ -1,4 +1,4 @@
-import { ENCODING_ERRORS, NETWORK_ERRORS } from './network-errors.js';
+import { BROKEN_CONNECTION, ENCODING_ERRORS, NETWORK_ERRORS } from './network-errors.js';
 
 /** Whose fault a Kafka error is, before it is known how many messages shared the request. */
 export type Fault =
@@ -12,6 +12,8 @@ export interface Verdict {
   readonly fault: Fault;
   /** Trying the same bytes again is of no use. */
   readonly final?: true;
+  /** What else than the transport it may be. */
+  readonly suspect?: 'destination' | 'message';
 }
 
 /** The broker looked at the record and will not have it. */
@@ -28,27 +30,30 @@ const OF_THE_NAME = ['INVALID_TOPIC_EXCEPTION'];
 /** Not final: somebody creates the topic, grants the right, raises the topic's format. */
 const OF_THE_TOPIC = ['UNKNOWN_TOPIC_OR_PARTITION', 'TOPIC_AUTHORIZATION_FAILED', 'UNSUPPORTED_FOR_MESSAGE_FORMAT'];
 
-/** Leaders, replicas, controllers, disks: they pass, however long they take. */
-const OF_THE_CLUSTER = [
+/** Leaders, replicas and disks of one partition: they pass, however long they take, and other partitions may have theirs. */
+const OF_THE_PARTITION = [
   'LEADER_NOT_AVAILABLE',
   'NOT_LEADER_FOR_PARTITION',
-  'REQUEST_TIMED_OUT',
-  'BROKER_NOT_AVAILABLE',
+  'REQUEST_TIMED_OUT', // the answers of its replicas
   'REPLICA_NOT_AVAILABLE',
-  'STALE_CONTROLLER_EPOCH',
-  'NETWORK_EXCEPTION',
   'NOT_ENOUGH_REPLICAS',
   'NOT_ENOUGH_REPLICAS_AFTER_APPEND',
-  'NOT_CONTROLLER',
   'KAFKA_STORAGE_ERROR',
   'LOG_DIR_NOT_FOUND',
   'REASSIGNMENT_IN_PROGRESS',
-  'LISTENER_NOT_FOUND',
   'FENCED_LEADER_EPOCH',
   'UNKNOWN_LEADER_EPOCH',
-  'STALE_BROKER_EPOCH',
   'PREFERRED_LEADER_NOT_AVAILABLE',
   'ELIGIBLE_LEADERS_NOT_AVAILABLE',
+];
+/** Brokers and controllers. */
+const OF_THE_CLUSTER = [
+  'BROKER_NOT_AVAILABLE',
+  'STALE_CONTROLLER_EPOCH',
+  'NETWORK_EXCEPTION',
+  'NOT_CONTROLLER',
+  'LISTENER_NOT_FOUND',
+  'STALE_BROKER_EPOCH',
 ];
 /** The producer's session: a new producer has another. A fenced one is no message's fault. */
 const OF_THE_PRODUCER = [
@@ -85,6 +90,8 @@ const OF_THE_CLIENT = [
 ];
 /** The broker does not know what happened to it. */
 const OF_NOBODY_KNOWS = ['UNKNOWN', 'KAFKAJS_UNKNOWN_ERROR_CODE', 'UNKNOWN_ERROR'];
+/** kafkajs' word for a connection that ended, as a broker ends it over a request that is too large for it. */
+const OF_A_BREAK = ['KafkaJSConnectionClosedError'];
 /** Answers to what consumers and administrators ask. To a producer they would be the broker's mistake. */
 const NO_ANSWER_TO_A_PRODUCER = [
   'OFFSET_OUT_OF_RANGE',
@@ -132,7 +139,6 @@ const OF_KAFKAJS = [
   'KafkaJSMemberIdRequired',
   'KafkaJSNumberOfRetriesExceeded',
   'KafkaJSConnectionError',
-  'KafkaJSConnectionClosedError',
   'KafkaJSRequestTimeoutError',
   'KafkaJSMetadataNotLoaded',
   'KafkaJSTopicMetadataNotLoaded',
@@ -169,12 +175,13 @@ export const VERDICTS: ReadonlyMap<string, Verdict> = new Map([
     ...OF_THE_CLUSTER,
     ...OF_THE_PRODUCER,
     ...OF_THE_CLIENT,
-    ...OF_NOBODY_KNOWS,
     ...NO_ANSWER_TO_A_PRODUCER,
     ...OF_KAFKAJS,
     ...OF_THE_OUTBOX,
     ...NETWORK_ERRORS,
   ]),
+  ...rows({ fault: 'transport', suspect: 'destination' }, OF_THE_PARTITION),
+  ...rows({ fault: 'transport', suspect: 'message' }, [...OF_NOBODY_KNOWS, ...OF_A_BREAK, ...BROKEN_CONNECTION]),
 ]);
 
 function rows(verdict: Verdict, names: readonly string[]): [string, Verdict][] {

@@ -10,7 +10,7 @@ import {
   type TransportHealth,
   type TransportLimits,
 } from '../transport.js';
-import { blameFor } from './kafka-blame.js';
+import { blameFor, UNSENT, type KafkaBlame } from './kafka-blame.js';
 import { Deadline } from './kafka-deadline.js';
 import type { KafkaProducer } from './kafka-producer.js';
 import { RecordPlan, type Chunk, type RecordSettings } from './kafka-records.js';
@@ -75,9 +75,9 @@ export class KafkaTransport extends OutboxTransport {
         this.publishOn(slot, batch, results, deadline),
       );
     } catch (error) {
-      fillRest(results, failure('transport', error));
+      fillRest(results, failure(UNSENT.unavailable, error));
     }
-    return fillRest(results, failure('transport', timedOut()));
+    return fillRest(results, failure(UNSENT.unavailable, timedOut()));
   }
 
   override reset(): void {
@@ -159,7 +159,7 @@ export class KafkaTransport extends OutboxTransport {
         for (const i of indexes) if (results[i]?.ok !== true) plan.block(i);
     }
     for (const i of plan.skipped) results[i] = SKIPPED;
-    for (const { index, error } of plan.unreadable) results[index] = failure('message', unreadable(error), true);
+    for (const { index, error } of plan.unreadable) results[index] = unreadable(error);
   }
 
   /** @internal Writes the results of one request; false when the rest of the batch need not be tried. */
@@ -193,14 +193,11 @@ export class KafkaTransport extends OutboxTransport {
     const refused = [...chunk.topics.values()].map(({ indexes }) => indexes.filter((i) => results[i] !== PUBLISHED));
     const count = refused.reduce((sum, indexes) => sum + indexes.length, 0);
     const topics = refused.filter(({ length }) => length > 0).length;
-    const verdict = blameFor(error, sender === undefined ? 0 : count, topics);
-    const { blame, final, name } = deadline.passed
-      ? { ...verdict, blame: 'transport' as const, final: false }
-      : verdict;
-    const result = failure(blame, deadline.passed ? timedOut() : describe(blame, name, error), final);
+    const verdict = blameFor(error, sender === undefined ? 0 : count, topics, deadline.passed);
+    const result = failure(verdict, deadline.passed ? timedOut() : describe(verdict, error));
     for (const i of refused.flat()) results[i] = result;
-    if (blame === 'transport') this.noteFailure(deadline.passed ? 'no answer in time' : name);
-    return blame;
+    if (verdict.blame === 'transport') this.noteFailure(verdict.name);
+    return verdict.blame;
   }
 
   /**
@@ -235,17 +232,18 @@ async function retire(slot: KafkaSlot): Promise<void> {
   await producer?.close();
 }
 
-const SKIPPED = failure('collateral', rejected('An earlier message of the same key comes first.'));
-const NO_PARTITION = failure('message', rejected('The partition that the message asks for does not exist.'));
+const SKIPPED = failure(UNSENT.overtaking, rejected('An earlier message of the same key comes first.'));
+const NO_PARTITION = failure(UNSENT.nowhere, rejected('The partition that the message asks for does not exist.'));
 
 function fillRest(results: Results, rest: PublishResult): PublishResult[] {
   for (let i = 0; i < results.length; i += 1) results[i] ??= rest;
   return results as PublishResult[];
 }
-function failure(blame: Blame, error: unknown, final = false): PublishFailure {
-  return final ? { ok: false, blame, error, final } : { ok: false, blame, error };
+type Judged = Pick<KafkaBlame, 'blame' | 'final'> & Partial<Pick<KafkaBlame, 'suspect'>>;
+function failure({ blame, final, suspect }: Judged, error: unknown): PublishFailure {
+  return { ok: false, blame, error, ...(final && { final }), ...(suspect !== undefined && { suspect }) };
 }
-function describe(blame: Blame, name: string, cause: unknown): OutboxError {
+function describe({ blame, name }: KafkaBlame, cause: unknown): OutboxError {
   if (cause instanceof OutboxError) return cause;
   if (blame === 'transport') return unavailable(`Kafka did not take the messages (${name}).`, cause);
   return rejected(`Kafka refused the ${blame === 'message' ? 'message' : 'request'} (${name}).`, cause);
@@ -253,8 +251,9 @@ function describe(blame: Blame, name: string, cause: unknown): OutboxError {
 function rejected(text: string, cause?: unknown): OutboxError {
   return new OutboxError('PUBLISH_REJECTED', text, { cause });
 }
-function unreadable(cause: unknown): OutboxError {
-  return rejected('No Kafka record can be made of the message: its headers or options cannot be read.', cause);
+function unreadable(cause: unknown): PublishFailure {
+  const text = 'No Kafka record can be made of the message: its headers or options cannot be read.';
+  return failure(UNSENT.unreadable, rejected(text, cause));
 }
 function unavailable(text: string, cause?: unknown): OutboxError {
   return new OutboxError('TRANSPORT_UNAVAILABLE', text, { cause });

@@ -51,6 +51,9 @@ export const NETWORK_ERRORS: ReadonlySet<string> = new Set([
   'HOSTNAME_MISMATCH',
 ]);
 
+/** A connection that was there broke: over what was on it, perhaps. */
+export const BROKEN_CONNECTION: ReadonlySet<string> = new Set(['ECONNRESET', 'ECONNABORTED', 'EPIPE']);
+
 /** What JavaScript, and Node's encoders, throw over a value that they cannot take. */
 export const ENCODING_ERRORS: ReadonlySet<string> = new Set([
   'TypeError',

@@ -1,5 +1,6 @@
 import { OutboxError, type OutboxErrorCode } from '../../outbox.errors.js';
 import type { Blame, PublishFailure } from '../transport.js';
+import { BROKEN_CONNECTION } from './network-errors.js';
 import { closeReason, replyCodeOf, type CloseFault } from './rabbitmq-errors.js';
 
 /** Everything that can keep a message from its confirm. */
@@ -52,9 +53,18 @@ export function blameFor(trouble: RabbitMqTrouble, recovering = false): PublishF
     return { ok: false, blame: 'transport', error: new RabbitMqPublishError('TRANSPORT_UNAVAILABLE', said, trouble) };
   }
   const error = new RabbitMqPublishError(code, text, trouble);
-  return trouble.kind === 'not-encodable' && !isForeign(trouble.error)
-    ? { ok: false, blame, error, final: true }
+  if (trouble.kind === 'not-encodable' && !isForeign(trouble.error)) return { ok: false, blame, error, final: true };
+  return blame === 'transport' && isSuspicious(trouble)
+    ? { ok: false, blame, error, suspect: 'message' }
     : { ok: false, blame, error };
+}
+
+/** The broker closed for what may be its own trouble, or the connection just broke. */
+function isSuspicious(trouble: RabbitMqTrouble): boolean {
+  if (trouble.kind !== 'channel-closed' && trouble.kind !== 'connection-closed') return false;
+  const { name, channel, connection } = closeReason(trouble.error);
+  const fault = trouble.kind === 'channel-closed' ? channel : connection;
+  return fault === 'suspicion' || name === 'UNEXPECTED_CLOSE' || BROKEN_CONNECTION.has(name);
 }
 
 function verdict(trouble: RabbitMqTrouble): readonly [Blame, OutboxErrorCode, string] {

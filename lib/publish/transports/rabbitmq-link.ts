@@ -1,9 +1,9 @@
-import { systemClock } from '../../dispatch/clock.js';
 import { assertTopology } from './rabbitmq-topology.js';
 import type { AmqpChannel, AmqpConnection } from './rabbitmq-client.js';
 import { closeReason } from './rabbitmq-errors.js';
 import { abortable, RabbitMqConnection, type ConnectionEvents } from './rabbitmq-connection.js';
 import type { RabbitMqSettings } from './rabbitmq-options.js';
+import { Recovery } from './rabbitmq-recovery.js';
 
 /** Opens a connection: to the configured servers, or what the application gave (`own: false`). */
 export type ConnectionSource = (signal: AbortSignal) => Promise<{ model: AmqpConnection; own: boolean }>;
@@ -14,17 +14,13 @@ export interface LinkEvents extends Pick<ConnectionEvents, 'onBlocked' | 'onUnbl
 }
 
 const CLOSE_TIMEOUT = 3_000;
-/** Milliseconds in which a broker that was away is not believed when it does not find a queue or an exchange. */
-const RECOVERY = 10_000;
 
 /** At most one connection, or one attempt to get it. When to try again is the relay's circuit's business. */
 export class RabbitMqLink {
   connection: RabbitMqConnection | undefined;
   /** Why there is no connection. */
   lastError: unknown;
-  /** @internal The broker could not be reached, or was lost for no fault of a message. */
-  away = false;
-  /** @internal monotonic */ recoveringUntil = -Infinity;
+  readonly recovery = new Recovery();
   /** @internal */ connecting: Promise<void> | undefined;
   /** @internal */ attempt = new AbortController();
 
@@ -33,10 +29,6 @@ export class RabbitMqLink {
     readonly source: ConnectionSource,
     readonly events: LinkEvents,
   ) {}
-
-  get recovering(): boolean {
-    return systemClock.monotonic() < this.recoveringUntil;
-  }
 
   get isConnecting(): boolean {
     return this.connecting !== undefined;
@@ -115,12 +107,11 @@ export class RabbitMqLink {
       if (opened.ended) throw new Error('The connection was lost at once.');
       this.connection = opened;
       this.lastError = undefined;
-      if (this.away) this.recoveringUntil = systemClock.monotonic() + RECOVERY;
-      this.away = false;
+      this.recovery.connected();
       this.events.onOpen(channel);
     } catch (error) {
       this.lastError = error;
-      this.away ||= closeReason(error).channel === 'transport';
+      this.recovery.lost(closeReason(error).channel);
       if (opened?.own === true) opened.destroy();
       else void opened?.close([], CLOSE_TIMEOUT);
       throw error;
@@ -130,7 +121,7 @@ export class RabbitMqLink {
   /** @internal while it is being opened, the attempt fails by itself */
   onLost(connection: RabbitMqConnection, error: unknown): void {
     if (this.connection !== connection) return;
-    this.away ||= closeReason(error).connection === 'transport';
+    this.recovery.lost(closeReason(error).connection);
     this.events.onLost(error);
   }
 

@@ -95,7 +95,7 @@ export class RabbitMqTransport extends OutboxTransport implements LaneOwner {
   }
 
   get recovering(): boolean {
-    return this.link.recovering;
+    return this.link.recovery.isOn;
   }
 
   isBlocked(): boolean {

@@ -1,10 +1,12 @@
 import { systemClock } from '../../dispatch/clock.js';
 import type { SqlConnection } from '../executors/executor.js';
 import type { MessageFilter } from '../admin-store.js';
+import { elsewhere, type Deleted } from '../elsewhere.js';
 import { bucketSql } from '../schema/mysql-tables.js';
 import type { StoreSettings, TableNames } from '../schema/names.js';
 import { statement, type Sql, type Statement } from '../sql.js';
 import { MysqlFind, textConditions, type Conditions } from './find.js';
+import { marks } from './statements.js';
 
 /** Milliseconds for a look through the hot table. */
 const SEARCH_TIMEOUT = 2_000;
@@ -40,14 +42,44 @@ export class MysqlTooLate {
    * searched in time, every id may be in it: nobody is told that it is gone.
    */
   async readyAmong(ids: readonly string[], transport: number | undefined): Promise<string[]> {
-    const conditions = { conditions: [`id in (${ids.map(() => '?').join(', ')})`], values: [...ids] };
     const found = new Set<string>();
     const deadline = systemClock.monotonic() + SEARCH_TIMEOUT;
-    const whole = await this.look({ index: 'by_seq', conditions: EVERYWHERE }, conditions, deadline, (rows) => {
+    const whole = await this.look({ index: 'by_seq', conditions: EVERYWHERE }, among(ids), deadline, (rows) => {
       for (const [id, of] of rows) if (transport === undefined || Number(of) === transport) found.add(String(id));
       return true;
     });
     return whole ? [...found] : [...ids];
+  }
+
+  /**
+   * Of messages whose rows were deleted, those that another transport still has: ready first, then parked, because rows
+   * move only in this direction. What there was no time to look for may be there.
+   */
+  async elsewhere(deleted: readonly Deleted[], { transport }: MessageFilter): Promise<Set<string>> {
+    const left = new Set<string>();
+    if (transport !== undefined || deleted.length === 0) return left;
+    const deadline = systemClock.monotonic() + SEARCH_TIMEOUT;
+    const places = elsewhere(deleted, await this.transportIds());
+    for (const { bucket, transports, ids } of places) {
+      for (const of of transports) {
+        const inTime = systemClock.monotonic() <= deadline;
+        const whole =
+          inTime &&
+          (await this.look(inBucket(of, bucket), among(ids), deadline, (rows) => {
+            for (const [id] of rows) left.add(String(id));
+            return true;
+          }));
+        if (!whole) for (const id of ids) left.add(id);
+      }
+    }
+    const others = places.flatMap(({ ids }) => ids).filter((id) => !left.has(id));
+    if (others.length === 0) return left;
+    for (const id of await this.find.parkedAmong(this.connection(), others, undefined)) left.add(id);
+    return left;
+  }
+
+  /** @internal */ async transportIds(): Promise<number[]> {
+    return (await this.connection().run(this.transports.bind())).rows.map(([id]) => Number(id));
   }
 
   /**
@@ -79,14 +111,8 @@ export class MysqlTooLate {
       return [{ index: 'by_seq', conditions }];
     }
     const [place] = (await this.connection().run(this.bucketOf.bind(Buffer.from(key, 'utf8')))).rows;
-    const transports =
-      transport === undefined
-        ? (await this.connection().run(this.transports.bind())).rows.map(([id]) => Number(id))
-        : [transport];
-    return transports.map((of) => ({
-      index: 'primary',
-      conditions: { conditions: ['transport = ?', 'bucket = ?'], values: [of, Number(place?.[0])] },
-    }));
+    const transports = transport === undefined ? await this.transportIds() : [transport];
+    return transports.map((of) => inBucket(of, Number(place?.[0])));
   }
 
   /** @internal Page by page, until `found` has enough. @returns whether there was the time for all of it */
@@ -127,3 +153,11 @@ export class MysqlTooLate {
 }
 
 const EVERYWHERE: Conditions = { conditions: [], values: [] };
+
+function inBucket(transport: number, bucket: number): Range {
+  return { index: 'primary', conditions: { conditions: ['transport = ?', 'bucket = ?'], values: [transport, bucket] } };
+}
+
+function among(ids: readonly string[]): Conditions {
+  return { conditions: [`id in (${marks(ids.length)})`], values: [...ids] };
+}

@@ -1,6 +1,7 @@
 import type { SqlDatabase, SqlExecutor } from '../executors/executor.js';
 import type { MessageFilter, OperatorReport } from '../admin-store.js';
 import type { StoreSettings, TableNames } from '../schema/names.js';
+import type { Deleted } from '../elsewhere.js';
 import { transactionsOf } from '../operator-transactions.js';
 import { statement } from '../sql.js';
 import { BLOCKED, DEAD, readKey, SCHEDULED, WAITING } from './columns.js';
@@ -32,10 +33,10 @@ interface Candidate extends KeyOfTransport {
 }
 /** Ids by what became of them in the parked table. */
 class Outcome {
+  readonly changed: Deleted[] = [];
   readonly done = new Set<string>();
   /** Being sent, or in a state that the action does not change. */
   readonly untouched = new Set<string>();
-  rows = 0;
   /** Every row of the filter was looked at. */
   sawAll = true;
 }
@@ -62,13 +63,24 @@ export class MysqlAdmin {
     await this.applyOnce(action, filter, outcome);
     const { done, untouched } = outcome;
     if (filter.ids === undefined) {
+      const left = await this.leave(action, filter, outcome);
       const late = await this.tooLate.byFilter(filter, outcome.sawAll ? STATES[action] : []);
-      return { done: [...done], tooLate: late.filter((id) => !done.has(id)), notFound: [] };
+      const tooLate = [...new Set([...left, ...late])].filter((id) => !done.has(id));
+      return { done: [...done], tooLate: tooLate.slice(0, filter.limit), notFound: [] };
     }
     const open = new Set(filter.ids.filter((id) => !done.has(id) && !untouched.has(id)));
     const tooLate = await this.explain(action, filter, outcome, open);
+    for (const id of await this.leave(action, filter, outcome)) tooLate.add(id);
     for (const id of untouched) if (!done.has(id)) tooLate.add(id);
     return { done: [...done], tooLate: filter.ids.filter((id) => tooLate.has(id)), notFound: [...open] };
+  }
+
+  /** @internal Takes out of `done` what another transport may still publish, and returns it. */
+  async leave(action: Action, filter: MessageFilter, { changed, done }: Outcome): Promise<Set<string>> {
+    if (action !== 'cancel') return new Set();
+    const left = await this.tooLate.elsewhere(changed, filter);
+    for (const id of left) done.delete(id);
+    return left;
   }
 
   /**
@@ -87,7 +99,8 @@ export class MysqlAdmin {
       if (moved.length === 0) return tooLate;
       await this.applyOnce(action, { ...filter, ids: moved }, outcome);
       for (const id of moved)
-        if (outcome.done.has(id) || outcome.untouched.has(id) || outcome.rows >= filter.limit) open.delete(id);
+        if (outcome.done.has(id) || outcome.untouched.has(id) || outcome.changed.length >= filter.limit)
+          open.delete(id);
     }
     return tooLate;
   }
@@ -109,16 +122,16 @@ export class MysqlAdmin {
 
   /** @internal */ async applyOnce(action: Action, filter: MessageFilter, outcome: Outcome): Promise<void> {
     const admin = this.database.connection('admin');
-    const limit = filter.limit - outcome.rows;
+    const limit = filter.limit - outcome.changed.length;
     if (limit <= 0) return;
     const { rows } = await admin.run(this.find.parked(filter, STATES[action], limit));
     outcome.sawAll &&= rows.length < limit;
     for (const some of transactionsOf(rows, action)) {
       const ids = some.map(([parkedId]) => String(parkedId));
       const { changed, untouched } = await inTransaction(admin, (tx) => this.change(tx, action, ids));
+      outcome.changed.push(...changed);
       for (const { id } of changed) outcome.done.add(id);
       for (const { id } of untouched) outcome.untouched.add(id);
-      outcome.rows += changed.length;
     }
   }
 

@@ -3,6 +3,8 @@ import { mysqlTables, type MysqlTable } from '../schema/mysql-tables.js';
 import { KEY_LOCK_TABLE, KEY_LOCKS } from '../schema/mysql-strict.js';
 import { tableNames, TABLE_NAMES, type SchemaDefinition } from '../schema/names.js';
 import { statement } from '../sql.js';
+import { compareView } from './compare-view.js';
+import { isSameDefault, oneLine } from './plain-default.js';
 
 const SCHEMA = 'coalesce(?, database())';
 const TABLES = statement(
@@ -12,7 +14,7 @@ const TABLES = statement(
 );
 const COLUMNS = statement(
   'columns',
-  `select table_name, column_name, column_type, is_nullable, column_default is not null, extra, collation_name
+  `select table_name, column_name, column_type, is_nullable, column_default, extra, collation_name
   from information_schema.columns where table_schema = ${SCHEMA}`,
 );
 const KEYS = statement(
@@ -43,7 +45,8 @@ export async function compareSchema(connection: SqlConnection, definition: Schem
       ...compareKeys(table, columnsAndKeys, of(keys)),
     ];
   });
-  return strict && wrong.length === 0 ? missingLocks(connection, definition) : wrong;
+  if (strict && wrong.length === 0) wrong.push(...(await missingLocks(connection, definition)));
+  return [...wrong, ...(await compareView(connection, definition))];
 }
 
 async function missingLocks(connection: SqlConnection, definition: SchemaDefinition): Promise<string[]> {
@@ -63,13 +66,13 @@ function compareTable(table: string, [, engine, collation]: readonly unknown[]):
 function compareColumns(table: string, wanted: MysqlTable, found: readonly (readonly unknown[])[]): string[] {
   const there = new Map(found.map(([, name, ...rest]) => [String(name), rest]));
   const wrong = wanted.columns.flatMap(([name, type, definition]) => {
-    const [foundType, nullable, hasDefault, extra, collation] = there.get(name) ?? [];
+    const [foundType, nullable, text, extra, collation] = there.get(name) ?? [];
     if (foundType === undefined) return [`${table}.${name} is missing`];
     if (plainType(foundType) !== type) return [`${table}.${name} is ${String(foundType)}, not ${type}`];
     if ((nullable === 'NO') !== definition.includes('not null'))
       return [`${table}.${name} ${nullable === 'NO' ? 'refuses' : 'takes'} null`];
-    const defaults = Number(hasDefault) === 1 || /auto_increment|default_generated/i.test(String(extra));
-    if (/default|auto_increment/.test(definition) && !defaults) return [`${table}.${name} has no default`];
+    const other = compareDefault(definition, text as string | null, String(extra));
+    if (other !== undefined) return [`${table}.${name} ${other}`];
     const wantedCollation = definition.includes(ASCII_BIN) ? ASCII_BIN : 'utf8mb4_bin';
     // Without one: bytes, numbers, times.
     if (collation !== null && collation !== wantedCollation)
@@ -79,11 +82,20 @@ function compareColumns(table: string, wanted: MysqlTable, found: readonly (read
   return [...wrong, ...foreignColumns(table, wanted, there)];
 }
 
+/** One where we have none is nobody's harm. */
+function compareDefault(definition: string, found: string | null, extra: string): string | undefined {
+  if (definition.includes('auto_increment')) return /auto_increment/i.test(extra) ? undefined : 'has no default';
+  const wanted = /\bdefault (.+?)(?: check \(.*)?$/s.exec(definition)?.[1];
+  if (wanted === undefined) return undefined;
+  if (found === null) return /default_generated/i.test(extra) ? undefined : 'has no default';
+  return isSameDefault(wanted, found) ? undefined : `has default ${oneLine(found)}, not ${oneLine(wanted)}`;
+}
+
 /** A column of somebody else's that must be given a value makes every insert fail. */
 function foreignColumns(table: string, wanted: MysqlTable, there: ReadonlyMap<string, readonly unknown[]>): string[] {
   const ours = new Set(wanted.columns.map(([name]) => name));
-  return [...there].flatMap(([name, [, nullable, hasDefault, extra]]) => {
-    const filled = nullable === 'YES' || Number(hasDefault) === 1 || /auto_increment|generated/i.test(String(extra));
+  return [...there].flatMap(([name, [, nullable, text, extra]]) => {
+    const filled = nullable === 'YES' || text !== null || /auto_increment|generated/i.test(String(extra));
     return ours.has(name) || filled ? [] : [`${table}.${name} is not ours, and refuses null without a default`];
   });
 }

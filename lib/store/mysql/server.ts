@@ -30,6 +30,9 @@ const STATE = statement(
      @@global.read_only, @@global.innodb_read_only, @@global.auto_increment_increment`,
 );
 
+/** No rows where there are no such variables: on MySQL. */
+const GALERA = statement('galera', `show variables where variable_name in ('wsrep_on', 'wsrep_provider')`);
+
 /** Settings of the server that decide what its answers are worth; read again after every reconnect. */
 export class MysqlServer {
   /** @internal */ known: { generation: number; state: ServerState } | undefined;
@@ -78,13 +81,19 @@ export class MysqlServer {
         'The relay needs them: set it to ROW or MIXED.',
       );
     }
-    if (increment > 1 && ordering !== 'none' && !(await oneWriter())) {
+    const several = ordering === 'none' ? undefined : severalPrimaries(increment, await this.galera());
+    if (several !== undefined && !(await oneWriter())) {
       throw unsuitable(
-        `auto_increment_increment is ${increment}: several servers deal out numbers, so that they are not in the order of the inserts.`,
+        `${several}: several servers deal out numbers, so that they are not in the order of the inserts.`,
         `Use ordering: 'none'; or, where only one of them is ever written to, say so in the meta table: ` +
           `insert into ${this.meta} (name, value) values ('${ONE_WRITER}', 'yes').`,
       );
     }
+  }
+
+  /** @internal */ async galera(): Promise<ReadonlyMap<string, unknown>> {
+    const { rows } = await this.database.connection('read').run(GALERA.bind());
+    return new Map(rows.map(([name, value]) => [String(name), value]));
   }
 
   async warnings(): Promise<string[]> {
@@ -113,6 +122,17 @@ export class MysqlServer {
     }
     return found;
   }
+}
+
+/**
+ * What tells of several servers that take writes. In a Galera cluster any node does, also where the increment is 1
+ * (`wsrep_auto_increment_control` off); builds for it may say ON where no provider is loaded, so that no cluster is.
+ */
+export function severalPrimaries(increment: number, galera: ReadonlyMap<string, unknown>): string | undefined {
+  if (increment > 1) return `auto_increment_increment is ${increment}`;
+  const provider = String(galera.get('wsrep_provider')).toLowerCase();
+  const clustered = isOn(galera.get('wsrep_on')) && provider !== 'none' && provider !== '';
+  return clustered ? 'wsrep_on is ON (Galera)' : undefined;
 }
 
 /** Row of the meta table by which an operator says that only one server is written to. */

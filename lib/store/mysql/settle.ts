@@ -1,5 +1,5 @@
 import { compareSeq, type Place } from '../../message.js';
-import type { SqlConnection, SqlDatabase, SqlExecutor } from '../executors/executor.js';
+import type { SqlDatabase, SqlExecutor } from '../executors/executor.js';
 import type { Lease } from '../lease-store.js';
 import type { ParkEntry, SettledMessage, WriteReport } from '../ready-store.js';
 import type { TableNames } from '../schema/names.js';
@@ -7,7 +7,7 @@ import { statement, type Statement } from '../sql.js';
 import { DEAD, MOVED, movedFrom, readKey, stateNumber, failures } from './columns.js';
 import { jsonRows, jsonTable, lookUp, PLACES, type JsonCell } from './json-rows.js';
 import type { MysqlFence } from './leases.js';
-import { inTransaction, isDuplicate, retried } from './retry.js';
+import { inTransaction, retried } from './retry.js';
 import type { MysqlWake } from './wake.js';
 
 const MAX_ERROR = 4_000;
@@ -108,27 +108,12 @@ export class MysqlSettle {
     return rows.length;
   }
 
+  /** An id that a foreign writer used twice cannot be parked twice: the second fails, and with it those that are parked with it. */
   async park(owner: string, leases: readonly Lease[], entries: readonly ParkEntry[]): Promise<WriteReport> {
     const transport = leases[0]?.transport;
     if (transport === undefined || entries.length === 0) return { fence: undefined, affected: 0 };
     const connection = this.database.connection('settle');
-    try {
-      const affected = await this.parkAll(connection, transport, owner, leases, entries);
-      return { fence: undefined, affected };
-    } catch (error) {
-      if (!isDuplicate(error) || entries.length === 1) throw error;
-      return { fence: undefined, affected: await this.parkSingly(connection, transport, owner, leases, entries) };
-    }
-  }
-
-  /** @internal */ parkAll(
-    connection: SqlConnection,
-    transport: number,
-    owner: string,
-    leases: readonly Lease[],
-    entries: readonly ParkEntry[],
-  ): Promise<number> {
-    return inTransaction(connection, async (tx) => {
+    const affected = await inTransaction(connection, async (tx) => {
       const held = await this.fence.hold(tx, owner, leases);
       return this.parkIn(
         tx,
@@ -136,6 +121,7 @@ export class MysqlSettle {
         entries.filter(({ bucket }) => held.has(bucket)),
       );
     });
+    return { fence: undefined, affected };
   }
 
   /** @internal */ async parkIn(tx: SqlExecutor, transport: number, entries: readonly ParkEntry[]): Promise<number> {
@@ -144,24 +130,6 @@ export class MysqlSettle {
     const there = new Set(locked.map(({ seq }) => seq));
     await tx.run(this.sql.park.bind(jsonRows(entries.filter(({ seq }) => there.has(seq)).map(parkRow)), transport));
     return (await tx.run(this.sql.remove.bind(placeRows(locked), transport))).affected;
-  }
-
-  /** A foreign writer used one id twice: the second row stays in the hot table, the others must not stay with it. */
-  /** @internal */ async parkSingly(
-    connection: SqlConnection,
-    transport: number,
-    owner: string,
-    leases: readonly Lease[],
-    entries: readonly ParkEntry[],
-  ): Promise<number> {
-    let affected = 0;
-    for (const entry of entries) {
-      affected += await this.parkAll(connection, transport, owner, leases, [entry]).catch((error: unknown) => {
-        if (isDuplicate(error)) return 0;
-        throw error;
-      });
-    }
-    return affected;
   }
 
   /** @internal */ async lockReady(

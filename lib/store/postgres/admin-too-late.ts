@@ -1,6 +1,7 @@
 import { systemClock } from '../../dispatch/clock.js';
 import type { SqlConnection, SqlResult } from '../executors/executor.js';
 import type { MessageFilter } from '../admin-store.js';
+import { elsewhere, type Deleted } from '../elsewhere.js';
 import type { StoreSettings, TableNames } from '../schema/names.js';
 import { statement, type Sql } from '../sql.js';
 import { bucketOf, CHANGES, type Change } from './admin-statements.js';
@@ -34,18 +35,48 @@ export class PostgresTooLate {
    * Messages move only from ready to parked, so that one which is in neither when looked for in this order, and not in
    * parked once more, was never in both looks' gap: it is nowhere.
    */
-  async byIds(ids: readonly string[]): Promise<{ tooLate: string[]; notFound: string[] }> {
+  async byIds(
+    ids: readonly string[],
+    transport: number | null = null,
+  ): Promise<{ tooLate: string[]; notFound: string[] }> {
     if (ids.length === 0) return { tooLate: [], notFound: [] };
-    const list = plainArray(ids);
+    const values = [plainArray(ids), transport, transport] as const;
     const deadline = systemClock.monotonic() + SEARCH_TIMEOUT;
-    const search = await this.within(deadline, 'any plan', this.sql.whereabouts.bind(list, list));
+    const search = await this.within(deadline, 'any plan', this.sql.whereabouts.bind(...values, ...values));
     // With a backlog too long to be searched in time, every id may be in it: nobody is told that it is gone.
     if (search === undefined) return { tooLate: [...ids], notFound: [] };
     const there = new Set(idsOf(search));
     const gone = ids.filter((id) => !there.has(id));
-    const again = gone.length === 0 ? undefined : await this.connection().run(this.sql.inParked.bind(plainArray(gone)));
-    for (const id of idsOf(again)) there.add(id);
+    for (const id of await this.parkedAmong(gone, transport)) there.add(id);
     return { tooLate: ids.filter((id) => there.has(id)), notFound: ids.filter((id) => !there.has(id)) };
+  }
+
+  /**
+   * Of messages whose rows were deleted, those that another transport still has: ready rows first, then parked ones, for
+   * the same reason. What there was no time to look for may be there: nobody is told that it will not be published.
+   */
+  async elsewhere(deleted: readonly Deleted[], { transport }: MessageFilter): Promise<Set<string>> {
+    const left = new Set<string>();
+    if (transport !== undefined || deleted.length === 0) return left;
+    const deadline = systemClock.monotonic() + SEARCH_TIMEOUT;
+    const places = elsewhere(deleted, await this.transports());
+    for (const { bucket, transports, ids } of places) {
+      const look = this.sql.readyIn.bind(plainArray(transports), bucket, plainArray(ids));
+      const rows = await this.within(deadline, 'by index', look);
+      for (const id of rows === undefined ? ids : idsOf(rows)) left.add(id);
+    }
+    const others = places.flatMap(({ ids }) => ids).filter((id) => !left.has(id));
+    for (const id of await this.parkedAmong(others, null)) left.add(id);
+    return left;
+  }
+
+  /** @internal */ async parkedAmong(ids: readonly string[], transport: number | null): Promise<string[]> {
+    if (ids.length === 0) return [];
+    return idsOf(await this.connection().run(this.sql.inParked.bind(plainArray(ids), transport, transport)));
+  }
+
+  /** @internal */ async transports(): Promise<number[]> {
+    return (await this.connection().run(this.sql.transports.bind())).rows.map(([id]) => Number(id));
   }
 
   /**
@@ -69,8 +100,7 @@ export class PostgresTooLate {
 
   /** @internal A key is in one bucket. */
   async pieces({ transport, key }: MessageFilter): Promise<Piece[]> {
-    const { rows } = await this.connection().run(this.sql.transports.bind());
-    const transports = rows.map(([id]) => Number(id)).filter((id) => transport === undefined || id === transport);
+    const transports = (await this.transports()).filter((id) => transport === undefined || id === transport);
     const ranges = this.settings.ordering === 'global' ? [[0, 0] as const] : await this.ranges(key);
     return transports.flatMap((id) => ranges.map(([from, to]): Piece => [id, from, to]));
   }
@@ -123,6 +153,7 @@ export class PostgresTooLate {
 }
 
 function statements({ ready, parked, transports }: TableNames, settings: StoreSettings) {
+  const byId = 'id = any(?::uuid[]) and (?::smallint is null or transport = ?)';
   return {
     /** No index knows what an operator asks for: tables are looked through, but not for long; a bucket by its own index. */
     limits: statement(
@@ -133,9 +164,13 @@ function statements({ ready, parked, transports }: TableNames, settings: StoreSe
     bucket: statement(undefined, `select ${bucketOf({ ...settings, ordering: 'key' })}`),
     whereabouts: statement(
       undefined,
-      `select id from ${ready} where id = any(?::uuid[]) union select id from ${parked} where id = any(?::uuid[])`,
+      `select id from ${ready} where ${byId} union select id from ${parked} where ${byId}`,
     ),
-    inParked: statement(undefined, `select id from ${parked} where id = any(?::uuid[])`),
+    inParked: statement(undefined, `select id from ${parked} where ${byId}`),
+    readyIn: statement(
+      undefined,
+      `select id from ${ready} where transport = any(?::smallint[]) and bucket = ?::smallint and id = any(?::uuid[])`,
+    ),
   };
 }
 

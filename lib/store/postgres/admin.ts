@@ -1,5 +1,6 @@
 import type { SqlConnection, SqlExecutor } from '../executors/executor.js';
 import type { AdminStore, MessageFilter, OperatorReport, TransportStats } from '../admin-store.js';
+import type { Deleted } from '../elsewhere.js';
 import { transactionsOf } from '../operator-transactions.js';
 import type { StoreSettings, TableNames } from '../schema/names.js';
 import type { Sql } from '../sql.js';
@@ -52,16 +53,20 @@ export class PostgresAdmin implements AdminStore {
   async change(change: Change, filter: MessageFilter): Promise<OperatorReport> {
     const ids = filter.ids === undefined ? undefined : [...new Set(filter.ids)];
     const { rows } = await this.connection().run(this.findSql(change, filter, ids));
-    const done = new Set<string>();
+    const changed: Deleted[] = [];
     for (const some of transactionsOf(rows, change)) {
-      const changed = await this.connection().transaction((tx) => this.changeIn(tx, change, some));
-      for (const id of changed) done.add(id);
+      changed.push(...(await this.connection().transaction((tx) => this.changeIn(tx, change, some))));
     }
+    const left = change === 'cancel' ? await this.tooLate.elsewhere(changed, filter) : new Set<string>();
+    const done = new Set(changed.map(({ id }) => id).filter((id) => !left.has(id)));
     if (ids === undefined) {
       const late = await this.tooLate.byFilter(change, filter, rows.length < filter.limit);
-      return { done: [...done], tooLate: late.filter((id) => !done.has(id)), notFound: [] };
+      const tooLate = [...new Set([...left, ...late])].filter((id) => !done.has(id));
+      return { done: [...done], tooLate: tooLate.slice(0, filter.limit), notFound: [] };
     }
-    return { done: [...done], ...(await this.tooLate.byIds(ids.filter((id) => !done.has(id)))) };
+    const others = ids.filter((id) => !done.has(id) && !left.has(id));
+    const { tooLate, notFound } = await this.tooLate.byIds(others, filter.transport);
+    return { done: [...done], tooLate: [...left, ...tooLate], notFound };
   }
 
   /** @internal */ findSql(change: Change, filter: MessageFilter, ids: readonly string[] | undefined): Sql {
@@ -76,13 +81,13 @@ export class PostgresAdmin implements AdminStore {
    * The lease rows are locked before the rows are looked at again: what `sending` means cannot change until the commit,
    * so that no publish starts after a cancellation was reported.
    * @param found parked id, transport, bucket
-   * @returns ids of what was changed
+   * @returns what was changed
    */
   /** @internal */ async changeIn(
     tx: SqlExecutor,
     change: Change,
     found: readonly (readonly unknown[])[],
-  ): Promise<string[]> {
+  ): Promise<Deleted[]> {
     const unique = [...new Map(found.map((row) => [`${String(row[1])} ${String(row[2])}`, row])).values()];
     await tx.run(
       this.sql.lock.bind(
@@ -92,7 +97,11 @@ export class PostgresAdmin implements AdminStore {
     );
     const { rows } = await tx.run(this.sql.change[change].bind(plainArray(found.map((row) => row[0] as string))));
     if (change !== 'requeue') await this.wakeKeys(tx, rows);
-    return rows.map((row) => row[0] as string);
+    return rows.map(([id, transport, bucket]) => ({
+      id: id as string,
+      transport: Number(transport),
+      bucket: Number(bucket),
+    }));
   }
 
   /** @internal The keys whose blocking rows were deleted go on with their next row. Rows: id, transport, bucket, key, blocking. */

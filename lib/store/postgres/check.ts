@@ -1,22 +1,15 @@
 import { OutboxConfigurationError } from '../../outbox.errors.js';
 import type { SqlExecutor } from '../executors/executor.js';
 import type { SchemaSettings } from '../outbox-store.js';
-import {
-  HASH_VERSION,
-  literal,
-  SCHEMA_VERSION,
-  TABLE_NAMES,
-  type StoreSettings,
-  type TableName,
-  type TableNames,
-} from '../schema/names.js';
-import { postgresTables, STAGED, type Column, type Table } from '../schema/postgres-tables.js';
+import { HASH_VERSION, SCHEMA_VERSION, TABLE_NAMES, type StoreSettings, type TableNames } from '../schema/names.js';
 import { statement } from '../sql.js';
+import { compareColumns, readColumns } from './check-columns.js';
+import { compareObjects } from './check-objects.js';
 
 const RUN_MIGRATIONS =
   'Add outboxMigrations() of nestjs-outbox/typeorm to the migrations of your DataSource and run them, or set database.setup to "create" in development.';
 
-/** Compares what is there with what this version needs; the first difference is thrown as one error that lists all of its kind. */
+/** Compares what is there with what this version needs; what differs is thrown as one error. */
 export async function checkSchema(
   db: SqlExecutor,
   names: TableNames,
@@ -30,46 +23,15 @@ export async function checkSchema(
     throw new OutboxConfigurationError('SCHEMA_MISSING', `Tables are missing: ${list}.`, { hint: RUN_MIGRATIONS });
   }
   await checkMeta(db, names, wanted);
-  const strict = wanted.ordering === 'strict';
-  checkColumns(found, names, strict);
-  await checkObjects(db, names, store, strict);
-}
-
-interface FoundColumn {
-  readonly type: string;
-  readonly notNull: boolean;
-  readonly filled: boolean;
-  readonly collation: string | null;
-}
-/** Tables that every outbox has, and the one of a strict order. */
-type AnyTable = TableName | 'staged';
-type Found = Map<AnyTable, { columns: Map<string, FoundColumn>; key: string }>;
-
-async function readColumns(db: SqlExecutor, names: TableNames): Promise<Found> {
-  const wanted = [...TABLE_NAMES, 'staged' as const]
-    .map((table) => `(${literal(table)}, to_regclass(${literal(names[table])}))`)
-    .join(', ');
-  const { rows } = await db.run(
-    statement(
-      undefined,
-      `select w.name, a.attname, format_type(a.atttypid, a.atttypmod),
-         a.attnotnull, a.atthasdef or a.attidentity <> '', (select l.collname from pg_collation l where l.oid = a.attcollation),
-         coalesce((select string_agg(k.attname, ', ' order by u.n) from pg_index i cross join unnest(i.indkey) with ordinality u(attnum, n)
-           join pg_attribute k on k.attrelid = i.indrelid and k.attnum = u.attnum where i.indrelid = c.oid and i.indisprimary), '')
-       from (values ${wanted}) w(name, id) join pg_class c on c.oid = w.id
-       join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped`,
-    ).bind(),
+  const definition = { ...wanted, schema: store.schema, prefix: store.prefix };
+  const wrong = [...compareColumns(found, names, definition), ...(await compareObjects(db, names, definition))];
+  if (wrong.length === 0) return;
+  throw new OutboxConfigurationError(
+    'SCHEMA_MISMATCH',
+    `The tables are not what this release needs: ${wrong.join('; ')}.`,
+    { hint: RUN_MIGRATIONS },
   );
-  const found: Found = new Map();
-  for (const [table, column, type, notNull, filled, collation, key] of rows as readonly ColumnRow[]) {
-    const entry = found.get(table) ?? { columns: new Map<string, FoundColumn>(), key };
-    entry.columns.set(column, { type, notNull: notNull === 't', filled: filled === 't', collation });
-    found.set(table, entry);
-  }
-  return found;
 }
-
-type ColumnRow = readonly [AnyTable, string, string, string, string, string | null, string];
 
 async function checkMeta(db: SqlExecutor, names: TableNames, wanted: SchemaSettings): Promise<void> {
   const { rows } = await db.run(statement(undefined, `select name, value from ${names.meta}`).bind());
@@ -123,93 +85,4 @@ function drain(ordering: unknown, stored: ReadonlyMap<string, string>): string {
   return moves
     ? 'let the relays drain until no message is left, dead and scheduled ones included'
     : 'let the relays drain';
-}
-
-function checkColumns(found: Found, names: TableNames, strict: boolean): void {
-  const tables = postgresTables(`''`);
-  const expected: (readonly [AnyTable, Table])[] = TABLE_NAMES.map((table) => [table, tables[table]]);
-  if (strict) expected.push(['staged', STAGED]);
-  const wrong: string[] = [];
-  for (const [table, { columns, key }] of expected) {
-    const actual = found.get(table);
-    for (const column of columns) {
-      const problem = compareColumn(column, key.includes(column[0]), actual?.columns.get(column[0]));
-      if (problem !== undefined) wrong.push(`${names[table]}.${column[0]} ${problem}`);
-    }
-    for (const [name, { notNull, filled }] of actual?.columns ?? []) {
-      if (notNull && !filled && !columns.some(([own]) => own === name)) {
-        wrong.push(`${names[table]}.${name} is not ours, and refuses null without a default`);
-      }
-    }
-    if (actual?.key !== key.join(', ')) {
-      wrong.push(`the key of ${names[table]} is (${actual?.key ?? ''}), not (${key.join(', ')})`);
-    }
-  }
-  if (wrong.length > 0) throw mismatch(wrong);
-}
-
-/** @returns what is wrong with it, in words */
-function compareColumn([, type, rest]: Column, inKey: boolean, found: FoundColumn | undefined): string | undefined {
-  if (found?.type !== type) return `is ${found?.type ?? 'missing'}, not ${type}`;
-  const notNull = inKey || /not null|identity/.test(rest);
-  if (found.notNull !== notNull) return notNull ? 'takes null' : 'refuses null';
-  if (/default|identity/.test(rest) && !found.filled) return 'has no default';
-  // Keys are compared and sorted by their bytes, whatever the database's language.
-  return rest.includes('collate "C"') && found.collation !== 'C' ? 'is not collated "C"' : undefined;
-}
-
-/** What the statements rely on beside the columns: indexes, numbers in the order of the inserts, the view and its trigger. */
-async function checkObjects(db: SqlExecutor, names: TableNames, store: StoreSettings, strict: boolean): Promise<void> {
-  const views = `(${literal(names.messages)})`;
-  const sequence = names.object('ready_seq_seq');
-  const { rows } = await db.run(
-    statement(
-      undefined,
-      `select w.name || ' is missing' from (values ${views}) w(name) where to_regclass(w.name) is null
-       union all select 'the insert trigger of ' || ${literal(names.messages)} || ' is missing' where not exists (select from pg_trigger t
-         where t.tgrelid = to_regclass(${literal(names.messages)}) and t.tgname = ${literal(`${store.prefix}messages_insert`)})
-       union all select 'the deferred trigger of ' || ${literal(names.staged)} || ' is missing' where ${strict} and not exists (select from pg_trigger t
-         where t.tgrelid = to_regclass(${literal(names.staged)}) and t.tgname = ${literal(`${store.prefix}staged_move`)}
-           and t.tgdeferrable and t.tginitdeferred and t.tgenabled = 'A')
-       union all select format('the sequence %s has increment %s, cache %s%s, so its numbers are not in the order of the inserts (run: alter sequence %s increment 1 cache 1 no cycle)',
-           ${literal(sequence)}, s.seqincrement, s.seqcache, case when s.seqcycle then ', cycle' else '' end, ${literal(sequence)})
-         from pg_sequence s where s.seqrelid = to_regclass(${literal(sequence)}) and (s.seqincrement, s.seqcache, s.seqcycle) <> (1, 1, false)`,
-    ).bind(),
-  );
-  const wrong = [...(await compareIndexes(db, names)), ...rows.map(([problem]) => String(problem))];
-  if (wrong.length > 0) throw mismatch(wrong);
-}
-
-/** By name, columns and condition; one whose concurrent creation failed is there, and used by nobody. */
-async function compareIndexes(db: SqlExecutor, names: TableNames): Promise<string[]> {
-  const wanted = Object.values(postgresTables(`''`)).flatMap((table) => Object.entries(table.indexes ?? {}));
-  const list = wanted.map(([suffix]) => `(${literal(suffix)}, ${literal(names.object(suffix))})`).join(', ');
-  const { rows } = await db.run(
-    statement(
-      undefined,
-      `select w.suffix, i.indisvalid, i.indpred is not null, (select string_agg(k.attname, ', ' order by u.n)
-         from unnest(i.indkey) with ordinality u(attnum, n) join pg_attribute k on k.attrelid = i.indrelid and k.attnum = u.attnum)
-       from (values ${list}) w(suffix, name) join pg_index i on i.indexrelid = to_regclass(w.name)`,
-    ).bind(),
-  );
-  const found = new Map(rows.map(([suffix, ...rest]) => [suffix as string, rest]));
-  return wanted.flatMap(([suffix, definition]) => {
-    const name = names.object(suffix);
-    const [valid, partial, columns] = found.get(suffix) ?? [];
-    if (valid === undefined) return [`${name} is missing`];
-    if (valid !== 't') return [`${name} is not valid (run: reindex index ${name})`];
-    const asWanted =
-      definition.startsWith(`(${String(columns)})`) && definition.includes(' where ') === (partial === 't');
-    return asWanted ? [] : [`${name} is on (${String(columns)}), not ${definition}`];
-  });
-}
-
-function mismatch(wrong: readonly string[]): OutboxConfigurationError {
-  return new OutboxConfigurationError(
-    'SCHEMA_MISMATCH',
-    `The tables are not what this release needs: ${wrong.join('; ')}.`,
-    {
-      hint: RUN_MIGRATIONS,
-    },
-  );
 }

@@ -16,14 +16,18 @@ export const stateName = (text: unknown): ParkedState => STATES[Number(text) - 1
 
 /** `text`: what nearly every payload is, at the price of text. `bytes`: what a payload may be; hex costs 10 µs at 4 KB. */
 export type PayloadAs = 'text' | 'bytes';
-export const UNREADABLE_AS_TEXT = new Set(['22021', '22P05']);
+const UNREADABLE_AS_TEXT = new Set(['22021', '22P05']);
+export const isNoText = (error: unknown): boolean =>
+  UNREADABLE_AS_TEXT.has((error as { code?: string } | null)?.code ?? '');
+/** How rows are read: with the payloads that are not large, or, `apart`, with none, so that a damaged one fails by itself. */
+export type RowsAs = PayloadAs | 'apart';
 
 /** Payloads as text first; everything once more as bytes when one of them is none. */
 export async function textOrBytes<T>(work: (as: PayloadAs) => Promise<T>): Promise<T> {
   try {
     return await work('text');
   } catch (error) {
-    if (!UNREADABLE_AS_TEXT.has((error as { code?: string }).code ?? '')) throw error;
+    if (!isNoText(error)) throw error;
     return work('bytes');
   }
 }
@@ -32,25 +36,29 @@ export async function textOrBytes<T>(work: (as: PayloadAs) => Promise<T>): Promi
 const UTC_TEXT = `to_char(o.created_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS.US')`;
 
 /** Select list of a message; {@link readMessage} knows the order. */
-export function messageColumns(as: PayloadAs, inUtcSession: boolean): string {
+export function messageColumns(as: RowsAs, inUtcSession: boolean): string {
   const created = inUtcSession ? 'o.created_at' : UTC_TEXT;
-  const payload = `case when ${IS_LARGE} then null else ${payloadColumn(as)} end`;
-  return `o.bucket, o.seq, o.id, o.topic, o.key, o.type, o.headers, ${payload}, ${created}, ${UNUSUAL}`;
+  const isLeft = `octet_length(o.payload) > ${as === 'apart' ? 0 : LARGE_PAYLOAD}`;
+  const payload =
+    as === 'apart'
+      ? `case when octet_length(o.payload) = 0 then '' end`
+      : `case when ${isLeft} then null else ${payloadColumn(as)} end`;
+  return `o.bucket, o.seq, o.id, o.topic, o.key, o.type, o.headers, ${payload}, ${created}, ${unusualColumn(isLeft)}`;
 }
 export const payloadColumn = (as: PayloadAs): string =>
   as === 'text' ? `convert_from(o.payload, 'UTF8')` : 'o.payload';
-/** Of a payload that is stored out of line only the pointer is read. */
-const IS_LARGE = `octet_length(o.payload) > ${LARGE_PAYLOAD}`;
 const USUAL_CONTENT = 'application/json';
 /**
  * What nearly every row has alike, in one column that is null for it: a column costs 0.1–0.2 µs a row in Node. Else a
  * JSON array of version, content type, options, whether the commit was asynchronous, and how large a payload is that is
  * left out.
+ * @param isLeft whether it is: of a payload that is stored out of line this reads only the pointer
  */
-const UNUSUAL = `case when o.version = 1 and o.content_type = '${USUAL_CONTENT}' and o.options is null and not o.async_commit
-      and (${IS_LARGE}) is not true then null
+const unusualColumn = (isLeft: string): string =>
+  `case when o.version = 1 and o.content_type = '${USUAL_CONTENT}' and o.options is null and not o.async_commit
+      and (${isLeft}) is not true then null
     else json_build_array(o.version, o.content_type, o.options, o.async_commit,
-      case when ${IS_LARGE} then octet_length(o.payload) else 0 end)::text end`;
+      case when ${isLeft} then octet_length(o.payload) else 0 end)::text end`;
 type Unusual = readonly [
   version: number,
   contentType: string,
@@ -85,10 +93,10 @@ const unusual = (row: Row): Unusual =>
 
 export const isAsynchronous = (row: Row): boolean => unusual(row)[3];
 
-export function readMessage(row: Row, as: PayloadAs): OutboxMessage {
+export function readMessage(row: Row, as: RowsAs): OutboxMessage {
   return build(row, as, NOT_PARKED);
 }
-export function readParked(row: Row, as: PayloadAs): OutboxMessage {
+export function readParked(row: Row, as: RowsAs): OutboxMessage {
   const [parkedId, state, attempts, progress] = row.slice(MESSAGE_COLUMN_COUNT);
   return build(row, as, {
     attempts: Number(attempts),
@@ -102,7 +110,7 @@ type Parked = Pick<OutboxMessage, 'attempts' | 'parkedId' | 'parkedState' | 'pro
 const NOT_PARKED: Parked = { attempts: 0, parkedId: null, parkedState: null, progress: null };
 
 /** Every column is text (`RAW`), so nothing but the two small numbers is converted. */
-function build(row: Row, as: PayloadAs, { attempts, parkedId, parkedState, progress }: Parked): OutboxMessage {
+function build(row: Row, as: RowsAs, { attempts, parkedId, parkedState, progress }: Parked): OutboxMessage {
   const [version, contentType, optionsJson, , unread] = unusual(row);
   return new OutboxMessage({
     bucket: Number(row[0]),
@@ -125,6 +133,6 @@ function build(row: Row, as: PayloadAs, { attempts, parkedId, parkedState, progr
   });
 }
 
-export function readPayload(column: string | null, as: PayloadAs): string | Buffer | null {
-  return as === 'text' || column === null ? column : Buffer.from(column.slice(2), 'hex');
+export function readPayload(column: string | null, as: RowsAs): string | Buffer | null {
+  return as !== 'bytes' || column === null ? column : Buffer.from(column.slice(2), 'hex');
 }

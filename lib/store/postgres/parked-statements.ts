@@ -1,16 +1,8 @@
 import { literal, type StoreSettings, type TableNames } from '../schema/names.js';
 import { statement, type Statement } from '../sql.js';
-import {
-  BLOCKED,
-  DEAD,
-  failures,
-  messageColumns,
-  PARKED_COLUMNS,
-  SCHEDULED,
-  WAITING,
-  type PayloadAs,
-} from './columns.js';
+import { BLOCKED, DEAD, failures, messageColumns, PARKED_COLUMNS, SCHEDULED, WAITING, type RowsAs } from './columns.js';
 import { DURABLE, heldLeases } from './ready-statements.js';
+import { eachWay } from './rows-read.js';
 
 export type ParkedStatements = ReturnType<typeof parkedStatements>;
 
@@ -26,7 +18,7 @@ export function parkedStatements(names: TableNames, inUtc: boolean, ordering: Or
       'outbox_demote',
       `update ${names.parked} o set state = ${BLOCKED}, due_at = null where ${byIds(names.parked)} and o.state in (${WAITING}, ${BLOCKED})`,
     ),
-    send: { text: send(names, 'text', inUtc), bytes: send(names, 'bytes', inUtc) },
+    send: eachWay((as) => send(names, as, inUtc)),
     unsend: statement(
       'outbox_unsend',
       `update ${names.parked} o set sending_epoch = null where ${byIds(names.parked)}`,
@@ -46,7 +38,7 @@ export function parkedStatements(names: TableNames, inUtc: boolean, ordering: Or
        union all select 1 from unnest(?::smallint[]) k(b) cross join lateral (select 1 from ${names.parked} o
          where o.transport = ? and o.bucket = k.b and o.due_at <= now() limit 1) x limit 1`,
     ),
-    unannounced: { text: unannounced(names, 'text', inUtc), bytes: unannounced(names, 'bytes', inUtc) },
+    unannounced: eachWay((as) => unannounced(names, as, inUtc)),
     markAnnounced: markAnnounced(names),
   };
 }
@@ -111,7 +103,7 @@ function heads({ parked, leases }: TableNames, ordering: Ordering): Statement {
 }
 
 /** Only rows that nobody changed in the meantime; a blocked one is found through its key, not through the due poll. */
-function send({ parked, leases }: TableNames, as: PayloadAs, inUtc: boolean): Statement {
+function send({ parked, leases }: TableNames, as: RowsAs, inUtc: boolean): Statement {
   return statement(
     `outbox_send_${as}`,
     `update ${parked} o set sending_epoch = l.epoch, due_at = case when o.state = ${BLOCKED} then null else o.due_at end
@@ -165,7 +157,7 @@ function blockingKeys({ parked, leases }: TableNames): Statement {
 /** In microseconds: exact, on every version of the server. */
 const DIED = '(extract(epoch from o.died_at) * 1000000)::bigint';
 
-function unannounced({ parked }: TableNames, as: PayloadAs, inUtc: boolean): Statement {
+function unannounced({ parked }: TableNames, as: RowsAs, inUtc: boolean): Statement {
   return statement(
     `outbox_unannounced_${as}`,
     `select x.* from unnest(?::smallint[], ?::bigint[]) t(t, after) cross join lateral (select ${messageColumns(as, inUtc)}, ${PARKED_COLUMNS},

@@ -13,10 +13,11 @@ import type {
 import type { WriteReport } from '../ready-store.js';
 import type { StoreSettings, TableNames } from '../schema/names.js';
 import { plainArray, storableText, textArray } from './arrays.js';
-import { readParked, stateName, stateNumber, textOrBytes, type PayloadAs } from './columns.js';
+import { readParked, stateName, stateNumber, type RowsAs } from './columns.js';
 import { leaseArrays } from './leases.js';
 import { parkedStatements, type ParkedStatements } from './parked-statements.js';
 import { readReport } from './ready.js';
+import type { RowsRead } from './rows-read.js';
 import { takeIn } from './take.js';
 
 /** Messages that cannot be published now, and the order of their keys. */
@@ -28,6 +29,7 @@ export class PostgresParked implements ParkedStore {
     names: TableNames,
     inUtcSession: boolean,
     { ordering, errorHistory }: Pick<StoreSettings, 'ordering' | 'errorHistory'>,
+    readonly rowsRead: RowsRead,
   ) {
     this.sql = parkedStatements(names, inUtcSession, ordering, errorHistory);
   }
@@ -57,7 +59,9 @@ export class PostgresParked implements ParkedStore {
   }
 
   take(request: TakeRequest): Promise<TakeResult> {
-    return textOrBytes((as) => this.connections.write().transaction((tx) => takeIn(tx, this.sql, request, as)));
+    return this.rowsRead.read(request.transport, (as) =>
+      this.connections.write().transaction((tx) => takeIn(tx, this.sql, request, as)),
+    );
   }
 
   async repark(owner: string, leases: readonly Lease[], entries: readonly ReparkEntry[]): Promise<WriteReport> {
@@ -101,7 +105,7 @@ export class PostgresParked implements ParkedStore {
   }
 
   async unannouncedDead(transports: readonly number[], limit: number, after?: Death): Promise<DeadLetter[]> {
-    return textOrBytes(async (as) => {
+    return this.rowsRead.read('letters', async (as) => {
       const from = transports.map((transport) => (transport === after?.transport ? after.parkedId : 0));
       const values = [plainArray(transports), plainArray(from), limit, limit];
       return readLetters(await this.connections.write().run(this.sql.unannounced[as].bind(...values)), as);
@@ -134,7 +138,7 @@ export function reparkArrays(entries: readonly ReparkEntry[]): string[] {
   ];
 }
 
-function readLetters({ rows }: SqlResult, as: PayloadAs): DeadLetter[] {
+function readLetters({ rows }: SqlResult, as: RowsAs): DeadLetter[] {
   return rows.map((row) => {
     const [transport, error, died] = row.slice(-3);
     const message = readParked(row, as);

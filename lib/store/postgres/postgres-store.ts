@@ -27,6 +27,7 @@ import { PostgresParkedSettle } from './parked-settle.js';
 import { PostgresPayloads } from './payloads.js';
 import { PostgresReady } from './ready.js';
 import { PostgresRowLocks } from './row-locks.js';
+import { RowsRead } from './rows-read.js';
 import { PostgresSetup } from './setup.js';
 
 /** The outbox in PostgreSQL: one part per role of the seam, on the connection that suits it. */
@@ -59,9 +60,10 @@ export class PostgresStore implements OutboxStore {
     this.writer = new PostgresInsert(names, settings.preparedStatements, settings.ordering === 'strict');
     this.leases = new PostgresLeases(() => database.connection('lease'), names);
     const parkedSettle = new PostgresParkedSettle(connections, names);
-    this.ready = new PostgresReady(connections, names, inUtcSession, parkedSettle, settings.errorHistory);
+    const rowsRead = new RowsRead();
+    this.ready = new PostgresReady(connections, names, inUtcSession, parkedSettle, settings.errorHistory, rowsRead);
     this.payloads = new PostgresPayloads(connections.read, names);
-    this.parked = new PostgresParked(connections, names, inUtcSession, settings);
+    this.parked = new PostgresParked(connections, names, inUtcSession, settings, rowsRead);
     this.admin = new PostgresAdmin(admin, names, settings);
     this.cleaner = new PostgresCleaner(admin, names, this.admin);
     this.setup = new PostgresSetup(admin, names, settings);
@@ -70,7 +72,7 @@ export class PostgresStore implements OutboxStore {
       settings.buckets,
       names,
       inUtcSession,
-      { ready: this.ready, parked: this.parked },
+      { ready: this.ready, parked: this.parked, rowsRead },
     );
     // A channel is one name per database: schema and prefix go into it, whatever their length.
     this.channel = `outbox_${createHash('sha256').update(names.ready).digest('hex').slice(0, 24)}`;

@@ -1,14 +1,15 @@
 import type { TableNames } from '../schema/names.js';
 import { statement, type Statement } from '../sql.js';
-import { failures, messageColumns, MOVED, type PayloadAs } from './columns.js';
+import { failures, messageColumns, MOVED, type RowsAs } from './columns.js';
+import { eachWay } from './rows-read.js';
 
 /**
  * One row of nothing but the snapshot of the statement itself, before the rows that were read in it; recognised by the
  * null in its first column. A column on every row would cost more than the row's key.
  */
-function withSnapshot(as: PayloadAs, inUtc: boolean): string {
+function withSnapshot(as: RowsAs, inUtc: boolean): string {
   const blank = ['null::smallint', 'null::bigint', 'null::uuid', 'pg_current_snapshot()::text'];
-  const types = ['text', 'text', 'text', as === 'text' ? 'text' : 'bytea', inUtc ? 'timestamptz' : 'text', 'text'];
+  const types = ['text', 'text', 'text', as === 'bytes' ? 'bytea' : 'text', inUtc ? 'timestamptz' : 'text', 'text'];
   return `select ${[...blank, ...types.map((type) => `null::${type}`)].join(', ')}`;
 }
 
@@ -34,8 +35,8 @@ export type ReadyStatements = ReturnType<typeof readyStatements>;
 
 export function readyStatements(names: TableNames, inUtc: boolean, errorHistory: number) {
   return {
-    fetch: { text: fetch(names, 'text', inUtc), bytes: fetch(names, 'bytes', inUtc) },
-    readPlaces: { text: readPlaces(names, 'text', inUtc), bytes: readPlaces(names, 'bytes', inUtc) },
+    fetch: eachWay((as) => fetch(names, as, inUtc)),
+    readPlaces: eachWay((as) => readPlaces(names, as, inUtc)),
     sweep: sweep(names),
     settle: statement(
       'outbox_settle',
@@ -54,7 +55,7 @@ export function readyStatements(names: TableNames, inUtc: boolean, errorHistory:
   };
 }
 
-function fetch({ ready }: TableNames, as: PayloadAs, inUtc: boolean): Statement {
+function fetch({ ready }: TableNames, as: RowsAs, inUtc: boolean): Statement {
   return statement(
     `outbox_fetch_${as}`,
     `${withSnapshot(as, inUtc)}
@@ -65,7 +66,7 @@ function fetch({ ready }: TableNames, as: PayloadAs, inUtc: boolean): Statement 
 }
 
 /** A `tx` from the future is a restored row's: no snapshot will ever see it, and everybody does. */
-function readPlaces({ ready }: TableNames, as: PayloadAs, inUtc: boolean): Statement {
+function readPlaces({ ready }: TableNames, as: RowsAs, inUtc: boolean): Statement {
   return statement(
     `outbox_places_${as}`,
     `${withSnapshot(as, inUtc)}

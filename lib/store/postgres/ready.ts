@@ -16,10 +16,11 @@ import type {
 import type { TableNames } from '../schema/names.js';
 import type { Sql, Statement } from '../sql.js';
 import { plainArray, storableText, textArray } from './arrays.js';
-import { isAsynchronous, readMessage, stateNumber, textOrBytes, type PayloadAs } from './columns.js';
+import { isAsynchronous, readMessage, stateNumber, type RowsAs } from './columns.js';
 import { leaseArrays } from './leases.js';
 import type { PostgresParkedSettle } from './parked-settle.js';
 import { readyStatements, SNAPSHOT_COLUMN, type ReadyStatements } from './ready-statements.js';
+import type { RowsRead } from './rows-read.js';
 
 /** Places per bucket that a sweep returns. */
 const SWEEP_PAGE = 10_000;
@@ -41,18 +42,19 @@ export class PostgresReady implements Omit<ReadyStore, 'readPayloads'> {
     inUtcSession: boolean,
     readonly parkedSettle: PostgresParkedSettle,
     errorHistory: number,
+    readonly rowsRead: RowsRead,
   ) {
     this.sql = readyStatements(names, inUtcSession, errorHistory);
   }
 
   fetch(request: Parameters<ReadyStore['fetch']>[0]): Promise<FetchResult> {
     const { transport, positions, perBucket, limit } = request;
-    return this.read(this.sql.fetch, [...positionArrays(positions), transport, perBucket, limit]);
+    return this.read(transport, this.sql.fetch, [...positionArrays(positions), transport, perBucket, limit]);
   }
 
   readPlaces(transport: number, places: readonly Place[], visibleIn: Snapshot | undefined): Promise<FetchResult> {
     const sorted = [...places].sort((a, b) => a.bucket - b.bucket || (BigInt(a.seq) < BigInt(b.seq) ? -1 : 1));
-    return this.read(this.sql.readPlaces, [
+    return this.read(transport, this.sql.readPlaces, [
       plainArray(sorted.map((place) => place.bucket)),
       plainArray(sorted.map((place) => place.seq)),
       transport,
@@ -127,17 +129,18 @@ export class PostgresReady implements Omit<ReadyStore, 'readPayloads'> {
   }
 
   /** @internal */ async read(
-    statements: Record<PayloadAs, Statement>,
+    transport: number,
+    statements: Record<RowsAs, Statement>,
     values: readonly unknown[],
   ): Promise<FetchResult> {
     const connection = this.connections.read();
-    return textOrBytes(async (as) =>
+    return this.rowsRead.read(transport, async (as) =>
       readFetch(await connection.run(statements[as].bind(...values)), as, connection.generation),
     );
   }
 }
 
-function readFetch({ rows }: SqlResult, as: PayloadAs, session: number): FetchResult {
+function readFetch({ rows }: SqlResult, as: RowsAs, session: number): FetchResult {
   const messages: OutboxMessage[] = [];
   let snapshot: Snapshot | undefined;
   let durable = true;

@@ -11,17 +11,17 @@ import {
   readMessage,
   readParked,
   SCHEDULED,
-  UNREADABLE_AS_TEXT,
   WAITING,
-  type PayloadAs,
+  type RowsAs,
 } from './columns.js';
 import { reparkArrays, type PostgresParked } from './parked.js';
 import { parkArrays, placeArrays, type PostgresReady } from './ready.js';
+import { eachWay, type RowsRead } from './rows-read.js';
 
 /** Rows locked in a transaction that stays open while they are published; the next start moves on through the buckets. */
 export class PostgresRowLocks implements RowLockStore {
-  /** @internal */ readonly ready: Record<PayloadAs, Statement>;
-  /** @internal */ readonly due: Record<PayloadAs, Statement>;
+  /** @internal */ readonly ready: Record<RowsAs, Statement>;
+  /** @internal */ readonly due: Record<RowsAs, Statement>;
   /** @internal */ start = 0;
 
   constructor(
@@ -29,11 +29,10 @@ export class PostgresRowLocks implements RowLockStore {
     readonly buckets: number,
     names: TableNames,
     inUtcSession: boolean,
-    readonly parts: { ready: PostgresReady; parked: PostgresParked },
+    readonly parts: { ready: PostgresReady; parked: PostgresParked; rowsRead: RowsRead },
   ) {
-    const each = (build: (as: PayloadAs) => Statement) => ({ text: build('text'), bytes: build('bytes') });
-    this.ready = each((as) => lockReady(names, as, inUtcSession));
-    this.due = each((as) => lockDue(names, as, inUtcSession));
+    this.ready = eachWay((as) => lockReady(names, as, inUtcSession));
+    this.due = eachWay((as) => lockDue(names, as, inUtcSession));
   }
 
   async withLockedRows(
@@ -43,7 +42,7 @@ export class PostgresRowLocks implements RowLockStore {
     const connection = this.connection(request.transport);
     this.start = (this.start + 1) % this.buckets;
     let published = false;
-    const pass = (as: PayloadAs): Promise<number> =>
+    const pass = (as: RowsAs): Promise<number> =>
       connection.transaction(async (tx) => {
         const { messages, durable } = await this.lock(tx, request, as);
         if (messages.length === 0) return 0;
@@ -51,16 +50,13 @@ export class PostgresRowLocks implements RowLockStore {
         await this.write(tx, request, await work(messages, durable, () => tx.run(ALIVE.bind())));
         return messages.length;
       });
-    return pass('text').catch((error: unknown) => {
-      if (published || !UNREADABLE_AS_TEXT.has((error as { code?: string }).code ?? '')) throw error;
-      return pass('bytes');
-    });
+    return this.parts.rowsRead.read(request.transport, pass, () => !published);
   }
 
   /** @internal */ async lock(
     tx: SqlExecutor,
     { transport, limit }: { transport: number; limit: number },
-    as: PayloadAs,
+    as: RowsAs,
   ): Promise<{ messages: OutboxMessage[]; durable: boolean }> {
     const order = Array.from({ length: this.buckets }, (_, i) => (this.start + i) % this.buckets);
     const values = [plainArray(order), transport, limit, limit] as const;
@@ -89,7 +85,7 @@ export class PostgresRowLocks implements RowLockStore {
 
 const ALIVE = statement(undefined, 'select 1');
 
-function lockReady({ ready }: TableNames, as: PayloadAs, inUtc: boolean): Statement {
+function lockReady({ ready }: TableNames, as: RowsAs, inUtc: boolean): Statement {
   return statement(
     `outbox_lock_ready_${as}`,
     `select x.* from unnest(?::smallint[]) c(b) cross join lateral (select ${messageColumns(as, inUtc)} from ${ready} o
@@ -97,7 +93,7 @@ function lockReady({ ready }: TableNames, as: PayloadAs, inUtc: boolean): Statem
   );
 }
 
-function lockDue({ parked }: TableNames, as: PayloadAs, inUtc: boolean): Statement {
+function lockDue({ parked }: TableNames, as: RowsAs, inUtc: boolean): Statement {
   return statement(
     `outbox_lock_due_${as}`,
     `select x.* from unnest(?::smallint[]) c(b) cross join lateral (select ${messageColumns(as, inUtc)}, ${PARKED_COLUMNS}

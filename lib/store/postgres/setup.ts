@@ -47,11 +47,11 @@ export class PostgresSetup implements StoreSetup {
   }
 
   /** @internal */ async checkServer(): Promise<void> {
-    const sql = `select current_setting('server_version_num')::int >= ${OLDEST_SERVER}, current_setting('server_version'),
+    const sql = `select current_setting('server_version_num'), current_setting('server_version'),
       pg_is_in_recovery(), current_setting('default_transaction_read_only') = 'on'`;
     const [row] = (await this.connection().run(statement(undefined, sql).bind())).rows;
-    const [supported, version, replica, readOnly] = row ?? [];
-    if (supported !== 't') {
+    const [number, version, replica, readOnly] = row ?? [];
+    if (!(Number(number) >= OLDEST_SERVER)) {
       throw unsuitable(`The database is PostgreSQL ${String(version)}.`, 'The outbox needs PostgreSQL 13 or later.');
     }
     if (replica === 't') {

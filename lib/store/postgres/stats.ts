@@ -38,7 +38,7 @@ export function readStats({ rows }: SqlResult): TransportStats[] {
       blocked: Number(blocked),
       dead: Number(dead),
       blockedKeys: Number(blockedKeys),
-      oldestReadyAge: oldest === null ? null : Number(oldest),
+      oldestReadyAge: oldest === null ? null : Math.max(0, Number(oldest)), // a clock that was set back
       leasedBuckets: Number(leased),
       instances: Number(instances),
     };

@@ -3,7 +3,7 @@ import type { SqlExecutor } from '../executors/executor.js';
 import { goBehind } from '../join-order.js';
 import type { DueRow, KeyInBucket, TakeRequest, TakeResult } from '../parked-store.js';
 import { plainArray, textArray } from './arrays.js';
-import { readParked, stateName, type PayloadAs } from './columns.js';
+import { readParked, stateName, type RowsAs } from './columns.js';
 import { leaseArrays } from './leases.js';
 import type { ParkedStatements } from './parked-statements.js';
 
@@ -22,7 +22,7 @@ export async function takeIn(
   tx: SqlExecutor,
   sql: ParkedStatements,
   request: TakeRequest,
-  as: PayloadAs,
+  as: RowsAs,
 ): Promise<TakeResult> {
   const { transport, perKey } = request;
   const held = await lockLeases(tx, sql, request);

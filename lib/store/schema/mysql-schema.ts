@@ -50,6 +50,12 @@ function text(expression: string): string {
   return `cast(${expression} as char character set utf8mb4) collate utf8mb4_bin`;
 }
 
+/** What the view shows. */
+export const VIEW_COLUMNS: readonly string[] = (
+  'state, transport, bucket, seq, id, topic, key, type, version, content_type, headers, options, payload, created_at, ' +
+  'attempts, due_at, last_error, published_at, last_attempt_at, errors'
+).split(', ');
+
 /** The one outbox that people expect to select from. Foreign writers insert into the ready table itself. */
 function messagesView(names: TableNames): string {
   const columns = `transport, bucket, seq, id, topic, ${text('`key`')} as \`key\`, type, version, content_type, headers, options, payload, created_at`;

@@ -1,5 +1,30 @@
 import type { SchemaDefinition, TableNames } from './names.js';
 
+/** What the view shows, and of which type. */
+export const VIEW_COLUMNS: Readonly<Record<string, string>> = {
+  id: 'uuid',
+  state: 'text',
+  transport: 'text',
+  topic: 'text',
+  key: 'text',
+  type: 'text',
+  version: 'smallint',
+  content_type: 'text',
+  headers: 'text',
+  options: 'text',
+  payload: 'text',
+  payload_bytes: 'bytea',
+  created_at: 'timestamp with time zone',
+  due_at: 'timestamp with time zone',
+  attempts: 'integer',
+  last_error: 'text',
+  published_at: 'timestamp with time zone',
+  bucket: 'smallint',
+  seq: 'bigint',
+  last_attempt_at: 'timestamp with time zone',
+  errors: 'text',
+};
+
 /**
  * The one outbox that people expect to SELECT from and INSERT into: a view over ready, parked and archive. Other
  * programs insert through it, because a trigger on the hot table would cost every insert 1.1 µs.

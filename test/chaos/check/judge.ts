@@ -4,13 +4,15 @@ import { FaultLog } from './faults.js';
 import { LeaseLog } from './leases.js';
 import { Ledger, POISON } from './ledger.js';
 import { Lives } from './lives.js';
-import { judgeOrder } from './order.js';
+import { countOrderedOverlaps, judgeOrder, type Ordering } from './order.js';
 import { Recoveries } from './recoveries.js';
 import { Resources, type ResourceLimits } from './resources.js';
 import { judgeTakeovers, unownedBuckets, type TakeoverReport } from './takeovers.js';
 import { Violations } from './violations.js';
 
 interface Meta {
+  /** Of the outbox; `key` in histories from before there was a choice. */
+  readonly ordering?: Ordering;
   readonly relay: Timing &
     ResourceLimits & {
       readonly relays?: number;
@@ -38,7 +40,7 @@ export class Judge {
   private readonly recoveries = new Recoveries(this.faults, this.lives, this.leases);
   private readonly deliveries = new Deliveries(this.ledger, this.faults, this.broken);
   private meta: Meta | undefined;
-  private readonly figures = { relayRuns: 0, startFailures: 0, businessFailures: 0 };
+  private readonly figures = { relayRuns: 0, startFailures: 0, businessFailures: 0, conflicts: 0 };
   /** Of what was read through for secrets; nothing until it was. */
   private searched: { searchedFiles?: number; searchedErrors?: number } = {};
   /** Publishes of relays whose name is not known yet: it is written down a moment later. */
@@ -46,6 +48,7 @@ export class Judge {
   private dead = 0;
   private drain = { from: 0, to: 0 };
   private drained = { count: 0, until: 0 };
+  private seenInCalms = 0;
 
   private readonly readers: Readonly<Record<string, (line: Line) => void>> = {
     meta: ([, meta]) => (this.meta = meta),
@@ -64,6 +67,9 @@ export class Judge {
     drain: ([, from]) => (this.drain.from = from),
     drained: ([, to]) => (this.drain.to = to),
     c: ([, writer, n, began, messages]) => this.ledger.commit(writer, n, began, messages),
+    q: ([, writer, calls]) => {
+      for (let i = 0; i < calls.length; i += 2) this.ledger.committing(writer, calls[i], calls[i + 1]);
+    },
     e: ([, writer, ends]) => {
       for (let i = 0; i < ends.length; i += 2) this.ledger.committed(writer, ends[i], ends[i + 1]);
     },
@@ -75,6 +81,7 @@ export class Judge {
       this.figures.businessFailures += 1;
       if (this.faults.isCalm(time)) this.broken.add('businessErrors', `${error} at ${time}`);
     },
+    a: () => (this.figures.conflicts += 1),
     m: ([, run, time, rss, descriptors, delay]) => this.resources.sample(run, time, rss, descriptors, delay),
     n: ([, time, slot, count]) => this.resources.open('Db', time, slot, count),
     k: ([, time, slot, count]) => this.resources.open('Broker', time, slot, count),
@@ -87,6 +94,7 @@ export class Judge {
     s: ([, transport, time, run, redelivered, uids]) => {
       if (this.drain.from > 0 && time > this.drain.from)
         this.drained = { count: this.drained.count + uids.length, until: time };
+      if (this.faults.isCalm(time)) this.seenInCalms += uids.length;
       if (redelivered !== 1) this.recoveries.sighting(transport, time);
       this.deliveries.take(transport, time, run, redelivered === 1, uids);
     },
@@ -105,7 +113,7 @@ export class Judge {
     const { ledger, deliveries, broken, meta } = this;
     for (const line of this.unnamed.splice(0)) this.publish(line, true);
     this.judgeEntries();
-    judgeOrder(ledger, deliveries.order, broken);
+    const orderedOverlaps = this.judgeOrder(meta.ordering);
     const takeovers = this.judgeLeases(meta.relay);
     const recoveries = this.recoveries.judge(meta.relay, this.drain.from || Infinity);
     for (const each of recoveries.slow) broken.add('slowRecoveries', each);
@@ -114,6 +122,7 @@ export class Judge {
     const resources = this.resources.judge(meta.relay, this.faults, broken);
     const { relay: _, transports: __, ...rest } = meta;
     return {
+      ordering: 'key',
       ...rest,
       committed: ledger.entries,
       published: deliveries.published,
@@ -121,6 +130,7 @@ export class Judge {
       faults: this.faults.counts(),
       ...Object.fromEntries(PROMISED_ZERO.map((name) => [name, broken.of(name)])),
       perSecond: Math.round(ledger.entries / Math.max(1, (this.drain.from - this.calmFrom) / 1e6)),
+      orderedOverlaps,
       duplicates: deliveries.duplicates,
       duplicatesPerMillion: Math.round((deliveries.duplicates / Math.max(1, ledger.entries)) * 1e6),
       staleDuplicates: deliveries.staleDuplicates,
@@ -138,10 +148,20 @@ export class Judge {
       ...resources,
       ...this.searched,
       ...latencies(deliveries.calmLatencies),
-      drainMs: Math.round((this.drain.to - this.drain.from) / 1_000),
-      drainPerSecond: Math.round(this.drained.count / Math.max(1, (this.drained.until - this.drain.from) / 1e6)),
+      ...this.drainFigures(),
       broken: [...broken.counts.keys()],
     };
+  }
+
+  /** @returns of a strict order, how often it was put to the test */
+  private judgeOrder(ordering: Ordering = 'key'): number | undefined {
+    const { ledger, deliveries, broken } = this;
+    judgeOrder(ledger, deliveries.order, ordering, broken);
+    if (ordering === 'key') return undefined;
+    const overlaps = countOrderedOverlaps(ledger, deliveries.order);
+    if (overlaps === 0 && broken.of('orderBreaks') === 0)
+      broken.add('empty', 'no two transactions of a key overlapped, of which a strict order promises more');
+    return overlaps;
   }
 
   private judgeLeases(timing: Timing): TakeoverReport {
@@ -159,6 +179,18 @@ export class Judge {
     const inFlight = batchSize * (batchesInFlight + 2) + RETRIES;
     if (deliveries.mostPerFault > inFlight)
       broken.add('tooManyDuplicates', `${deliveries.mostPerFault} of one fault; a relay holds ${inFlight}`);
+  }
+
+  /** Printed, not judged: `README.md` beside the checker says why. */
+  private drainFigures(): Record<string, number> {
+    const { drain, drained, faults, seenInCalms } = this;
+    const calm = faults.calms.reduce((sum, { from, to }) => sum + to - from, 0);
+    return {
+      calmPerSecond: Math.round(seenInCalms / Math.max(1, calm / 1e6)),
+      drainMs: Math.round((drain.to - drain.from) / 1_000),
+      drainMessages: drained.count,
+      drainPerSecond: Math.round(drained.count / Math.max(1, (drained.until - drain.from) / 1e6)),
+    };
   }
 
   /** When the writers began: the first thing of a run is a calm. */

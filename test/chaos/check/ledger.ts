@@ -12,7 +12,9 @@ const TRANSACTIONS = 2 ** 20;
 /** Everything that committed, one entry for each message and transport, and what was seen of it. */
 export class Ledger {
   readonly began = new Column(Float64Array);
-  /** When the commit returned; Infinity when nobody lived to tell. */
+  /** When COMMIT was called; -1 when nobody lived to tell. */
+  readonly called = new Column(Float64Array, -1);
+  /** When it returned; Infinity when nobody lived to tell. */
   readonly ended = new Column(Float64Array, Infinity);
   readonly firstEntry = new Column(Int32Array);
 
@@ -54,6 +56,11 @@ export class Ledger {
     });
   }
 
+  committing(writer: number, n: number, time: number): void {
+    const transaction = this.transactionsOf(writer).get(n);
+    if (transaction >= 0) this.called.set(transaction, time);
+  }
+
   committed(writer: number, n: number, time: number): void {
     const transaction = this.transactionsOf(writer).get(n);
     if (transaction >= 0) this.ended.set(transaction, time);
@@ -74,6 +81,10 @@ export class Ledger {
 
   beganOf(entry: number): number {
     return this.began.get(this.transaction.get(entry));
+  }
+  /** Its COMMIT was called then, or later. */
+  calledOf(entry: number): number {
+    return Math.max(this.called.get(this.transaction.get(entry)), this.beganOf(entry));
   }
   endedOf(entry: number): number {
     return this.ended.get(this.transaction.get(entry));

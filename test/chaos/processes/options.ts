@@ -17,6 +17,7 @@ export function outboxOptions(settings: ProcessSettings & Partial<RelaySettings>
   return {
     transports: Object.fromEntries(TRANSPORTS.map((name) => [name, transport(settings, name)])),
     defaultTransport: TRANSPORTS[0],
+    ordering: settings.ordering,
     lease,
     pollInterval,
     publishTimeout,

@@ -4,18 +4,17 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { NestFactory } from '@nestjs/core';
 import { TypeOrmModule } from '@nestjs/typeorm';
 import { DataSource, type EntityManager } from 'typeorm';
-import { OutboxEvent, OutboxModule, OutboxService, type PlainMessage } from '../../../lib/index.js';
-import { Part } from '../part.js';
-import { clockSince, readSettings, tell, TRANSPORTS, type Order, type WriterSettings } from '../settings.js';
 import {
-  chooseHold,
-  KeyChoice,
-  KINDS,
-  payloadOf,
-  planTransaction,
-  randomFrom,
-  type PlannedMessage,
-} from '../workload.js';
+  OutboxEvent,
+  OutboxModule,
+  OutboxService,
+  OutboxTransactionConflictError,
+  type PlainMessage,
+} from '../../../lib/index.js';
+import { Part } from '../part.js';
+import { Planner, type Planned } from '../plan.js';
+import { clockSince, readSettings, tell, TRANSPORTS, type Order, type WriterSettings } from '../settings.js';
+import { KINDS, payloadOf, randomFrom, type PlannedMessage } from '../workload.js';
 import { outboxOptions, typeOrmOptions } from './options.js';
 
 /** Blocks its key when it dies, which it does: no broker takes it. */
@@ -42,15 +41,16 @@ class Writer {}
 const settings = readSettings<WriterSettings>();
 const now = clockSince(settings.origin);
 const random = randomFrom(settings.seed * 7_919 + settings.run);
-const keys = new KeyChoice(random);
+const planner = new Planner(settings.run, settings.ordering, random);
+let called: number[] = [];
 let ended: number[] = [];
 const part = new Part(settings.part, () => {
+  if (called.length > 0) part.add(['q', settings.run, called]);
   if (ended.length > 0) part.add(['e', settings.run, ended]);
-  ended = [];
+  [called, ended] = [[], []];
 });
 let rate = 0;
 let open = 0;
-let transactions = 0;
 let committed = 0;
 
 const headers = { 'x-secret': settings.secrets.header };
@@ -72,7 +72,7 @@ function messageOf({ uid, key, transports, kind }: PlannedMessage): PlainMessage
 }
 
 /** Business row and truth in the same transaction as the messages: what the truth says committed, committed. */
-async function writeTruth(manager: EntityManager, n: number, began: number, plan: PlannedMessage[]): Promise<void> {
+async function writeTruth(manager: EntityManager, began: number, { n, messages: plan }: Planned): Promise<void> {
   const messages = plan.map(({ key, transports, kind }) => `${key},${transports},${KINDS.indexOf(kind)}`).join(';');
   const values = [settings.run, n, began, messages];
   if (settings.store === 'postgres') {
@@ -86,21 +86,37 @@ async function writeTruth(manager: EntityManager, n: number, began: number, plan
   await manager.query('insert into truth values (?, ?, ?, ?)', values);
 }
 
-async function transaction(dataSource: DataSource, outbox: OutboxService): Promise<void> {
-  const n = (transactions += 1);
-  const plan = planTransaction(settings.run, n, keys, random);
-  const [before, after] = chooseHold(random);
-  const rollBack = random() < 0.1;
+async function transaction(dataSource: DataSource, outbox: OutboxService, planned: Planned): Promise<void> {
+  const { n, messages, hold, rollBack } = planned;
+  const half = hold.between === undefined ? messages.length : Math.ceil(messages.length / 2);
   const began = now();
   await dataSource.transaction(async (manager) => {
-    await writeTruth(manager, n, began, plan);
-    if (before > 0) await pause(before);
-    await outbox.enqueue(plan.map(messageOf), { manager });
-    if (after > 0) await pause(after);
+    await writeTruth(manager, began, planned);
+    if (hold.before > 0) await pause(hold.before);
+    await outbox.enqueue(messages.slice(0, half).map(messageOf), { manager });
+    if (half < messages.length) {
+      await pause(hold.between);
+      await outbox.enqueue(messages.slice(half).map(messageOf), { manager });
+    }
+    if (hold.after > 0) await pause(hold.after);
     if (rollBack) throw new RollBack();
+    called.push(n, now());
   });
   ended.push(n, now());
-  committed += plan.length;
+  committed += messages.length;
+}
+
+/** A transaction that the database ended for another one's sake runs again, as a whole: the same messages in a new one. */
+const TRIES = 20;
+async function untilThrough(dataSource: DataSource, outbox: OutboxService, planned: Planned): Promise<void> {
+  for (let tries = 1; ; tries += 1) {
+    try {
+      return await transaction(dataSource, outbox, planned);
+    } catch (error) {
+      if (!(error instanceof OutboxTransactionConflictError) || tries === TRIES) throw error;
+      part.add(['a', settings.run, planned.n, now()]);
+    }
+  }
 }
 
 /** Starts so many transactions that the rate is kept on average; what was missed in an outage is not made up for. */
@@ -114,11 +130,13 @@ async function pace(dataSource: DataSource, outbox: OutboxService): Promise<void
     due = Math.min(due + (((time - last) / 1_000) * rate) / ROWS, settings.concurrency);
     last = time;
     while (due >= 1 && open < settings.concurrency) {
-      due -= 1;
-      open += 1;
-      void transaction(dataSource, outbox)
-        .catch((error: unknown) => failed(error))
-        .finally(() => (open -= 1));
+      for (const planned of planner.next(settings.concurrency - open)) {
+        due -= 1;
+        open += 1;
+        void untilThrough(dataSource, outbox, planned)
+          .catch((error: unknown) => failed(error))
+          .finally(() => (open -= 1));
+      }
     }
   }
 }

@@ -1,5 +1,10 @@
 import { bucketOf } from '../../../lib/enqueue/bucket-of.js';
-import { STATS_COUNT_LIMIT, type MessageFilter, type TransportStats } from '../../../lib/store/admin-store.js';
+import {
+  STATS_COUNT_LIMIT,
+  type MessageFilter,
+  type OperatorReport,
+  type TransportStats,
+} from '../../../lib/store/admin-store.js';
 import type { ParkedState } from '../../../lib/message.js';
 import { blockingRows, isBeingSent } from './memory-keys.js';
 import type { MemoryDatabase } from './memory-database.js';
@@ -70,11 +75,30 @@ export function wakeNext(database: MemoryDatabase, deleted: readonly ParkedRow[]
   }
 }
 
-/** Of these ids those that are somewhere. */
-export function whereabouts(database: MemoryDatabase, ids: readonly string[]): Set<string> {
+/** Of these ids those that are somewhere, or with this transport. */
+export function whereabouts(database: MemoryDatabase, ids: readonly string[], transport?: number): Set<string> {
   const ready = [...database.ready.values()].flatMap((rows) => [...rows.values()]).filter(isVisible);
-  const there = new Set([...ready, ...database.parkedRows()].map(({ id }) => id));
+  const rows = [...ready, ...database.parkedRows()];
+  const there = new Set(rows.filter((row) => row.transport === (transport ?? row.transport)).map(({ id }) => id));
   return new Set(ids.filter((id) => there.has(id)));
+}
+
+/** Whether another transport may still have what was changed. */
+export function mayBeElsewhere({ transports }: MemoryDatabase, how: Change, { transport }: MessageFilter): boolean {
+  return how === 'cancel' && transport === undefined && transports.size > 1;
+}
+
+/** @param left what of `changed` another transport still has */
+export function report(
+  { ids, limit }: MessageFilter,
+  changed: readonly string[],
+  left: readonly string[],
+  late: readonly string[],
+): OperatorReport {
+  const done = changed.filter((id) => !left.includes(id));
+  const tooLate = [...new Set([...left, ...late])].filter((id) => !done.includes(id));
+  if (ids === undefined) return { done, tooLate: tooLate.slice(0, limit), notFound: [] };
+  return { done, tooLate, notFound: [...new Set(ids)].filter((id) => !done.includes(id) && !tooLate.includes(id)) };
 }
 
 /**

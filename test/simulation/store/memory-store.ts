@@ -244,16 +244,17 @@ export class MemoryStore implements OutboxStore {
   }
 
   /** @internal */ async change(how: admin.Change, filter: MessageFilter): Promise<OperatorReport> {
-    const { done, sawAll } = await this.unblocked(() => this.call(how, () => this.changeFound(how, filter)));
+    const changed = await this.unblocked(() => this.call(how, () => this.changeFound(how, filter)));
+    const seek = (name: string, ids: readonly string[]): Promise<Set<string>> =>
+      this.call(name, () => admin.whereabouts(this.database, ids, filter.transport));
+    const left = admin.mayBeElsewhere(this.database, how, filter) ? [...(await seek('elsewhere', changed.done))] : [];
     if (filter.ids === undefined) {
-      const late = await this.call('tooLate', () => admin.tooLate(this.database, how, filter, sawAll));
-      return { done, tooLate: late.filter((id) => !done.includes(id)), notFound: [] };
+      const late = await this.call('tooLate', () => admin.tooLate(this.database, how, filter, changed.sawAll));
+      return admin.report(filter, changed.done, left, late);
     }
-    const others = [...new Set(filter.ids)].filter((id) => !done.includes(id));
-    if (others.length === 0) return { done, tooLate: [], notFound: [] };
-    const there = await this.call('whereabouts', () => admin.whereabouts(this.database, others));
-    const notFound = others.filter((id) => !there.has(id));
-    return { done, tooLate: others.filter((id) => there.has(id)), notFound };
+    const others = [...new Set(filter.ids)].filter((id) => !changed.done.includes(id));
+    const late = others.length === 0 ? [] : await seek('whereabouts', others);
+    return admin.report(filter, changed.done, left, [...late]);
   }
 
   /** @internal */ changeFound(how: admin.Change, filter: MessageFilter): admin.Changed | Blocked {

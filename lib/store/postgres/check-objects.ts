@@ -1,0 +1,154 @@
+import type { SqlExecutor } from '../executors/executor.js';
+import { literal, quoteWith, TABLE_NAMES, type SchemaDefinition, type TableNames } from '../schema/names.js';
+import { postgresSchema } from '../schema/postgres-schema.js';
+import { postgresTables } from '../schema/postgres-tables.js';
+import { VIEW_COLUMNS } from '../schema/postgres-view.js';
+import { statement } from '../sql.js';
+
+/** What the statements rely on beside the columns. @returns what differs, in words */
+export async function compareObjects(
+  db: SqlExecutor,
+  names: TableNames,
+  definition: SchemaDefinition,
+): Promise<string[]> {
+  return [
+    ...(await compareIndexes(db, names)),
+    ...(await compareUniques(db, names)),
+    ...(await compareView(db, names)),
+    ...(await compareFunctions(db, names, definition)),
+    ...(await compareTriggers(db, names, definition)),
+    ...(await compareSequence(db, names)),
+  ];
+}
+
+/** By name, columns and condition; one whose concurrent creation failed is there, and used by nobody. */
+async function compareIndexes(db: SqlExecutor, names: TableNames): Promise<string[]> {
+  const wanted = Object.values(postgresTables(`''`)).flatMap((table) => Object.entries(table.indexes ?? {}));
+  const list = wanted.map(([suffix]) => `(${literal(suffix)}, ${literal(names.object(suffix))})`).join(', ');
+  const { rows } = await db.run(
+    statement(
+      undefined,
+      `select w.suffix, i.indisvalid, i.indpred is not null, (select string_agg(k.attname, ', ' order by u.n)
+         from unnest(i.indkey) with ordinality u(attnum, n) join pg_attribute k on k.attrelid = i.indrelid and k.attnum = u.attnum)
+       from (values ${list}) w(suffix, name) join pg_index i on i.indexrelid = to_regclass(w.name)`,
+    ).bind(),
+  );
+  const found = new Map(rows.map(([suffix, ...rest]) => [suffix as string, rest]));
+  return wanted.flatMap(([suffix, definition]) => {
+    const name = names.object(suffix);
+    const [valid, partial, columns] = found.get(suffix) ?? [];
+    if (valid === undefined) return [`${name} is missing`];
+    if (valid !== 't') return [`${name} is not valid (run: reindex index ${name})`];
+    const asWanted =
+      definition.startsWith(`(${String(columns)})`) && definition.includes(' where ') === (partial === 't');
+    return asWanted ? [] : [`${name} is on (${String(columns)}), not ${definition}`];
+  });
+}
+
+/** By their columns, whatever their names; one that is partial, deferrable or failed keeps nothing apart when it must. */
+async function compareUniques(db: SqlExecutor, names: TableNames): Promise<string[]> {
+  const tables = postgresTables(`''`);
+  const wanted = TABLE_NAMES.flatMap((table) =>
+    (tables[table].constraints ?? []).map((text) => [table, text] as const),
+  );
+  const list = wanted.map(([table]) => `(${literal(table)}, ${literal(names[table])})`).join(', ');
+  const { rows } = await db.run(
+    statement(
+      undefined,
+      `select w.name, string_agg(k.attname, ', ' order by u.n) from (values ${list}) w(name, id)
+       join pg_index i on i.indrelid = to_regclass(w.id) and i.indisunique and i.indisvalid and i.indimmediate
+         and i.indpred is null and i.indexprs is null
+       cross join unnest(i.indkey) with ordinality u(attnum, n)
+       join pg_attribute k on k.attrelid = i.indrelid and k.attnum = u.attnum and u.n <= i.indnkeyatts
+       group by w.name, i.indexrelid`,
+    ).bind(),
+  );
+  const found = new Set(rows.map(([table, columns]) => `${String(table)} unique (${String(columns)})`));
+  return wanted.flatMap(([table, text]) => (found.has(`${table} ${text}`) ? [] : [`${names[table]} has no ${text}`]));
+}
+
+/** Its columns; servers print a view's query each in a way of its own. */
+async function compareView(db: SqlExecutor, { messages }: TableNames): Promise<string[]> {
+  const { rows } = await db.run(
+    statement(
+      undefined,
+      `select a.attname, format_type(a.atttypid, a.atttypmod) from pg_attribute a
+       where a.attrelid = to_regclass(${literal(messages)}) and a.attnum > 0 and not a.attisdropped`,
+    ).bind(),
+  );
+  if (rows.length === 0) return [`${messages} is missing`];
+  const found = new Map(rows.map(([name, type]) => [name as string, type as string]));
+  return Object.entries(VIEW_COLUMNS).flatMap(([name, type]) =>
+    found.get(name) === type ? [] : [`${messages}.${name} is ${found.get(name) ?? 'missing'}, not ${type}`],
+  );
+}
+
+/** suffix of the name → types of the arguments */
+const FUNCTIONS = { messages_insert: '', payload_text: 'bytea', staged_move: '' } as const;
+const AGAIN = '(run the up of outboxSql() again)';
+
+/**
+ * By their text, which the server keeps as it was given, up to white space and the schema, which SQL as text leaves out. So
+ * whoever changes one of them has to raise the version of the tables.
+ */
+async function compareFunctions(db: SqlExecutor, names: TableNames, definition: SchemaDefinition): Promise<string[]> {
+  const { up } = postgresSchema(definition);
+  const wanted = Object.entries(FUNCTIONS).flatMap(([suffix, types]) => {
+    const name = names.object(suffix);
+    const text = up.find((each) => each.startsWith(`create or replace function ${name}(`));
+    return text === undefined ? [] : [{ name: `${name}(${types})`, body: text.split('$outbox$')[1] as string }];
+  });
+  const list = wanted.map(({ name }) => `(${literal(name)})`).join(', ');
+  const { rows } = await db.run(
+    statement(
+      undefined,
+      `select w.name, p.prosrc from (values ${list}) w(name) join pg_proc p on p.oid = to_regprocedure(w.name)`,
+    ).bind(),
+  );
+  const found = new Map(rows.map(([name, body]) => [name as string, body as string]));
+  const plain = (body: string): string =>
+    (definition.schema === undefined ? body : body.replaceAll(`${quoteWith('"', definition.schema)}.`, ''))
+      .replace(/\s+/g, ' ')
+      .trim();
+  return wanted.flatMap(({ name, body }) => {
+    const actual = found.get(name);
+    if (actual === undefined) return [`the function ${name} is missing ${AGAIN}`];
+    return plain(actual) === plain(body) ? [] : [`the function ${name} is not that of this release ${AGAIN}`];
+  });
+}
+
+/** `tgtype`: 1 for each row, 4 on insert, 64 instead of it. */
+async function compareTriggers(db: SqlExecutor, names: TableNames, definition: SchemaDefinition): Promise<string[]> {
+  const trigger = (table: string, suffix: string, more: string): string =>
+    `not exists (select from pg_trigger t where t.tgrelid = to_regclass(${literal(table)}) and t.tgname = ${literal(definition.prefix + suffix)}
+       and t.tgfoid = to_regprocedure(${literal(`${names.object(suffix)}()`)}) and ${more})`;
+  const problem = (which: string, table: string): string =>
+    literal(`the ${which} trigger of ${table} is missing, disabled or another one ${AGAIN}`);
+  const { rows } = await db.run(
+    statement(
+      undefined,
+      `select ${problem('insert', names.messages)} where ${trigger(names.messages, 'messages_insert', `t.tgtype = 69 and t.tgenabled in ('O', 'A')`)}
+       union all select ${problem('deferred', names.staged)} where ${definition.ordering === 'strict'}
+         and ${trigger(names.staged, 'staged_move', `t.tgtype = 5 and t.tgdeferrable and t.tginitdeferred and t.tgenabled = 'A'`)}`,
+    ).bind(),
+  );
+  return rows.map(([text]) => String(text));
+}
+
+/** Numbers are in the order of the inserts only where one sequence gives them out one by one. */
+async function compareSequence(db: SqlExecutor, names: TableNames): Promise<string[]> {
+  const sequence = literal(names.object('ready_seq_seq'));
+  const { rows } = await db.run(
+    statement(
+      undefined,
+      `select format('the sequence %s has increment %s, cache %s%s, so its numbers are not in the order of the inserts (run: alter sequence %s increment 1 cache 1 no cycle)',
+         ${sequence}, s.seqincrement, s.seqcache, case when s.seqcycle then ', cycle' else '' end, ${sequence})
+       from pg_sequence s where s.seqrelid = to_regclass(${sequence}) and (s.seqincrement, s.seqcache, s.seqcycle) <> (1, 1, false)
+       union all select format('%s.seq does not take its numbers from the sequence %s', ${literal(names.ready)}, ${sequence})
+       where not exists (select from pg_depend d join pg_attribute a on a.attrelid = d.refobjid and a.attnum = d.refobjsubid
+         where d.classid = 'pg_class'::regclass and d.objid = to_regclass(${sequence}) and d.refclassid = 'pg_class'::regclass
+           and d.refobjid = to_regclass(${literal(names.ready)}) and d.deptype = 'i' and a.attname = 'seq')`,
+    ).bind(),
+  );
+  return rows.map(([text]) => String(text));
+}

@@ -1,0 +1,96 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import type { OperatorReport } from '../store/admin-store.js';
+import { settled, type Lane, type StoreRun } from './store-harness.js';
+
+const LATER = 3_600_000;
+const ROUNDS = 20;
+
+/** What `done` says of a message of several transports: none of them will publish it any more. */
+export function describeCancel(run: StoreRun): void {
+  const { describe, it } = run.runner;
+  const both = async (): Promise<[Lane, Lane]> => [await run.lane(), await run.lane()];
+  const all = (id: string): Record<keyof OperatorReport, OperatorReport> => ({
+    done: { done: [id], tooLate: [], notFound: [] },
+    tooLate: { done: [], tooLate: [id], notFound: [] },
+    notFound: { done: [], tooLate: [], notFound: [id] },
+  });
+
+  describe('cancel of a message of several transports', () => {
+    it('is too late while one of them has it ready or is sending it', async () => {
+      const [one, two] = await both();
+      const [id] = (await one.insert({ key: null, delay: LATER })) as [string];
+      await two.insert({ id, key: null });
+      const cancel = () => run.other.cancel({ ids: [id], limit: 10 });
+      assert.deepEqual(await cancel(), all(id).tooLate);
+      await one.parked({ id, key: null });
+      await two.park(await two.ready());
+      assert.equal((await two.take()).messages.length, 1);
+      assert.deepEqual(await cancel(), all(id).tooLate);
+      await run.store.giveBack(run.owner, two.leases);
+      assert.deepEqual(await cancel(), all(id).done);
+      assert.deepEqual(await cancel(), all(id).notFound);
+    });
+
+    it('is done when the others have published it', async () => {
+      const [one, two] = await both();
+      const id = await one.parked({ key: null });
+      await two.insert({ id, key: null });
+      await two.settle(await two.ready());
+      assert.deepEqual(await run.other.cancel({ ids: [id], limit: 10 }), all(id).done);
+    });
+
+    it('is too late for what the limit leaves to one of them', async () => {
+      const [one, two] = await both();
+      const [id] = (await one.insert({ delay: LATER })) as [string];
+      await two.insert({ id, delay: LATER });
+      assert.deepEqual(await run.other.cancel({ ids: [id], limit: 1 }), all(id).tooLate);
+      assert.deepEqual(await run.other.cancel({ ids: [id], limit: 1 }), all(id).done);
+    });
+
+    it('answers a filter without ids in the same way', async () => {
+      const [one, two] = await both();
+      const topic = randomUUID();
+      const [id, alone] = (await one.insert({ topic, delay: LATER }, { topic, delay: LATER, bucket: 2 })) as [
+        string,
+        string,
+      ];
+      await two.insert({ id, topic });
+      const report = await run.other.cancel({ topic, limit: 10 });
+      assert.deepEqual(report, { done: [alone], tooLate: [id], notFound: [] });
+    });
+
+    it('is of one of them alone when the filter names it', async () => {
+      const [one, two] = await both();
+      const [id] = (await one.insert({ delay: LATER })) as [string];
+      await two.insert({ id });
+      const { transport } = one;
+      assert.deepEqual(await run.other.cancel({ ids: [id], transport, limit: 10 }), all(id).done);
+      assert.deepEqual(await run.other.cancel({ ids: [id], transport, limit: 10 }), all(id).notFound);
+      assert.deepEqual(await two.readyIds(), [id]);
+    });
+
+    it('leaves a discarded dead letter of one of them done, whatever the others do', async () => {
+      const [one, two] = await both();
+      const id = await one.parked({ key: null }, { state: 'dead', delay: null });
+      await two.insert({ id, key: null });
+      assert.deepEqual(await run.other.discard({ ids: [id], limit: 10 }), all(id).done);
+    });
+
+    it('misses none that is parked meanwhile', async () => {
+      for (let round = 0; round < ROUNDS; round++) {
+        const [one, two] = await both();
+        const [id] = (await one.insert({ key: null, delay: LATER })) as [string];
+        await two.insert({ id, key: null });
+        const [message] = await two.ready();
+        const [report] = await Promise.all([
+          run.other.cancel({ ids: [id], limit: 10 }),
+          two.park([message as NonNullable<typeof message>]),
+        ]);
+        const { messages } = await two.take();
+        assert.deepEqual(report, messages.length === 0 ? all(id).done : all(id).tooLate);
+        await run.store.settle(two.transport, messages.map(settled), 'delete');
+      }
+    });
+  });
+}

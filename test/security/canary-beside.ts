@@ -1,0 +1,172 @@
+import { createCipheriv, createDecipheriv } from 'node:crypto';
+import type { INestApplicationContext } from '@nestjs/common';
+import { ClientKafka, ClientRMQ } from '@nestjs/microservices';
+import { DataSource, type DataSourceOptions } from 'typeorm';
+import {
+  inProcess,
+  OutboxService,
+  type EncryptedPayload,
+  type EncryptionContext,
+  type OutboxMessage,
+  type OutboxOptions,
+  type PayloadEncryption,
+} from '../../lib/index.js';
+import { clientProxy } from '../../lib/client-proxy.js';
+import { TcpProxy } from '../support/tcp-proxy.js';
+import { CANARY, through } from './canaries.js';
+import { secret, secretPayload } from './canary-enqueue.js';
+import type { CanarySettings } from './canary-process.js';
+import { hooks, quote, THROWN } from './canary-relay.js';
+import { Seen } from './seen.js';
+
+const PREFIX = 'beside_';
+/** Above 64 KiB: read by itself when its message is about to be published. */
+const largePayload = () => ({ ...secretPayload(), large: CANARY.large, filling: 'filling '.repeat(9_000) });
+
+/** Throws what it has, where a message asks for it. */
+class Encryption implements PayloadEncryption {
+  readonly key = Buffer.from(CANARY.encryptionKey);
+
+  encrypt(plaintext: Uint8Array, { type }: EncryptionContext): EncryptedPayload {
+    if (type === 'throws.encrypt') throw new Error(`cannot encrypt ${Buffer.from(plaintext).toString()}`);
+    const cipher = createCipheriv('aes-256-ctr', this.key, Buffer.alloc(16));
+    return { keyId: 'key-1', ciphertext: Buffer.concat([cipher.update(plaintext), cipher.final()]) };
+  }
+
+  decrypt(encrypted: EncryptedPayload, context: EncryptionContext): Uint8Array {
+    if (context.type === 'throws.decrypt') throw Object.assign(new Error('no such key'), { encrypted, context });
+    const decipher = createDecipheriv('aes-256-ctr', this.key, Buffer.alloc(16));
+    return Buffer.concat([decipher.update(encrypted.ciphertext), decipher.final()]);
+  }
+}
+
+/** Nest's clients, which write to Nest's log by themselves. */
+function clients({ rabbitmq, kafka, queue }: CanarySettings, rabbit: string): OutboxOptions['transports'] {
+  const [server] = rabbitmq.split('@').slice(-1);
+  const rmq = (url: string, more: object = {}) =>
+    new ClientRMQ({ urls: [url], queue, noAssert: true, socketOptions: { reconnectTimeInSeconds: 1 }, ...more });
+  const sasl = { mechanism: 'plain', username: 'shop', password: CANARY.clientPassword } as const;
+  const log = (brokers: string[], more: object = {}) =>
+    new ClientKafka({ client: { brokers, retry: { retries: 1 }, ...more }, producerOnlyMode: true });
+  return {
+    rmq: clientProxy({ client: rmq(rabbit) }),
+    rmqLocked: clientProxy({ client: rmq(`amqp://shop:${CANARY.clientPassword}@${server}`) }),
+    rmqNowhere: clientProxy({ client: rmq(`amqp://shop:${CANARY.clientPassword}@127.0.0.1:1`) }),
+    rmqPattern: clientProxy({
+      client: rmq(rabbit),
+      pattern: (message) => {
+        throw new Error(quote(message));
+      },
+    }),
+    log: clientProxy({ client: log(kafka.split(',')) }),
+    logSecured: clientProxy({ client: log(kafka.split(','), { sasl }) }),
+    logNowhere: clientProxy({ client: log(['127.0.0.1:1'], { sasl }) }),
+  };
+}
+const DOWN = ['rmqLocked', 'rmqNowhere', 'logSecured', 'logNowhere'] as const;
+
+/** A second application: row locks, encrypted payloads, large ones, and Nest's clients. */
+export async function failBeside(
+  settings: CanarySettings,
+  start: (dataSource: DataSource, options: OutboxOptions) => Promise<INestApplicationContext>,
+): Promise<void> {
+  const seen = new Seen();
+  const toDatabase = await TcpProxy.start(settings.database.url);
+  const toBroker = await TcpProxy.start(settings.rabbitmq);
+  const url = through(settings.database.url, toDatabase);
+  const dataSource = await new DataSource({
+    ...settings.database,
+    url,
+    logging: 'all',
+  } as DataSourceOptions).initialize();
+  const admin = await new DataSource(settings.admin).initialize();
+  const app = await start(dataSource, {
+    database: { setup: 'create', prefix: PREFIX },
+    coordination: 'rowLock',
+    ordering: 'none',
+    defaultTransport: 'local',
+    transports: { local: inProcess(), ...clients(settings, through(settings.rabbitmq, toBroker)) },
+    encryption: new Encryption(),
+    logLevel: 'debug',
+    pollInterval: 50,
+    publishTimeout: '3s',
+    lease: '20s',
+    ...hooks(),
+  });
+  const outbox = app.get<OutboxService>(OutboxService);
+  seen.listen(outbox);
+  await publishes(outbox, settings, seen);
+  await cut(outbox, toBroker, seen);
+  await store(outbox, { admin, toDatabase, seen });
+  const columns = 'type, last_error, errors, progress';
+  seen.print('rows of the other parked', await admin.query(`select ${columns} from ${PREFIX}parked`));
+  await app.close();
+  await Promise.all([dataSource.destroy(), admin.destroy(), toDatabase.close(), toBroker.close()]);
+}
+
+const send = (outbox: OutboxService, type: string, more: object = {}) =>
+  outbox.enqueueOutsideTransaction(secret({ type, key: type, payload: largePayload(), ...more }));
+
+async function publishes(outbox: OutboxService, { smallTopic }: CanarySettings, seen: Seen): Promise<void> {
+  await seen.failure('enqueue: encrypt throws', () => send(outbox, 'throws.encrypt'));
+  await seen.failure('enqueue: a reserved header', () =>
+    send(outbox, 'reserved', { headers: { 'encryption-key-id': CANARY.header } }),
+  );
+  const dying = [...Object.keys(THROWN), 'throws.decrypt', 'unhandled'];
+  for (const type of dying) await send(outbox, type);
+  await send(outbox, 'pattern', { transport: 'rmqPattern' });
+  await send(outbox, 'too.large', { transport: 'log', topic: smallTopic });
+  for (const transport of DOWN) await send(outbox, `to.${transport}`, { transport });
+  for (const type of [...dying, 'pattern', 'too.large']) await seen.told('dead', { type } as OutboxMessage);
+  for (const transport of DOWN) await opened(seen, transport);
+  seen.print('health of the other', await outbox.health());
+  seen.print('stats of the other', await outbox.stats());
+}
+
+const opened = (seen: Seen, transport: string, after = 0): Promise<void> =>
+  seen.until(`the circuit of ${transport}`, () => openings(seen, transport) > after);
+const openings = (seen: Seen, transport: string): number =>
+  seen.events.filter(({ name, event }) => name === 'circuitOpened' && event['transport'] === transport).length;
+
+/** The broker of a client that was connected does not answer, and then it is gone. */
+async function cut(outbox: OutboxService, proxy: TcpProxy, seen: Seen): Promise<void> {
+  await send(outbox, 'out', { transport: 'rmq' });
+  await seen.until('a publish of the client', () =>
+    seen.events.some(({ name, event }) => name === 'published' && event['transport'] === 'rmq'),
+  );
+  for (const how of ['hold', 'refuse'] as const) {
+    const before = openings(seen, 'rmq');
+    if (how === 'hold') proxy.set({ down: 'hold' });
+    else await proxy.refuse().then(() => proxy.cut());
+    await send(outbox, 'held', { transport: 'rmq' });
+    await opened(seen, 'rmq', before);
+    seen.print(`health of the other, broker: ${how}`, await outbox.health());
+    proxy.heal();
+    await proxy.accept();
+  }
+}
+
+/** The database refuses what the lane writes while it holds the rows, and then it is away. */
+async function store(
+  outbox: OutboxService,
+  { admin, toDatabase, seen }: { admin: DataSource; toDatabase: TcpProxy; seen: Seen },
+): Promise<void> {
+  const errors = (): number =>
+    seen.events.filter(({ name, event }) => name === 'error' && event['operation'] === 'fetch').length;
+  const another = async (what: string, work: () => Promise<unknown>): Promise<void> => {
+    const before = errors();
+    await work();
+    await seen.until(what, () => errors() > before);
+  };
+  await admin.query(`delete from ${PREFIX}parked where type = 'throws.json'`);
+  await admin.query(`alter table ${PREFIX}parked add constraint refuse check (type <> 'throws.json')`);
+  await another('park fails', () => send(outbox, 'throws.json', { key: 'parked' }));
+  await admin.query(`alter table ${PREFIX}parked drop constraint refuse`);
+  await another('a read fails', async () => {
+    await toDatabase.refuse();
+    toDatabase.cut();
+  });
+  await seen.failure('enqueue: the other database is away', () => send(outbox, 'away'));
+  await toDatabase.accept();
+  await seen.until('it is back', async () => (await outbox.health()).relay.storeDownFor === null);
+}

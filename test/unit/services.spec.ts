@@ -1,0 +1,50 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { describeOnBoth, describeWith, type Service } from '../support/services.js';
+
+/** What becomes of tests that need these services, on a machine where none of them is. */
+function declared(need: readonly Service[], required: string | undefined): string[] {
+  const variables = ['POSTGRES_URL', 'MARIADB_URL', 'RABBITMQ_URL', 'KAFKA_BROKERS'].map(
+    (name) => `OUTBOX_TEST_${name}`,
+  );
+  const { env } = process;
+  const told: string[] = [];
+  const run = (name: string): void => void told.push(`run: ${name}`);
+  const skip = (name: string): void => void told.push(`skip: ${name}`);
+  const own = { describe: globalThis.describe, env };
+  process.env = { ...env, OUTBOX_TEST_REQUIRE: required };
+  if (required === undefined) delete process.env['OUTBOX_TEST_REQUIRE'];
+  for (const name of variables) delete process.env[name];
+  globalThis.describe = Object.assign(run, { skip }) as never;
+  try {
+    describeWith(need, 'some', () => undefined);
+    describeOnBoth([], 'both', () => undefined);
+  } finally {
+    Object.assign(globalThis, { describe: own.describe });
+    process.env = own.env;
+  }
+  return told;
+}
+
+describe('tests that need a server', () => {
+  it('are skipped where it is missing, and say so', () => {
+    expect(declared(['postgres', 'kafka'], undefined)).toEqual([
+      'skip: some (no postgres, kafka)',
+      'skip: both, on postgres (no postgres)',
+      'skip: both, on mariadb (no mariadb)',
+    ]);
+  });
+
+  it('run where it is required, and fail: none of them is skipped', () => {
+    expect(declared(['kafka'], 'all')).toEqual(['run: some', 'run: both, on postgres', 'run: both, on mariadb']);
+    expect(declared(['postgres', 'kafka'], 'kafka,mariadb')).toEqual([
+      'run: some',
+      'skip: both, on postgres (no postgres)',
+      'run: both, on mariadb',
+    ]);
+  });
+
+  it('are all required by the gate', () => {
+    expect(readFileSync(join(process.cwd(), '.ci', 'run'), 'utf8')).toMatch(/^ *OUTBOX_TEST_REQUIRE=all .*npm test/m);
+  });
+});
