@@ -4,7 +4,7 @@ import { NO_EXCUSE, type History } from './history.js';
 import type { Rates } from './plan-faults.js';
 import type { SimulatedProcess } from './process.js';
 import { Random } from './random.js';
-import type { Witness } from './witness.js';
+import type { Line, Witness } from './witness.js';
 import type { World } from './world.js';
 
 /** What is wrong with the broker now, for everybody. */
@@ -13,12 +13,23 @@ export interface BrokerState {
   downUntil: number;
   /** Until then it takes connections, and no writes. */
   refusesUntil: number;
+  /** Until then it takes connections, and answers nothing that is written to them. */
+  silentUntil: number;
+  /** Until then nothing reaches it, and nobody says so. */
+  unreachableUntil: number;
   rates: Pick<Rates, 'breaks' | 'hangs' | 'lateArrivals' | 'laggards'>;
 }
 interface Run {
   readonly at: number;
   readonly messages: OutboxMessage[];
 }
+export const healthy = (rates: BrokerState['rates']): BrokerState => ({
+  downUntil: 0,
+  refusesUntil: 0,
+  silentUntil: 0,
+  unreachableUntil: 0,
+  rates,
+});
 /** Milliseconds after which a frozen buffer is empty. */
 const BUFFERED = 8_000;
 
@@ -29,8 +40,8 @@ const numbers = (message: OutboxMessage): number[] => String(message.payload).sp
 /** How often the broker refuses it: a number in the payload. */
 const refusals = (message: OutboxMessage): number => numbers(message)[1] ?? 0;
 
-/** One process's connection to the broker that all share. What `reset` cuts off does not arrive any more, or late. */
-export class SimulatedTransport extends OutboxTransport {
+/** One process's connection to a broker that all share. What `reset` cuts off does not arrive any more, or late. */
+export class SimulatedTransport extends OutboxTransport implements Line {
   readonly receipt = 'broker' as const;
   override readonly atomicRuns: boolean;
   /** Called when something goes out. */
@@ -40,6 +51,7 @@ export class SimulatedTransport extends OutboxTransport {
   /** @internal */ connection = 0;
   /** @internal */ publishes = 0;
   /** @internal */ readonly random: Random;
+  /** @internal Of faults that are drawn on the way: no two transports share one. */ readonly label: string;
 
   constructor(
     readonly world: World,
@@ -48,6 +60,8 @@ export class SimulatedTransport extends OutboxTransport {
     readonly witness: Witness,
     readonly state: BrokerState,
     readonly process: SimulatedProcess,
+    /** Its number in the tables. */
+    readonly id: number,
     atomicRuns: boolean,
     readonly lethal: number | null,
     /** Milliseconds in which a broker that lags still answers: within the publish timeout. */
@@ -55,24 +69,26 @@ export class SimulatedTransport extends OutboxTransport {
   ) {
     super();
     this.atomicRuns = atomicRuns;
-    this.random = Random.of(seed, `${process.name} broker`);
+    this.label = id === 0 ? process.name : `${process.name} transport ${id}`;
+    this.random = Random.of(seed, `${this.label} broker`);
   }
 
-  override async connect(): Promise<void> {
+  override async connect(signal: AbortSignal): Promise<void> {
     this.sends('connect');
+    if (this.world.now < this.state.unreachableUntil) return noAnswer(signal);
     const ms = this.random.chance(0.1) ? this.random.between(3, 300) : this.random.between(0.2, 3);
     await new Promise<void>((resolve) => this.world.in(ms, resolve, this.process));
     if (this.world.now < this.state.downUntil) throw new Error('connection refused');
   }
 
   override publish(batch: readonly OutboxMessage[], { report }: PublishContext): Promise<void> {
-    const { connection, random, witness, process, world } = this;
+    const { connection, random, witness, process, world, state } = this;
     const { breaksAt, hangs, arrives, lag } = this.mishap(batch.length);
     const runs = this.runsOf(batch);
     for (const { id, payload } of batch) {
       if (payload === null) this.history.violated(1, `${id} was published without its payload`); // all of them have one
     }
-    witness.publishing(process, runs);
+    witness.publishing(this, runs);
     this.sends('publish');
     if (batch.some((message) => this.isLethal(message))) this.dies();
     return new Promise((resolve, reject) => {
@@ -81,11 +97,11 @@ export class SimulatedTransport extends OutboxTransport {
       const answered = (run: Run, result: PublishResult | undefined): void => {
         if (hangs || connection !== this.connection) return;
         if (result === undefined || run.at === breaksAt - 1) {
-          witness.broke(process);
+          witness.broke(this);
           return reject(new Error('connection lost'));
         }
         run.messages.forEach((message, i) => {
-          witness.resolved(process, message, result.ok);
+          witness.resolved(this, message, result.ok);
           report(run.at + i, result);
         });
         left -= run.messages.length;
@@ -97,11 +113,12 @@ export class SimulatedTransport extends OutboxTransport {
         // On its way: it arrives whatever becomes of the process, unless the connection is torn down.
         world.in(delay, () => {
           if (connection !== this.connection) return;
-          const { downUntil, refusesUntil } = this.state;
-          const isUp = world.now >= downUntil && (world.now >= refusesUntil || isPartial(refusesUntil));
+          const isSilent = world.now < Math.max(state.silentUntil, state.unreachableUntil);
+          const refuses = world.now < state.refusesUntil && !isPartial(state.refusesUntil);
+          const isUp = !isSilent && world.now >= state.downUntil && !refuses;
           const isLost = run.at >= breaksAt || !isUp || run.messages.some(this.isLethal);
           const result = isLost ? undefined : this.take(run.messages);
-          world.in(back, () => answered(run, result), process);
+          if (!isSilent) world.in(back, () => answered(run, result), process);
           if (isLost && arrives !== undefined) world.in(arrives, () => this.takeLate(run.messages));
         });
       }
@@ -110,7 +127,7 @@ export class SimulatedTransport extends OutboxTransport {
 
   override reset(): void {
     this.connection += 1;
-    this.witness.tornDown(this.process);
+    this.witness.tornDown(this);
   }
   override async close(): Promise<void> {
     this.connection += 1;
@@ -120,7 +137,7 @@ export class SimulatedTransport extends OutboxTransport {
   mishap(length: number): { breaksAt: number; hangs: boolean; arrives: number | undefined; lag: number } {
     const { random, history, state } = this;
     const [first, second, third, place] = [random.next(), random.next(), random.next(), random.next()];
-    const name = `${this.process.name} publish ${(this.publishes += 1)}`;
+    const name = `${this.label} publish ${(this.publishes += 1)}`;
     const { breaks, hangs, lateArrivals, laggards } = state.rates;
     const isLate = third < lateArrivals && history.chance('late arrival', `${name} late`, NO_EXCUSE);
     const isBroken =
@@ -184,3 +201,9 @@ export class SimulatedTransport extends OutboxTransport {
     return (this.history.fates.get(message.id)?.refused ?? Infinity) < refusals(message);
   }
 }
+
+/** As a connection attempt whose packets get lost: it ends when whoever makes it gives up. */
+const noAnswer = (signal: AbortSignal): Promise<never> =>
+  new Promise((_, reject) => {
+    signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
+  });

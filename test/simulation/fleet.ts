@@ -19,7 +19,8 @@ export interface Relay {
   readonly process: SimulatedProcess;
   readonly dispatcher: OutboxDispatcher;
   readonly store: MemoryStore;
-  readonly transport: SimulatedTransport;
+  /** By their names. */
+  readonly transports: ReadonlyMap<string, SimulatedTransport>;
 }
 
 /** The relay processes: started, killed and started again. */
@@ -41,7 +42,8 @@ export class Fleet {
     readonly witness: Witness,
     readonly database: MemoryDatabase,
     readonly databaseState: DatabaseState,
-    readonly brokerState: BrokerState,
+    /** By the names of the transports. */
+    readonly brokers: ReadonlyMap<string, BrokerState>,
     readonly options: ResolvedOptions,
     readonly transportIds: ReadonlyMap<string, number>,
   ) {}
@@ -58,23 +60,13 @@ export class Fleet {
     const watched: typeof call = (operation, effect) => {
       this.sends(slot, operation);
       return call(operation, () => {
-        if (operation === 'fetch') inspect(relay, this.database, history, options);
+        if (operation === 'fetch') inspect(relay, this.database, history, options, plan);
         return effect();
       });
     };
     const store = new MemoryStore(this.database, { wire: watched, floor: plan.floor });
     wire.lost = () => store.reconnect();
-    const transport = new SimulatedTransport(
-      world,
-      plan.seed,
-      history,
-      this.witness,
-      this.brokerState,
-      process,
-      plan.atomicRuns,
-      plan.lethal,
-      0.55 * options.publishTimeout,
-    );
+    const transports = this.connectTo(process);
     const dispatcher = new OutboxDispatcher({
       options: { ...options, deadLetter: (letter) => this.bury(letter, random) },
       store,
@@ -92,14 +84,30 @@ export class Fleet {
         },
       },
       transportIds: this.transportIds,
-      createTransports: async () => new Map([['default', transport]]),
+      createTransports: async () => transports,
     });
     history.tell(`${name}: starts`);
-    const relay: Relay = { process, dispatcher, store, transport };
+    const relay: Relay = { process, dispatcher, store, transports };
     this.relays.set(slot, relay);
-    transport.sends = (what) => this.sends(slot, what);
-    transport.dies = () => (this.alive(slot) === relay ? this.kill(slot, RESTART) : undefined);
+    for (const transport of transports.values()) {
+      transport.sends = (what) => this.sends(slot, what);
+      transport.dies = () => (this.alive(slot) === relay ? this.kill(slot, RESTART) : undefined);
+    }
     void dispatcher.start();
+  }
+
+  /** @internal One line to each broker. */ connectTo(process: SimulatedProcess): Map<string, SimulatedTransport> {
+    const { world, plan, history, witness, options } = this;
+    const lines = [...this.brokers].map(([name, broker]): [string, SimulatedTransport] => {
+      const id = this.transportIds.get(name) as number;
+      const longest = 0.55 * options.publishTimeout;
+      const { atomicRuns, lethal } = plan;
+      return [
+        name,
+        new SimulatedTransport(world, plan.seed, history, witness, broker, process, id, atomicRuns, lethal, longest),
+      ];
+    });
+    return new Map(lines);
   }
 
   /** SIGKILL; what is on its way to the database and the broker arrives. */
@@ -131,9 +139,10 @@ export class Fleet {
   }
 
   /** To everybody who is connected; the frozen hear of it later. */
-  brokerSays(state: 'up' | 'blocked'): void {
-    for (const { process, transport } of this.relays.values()) {
-      this.world.in(0, () => transport.onState?.(state, state === 'blocked' ? 'memory' : undefined), process);
+  brokerSays(state: 'up' | 'blocked', name = 'default'): void {
+    for (const { process, transports } of this.relays.values()) {
+      const transport = transports.get(name);
+      this.world.in(0, () => transport?.onState?.(state, state === 'blocked' ? 'memory' : undefined), process);
     }
   }
 

@@ -1,13 +1,18 @@
-import { compareSeq } from '../../lib/message.js';
-import { LaneLoops } from '../../lib/dispatch/lane-loops.js';
 import { SnapshotFloor } from '../../lib/claim/snapshot-floor.js';
+import { LaneLoops } from '../../lib/dispatch/lane-loops.js';
+import type { Lane } from '../../lib/dispatch/lane.js';
+import { lengthOf } from '../../lib/large-payloads.js';
+import { compareSeq, type OutboxMessage } from '../../lib/message.js';
 import type { ResolvedOptions } from '../../lib/outbox.options.js';
 import type { Relay } from './fleet.js';
 import type { History } from './history.js';
+import type { Plan } from './plan.js';
 import type { MemoryDatabase } from './store/memory-database.js';
 
 /** That come on top: under a backlog that fills the room, retries would never find any. */
 const RETRIES = 100;
+
+type Tell = (number: number, what: string) => void;
 
 /** Looks into a relay whenever it reads: invariants 8 and 17. */
 export function inspect(
@@ -15,29 +20,64 @@ export function inspect(
   database: MemoryDatabase,
   history: History,
   options: ResolvedOptions,
+  { bytes }: Plan,
 ): void {
+  const tell: Tell = (number, what) => history.violated(number, `${process.name}: ${what}`);
   for (const each of dispatcher.lanes) {
     if (!(each instanceof LaneLoops)) continue;
-    const { claimer, room, handOver } = each.lane;
-    const tell = (number: number, what: string): void => history.violated(number, `${process.name}: ${what}`);
-    for (const { rows, reserved } of database.open) {
-      for (const { seq, bucket } of rows) {
-        const floor = claimer.floor.floorOf(bucket);
-        if (compareSeq(seq, floor) <= 0 && claimer.heads.has(bucket))
-          tell(8, `${seq} can still commit, the floor is ${floor}`);
-      }
-      for (const seq of reserved) {
-        for (const bucket of claimer.heads.keys()) {
-          const floor = claimer.floor.floorOf(bucket);
-          if (compareSeq(seq, floor) <= 0) tell(8, `${seq} is not even inserted, the floor is ${floor}`);
-        }
-      }
-    }
-    const { batchSize, batchesInFlight } = options;
-    const most = batchSize * (batchesInFlight + 2) + RETRIES;
-    if (room.held > most || room.held < 0) tell(17, `holds ${room.held} messages of at most ${most}`);
-    if (handOver.messagesInFlight > batchSize * batchesInFlight) tell(17, `${handOver.messagesInFlight} are in flight`);
-    if (claimer.floor instanceof SnapshotFloor && claimer.floor.checkpoints.length > 64)
-      tell(17, `${claimer.floor.checkpoints.length} checkpoints`);
+    floors(each.lane, database, tell);
+    bounds(each.lane, options, tell);
+    if (bytes !== undefined) bytesRead(each.lane, bytes, options, tell);
   }
 }
+
+function floors({ claimer, deps }: Lane, database: MemoryDatabase, tell: Tell): void {
+  for (const { rows, reserved } of database.open) {
+    for (const { seq, bucket, transport } of rows) {
+      if (transport !== deps.id) continue;
+      const floor = claimer.floor.floorOf(bucket);
+      if (compareSeq(seq, floor) <= 0 && claimer.heads.has(bucket))
+        tell(8, `${seq} can still commit, the floor is ${floor}`);
+    }
+    for (const seq of reserved) {
+      for (const bucket of claimer.heads.keys()) {
+        const floor = claimer.floor.floorOf(bucket);
+        if (compareSeq(seq, floor) <= 0) tell(8, `${seq} is not even inserted, the floor is ${floor}`);
+      }
+    }
+  }
+}
+
+function bounds({ claimer, room, handOver, parked }: Lane, options: ResolvedOptions, tell: Tell): void {
+  const { batchSize, batchesInFlight, batchBytes } = options;
+  const most = batchSize * (batchesInFlight + 2) + RETRIES;
+  if (room.held > most || room.held < 0) tell(17, `holds ${room.held} messages of at most ${most}`);
+  if (handOver.messagesInFlight > batchSize * batchesInFlight) tell(17, `${handOver.messagesInFlight} are in flight`);
+  if (claimer.floor instanceof SnapshotFloor && claimer.floor.checkpoints.length > 64)
+    tell(17, `${claimer.floor.checkpoints.length} checkpoints`);
+  for (const { messages } of handOver.inFlight) {
+    // It is full with the message that reaches the bound.
+    const before = bytesOf(messages.slice(0, -1));
+    if (before > batchBytes) tell(17, `a batch has ${before} bytes, and one more message`);
+  }
+  let keys = 0;
+  for (const each of parked.keys.buckets.values()) keys += each.size;
+  if (keys !== parked.keys.size || keys > 2 * parked.keys.limit)
+    tell(17, `knows ${keys} blocked keys, counts ${parked.keys.size}, of at most twice ${parked.keys.limit}`);
+}
+
+/** What was read and waits or is out. Parked ones come on top. A read may bring as much again, from behind. @param size that of each payload */
+function bytesRead({ queues, handOver }: Lane, size: number, options: ResolvedOptions, tell: Tell): void {
+  const held = new Set<OutboxMessage>();
+  const add = (first: OutboxMessage | undefined): void => {
+    for (let next = first; next !== undefined && !held.has(next); next = next.behind) held.add(next);
+  };
+  for (const message of queues.ready) add(message);
+  for (const { messages } of handOver.inFlight) for (const message of messages) add(message);
+  const bytes = bytesOf([...held].filter(({ parkedId }) => parkedId === null));
+  const most = 2 * Math.max(size, options.batchBytes * (options.batchesInFlight + 2));
+  if (bytes > most) tell(17, `holds ${bytes} bytes of at most ${most}`);
+}
+
+const bytesOf = (messages: readonly OutboxMessage[]): number =>
+  messages.reduce((sum, message) => sum + lengthOf(message), 0);

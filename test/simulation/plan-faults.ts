@@ -1,6 +1,9 @@
 import type { Random } from './random.js';
 
+export type BrokerFault =
+  'broker away' | 'broker refuses' | 'broker blocks' | 'broker silent' | 'broker unreachable';
 export type FaultKind =
+  | BrokerFault
   | 'kill'
   | 'freeze'
   | 'sleep'
@@ -8,10 +11,7 @@ export type FaultKind =
   | 'clock step'
   | 'database away'
   | 'database crash'
-  | 'statements fail'
-  | 'broker away'
-  | 'broker refuses'
-  | 'broker blocks';
+  | 'statements fail';
 
 export interface PlannedFault {
   readonly at: number;
@@ -22,6 +22,8 @@ export interface PlannedFault {
   readonly ms: number;
   /** Which statements fail. */
   readonly operation?: string;
+  /** Whose broker; absent: the default's. */
+  readonly transport?: string;
   /** Not at its time, but with the first of these that its process sends after it: a publish, or a statement by its name. */
   readonly when?: string;
   /** Milliseconds from then. */
@@ -76,6 +78,16 @@ const KINDS: readonly FaultKind[] = [
   'broker away',
   'broker blocks',
 ];
+/** What a broker that is away may look like: nobody listens, connections but no writes, a request to wait, no answers, not even to a connection. */
+export const BROKER_FAULTS: readonly BrokerFault[] = [
+  'broker away',
+  'broker refuses',
+  'broker blocks',
+  'broker silent',
+  'broker unreachable',
+];
+export const isOfBroker = (kind: string): boolean => (BROKER_FAULTS as readonly string[]).includes(kind);
+
 const OPERATIONS = ['settle', 'settleParked', 'park', 'repark', 'take', 'fetch', 'renew', 'acquire', 'commitRows'];
 
 /** What is most easily broken when something happens in its middle. */

@@ -1,5 +1,7 @@
 import type { OutboxOptions } from '../../lib/outbox.options.js';
 import { drawFaults, drawRefusal, type PlannedFault, type Rates } from './plan-faults.js';
+import { withHours } from './plan-hours.js';
+import { withBytes, withSecond } from './plan-variants.js';
 import { Random } from './random.js';
 
 export interface PlannedMessage {
@@ -26,6 +28,8 @@ export interface PlannedTransaction {
 /** Strictly one transaction after the other. */
 export interface PlannedWriter {
   readonly key: string | null;
+  /** Where its messages go; absent: to the default. */
+  readonly transport?: string;
   readonly transactions: readonly PlannedTransaction[];
 }
 /** Of an operator. */
@@ -56,6 +60,8 @@ export interface Plan {
   readonly faults: readonly PlannedFault[];
   /** Number of the message that kills every process which is handed it; `null`: none does. */
   readonly lethal: number | null;
+  /** Of each payload; absent: a few. */
+  readonly bytes?: number;
   /** Of the faults of single statements and publishes, which are drawn on the way, only these; absent: all. */
   readonly only?: ReadonlySet<string>;
 }
@@ -73,6 +79,10 @@ const SIZES = [...Array<Size>(8).fill(SMALL), ...Array<Size>(5).fill(MIDDLE), LA
 const MAX_ATTEMPTS = 3;
 
 export function drawPlan(seed: number): Plan {
+  return withHours(withBytes(drawBase(seed)));
+}
+
+function drawBase(seed: number): Plan {
   const random = Random.of(seed, 'plan');
   const size = random.pick(SIZES);
   const options = drawOptions(random);
@@ -88,7 +98,7 @@ export function drawPlan(seed: number): Plan {
   const lethal = options.coordination === 'rowLock' ? null : drawLethal(Random.of(seed, 'lethal'), writers);
   // An operator could bring it back for ever.
   const allowed = lethal === null ? acts : [];
-  return {
+  const plan: Plan = {
     seed,
     turmoil: Math.max(size.turmoil, refusal === undefined ? 0 : refusal.at + refusal.ms),
     floor,
@@ -101,6 +111,7 @@ export function drawPlan(seed: number): Plan {
     faults: refusal === undefined ? faults : [...faults, refusal],
     lethal,
   };
+  return withSecond(plan, () => drawWriters(Random.of(seed, 'second writers'), size, keys, floor));
 }
 
 function drawLethal(random: Random, writers: readonly PlannedWriter[]): number | null {

@@ -7,17 +7,28 @@ import { blockingRows } from './store/memory-keys.js';
 import type { LeaseRow, ParkedRow, ReadyRow } from './store/memory-rows.js';
 import type { MemoryWatch } from './store/memory-watch.js';
 
+/** One process's connection to the broker of one transport. */
+export interface Line {
+  readonly process: SimulatedProcess;
+  /** The transport's number. */
+  readonly id: number;
+}
+
 /**
  * Holds every publish and every write against the invariants of docs/design.md while they happen: 2, 4, 5, 6, 7, 9, 10, 11,
  * 13, 14 and 18. It sees the broker and the tables, never the inside of a relay.
  */
 export class Witness implements MemoryWatch {
-  /** Handed over and without a verdict, by process and gate. */
-  readonly unresolved = new Map<SimulatedProcess, Map<string, Set<string>>>();
+  /** Handed over and without a verdict, by gate. */
+  readonly unresolved = new Map<Line, Map<string, Set<string>>>();
   /** The same, whatever their gate. */
-  readonly out = new Map<SimulatedProcess, Set<Fate>>();
+  readonly out = new Map<Line, Set<Fate>>();
   /** Was out by itself when its connection broke, and nothing got through since. */
-  readonly failedAlone = new Map<SimulatedProcess, Fate>();
+  readonly failedAlone = new Map<Line, Fate>();
+  /** Of a process the epoch under which a read last showed it each row; absent when it did not have the lease. */
+  readonly readUnder = new Map<string, Map<string, bigint>>();
+  /** Failures that were written down as a message's own. */
+  charged = 0;
 
   constructor(
     readonly history: History,
@@ -29,49 +40,49 @@ export class Witness implements MemoryWatch {
 
   // ── the broker ──────────────────────────────────────────────────────────────────────────────────────────────────
 
-  publishing(process: SimulatedProcess, runs: readonly { readonly messages: readonly OutboxMessage[] }[]): void {
-    const out = this.out.get(process) ?? new Set();
-    this.out.set(process, out);
+  publishing(line: Line, runs: readonly { readonly messages: readonly OutboxMessage[] }[]): void {
+    const out = this.out.get(line) ?? new Set();
+    this.out.set(line, out);
     for (const { messages } of runs) {
       const first = this.history.fates.get(messages[0]?.id ?? '');
-      this.gate(process, first?.gate ?? null, messages);
+      this.gate(line, first?.gate ?? null, messages);
       const together = new Set(messages.map(({ id }) => id));
       for (const message of messages) {
         const fate = this.history.fates.get(message.id);
         if (fate === undefined) this.history.violated(2, `${message.id} was never enqueued`);
         else {
           out.add(fate);
-          this.starts(process, message, fate, together);
+          this.starts(line, message, fate, together);
         }
       }
     }
   }
 
-  resolved(process: SimulatedProcess, { id }: OutboxMessage, ok: boolean): void {
+  resolved(line: Line, { id }: OutboxMessage, ok: boolean): void {
     const fate = this.history.fates.get(id);
-    if (ok) this.gotThrough(process, fate);
-    if (fate !== undefined) this.out.get(process)?.delete(fate);
+    if (ok) this.gotThrough(line, fate);
+    if (fate !== undefined) this.out.get(line)?.delete(fate);
     const gate = fate?.gate ?? null;
-    const gates = this.unresolved.get(process);
+    const gates = this.unresolved.get(line);
     const ids = gate === null ? undefined : gates?.get(gate);
     if (gate !== null && ids?.delete(id) === true && ids.size === 0) gates?.delete(gate);
   }
   /** Another one's success is what tells a message that kills its connection from an outage. @internal */
-  gotThrough(process: SimulatedProcess, fate: Fate | undefined): void {
-    const suspect = this.failedAlone.get(process);
-    this.failedAlone.delete(process);
+  gotThrough(line: Line, fate: Fate | undefined): void {
+    const suspect = this.failedAlone.get(line);
+    this.failedAlone.delete(line);
     if (suspect !== undefined && suspect !== fate) suspect.strikes += 1;
   }
   /** The connection broke: over what was on it, for all that anybody knows. No other failure may ever be charged. */
-  broke(process: SimulatedProcess): void {
-    const [fate, ...others] = this.out.get(process) ?? [];
-    if (fate !== undefined && others.length === 0) this.failedAlone.set(process, fate);
+  broke(line: Line): void {
+    const [fate, ...others] = this.out.get(line) ?? [];
+    if (fate !== undefined && others.length === 0) this.failedAlone.set(line, fate);
   }
-  tornDown(process: SimulatedProcess): void {
-    const out = [...(this.out.get(process) ?? [])];
+  tornDown(line: Line): void {
+    const out = [...(this.out.get(line) ?? [])];
     for (const fate of out) fate.doubtful = true;
-    this.out.delete(process);
-    this.unresolved.delete(process);
+    this.out.delete(line);
+    this.unresolved.delete(line);
   }
 
   seen(id: string, by: string): void {
@@ -89,10 +100,10 @@ export class Witness implements MemoryWatch {
   }
 
   /** Invariant 4. @internal */
-  gate(process: SimulatedProcess, gate: string | null, messages: readonly OutboxMessage[]): void {
+  gate(line: Line, gate: string | null, messages: readonly OutboxMessage[]): void {
     if (gate === null) return;
-    let gates = this.unresolved.get(process);
-    if (gates === undefined) this.unresolved.set(process, (gates = new Map()));
+    let gates = this.unresolved.get(line);
+    if (gates === undefined) this.unresolved.set(line, (gates = new Map()));
     const others = gates.get(gate);
     if (others !== undefined)
       this.history.violated(4, `${this.names(messages)} goes while ${[...others].length} of its key are out`);
@@ -100,7 +111,7 @@ export class Witness implements MemoryWatch {
   }
 
   /** @internal */ starts(
-    process: SimulatedProcess,
+    { process, id }: Line,
     message: OutboxMessage,
     fate: Fate,
     together: ReadonlySet<string>,
@@ -112,7 +123,7 @@ export class Witness implements MemoryWatch {
     if (!fate.writer.isDurable)
       history.violated(2, `${fate.name} is published, and its commit is ${fate.writer.state}`);
     if (fate.removed !== undefined) history.violated(11, `${fate.name} is published after it was removed`);
-    const lease = database.lease(0, message.bucket);
+    const lease = database.lease(id, message.bucket);
     fate.under = { by: process.name, epoch: lease?.epoch ?? 0n, before: fate.under };
     if (this.options.coordination === 'rowLock') return;
     const left = lease?.owner === process.name ? lease.expiresAt - database.now() : -1;
@@ -123,7 +134,7 @@ export class Witness implements MemoryWatch {
       );
     } else {
       this.behindOthers(message, fate, together);
-      this.inOrder(message, fate, together);
+      this.inOrder(id, message, fate, together);
     }
   }
 
@@ -140,9 +151,14 @@ export class Witness implements MemoryWatch {
   }
 
   /** Invariants 9 and 10: of what blocks its key nothing stands before it. @internal */
-  inOrder({ bucket, seq, key, parkedId }: OutboxMessage, fate: Fate, together: ReadonlySet<string>): void {
+  inOrder(
+    transport: number,
+    { bucket, seq, key, parkedId }: OutboxMessage,
+    fate: Fate,
+    together: ReadonlySet<string>,
+  ): void {
     if (key === null || fate.scheduled || this.options.ordering !== 'key' || this.history.touched.has(key)) return;
-    const blocking = this.history.requeued.has(key) ? [] : blockingRows(this.database, 0, bucket, key);
+    const blocking = this.history.requeued.has(key) ? [] : blockingRows(this.database, transport, bucket, key);
     for (const row of blocking) {
       if (parkedId !== null && BigInt(row.seq) >= BigInt(seq)) return;
       const other = this.history.fates.get(row.id);
@@ -169,6 +185,18 @@ export class Witness implements MemoryWatch {
       this.history.violated(18, `${String(row.owner)} takes bucket ${row.bucket} from ${before.owner} before its time`);
     const onTrial = this.history.fates.get(row.trial ?? '');
     if (onTrial !== undefined) onTrial.trials += 1;
+  }
+
+  read(rows: readonly (ReadyRow | ParkedRow)[]): void {
+    if (rows.length === 0) return;
+    const { actor } = this.history;
+    let epochs = this.readUnder.get(actor);
+    if (epochs === undefined) this.readUnder.set(actor, (epochs = new Map()));
+    for (const { id, transport, bucket } of rows) {
+      const lease = this.database.lease(transport, bucket);
+      if (lease?.owner === actor) epochs.set(id, lease.epoch);
+      else epochs.delete(id);
+    }
   }
 
   /** Invariant 14, and 1: nothing leaves as published that the broker does not have. */
@@ -215,8 +243,16 @@ export class Witness implements MemoryWatch {
     const own = ownFailures(fate);
     if (row.attempts > own)
       history.violated(13, `${fate.name} is charged with ${row.attempts} failures of which ${own} are its own`);
-    if (row.attempts <= attemptsBefore || this.options.coordination === 'rowLock') return;
-    const epoch = database.lease(row.transport, row.bucket)?.epoch;
+    if (row.attempts > attemptsBefore) this.charged += 1;
+    if (this.options.coordination === 'rowLock') return;
+    const { owner, epoch } = database.lease(row.transport, row.bucket) ?? {};
+    const read = this.readUnder.get(history.actor)?.get(row.id);
+    if (owner !== history.actor || read !== epoch)
+      history.violated(
+        6,
+        `${history.actor} writes that ${fate.name} is ${row.state} under epoch ${epoch} of ${owner}, and read it under ${read}`,
+      );
+    if (row.attempts <= attemptsBefore) return;
     let each = fate.strikes >= STRIKES ? fate.under : fate.refusals;
     while (each !== undefined && (each.by !== history.actor || each.epoch !== epoch)) each = each.before;
     if (each === undefined && fate.trials === 0)

@@ -21,6 +21,9 @@ export class Workload {
     readonly store: MemoryStore,
     readonly ordering: ResolvedOptions['ordering'],
     buckets: number,
+    readonly transports: ReadonlyMap<string, number>,
+    /** Of each payload. */
+    readonly bytes = 0,
   ) {
     this.buckets = ordering === 'global' ? 1 : buckets;
   }
@@ -33,25 +36,25 @@ export class Workload {
     for (const writer of writers) void this.write(writer);
   }
 
-  /** @internal */ async write({ key, transactions }: PlannedWriter): Promise<void> {
+  /** @internal */ async write(writer: PlannedWriter): Promise<void> {
     this.running += 1;
-    for (const planned of transactions) {
+    for (const planned of writer.transactions) {
       await this.world.pause(planned.pause);
-      await this.transaction(key, planned);
+      await this.transaction(writer, planned);
     }
     this.running -= 1;
   }
 
-  /** @internal */ async transaction(key: string | null, planned: PlannedTransaction): Promise<void> {
+  /** @internal */ async transaction(destination: Destination, planned: PlannedTransaction): Promise<void> {
     const { world, database, history } = this;
     const number = (this.transactions += 1);
     const writer = new MemoryTransaction(database, planned.asynchronous > 0, planned.asynchronous);
     const began = world.now;
     const fates: Fate[] = [];
     for (const [index, message] of planned.messages.entries()) {
-      const fate = this.fate(key, message, { began, index, transaction: number, writer });
+      const fate = this.fate(destination, message, { began, index, transaction: number, writer });
       fates.push(fate);
-      if (!(await this.insert(writer, fate, message))) return;
+      if (!(await this.insert(writer, this.message(destination, fate, message), message.insert))) return;
       if (message.pause > 0) await world.pause(message.pause);
     }
     await world.pause(planned.hold);
@@ -65,25 +68,29 @@ export class Workload {
   }
 
   /** @returns whether the transaction is still there */
-  async insert(writer: MemoryTransaction, fate: Fate, message: PlannedMessage): Promise<boolean> {
-    if (writer.state === 'open' && message.insert > 0) {
+  async insert(writer: MemoryTransaction, message: NewMessage, after: number): Promise<boolean> {
+    if (writer.state === 'open' && after > 0) {
       writer.takeId();
       writer.reserved.push(this.database.takeSeq());
-      await this.world.pause(message.insert);
+      await this.world.pause(after);
     }
     if (writer.state !== 'open') return false;
-    await this.store.insert(writer, [this.message(fate, message)]);
+    await this.store.insert(writer, [message]);
     return writer.state === 'open';
   }
 
-  /** @internal */ message({ id, key }: Fate, { n, refused, delay }: PlannedMessage): NewMessage {
-    return newMessage({ id, key, payload: Buffer.from(`${n} ${refused}`), delay }, this.buckets);
+  /** @internal */ message({ transport }: Destination, { id, key }: Fate, planned: PlannedMessage): NewMessage {
+    const { n, refused, delay } = planned;
+    const payload = Buffer.from(`${n} ${refused} `.padEnd(this.bytes, '.'));
+    const to = transport === undefined ? 0 : (this.transports.get(transport) as number);
+    return newMessage({ id, transport: to, key, payload, delay }, this.buckets);
   }
 
-  /** @internal */ fate(key: string | null, { n, delay }: PlannedMessage, place: PlaceInTransaction): Fate {
+  /** @internal */ fate(destination: Destination, { n, delay }: PlannedMessage, place: PlaceInTransaction): Fate {
+    const { key, transport = '' } = destination;
     const { began, index, transaction, writer } = place;
-    const id = `00000000-0000-7000-8000-${String(n).padStart(12, '0')}`;
-    const gate = { global: '', key, strict: key, none: null }[this.ordering];
+    const id = idOf(n);
+    const gate = { global: transport, key, strict: key, none: null }[this.ordering];
     const name = `${key ?? 'no key'}#${n}`;
     const fate = new Fate(id, key, gate, name, delay !== null, began, index, transaction, writer);
     this.history.fates.set(id, fate);
@@ -91,4 +98,8 @@ export class Workload {
   }
 }
 
+/** Of the message of this number. */
+export const idOf = (n: number): string => `00000000-0000-7000-8000-${String(n).padStart(12, '0')}`;
+
+type Destination = Pick<PlannedWriter, 'key' | 'transport'>;
 type PlaceInTransaction = Pick<Fate, 'began' | 'index' | 'transaction' | 'writer'>;

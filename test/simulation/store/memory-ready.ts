@@ -89,6 +89,7 @@ function isSeenIn({ xmax, open }: Snapshot, { writer }: ReadyRow): boolean {
 }
 
 function read(database: MemoryDatabase, rows: readonly ReadyRow[]): Read {
+  database.watch?.read(rows);
   return {
     messages: rows.map((row) => database.message(row)),
     snapshot: database.snapshot(),

@@ -29,6 +29,7 @@ export function take(database: MemoryDatabase, request: TakeRequest): TakeResult
     const epoch = row?.transport === transport ? epochs.get(row.bucket) : undefined;
     return row !== undefined && epoch !== undefined && send(row, epoch, now) ? [row] : [];
   });
+  database.watch?.read(sent);
   return {
     messages: sent.sort(byOrder).map((row) => database.message(row)),
     clear: keys.filter((_, index) => heads[index]?.length === 0),

@@ -2,6 +2,8 @@ import type { LeaseRow, ParkedRow, ReadyRow } from './memory-rows.js';
 
 /** Sees every write of the relay at the moment when it takes effect. */
 export interface MemoryWatch {
+  /** Shown to somebody who may publish them: fetched, or taken from the parked table. */
+  read(rows: readonly (ReadyRow | ParkedRow)[]): void;
   leased(row: LeaseRow, before: Readonly<LeaseRow>): void;
   /** Success: it left the outbox. */
   settled(row: ReadyRow): void;

@@ -1,0 +1,53 @@
+import { BROKER_FAULTS, NO_RATES, type PlannedFault } from './plan-faults.js';
+import type { Plan, PlannedWriter } from './plan.js';
+import { Random } from './random.js';
+
+/** Each draws from a stream of its own: whom it leaves alone plays what it played before. */
+
+/** Name of the second transport, where there is one. */
+export const SECOND = 'second';
+/** The numbers of its messages come behind this one. */
+export const BEHIND = 100_000;
+
+/**
+ * One history in ten has a second transport with messages and a broker of its own. In half of these nothing goes wrong but
+ * the first one's broker: then the others' messages are published as promptly as ever.
+ */
+export function withSecond(plan: Plan, drawWriters: () => readonly PlannedWriter[]): Plan {
+  const random = Random.of(plan.seed, 'second transport');
+  if (!random.chance(0.1)) return plan;
+  const isolated = random.chance(0.5);
+  const writers = [...plan.writers, ...drawWriters().map((writer) => ofSecond(writer, isolated))];
+  const faults = Array.from({ length: random.whole(1, 3) }, (): PlannedFault => {
+    const fault = { at: random.between(0, plan.turmoil), slot: 0, ms: random.between(1_000, 15_000), after: 0 };
+    const whose = isolated || random.chance(0.5) ? {} : { transport: SECOND };
+    return { ...fault, ...whose, kind: random.pick(BROKER_FAULTS) };
+  });
+  if (!isolated) return { ...plan, writers, faults: [...plan.faults, ...faults] };
+  const turmoil = Math.max(plan.turmoil, ...faults.map(({ at, ms }) => at + ms));
+  return { ...plan, writers, faults, turmoil, rates: NO_RATES, acts: [], lethal: null };
+}
+
+/** The same, for the second transport. @param wellTaken its broker refuses none */
+export function ofSecond({ key, transactions }: PlannedWriter, wellTaken: boolean): PlannedWriter {
+  return {
+    transport: SECOND,
+    key: key === null ? null : `second ${key}`,
+    transactions: transactions.map((transaction) => ({
+      ...transaction,
+      messages: transaction.messages.map((message) => ({
+        ...message,
+        n: BEHIND + message.n,
+        refused: wellTaken ? 0 : message.refused,
+      })),
+    })),
+  };
+}
+
+/** One history in seven has payloads of one size, and batches that are full of bytes before they are full of messages. */
+export function withBytes(plan: Plan): Plan {
+  const random = Random.of(plan.seed, 'sizes');
+  if (!random.chance(0.15)) return plan;
+  const batchBytes = random.pick([1_024, 2_048, 4_096]);
+  return { ...plan, bytes: random.pick([100, 300, 900]), options: { ...plan.options, batchBytes } };
+}
