@@ -100,7 +100,6 @@ export const CLAIM = [
     from: 'bytes < this.lane.options.batchBytes)',
     to: 'bytes < Infinity)',
     contract: 'test/unit/hand-over-bytes.spec.ts',
-    simulation: false, // it counts messages
     chaos: false,
   },
 ];
