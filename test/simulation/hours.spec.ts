@@ -14,7 +14,10 @@ const IN_TURN: readonly BrokerFault[] = ['broker blocks', ...BROKER_FAULTS.filte
 const BLOCKS_IN_PUBLISH: PlannedFault = { ...away('broker blocks', BEGINS, LASTS), when: 'publish', after: 0.1 };
 const OF_BROKER: readonly (readonly [string, readonly PlannedFault[]])[] = [
   ...BROKER_FAULTS.map((kind) => [kind, [away(kind, BEGINS, LASTS)]] as const),
-  ['broker is silent, and blocks in the middle of a publish', [away('broker silent', BEGINS, LASTS), BLOCKS_IN_PUBLISH]],
+  [
+    'broker is silent, and blocks in the middle of a publish',
+    [away('broker silent', BEGINS, LASTS), BLOCKS_IN_PUBLISH],
+  ],
   ['each of them in turn', IN_TURN.map((kind, n) => away(kind, BEGINS + 2 * n * HOUR, 2 * HOUR + 1))],
 ];
 

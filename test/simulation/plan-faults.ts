@@ -1,7 +1,6 @@
 import type { Random } from './random.js';
 
-export type BrokerFault =
-  'broker away' | 'broker refuses' | 'broker blocks' | 'broker silent' | 'broker unreachable';
+export type BrokerFault = 'broker away' | 'broker refuses' | 'broker blocks' | 'broker silent' | 'broker unreachable';
 export type FaultKind =
   | BrokerFault
   | 'kill'
