@@ -48,7 +48,8 @@ const OTHER_DELAYS = 8_000;
  *   2, 4, 5, 9, 10, 11    witness.ts, when a publish starts
  *   6, 13, 14, 18         witness.ts, when a write takes effect
  *   8, 17                 inspect.ts, whenever a relay reads
- *   15                    through.ts, from the last fault on
+ *   15                    through.ts, from the last fault on; judge.ts, for those whom no fault touches: with a second
+ *                         transport, its messages while the first one's broker is away
  *
  * Of 7 the statements themselves and of 14 what a client library makes of a broker's answer are not seen here: the store
  * contract (`lib/testing/store-contract-ready.ts`), `test/integration/kafka-faults.spec.ts` and
