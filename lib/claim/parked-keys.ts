@@ -37,11 +37,11 @@ export class ParkedKeys {
     if (this.buckets.get(bucket)?.delete(key) === true) this.size -= 1;
   }
 
-  /** @internal */ evict(): void {
+  /** The oldest of the bucket with the most: what was added for messages at hand must stay. @internal */
+  evict(): void {
     this.overflow = true;
-    for (const [bucket, keys] of this.buckets) {
-      for (const key of keys) return this.delete(bucket, key);
-    }
+    const most = [...this.buckets].reduce((a, b) => (b[1].size > a[1].size ? b : a));
+    for (const key of most[1]) return this.delete(most[0], key);
   }
 
   forget(bucket: number): void {

@@ -222,7 +222,9 @@ export class ParkedReader {
     );
     for (const { bucket, key } of await this.lane.store.blockedAmong(this.lane.id, keys))
       this.keys.addBeyond(bucket, key);
-    for (const { bucket, key } of keys) if (this.events.isAside(bucket, key)) this.keys.addBeyond(bucket, key);
+    // The store does not know yet what is not written.
+    for (const { bucket, key } of keys)
+      if (this.pending.has(key) || this.events.isAside(bucket, key)) this.keys.addBeyond(bucket, key);
   }
 
   /** Past the bound of `keys` they are loaded in turn: a part at each pass until all were, and again now and then. @internal */

@@ -1,4 +1,4 @@
-import type { PublishResult } from '../../lib/publish/transport.js';
+import { PUBLISHED, type PublishResult } from '../../lib/publish/transport.js';
 import { createLane, gate, leased, stored, turn } from '../support/lane.js';
 
 const rejected = (): PublishResult => ({ ok: false, blame: 'message', error: new Error('no') });
@@ -50,6 +50,22 @@ describe('a lane and what it takes from the parked table', () => {
       expect(lane.parked.unwritten.size + lane.parked.closed.size).toBe(0);
     },
   );
+
+  it('a key that memory had no place for is blocked while its failure is not written, too', async () => {
+    const under = await leased(createLane());
+    const { lane, store, transport } = under;
+    store.park = () => new Promise(() => undefined);
+    transport.behave = rejected;
+    lane.accept([stored({ key: 'a' })]);
+    await turn();
+    lane.parked.keys.delete(0, 'a');
+    lane.parked.keys.overflow = true;
+    transport.behave = () => PUBLISHED;
+    store.ready = [stored({ key: 'a' })];
+    await lane.readOnce();
+    await turn();
+    expect(transport.published).toEqual([]);
+  });
 
   it.each(['key', 'global'] as const)(
     'ordering %s: nothing that falls due passes a failure that is not written',

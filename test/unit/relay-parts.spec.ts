@@ -106,6 +106,14 @@ describe('parked keys', () => {
     expect([...keys.buckets.values()].reduce((n, each) => n + each.size, 0)).toBe(20);
   });
 
+  it('and not what is at hand in a bucket that has few', () => {
+    const keys = new ParkedKeys(10);
+    keys.addBeyond(0, 'at hand');
+    for (let i = 0; i < 40; i += 1) keys.addBeyond(1 + (i % 2), `k${i}`);
+    expect(keys.has(0, 'at hand')).toBe(true);
+    expect(keys.size).toBe(20);
+  });
+
   it('comes round to every key in turn', () => {
     const keys = new ParkedKeys();
     for (let i = 0; i < 37; i += 1) keys.add(i % 5, `k${i}`);
