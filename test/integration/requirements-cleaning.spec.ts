@@ -53,7 +53,10 @@ describe.each(['postgres', 'mariadb'] as const)('cleaning and unlocking on %s', 
       harness = await createHarness(kind);
       const lease = (owner: string, leaseMs: number, limit: number) =>
         harness.store.acquire({ owner, leaseMs, transport: 0, limit });
+      const beat = (owner: string, ms: number) => harness.store.beat({ owner, transports: [0], info: '' }, ms);
       await lease('alive', 60_000, 7);
+      await beat('alive', 60_000);
+      await beat('gone', 1);
       await lease('gone', 1, 5);
       const hooks = new RecordedHooks();
       const now = kind === 'postgres' ? 'clock_timestamp()' : 'utc_timestamp(6)';
@@ -63,6 +66,8 @@ describe.each(['postgres', 'mariadb'] as const)('cleaning and unlocking on %s', 
       expect(await unlocker.runOnce()).toEqual({ expired: 5 });
       expect(hooks.of('leasesExpired')).toEqual([{ owner: 'gone', buckets: 5 }]);
       expect(await unlocker.runOnce()).toEqual({ expired: 0 });
+      const instances = await harness.dataSource.query('select owner from outbox_instances');
+      expect(instances.map(({ owner }: { owner: unknown }) => String(owner))).toEqual(['alive']);
       expect(await lease('next', 60_000, 100)).toHaveLength(25);
     });
   });

@@ -65,3 +65,24 @@ describe('docs/reliability.md: old mistakes', () => {
     expect(files.length).toBeGreaterThan(0);
   });
 });
+
+describe('docs/reliability.md: weaknesses seen elsewhere', () => {
+  const all = [...text.matchAll(/^\| P-(\d+) \| (.+?) \| (.+?) \|$/gm)].map(([, n, mistake, answer]) => ({
+    id: `P-${n}`,
+    mistake: mistake as string,
+    answer: answer as string,
+  }));
+
+  it('are numbered without a gap, and none stands there twice', () => {
+    expect(all.length).toBeGreaterThan(0);
+    expect(all.map(({ id }) => id)).toEqual(all.map((_, index) => `P-${index + 1}`));
+    expect(text.match(/^\| P-/gm)).toHaveLength(all.length);
+    expect(new Set(all.map(({ mistake }) => mistake)).size).toBe(all.length);
+  });
+
+  it.each(all)('$id names tests that are there, or says that it is so here', ({ answer }) => {
+    const files = [...answer.matchAll(/`((?:test|lib|sample)\/[^`]+\.ts)`/g)].map(([, file]) => file as string);
+    expect(files.filter((file) => !existsSync(join(ROOT, file)))).toEqual([]);
+    if (files.length === 0) expect(answer).toMatch(/\[not promised\]\(#not-promised\)$/);
+  });
+});
