@@ -108,7 +108,7 @@ export class Outage {
     if (this.probing) {
       // The broker answers: another message may get through. Else nothing is proved.
       if (isDestination) this.probeNext();
-      else this.failed(error, message);
+      else this.failed(errorText(error, [message]), message);
     }
     return { kind: 'retry', attempts: message.attempts, delay: delayFor(message, leases.now, random()) };
   }

@@ -49,7 +49,7 @@ function createOutage() {
     return outcome.kind === 'retry' ? outcome.delay : undefined;
   };
   const delays = (): (number | null)[] => hooks.of('circuitOpened').map(({ retryIn }) => retryIn);
-  return { outage, lane, leases, clock, fails, putOff, delays };
+  return { outage, lane, leases, clock, hooks, fails, putOff, delays };
 }
 
 describe('an outage', () => {
@@ -127,6 +127,20 @@ describe('an outage', () => {
     }
     await fails(stored());
     expect(delays()).toEqual([500, 1_000]);
+  });
+
+  it('tells nothing of the payload when the probe that fails is put off', async () => {
+    const { outage, hooks, fails, putOff } = createOutage();
+    const message = stored({ body: 'canary-of-the-payload' });
+    for (let i = 0; i < 3; i += 1) {
+      await fails(message);
+      outage.succeeded(stored());
+    }
+    await fails(stored());
+    expect(putOff(message, { ...late, error: new Error('refused: canary-of-the-payload') })).toBeGreaterThan(0);
+    expect(hooks.of('circuitOpened').at(-1)?.error).toContain('refused');
+    expect(JSON.stringify(hooks.of('circuitOpened'))).not.toContain('canary');
+    expect(String(outage.circuit.lastError)).not.toContain('canary');
   });
 
   it('waits about as long again as the message is old, between a second and a minute', () => {
