@@ -18,24 +18,10 @@ import type { OutboxTransport } from '../../lib/publish/transport.js';
 import { contractMessage } from '../../lib/testing/contract-message.js';
 import { probePublish } from '../../lib/testing/publish-probe.js';
 import { assertAllOk } from '../../lib/testing/transport-contract.js';
+import { OwnClient } from '../support/own-client.js';
 import { describeWith, requiredUrl } from '../support/services.js';
 import { until } from '../support/until.js';
 
-class OwnClient extends ClientProxy {
-  connect(): Promise<void> {
-    return Promise.resolve();
-  }
-  close(): void {}
-  unwrap<T>(): T {
-    throw new Error('nothing to unwrap');
-  }
-  protected publish(): () => void {
-    return () => undefined;
-  }
-  protected dispatchEvent<T>(): Promise<T> {
-    return Promise.resolve(undefined as T);
-  }
-}
 class ShopRmqClient extends ClientRMQ {}
 
 type Client = Pick<ClientProxy, 'connect' | 'emit' | 'close'>;

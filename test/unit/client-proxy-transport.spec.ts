@@ -1,26 +1,9 @@
-import { ClientProxy } from '@nestjs/microservices';
 import { clientProxy, type ClientProxyOptions } from 'nestjs-outbox/client-proxy';
 import { OutboxMessage } from '../../lib/message.js';
 import type { PublishResult } from '../../lib/publish/transport.js';
 import { contractMessage } from '../../lib/testing/contract-message.js';
 import { probePublish } from '../../lib/testing/publish-probe.js';
-
-/** Takes everything. */
-class OwnClient extends ClientProxy {
-  connect(): Promise<void> {
-    return Promise.resolve();
-  }
-  close(): void {}
-  unwrap<T>(): T {
-    throw new Error('nothing to unwrap');
-  }
-  protected publish(): () => void {
-    return () => undefined;
-  }
-  protected dispatchEvent<T>(): Promise<T> {
-    return Promise.resolve(undefined as T);
-  }
-}
+import { OwnClient } from '../support/own-client.js';
 
 async function results(
   options: Omit<ClientProxyOptions, 'client'>,

@@ -1,7 +1,7 @@
 import { systemClock } from '../../dispatch/clock.js';
 import type { SqlConnection } from '../executors/executor.js';
 import type { MessageFilter } from '../admin-store.js';
-import { elsewhere, type Deleted } from '../elsewhere.js';
+import { stillElsewhere, type Deleted, type Elsewhere } from '../elsewhere.js';
 import { bucketSql } from '../schema/mysql-tables.js';
 import type { StoreSettings, TableNames } from '../schema/names.js';
 import { statement, type Sql, type Statement } from '../sql.js';
@@ -51,31 +51,30 @@ export class MysqlTooLate {
     return whole ? [...found] : [...ids];
   }
 
-  /**
-   * Of messages whose rows were deleted, those that another transport still has: ready first, then parked, because rows
-   * move only in this direction. What there was no time to look for may be there.
-   */
+  /** Of messages whose rows were deleted, those that another transport still has. */
   async elsewhere(deleted: readonly Deleted[], { transport }: MessageFilter): Promise<Set<string>> {
-    const left = new Set<string>();
-    if (transport !== undefined || deleted.length === 0) return left;
     const deadline = systemClock.monotonic() + SEARCH_TIMEOUT;
-    const places = elsewhere(deleted, await this.transportIds());
-    for (const { bucket, transports, ids } of places) {
-      for (const of of transports) {
-        const inTime = systemClock.monotonic() <= deadline;
-        const whole =
-          inTime &&
-          (await this.look(inBucket(of, bucket), among(ids), deadline, (rows) => {
-            for (const [id] of rows) left.add(String(id));
-            return true;
-          }));
-        if (!whole) for (const id of ids) left.add(id);
-      }
+    return stillElsewhere(transport === undefined ? deleted : [], {
+      transports: () => this.transportIds(),
+      ready: (place) => this.readyIn(place, deadline),
+      parked: (ids) => this.find.parkedAmong(this.connection(), ids, undefined),
+    });
+  }
+
+  /** @internal */ async readyIn(
+    { bucket, transports, ids }: Elsewhere,
+    deadline: number,
+  ): Promise<string[] | undefined> {
+    const found: string[] = [];
+    for (const transport of transports) {
+      if (systemClock.monotonic() > deadline) return undefined;
+      const whole = await this.look(inBucket(transport, bucket), among(ids), deadline, (rows) => {
+        for (const [id] of rows) found.push(String(id));
+        return true;
+      });
+      if (!whole) return undefined;
     }
-    const others = places.flatMap(({ ids }) => ids).filter((id) => !left.has(id));
-    if (others.length === 0) return left;
-    for (const id of await this.find.parkedAmong(this.connection(), others, undefined)) left.add(id);
-    return left;
+    return found;
   }
 
   /** @internal */ async transportIds(): Promise<number[]> {

@@ -1,7 +1,7 @@
 import { systemClock } from '../../dispatch/clock.js';
 import type { SqlConnection, SqlResult } from '../executors/executor.js';
 import type { MessageFilter } from '../admin-store.js';
-import { elsewhere, type Deleted } from '../elsewhere.js';
+import { stillElsewhere, type Deleted } from '../elsewhere.js';
 import type { StoreSettings, TableNames } from '../schema/names.js';
 import { statement, type Sql } from '../sql.js';
 import { bucketOf, CHANGES, type Change } from './admin-statements.js';
@@ -51,23 +51,18 @@ export class PostgresTooLate {
     return { tooLate: ids.filter((id) => there.has(id)), notFound: ids.filter((id) => !there.has(id)) };
   }
 
-  /**
-   * Of messages whose rows were deleted, those that another transport still has: ready rows first, then parked ones, for
-   * the same reason. What there was no time to look for may be there: nobody is told that it will not be published.
-   */
+  /** Of messages whose rows were deleted, those that another transport still has. */
   async elsewhere(deleted: readonly Deleted[], { transport }: MessageFilter): Promise<Set<string>> {
-    const left = new Set<string>();
-    if (transport !== undefined || deleted.length === 0) return left;
     const deadline = systemClock.monotonic() + SEARCH_TIMEOUT;
-    const places = elsewhere(deleted, await this.transports());
-    for (const { bucket, transports, ids } of places) {
-      const look = this.sql.readyIn.bind(plainArray(transports), bucket, plainArray(ids));
-      const rows = await this.within(deadline, 'by index', look);
-      for (const id of rows === undefined ? ids : idsOf(rows)) left.add(id);
-    }
-    const others = places.flatMap(({ ids }) => ids).filter((id) => !left.has(id));
-    for (const id of await this.parkedAmong(others, null)) left.add(id);
-    return left;
+    return stillElsewhere(transport === undefined ? deleted : [], {
+      transports: () => this.transports(),
+      ready: async ({ bucket, transports, ids }) => {
+        const look = this.sql.readyIn.bind(plainArray(transports), bucket, plainArray(ids));
+        const rows = await this.within(deadline, 'by index', look);
+        return rows === undefined ? undefined : idsOf(rows);
+      },
+      parked: (ids) => this.parkedAmong(ids, null),
+    });
   }
 
   /** @internal */ async parkedAmong(ids: readonly string[], transport: number | null): Promise<string[]> {
