@@ -1,0 +1,18 @@
+import { ClientProxy } from '@nestjs/microservices';
+
+/** A client of the application's own: takes everything, confirms nothing. */
+export class OwnClient extends ClientProxy {
+  connect(): Promise<void> {
+    return Promise.resolve();
+  }
+  close(): void {}
+  unwrap<T>(): T {
+    throw new Error('nothing to unwrap');
+  }
+  protected publish(): () => void {
+    return () => undefined;
+  }
+  protected dispatchEvent<T>(): Promise<T> {
+    return Promise.resolve(undefined as T);
+  }
+}
