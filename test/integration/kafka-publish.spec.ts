@@ -32,6 +32,19 @@ describeWith('kafka', 'kafka() publishes', () => {
     expect((await topics.read(topic, 2)).map(({ headers }) => String(headers?.['id']))).toEqual([good?.id, other?.id]);
   });
 
+  it('P-55: what waited for longer than the topic takes, where records bear the time of the broker', async () => {
+    const topic = await topics.create(1, {
+      'message.timestamp.type': 'LogAppendTime',
+      'message.timestamp.before.max.ms': '3600000',
+    });
+    const begun = Date.now();
+    const [old] = messages(topic, 1, () => ({ createdAt: new Date('2001-01-01') }));
+    allOk(await publish(await open(), [old!]));
+    const [record] = await topics.read(topic, 1);
+    expect(Number(record!.timestamp)).toBeGreaterThan(begun - 60_000);
+    expect(text((record!.headers as Record<string, Buffer>)['time'])).toBe('2001-01-01T00:00:00.000Z');
+  });
+
   it('bytes, key, headers and time as they were enqueued, with the standard headers', async () => {
     const topic = await topics.create();
     const createdAt = new Date('2026-11-21T10:05:01.123Z');
