@@ -18,6 +18,8 @@ export interface Outcome {
   readonly code: number;
   readonly stdout: string;
   readonly stderr: string;
+  /** What ended it, if a signal did. */
+  readonly signal?: NodeJS.Signals;
 }
 
 /** An application outside this repository that installed the packed tarball. */
@@ -67,6 +69,7 @@ export class Consumer {
     return run(process.execPath, args, options).then(
       ({ stdout, stderr }) => ({ code: 0, stdout, stderr }),
       (error: Partial<Outcome>) => ({
+        ...(error.signal && { signal: error.signal }),
         code: typeof error.code === 'number' ? error.code : -1,
         stdout: error.stdout ?? '',
         stderr: error.stderr ?? 'could not be started',

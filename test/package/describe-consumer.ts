@@ -1,9 +1,12 @@
+import { DataSource } from 'typeorm';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { describeWith } from '../support/services.js';
 import { Consumer, type ConsumerDescription, type Outcome } from './consumer.js';
 
 const INSTALL_TIMEOUT = 300_000;
 const TEST_TIMEOUT = 120_000;
+/** Far below what the application would wait for: 60 s, or the 30 s of a lease. */
+const SIGNAL_TIMEOUT = 10_000;
 
 /** What every kind of application must be able to do with the packed package. */
 export function describeConsumer(
@@ -15,21 +18,29 @@ export function describeConsumer(
     jest.setTimeout(TEST_TIMEOUT);
     let consumer: Consumer;
     let database: TestDatabase;
+    let dataSource: DataSource;
     let compiled: Outcome;
 
     beforeAll(async () => {
       database = await createTestDatabase('postgres');
+      dataSource = await new DataSource(database.options).initialize();
       consumer = await Consumer.create(description);
       compiled = await consumer.compile();
     }, INSTALL_TIMEOUT);
 
     afterAll(async () => {
       await consumer?.remove();
+      await dataSource?.destroy();
       await database?.drop();
     });
 
     const start = (script: string, ...args: string[]) =>
       consumer.node([`out/${script}`, ...args], { DATABASE_URL: database.url });
+
+    const count = async (from: string): Promise<number> => {
+      const [row] = (await dataSource.query(`select count(*) as count from ${from}`)) as [{ count: string }];
+      return Number(row.count);
+    };
 
     it('has types for every subpath', () => {
       expect(compiled).toEqual({ code: 0, stdout: '', stderr: '' });
@@ -53,6 +64,23 @@ export function describeConsumer(
         payload: { orderId: 'order-1', total: 5 },
       });
       expect([enqueued].flat()).toContain(id);
+    });
+
+    it.each([
+      ['G2: SIGTERM ends it, though its broker never answers', []],
+      ['G3: a second signal ends its waiting', ['twice']],
+    ])('%s, and its message is free', async (_, args) => {
+      const { stdout, ...outcome } = await start('signals.js', ...args);
+      const took = Date.now() - Number(stdout.trim().split('\n').at(-1));
+      expect({ ...outcome, inTime: took < SIGNAL_TIMEOUT }).toEqual({
+        code: -1,
+        stderr: '',
+        signal: 'SIGTERM',
+        inTime: true,
+      });
+      expect(await count('outbox_leases where expires_at > now()')).toBe(0);
+      expect(await count('outbox_ready')).toBe(1);
+      await dataSource.query('delete from outbox_ready');
     });
 
     it('is one package for require and import', async () => {
