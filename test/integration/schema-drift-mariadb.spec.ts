@@ -1,6 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { createConnection } from 'mysql2/promise';
 import { DataSource, type DataSourceOptions } from 'typeorm';
+import type { SchemaSettings } from '../../lib/store/outbox-store.js';
 import { openStore } from '../../lib/store/open-store.js';
 import { outboxMigrations, outboxSql } from '../../lib/typeorm.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
@@ -115,6 +116,26 @@ describeWith('mariadb', 'tables on MariaDB that are not as they were made', () =
       expect(await refusal()).toBe('accepted');
     }
     await store.close();
+  });
+
+  it('E10: setup "create" refuses what it cannot mend by adding, and tables of other settings before it touches them', async () => {
+    const create = async (other: Partial<SchemaSettings> = {}): Promise<string> => {
+      const settings = { ...stores.settings, ...other };
+      const store = openStore(stores.application, { ...settings, onPublished: 'delete', options: DATABASE });
+      return store
+        .create(settings)
+        .then(() => 'made', String)
+        .finally(() => store.close());
+    };
+    await stores.application.query('alter table outbox_ready alter version set default 2');
+    expect(await create()).toMatch(/version has default 2, not 1.*"create" adds what is missing/s);
+    await stores.application.query('alter table outbox_ready alter version set default 1');
+    expect(await create({ buckets: 7 })).toContain('made with buckets 32; this process has 7');
+    expect(await create({ ordering: 'strict' })).toContain('made with ordering key; this process has strict');
+    expect(await stores.application.query(`show tables like '%key_locks'`)).toEqual([]);
+    await stores.application.query('delete from outbox_meta'); // as if who made them had died before the last statement
+    expect(await create()).toBe('made');
+    expect(await refusal()).toBe('accepted');
   });
 
   it('E10: a process without rights on the view starts, whether it is there or not', async () => {

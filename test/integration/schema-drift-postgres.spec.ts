@@ -1,5 +1,6 @@
 import { spawnSync } from 'node:child_process';
 import { DataSource, type DataSourceOptions } from 'typeorm';
+import type { SchemaSettings } from '../../lib/store/outbox-store.js';
 import type { OpenStoreSettings } from '../../lib/store/open-store.js';
 import { outboxMigrations, outboxSql, type OutboxSchemaOptions } from '../../lib/typeorm.js';
 import { createTestDatabase } from '../support/databases.js';
@@ -177,6 +178,23 @@ describeWith('postgres', 'tables on PostgreSQL that are not as they were made', 
       `alter table outbox_ready alter version set default 2; ${UNIQUE}; ${REPLACED('outbox_messages_insert')}`,
       ['version has default 2, not 1', 'has no unique (id, transport, seq)', 'outbox_messages_insert"() is not that'],
     ));
+
+  it('E10: setup "create" refuses what it cannot mend by adding, and tables of other settings before it touches them', async () => {
+    const create = (settings: Partial<SchemaSettings> = {}): Promise<string> =>
+      fixture
+        .store(settings)
+        .create({ ...SETTINGS, ...settings })
+        .then(() => 'made', String);
+    await run(`${script.key.down}; ${script.key.up}; drop view outbox_messages`);
+    expect(await create()).toBe('made');
+    expect(await refusal('key')).toBe('accepted');
+    await run('alter table outbox_ready alter version set default 2');
+    expect(await create()).toMatch(/version has default 2, not 1.*"create" adds what is missing/s);
+    await run('alter table outbox_ready alter version set default 1');
+    expect(await create({ buckets: 7 })).toMatch(/buckets is 7 in the options and 32/);
+    expect(await create({ ordering: 'strict' })).toMatch(/ordering is strict in the options and key/);
+    expect(await refusal('key')).toBe('accepted');
+  });
 
   it('E10: what is ours and a little more, or said in another way, is accepted', async () => {
     await run(script.key.down + script.key.up.replaceAll('\n', '\r\n    ')); // as an editor or another tool leaves it

@@ -1,7 +1,7 @@
 import { OutboxConfigurationError } from '../../outbox.errors.js';
 import type { SqlDatabase, SqlExecutor } from '../executors/executor.js';
 import type { SchemaSettings } from '../outbox-store.js';
-import { isAsWanted } from '../schema/is-as-wanted.js';
+import { ADDS_ONLY, isAsWanted } from '../schema/is-as-wanted.js';
 import { mysqlSchemaUp } from '../schema/mysql-schema.js';
 import { metaRows, type StoreSettings, type TableNames } from '../schema/names.js';
 import { statement } from '../sql.js';
@@ -27,28 +27,33 @@ export class MysqlSetup {
     this.sql = setupStatements(names);
   }
 
-  /** Nothing is run where nothing is missing: a view is replaced only once every transaction that read it has ended. */
+  /**
+   * Nothing is run where nothing is missing: a view is replaced only once every transaction that read it has ended.
+   * Tables of other settings are refused before anything is made. Settings that are not written yet are no others: somebody
+   * else may be making these tables now, or died doing so.
+   */
   async create(settings: SchemaSettings): Promise<void> {
     if (await isAsWanted(this.check(settings))) return;
     await this.server.check(settings.ordering, () => this.hasOneWriter());
+    const written = (await this.readMeta().catch(unlessMissing)) ?? [];
+    checkMeta(new Map([...metaRows(settings), ...written]), settings, this.names.meta, ADDS_ONLY);
     const admin = this.database.connection('admin');
     const { schema, prefix } = this.settings;
     for (const text of mysqlSchemaUp({ schema, prefix, ...settings }))
       await admin.run(statement(undefined, text).bind());
+    await this.check(settings, ADDS_ONLY);
   }
 
-  async check(settings: SchemaSettings): Promise<void> {
+  async check(settings: SchemaSettings, way = MIGRATE): Promise<void> {
     await this.server.check(settings.ordering, () => this.hasOneWriter());
-    checkMeta(await this.readMeta(), settings, this.names.meta);
+    checkMeta(await this.readMeta(), settings, this.names.meta, way);
     const { schema, prefix } = this.settings;
     const wrong = await compareSchema(this.database.connection('admin'), { schema, prefix, ...settings });
     if (wrong.length === 0) return;
     throw new OutboxConfigurationError(
       'SCHEMA_MISMATCH',
       `The outbox tables are not as they should be: ${wrong.join('; ')}.`,
-      {
-        hint: MIGRATE,
-      },
+      { hint: way },
     );
   }
 
@@ -107,8 +112,12 @@ export class MysqlSetup {
   }
 }
 
+function unlessMissing(error: unknown): undefined {
+  if (!(error instanceof OutboxConfigurationError)) throw error;
+}
+
 /** Of other tables nothing else is worth comparing. */
-function checkMeta(stored: ReadonlyMap<string, string>, settings: SchemaSettings, meta: string): void {
+function checkMeta(stored: ReadonlyMap<string, string>, settings: SchemaSettings, meta: string, way: string): void {
   const different = metaRows(settings).filter(([name, wanted]) => stored.get(name) !== wanted);
   if (different.length === 0) return;
   const made = different.map(([name]) => `${name} ${stored.get(name) ?? '(none)'}`).join(', ');
@@ -119,7 +128,7 @@ function checkMeta(stored: ReadonlyMap<string, string>, settings: SchemaSettings
     `The outbox tables were made with ${made}; this process has ${wanted}.`,
     {
       hint: different.some(([name]) => name === 'version')
-        ? MIGRATE
+        ? way
         : `Set ${names} to what the tables were made with, or drain the outbox and ${wayOut(names, stored, settings, meta)}.`,
     },
   );

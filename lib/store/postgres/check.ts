@@ -6,34 +6,44 @@ import { statement } from '../sql.js';
 import { compareColumns, readColumns } from './check-columns.js';
 import { compareObjects } from './check-objects.js';
 
-const RUN_MIGRATIONS =
+export const RUN_MIGRATIONS =
   'Add outboxMigrations() of nestjs-outbox/typeorm to the migrations of your DataSource and run them, or set database.setup to "create" in development.';
 
-/** Compares what is there with what this version needs; what differs is thrown as one error. */
+/**
+ * Compares what is there with what this version needs; what differs is thrown as one error.
+ * @param way what to do about tables that are not of this version
+ */
 export async function checkSchema(
   db: SqlExecutor,
   names: TableNames,
   store: StoreSettings,
   wanted: SchemaSettings,
+  way: string,
 ): Promise<void> {
   const found = await readColumns(db, names);
   const missing = TABLE_NAMES.filter((table) => !found.has(table));
   if (missing.length > 0) {
     const list = missing.map((table) => names[table]).join(', ');
-    throw new OutboxConfigurationError('SCHEMA_MISSING', `Tables are missing: ${list}.`, { hint: RUN_MIGRATIONS });
+    throw new OutboxConfigurationError('SCHEMA_MISSING', `Tables are missing: ${list}.`, { hint: way });
   }
-  await checkMeta(db, names, wanted);
+  await checkMeta(db, names, wanted, way);
   const definition = { ...wanted, schema: store.schema, prefix: store.prefix };
   const wrong = [...compareColumns(found, names, definition), ...(await compareObjects(db, names, definition))];
   if (wrong.length === 0) return;
   throw new OutboxConfigurationError(
     'SCHEMA_MISMATCH',
     `The tables are not what this release needs: ${wrong.join('; ')}.`,
-    { hint: RUN_MIGRATIONS },
+    { hint: way },
   );
 }
 
-async function checkMeta(db: SqlExecutor, names: TableNames, wanted: SchemaSettings): Promise<void> {
+/** What the tables were made with. */
+export async function checkMeta(
+  db: SqlExecutor,
+  names: TableNames,
+  wanted: SchemaSettings,
+  way: string,
+): Promise<void> {
   const { rows } = await db.run(statement(undefined, `select name, value from ${names.meta}`).bind());
   const stored = new Map(rows as readonly (readonly [string, string])[]);
   const version = stored.get('version');
@@ -41,7 +51,7 @@ async function checkMeta(db: SqlExecutor, names: TableNames, wanted: SchemaSetti
     throw new OutboxConfigurationError(
       'SCHEMA_MISMATCH',
       `The tables have version ${version ?? 'unknown'}, this release needs ${SCHEMA_VERSION}.`,
-      { hint: RUN_MIGRATIONS },
+      { hint: way },
     );
   }
   const settings = { ...wanted, hash: HASH_VERSION };

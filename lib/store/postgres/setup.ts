@@ -1,12 +1,12 @@
 import { OutboxConfigurationError } from '../../outbox.errors.js';
 import type { SqlConnection, SqlExecutor } from '../executors/executor.js';
 import type { SchemaSettings, StoreSetup } from '../outbox-store.js';
-import { isAsWanted } from '../schema/is-as-wanted.js';
+import { ADDS_ONLY, isAsWanted } from '../schema/is-as-wanted.js';
 import { literal, type StoreSettings, type TableNames } from '../schema/names.js';
 import { postgresSchema } from '../schema/postgres-schema.js';
 import { statement } from '../sql.js';
 import { plainArray } from './arrays.js';
-import { checkSchema } from './check.js';
+import { checkMeta, checkSchema, RUN_MIGRATIONS } from './check.js';
 
 /** 64-bit transaction ids (`xid8`) and `pg_current_snapshot()`. */
 const OLDEST_SERVER = 130_000;
@@ -30,6 +30,7 @@ export class PostgresSetup implements StoreSetup {
   /**
    * Serialised by an advisory lock: several processes may start at once. Nothing is run where nothing is missing: `create
    * index if not exists` waits for every open transaction that wrote into the table, and everybody else waits behind it.
+   * Tables of other settings are refused before anything changes: their functions would be replaced.
    */
   async create(settings: SchemaSettings): Promise<void> {
     if (await isAsWanted(this.check(settings))) return;
@@ -37,13 +38,21 @@ export class PostgresSetup implements StoreSetup {
     const { up } = postgresSchema({ ...this.settings, ...settings });
     await this.connection().transaction(async (tx) => {
       const lock = `select pg_advisory_xact_lock(hashtext(${literal(this.names.meta)}))`;
-      for (const text of [lock, ...up]) await tx.run(statement(undefined, text).bind());
+      await tx.run(statement(undefined, lock).bind());
+      if (await this.hasMeta(tx)) await checkMeta(tx, this.names, settings, ADDS_ONLY);
+      for (const text of up) await tx.run(statement(undefined, text).bind());
     });
+    await this.check(settings, ADDS_ONLY);
   }
 
-  async check(settings: SchemaSettings): Promise<void> {
+  async check(settings: SchemaSettings, way = RUN_MIGRATIONS): Promise<void> {
     await this.checkServer();
-    await checkSchema(this.connection(), this.names, this.settings, settings);
+    await checkSchema(this.connection(), this.names, this.settings, settings, way);
+  }
+
+  /** @internal */ async hasMeta(db: SqlExecutor): Promise<boolean> {
+    const { rows } = await db.run(statement(undefined, `select to_regclass(${literal(this.names.meta)})`).bind());
+    return rows[0]?.[0] !== null;
   }
 
   /** @internal */ async checkServer(): Promise<void> {
