@@ -135,7 +135,7 @@ function meta(database: string, server: string): object {
 function keep(): void {
   try {
     cpSync(parts, join(out, 'parts'), { recursive: true });
-    console.log(`kept: ${out}`);
+    console.error(`kept: ${out}`); // the last line of the output is the verdict's
   } catch (error) {
     console.error(error); // and what was started is ended all the same
   }

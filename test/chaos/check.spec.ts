@@ -134,6 +134,11 @@ describe('the checker of the chaos runs', () => {
     expect(() => judge(['?'])).toThrow('nobody knows');
   });
 
+  it('a run that wrote down nothing of leases, publishes or resources left rules without anything to look at', () => {
+    const run = ['meta', { ...(META[1] as object), seconds: 60 }];
+    expect(judge(run, ...CLEAN)).toMatchObject({ broken: ['empty'], takeovers: 0, takeoverP99Ms: null });
+  });
+
   it('as a program: the verdict is the last line, with what tells this history from any other', () => {
     const folder = mkdtempSync(join(tmpdir(), 'outbox-check-'));
     const file = join(folder, 'history.jsonl');

@@ -14,8 +14,8 @@ const CALM = 10 * SECOND;
 const CYCLE = 180 * SECOND;
 /** Overlapping faults at the same time, at most. With more of them no relay is ever well for as long as a takeover takes. */
 const LANES = 2;
-/** Runs of ten minutes and more have one outage of the broker that lasts. */
-const OUTAGE = 60 * SECOND;
+/** Runs of ten minutes and more have one outage of the broker that lasts: a sixth of the run, ten minutes at most. */
+const outageOf = (length: number): number => Math.min(length / 6, 600 * SECOND);
 
 /**
  * Seeded: which faults, where and how long. One at a time in the first third, overlapping after it, with a calm every few
@@ -50,7 +50,7 @@ export class Schedule {
       await this.lanes(cycle, until);
       if (outage && this.elapsed > this.length / 2) {
         outage = false;
-        await this.inject(brokerOutage(this.fleet, OUTAGE));
+        await this.inject(brokerOutage(this.fleet, outageOf(this.length)));
       }
       if (!withCalm || this.stopped) continue;
       await this.calm(RECOVERY, CALM);

@@ -71,7 +71,7 @@ async function runChaos(folder, mutant, { seconds }) {
   return { verdict, detail: detail && `${nameOfRun(mutant)}: ${detail}` };
 }
 
-/** The last line of its output that is JSON (chaos says after it where a history is kept); `late` when it had to be ended. */
+/** The last line of its output, which is the verdict as JSON; `late` when it had to be ended. */
 function run(folder, program, args, limit = 10 * MINUTE) {
   return new Promise((resolve, reject) => {
     const child = spawn(process.execPath, [...program, ...args], { cwd: folder, stdio: ['ignore', 'pipe', 'pipe'] });
@@ -95,7 +95,7 @@ function run(folder, program, args, limit = 10 * MINUTE) {
         code,
         late,
         errors: errors.trim(),
-        last: parse(output.split('\n').findLast((line) => line.startsWith('{'))),
+        last: parse(output.trimEnd().split('\n').at(-1)),
       });
     });
   });

@@ -5,6 +5,7 @@ import { LeaseLog } from './leases.js';
 import { Ledger, POISON } from './ledger.js';
 import { Lives } from './lives.js';
 import { countOrderedOverlaps, judgeOrder, type Ordering } from './order.js';
+import { EVIDENCE, PROMISED_ZERO } from './promises.js';
 import { Recoveries } from './recoveries.js';
 import { Resources, type ResourceLimits } from './resources.js';
 import { judgeTakeovers, unownedBuckets, type TakeoverReport } from './takeovers.js';
@@ -13,6 +14,8 @@ import { Violations } from './violations.js';
 interface Meta {
   /** Of the outbox; `key` in histories from before there was a choice. */
   readonly ordering?: Ordering;
+  /** Of a run; a history without it was written by hand. */
+  readonly seconds?: number;
   readonly relay: Timing &
     ResourceLimits & {
       readonly relays?: number;
@@ -40,6 +43,7 @@ export class Judge {
   private readonly recoveries = new Recoveries(this.faults, this.lives, this.leases);
   private readonly deliveries = new Deliveries(this.ledger, this.faults, this.broken);
   private meta: Meta | undefined;
+  private readonly seen = new Set<string>();
   private readonly figures = { relayRuns: 0, startFailures: 0, businessFailures: 0, conflicts: 0 };
   /** Of what was read through for secrets; nothing until it was. */
   private searched: { searchedFiles?: number; searchedErrors?: number } = {};
@@ -105,6 +109,7 @@ export class Judge {
     const read = this.readers[line[0] as string];
     if (read === undefined) throw new Error(`The history has a line that nobody knows: ${String(line[0])}`);
     read(line);
+    this.seen.add(line[0] as string);
   }
 
   /** Figures and violations. */
@@ -118,6 +123,8 @@ export class Judge {
     const recoveries = this.recoveries.judge(meta.relay, this.drain.from || Infinity);
     for (const each of recoveries.slow) broken.add('slowRecoveries', each);
     if (ledger.entries === 0) broken.add('empty', 'nothing was committed');
+    if (meta.seconds !== undefined)
+      for (const each of EVIDENCE) if (!this.seen.has(each)) broken.add('empty', `no line '${each}': a rule was blind`);
     this.judgeCopies(meta.relay);
     const resources = this.resources.judge(meta.relay, this.faults, broken);
     const { relay: _, transports: __, ...rest } = meta;
@@ -244,32 +251,6 @@ export class Judge {
     if (dead) this.dead += 1;
   }
 }
-
-const PROMISED_ZERO = [
-  'lost',
-  'ghosts',
-  'stuck',
-  'orderBreaks',
-  'unexplainedDuplicates',
-  'calmDuplicates',
-  'wrongDeadLetters',
-  'untoldDeadLetters',
-  'publishAfterLease',
-  'slowTakeovers',
-  'unownedBuckets',
-  'slowRecoveries',
-  'corrupt',
-  'crashes',
-  'heldLeases',
-  'connectionLeaks',
-  'brokerConnectionLeaks',
-  'tooManyDuplicates',
-  'memoryGrowth',
-  'descriptorGrowth',
-  'loopBlocks',
-  'leaks',
-  'businessErrors',
-];
 
 function latencies(all: number[]): Record<string, number> {
   const sorted = Float64Array.from(all).sort();

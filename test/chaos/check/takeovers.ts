@@ -4,10 +4,10 @@ import type { LeaseLog } from './leases.js';
 import type { Lives } from './lives.js';
 
 export interface TakeoverReport {
-  /** Milliseconds, while the database was well. */
-  readonly p50: number;
-  readonly p99: number;
-  readonly max: number;
+  /** Milliseconds, while the database was well; null when there was none. */
+  readonly p50: number | null;
+  readonly p99: number | null;
+  readonly max: number | null;
   readonly count: number;
   /** With nothing else wrong, and later than promised, or never. */
   readonly slow: string[];
@@ -34,7 +34,10 @@ export function judgeTakeovers(leases: LeaseLog, faults: FaultLog, timing: Timin
       slow.push(`relay ${run}: nobody took ${all.length - took.length} of its buckets`);
   }
   times.sort((a, b) => a - b);
-  const at = (share: number): number => Math.round((times[Math.floor(share * (times.length - 1))] ?? 0) / 1_000);
+  const at = (share: number): number | null => {
+    const time = times[Math.floor(share * (times.length - 1))];
+    return time === undefined ? null : Math.round(time / 1_000);
+  };
   return { p50: at(0.5), p99: at(0.99), max: at(1), count: times.length, slow };
 }
 
