@@ -45,13 +45,13 @@ describeOnBoth([], 'one poison among many', (kind) => {
   ] as const)('D1: one key of 1,000 is %s: the others are as quick as without', async (_, retry) => {
     harness = await createHarness(kind, { retry, pollInterval: '30s' });
     const calm = await p99(undefined);
-    const poisoned = await p99('poison');
-    // Held for one poll they would wait for 30 s. Shared cores and a shared disk are no place for 10 %.
-    expect(poisoned).toBeLessThan(3 * calm + 10_000);
+    const poisoned = Math.min(await p99('poison'), await p99('poison'));
+    // Held for one poll they would wait for 30 s. Shared cores are no place for less: `npm run bench -- poison` measures it.
+    expect(poisoned).toBeLessThan(3 * calm + 1_000);
     const stats = (await harness.store.stats())[0]!;
     expect(stats).toMatchObject({ ready: 0, blockedKeys: 1 });
     expect(stats.dead + stats.waiting).toBe(1);
-    expect(stats.blocked).toBe(ROUNDS - 1);
+    expect(stats.blocked).toBe(2 * ROUNDS - 1);
   });
 
   it('D1: block and skip by event, side by side; blocked keys are seen, and freed in order by release, requeue, discard', async () => {
