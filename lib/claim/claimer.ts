@@ -1,5 +1,6 @@
 import type { Clock } from '../dispatch/clock.js';
 import { compareSeq, type OutboxMessage, type Place } from '../message.js';
+import type { GateOf } from './key-queues.js';
 import type { ReadPosition, ReadyStore, Snapshot } from '../store/ready-store.js';
 import type { Floor } from './floor.js';
 import { LateRows } from './late-rows.js';
@@ -10,6 +11,11 @@ export interface ReadResult {
   readonly durable: boolean;
   /** Whether the head fetch returned as many rows as it might: more are waiting. */
   readonly more: boolean;
+}
+export interface Probe {
+  readonly bucket: number | undefined;
+  /** 0 ≤ x < 1: which of a few messages. */
+  readonly random: number;
 }
 const NOTHING: ReadResult = { messages: [], durable: true, more: false };
 
@@ -90,6 +96,19 @@ export class Claimer {
       for (const seq of this.lingering) this.known.delete(seq);
       this.lingering = [];
     }
+  }
+
+  /**
+   * The first message of one of the first keys of a bucket; the others are read again. Were it always the oldest of all, one
+   * that kills its connection, or is never confirmed, would be every probe, and let nobody through.
+   */
+  async readProbe({ bucket, random }: Probe, gateOf: GateOf): Promise<ReadResult> {
+    const result = await this.read(PROBE_CHOICE, bucket);
+    const firsts = firstOfEach(result.messages, gateOf);
+    const probe = firsts[Math.floor(random * firsts.length)];
+    if (probe === undefined || result.messages.length === 1) return result;
+    this.rewind(result.messages.filter((message) => message !== probe));
+    return { ...result, messages: [probe] };
   }
 
   /** What is new beyond the heads, and before it what became visible behind them. @internal */
@@ -239,10 +258,21 @@ export class Claimer {
   }
 }
 
+/** Of each key the first one. */
+function firstOfEach(messages: readonly OutboxMessage[], gateOf: GateOf): readonly OutboxMessage[] {
+  const seen = new Set<string>();
+  return messages.filter((message) => {
+    const gate = gateOf(message);
+    return gate === null || (!seen.has(gate) && seen.add(gate));
+  });
+}
+
 function lower(a: string, b: string): string {
   return compareSeq(a, b) <= 0 ? a : b;
 }
 
+/** Rows that a probe chooses from. */
+const PROBE_CHOICE = 10;
 /** Rows per bucket when all of them have some: 32 × 16 = 512, one batch. */
 const MIN_PER_BUCKET = 16;
 /** Of the reads under a backlog one in so many looks at all buckets, where the others look at a few. */

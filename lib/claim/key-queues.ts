@@ -1,5 +1,8 @@
 import type { OutboxMessage } from '../message.js';
 
+/** What must not overtake: the message's key, `null` for nothing, or one constant for a global order. */
+export type GateOf = (message: OutboxMessage) => string | null;
+
 /**
  * The key gate: messages that were read and wait for their turn, at most one unresolved unit per key.
  *
@@ -13,8 +16,7 @@ export class KeyQueues {
   ready: (OutboxMessage | undefined)[] = [];
   readyFrom = 0;
 
-  /** @param gateOf what must not overtake: the message's key, `null` for nothing, or one constant for a global order */
-  constructor(readonly gateOf: (message: OutboxMessage) => string | null) {}
+  constructor(readonly gateOf: GateOf) {}
 
   accept(message: OutboxMessage): void {
     const gate = this.gateOf(message);

@@ -125,11 +125,9 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
     if (!(await this.outage.mayRead())) return IDLE;
     const { probing } = this.outage;
     const { empty } = this.room;
-    const limit = probing ? 1 : Math.min(this.room.left, this.room.readLimit);
-    const { messages, durable, more } = await this.claimer.read(
-      limit,
-      probing ? this.outage.nextProbeBucket([...this.open]) : undefined,
-    );
+    const { messages, durable, more } = probing
+      ? await this.claimer.readProbe(this.outage.nextProbe([...this.open]), this.queues.gateOf)
+      : await this.claimer.read(Math.min(this.room.left, this.room.readLimit));
     this.answers += 1;
     await this.acceptRead(messages, durable);
     if (probing) return { read: messages.length, more: this.outage.probeAgain(this.unresolved, this.open.size) };

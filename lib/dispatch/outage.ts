@@ -1,3 +1,4 @@
+import type { Probe } from '../claim/claimer.js';
 import type { OutboxMessage } from '../message.js';
 import { errorText } from '../observe/error-text.js';
 import { Circuit } from '../publish/circuit.js';
@@ -24,10 +25,12 @@ export interface OutageLane {
  */
 export class Outage {
   readonly circuit = new Circuit();
-  /** Times that a message failed alone, and another one got through after it. */
-  readonly suspects = new Map<string, number>();
+  readonly suspects = new Map<string, Strikes>();
   readonly puttingOff = new PuttingOff();
   failedAlone: string | undefined;
+  /** Of that one: whether it may have broken the connection. @internal */
+  brokeAlone = false;
+  /** @internal */ toldOpen = false;
   reconnected = false;
   triedBuckets = 0;
   lastProbe = -1;
@@ -50,15 +53,19 @@ export class Outage {
   }
 
   /** A publish failed and it was nobody's message. */
-  failed(error: unknown, message?: OutboxMessage): void {
+  failed(error: unknown, message?: OutboxMessage, suspect?: PublishFailure['suspect']): void {
     const { clock, random, hooks, name } = this.deps;
     if (message !== undefined) {
-      if (this.lane.onlyOne) this.failedAlone = message.id;
+      if (this.lane.onlyOne) {
+        this.failedAlone = message.id;
+        this.brokeAlone = suspect === 'message';
+      }
       if (clock.monotonic() - this.circuit.closedAt < FLAPPING) this.lane.markAlone(message);
     }
     const retryIn = this.circuit.fail(error, clock.monotonic(), random());
     if (retryIn === undefined) return;
     this.lane.giveUpWaiting();
+    this.toldOpen = true;
     hooks.emit('circuitOpened', { transport: name, error: errorText(error), retryIn });
     if (!this.stopped) this.cancelProbe = clock.after(retryIn, () => this.startProbe());
   }
@@ -76,25 +83,34 @@ export class Outage {
 
   /** A message got through; without one, a connection attempt. */
   succeeded(message?: OutboxMessage): void {
-    const { clock, hooks, name } = this.deps;
     if (message !== undefined) {
       this.suspects.delete(message.id);
       this.puttingOff.gotThrough();
     }
-    const openFor = this.circuit.succeed(clock.monotonic(), message === undefined ? 'connection' : 'message');
+    const openFor = this.circuit.succeed(this.deps.clock.monotonic(), message === undefined ? 'connection' : 'message');
     if (openFor === undefined) return;
     // A connection convicts nobody: there are brokers that take connections, and no writes.
     if (message !== undefined && this.failedAlone !== undefined && this.failedAlone !== message.id)
       this.suspect(this.failedAlone);
     this.failedAlone = undefined;
-    hooks.emit('circuitClosed', { transport: name, openFor });
+    this.closed(openFor);
+  }
+
+  /** @internal */ closed(openFor: number): void {
+    const { hooks, name } = this.deps;
+    if (this.toldOpen) hooks.emit('circuitClosed', { transport: name, openFor });
+    this.toldOpen = false;
     this.lane.wanted('read');
     this.lane.wanted('parked');
   }
 
   /** Turns the failure of a message that keeps killing the connection into its own. */
   charge(message: OutboxMessage, failure: PublishFailure): PublishFailure {
-    if (failure.blame === 'message' || failure.suspect !== 'message' || !this.isSuspect(message)) return failure;
+    // What ended the connection ended the wait for the broker's word: nobody says `up` of a new one.
+    if (this.circuit.state === 'blocked' && failure.blame === 'transport' && failure.suspect !== 'destination')
+      this.failed(errorText(failure.error, [message]));
+    if (failure.blame === 'message' || failure.suspect !== 'message') return failure;
+    if ((this.suspects.get(message.id)?.broke ?? 0) < STRIKES) return failure;
     this.suspects.delete(message.id);
     return { ...failure, blame: 'message' };
   }
@@ -104,7 +120,8 @@ export class Outage {
     const { leases, random } = this.deps;
     if (release.alone && !this.lane.onlyOne) return release;
     const isDestination = suspect === 'destination';
-    if (!(isDestination ? this.maySetAside(message) : this.isSuspect(message))) return release;
+    // One that may have broken the connection is an outage until it is convicted of that.
+    if (!(isDestination ? this.maySetAside(message) : suspect === undefined && this.isSuspect(message))) return release;
     if (this.probing) {
       // The broker answers: another message may get through. Else nothing is proved.
       if (isDestination) this.probeNext();
@@ -118,9 +135,9 @@ export class Outage {
     const now = this.deps.clock.monotonic();
     if (state === 'blocked') this.circuit.block(reason ?? 'The broker asks to wait.', now);
     else if (state === 'down') this.failed(reason ?? 'The connection is gone.');
-    else if (this.circuit.unblock(now) !== undefined) {
-      this.lane.wanted('read');
-      this.lane.wanted('parked');
+    else {
+      const openFor = this.circuit.unblock(now);
+      if (openFor !== undefined) this.closed(openFor);
     }
   }
 
@@ -139,16 +156,17 @@ export class Outage {
     }
   }
 
-  nextProbeBucket(buckets: readonly number[]): number | undefined {
+  /** Which bucket to ask for a probe, and by which chance to take it. */
+  nextProbe(buckets: readonly number[]): Probe {
     this.lastProbe = (this.lastProbe + 1) % Math.max(1, buckets.length);
-    return buckets[this.lastProbe];
+    return { bucket: buckets[this.lastProbe], random: this.deps.random() };
   }
 
   /** After a probe read: whether to look into another bucket. With nothing to publish, a connection is proof enough. */
   probeAgain(found: number, buckets: number): boolean {
     if (found > 0) return false;
     this.triedBuckets += 1;
-    if (this.triedBuckets >= buckets) this.succeeded();
+    if (this.triedBuckets >= buckets && this.probing) this.succeeded();
     return true;
   }
 
@@ -159,6 +177,7 @@ export class Outage {
 
   /** @internal */ probeNext(): void {
     this.circuit.state = 'open';
+    this.triedBuckets = 0; // there is something to publish
     const again = (): void => {
       this.circuit.probe();
       this.lane.wanted('read');
@@ -175,15 +194,21 @@ export class Outage {
   }
 
   /** @internal */ isSuspect({ id }: OutboxMessage): boolean {
-    return (this.suspects.get(id) ?? 0) >= STRIKES;
+    return (this.suspects.get(id)?.alone ?? 0) >= STRIKES;
   }
 
   /** @internal */ suspect(id: string): void {
     if (this.suspects.size >= MAX_SUSPECTS) this.suspects.clear();
-    this.suspects.set(id, (this.suspects.get(id) ?? 0) + 1);
+    const { alone, broke } = this.suspects.get(id) ?? { alone: 0, broke: 0 };
+    this.suspects.set(id, { alone: alone + 1, broke: broke + Number(this.brokeAlone) });
   }
 }
 
+/** Times that a message failed alone and another one got through after it; of these, times that it may have broken the connection. */
+interface Strikes {
+  readonly alone: number;
+  readonly broke: number;
+}
 type Release = Extract<Outcome, { kind: 'release' }>;
 
 const STRIKES = 3;

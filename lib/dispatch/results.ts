@@ -42,7 +42,7 @@ export class Results implements SettlerEvents {
     }
     const waiting = this.lane.queues.cut(message);
     this.release([message, ...waiting]);
-    this.lane.outage.failed(text, message);
+    this.lane.outage.failed(text, message, charged.suspect);
     // At once: until then the key is open, and what another read returns of it would overtake.
     this.rewind();
   }

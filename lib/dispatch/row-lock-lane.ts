@@ -251,7 +251,7 @@ export class RowLockLane implements RunningLane, OutageLane {
     told.push(() => hooks.emit('failed', { transport: name, count: 1, blame: failure.blame, error }));
     if (outcome.kind === 'release') {
       if (outcome.alone && !this.onlyOne) this.markAlone(message);
-      else this.outage.failed(error, message);
+      else this.outage.failed(error, message, failure.suspect);
       return undefined;
     }
     const progress = failure.progress === undefined ? {} : { progress: failure.progress };

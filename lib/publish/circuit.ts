@@ -56,9 +56,9 @@ export class Circuit {
   }
 
   block(reason: unknown, now: number): void {
-    if (this.state !== 'closed') return;
+    if (this.state !== 'closed' && this.state !== 'probing') return;
+    if (this.state === 'closed') this.openedAt = now;
     this.state = 'blocked';
-    this.openedAt = now;
     this.lastError = reason;
   }
 

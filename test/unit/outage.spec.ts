@@ -36,7 +36,7 @@ function createOutage() {
   /** It fails alone, and after the delay a connection is there. @returns whom the failure is charged to */
   const fails = async (message: OutboxMessage): Promise<string> => {
     const { blame } = outage.charge(message, gone);
-    outage.failed(gone.error, message);
+    outage.failed(gone.error, message, gone.suspect);
     await clock.advance(hooks.of('circuitOpened').at(-1)?.retryIn ?? 0);
     expect(await outage.mayRead()).toBe(true);
     return blame;
@@ -127,6 +127,38 @@ describe('an outage', () => {
     }
     await fails(stored());
     expect(delays()).toEqual([500, 1_000]);
+  });
+
+  it('C2: time-outs convict nobody of breaking a connection: that it must do alone, three times', async () => {
+    const { outage, clock, hooks } = createOutage();
+    const message = stored();
+    const blames: string[] = [];
+    for (const failure of [late, late, late, gone, gone, gone, gone]) {
+      const { blame } = outage.charge(message, failure);
+      blames.push(blame);
+      if (blame === 'message' || outage.insteadOf(RELEASE, message, failure).kind === 'retry') continue;
+      outage.failed(failure.error, message, failure.suspect);
+      await clock.advance(hooks.of('circuitOpened').at(-1)?.retryIn ?? 0);
+      expect(await outage.mayRead()).toBe(true);
+      outage.succeeded(stored());
+    }
+    expect(blames).toEqual([...Array<string>(6).fill('transport'), 'message']);
+  });
+
+  it('C4: a broker that asks to wait during a probe is believed, whatever it confirms meanwhile', async () => {
+    const { outage, hooks, fails } = createOutage();
+    await fails(stored());
+    outage.transportState('blocked', 'memory alarm');
+    outage.succeeded(stored());
+    expect(outage.probeAgain(0, 1)).toBe(true); // its read was under way
+    expect(outage.circuit.state).toBe('blocked');
+    expect(hooks.of('circuitClosed')).toHaveLength(0);
+    outage.transportState('up', undefined);
+    expect(outage.circuit.state).toBe('closed');
+    expect(hooks.of('circuitClosed')).toHaveLength(1);
+    outage.transportState('blocked', 'memory alarm');
+    outage.transportState('up', undefined);
+    expect(hooks.of('circuitClosed')).toHaveLength(1); // nobody was told that it opened
   });
 
   it('tells nothing of the payload when the probe that fails is put off', async () => {
