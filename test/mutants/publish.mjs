@@ -66,8 +66,9 @@ export const PUBLISH = [
     name: 'partial-outage-charges',
     breaks: 'a message pays for its destination that is away, or for time-outs, once others got through',
     file: 'lib/dispatch/outage.ts',
-    from: "if (failure.blame === 'message' || failure.suspect !== 'message' || !this.isSuspect(message)) return failure;",
-    to: "if (failure.blame === 'message' || !this.isSuspect(message)) return failure;",
+    from: `|| failure.suspect !== 'message') return failure;
+    if ((this.suspects.get(message.id)?.broke ?? 0) < STRIKES) return failure;`,
+    to: '|| !this.isSuspect(message)) return failure;',
     contract: 'test/unit/outage.spec.ts',
   },
   {
