@@ -64,12 +64,20 @@ describeWith('postgres', 'a strict order on PostgreSQL, rule by rule', () => {
   });
 
   it('A4: keys in opposite order do not deadlock', async () => {
-    const transactions = await Promise.all(Array.from({ length: 6 }, begin));
-    for (const [i, transaction] of transactions.entries()) {
-      for (const key of i % 2 === 0 ? ['a', 'b', 'c'] : ['c', 'b', 'a']) await transaction.enqueue(String(i), key);
-    }
-    await Promise.all(transactions.map((transaction) => transaction.commit()));
-    expect((await readyTexts(harness)).length).toBe(18);
+    const keys = Array.from({ length: 20 }, (_, i) => `k${i}`);
+    const [holder, ...others] = (await Promise.all(Array.from({ length: 6 }, begin))) as [
+      OpenTransaction,
+      ...OpenTransaction[],
+    ];
+    await holder.enqueue('0', keys);
+    await holder.query('set constraints all immediate'); // holds all of them, so that the others set out at once
+    for (const [i, other] of others.entries())
+      for (const key of i % 2 === 0 ? keys : [...keys].reverse()) await other.enqueue(String(i + 1), key);
+    const committed = Promise.all(others.map((other) => other.commit()));
+    expect(await waitsForLock(harness, committed, others.length)).toBe(true);
+    await holder.commit();
+    await committed;
+    expect((await readyTexts(harness)).length).toBe(6 * keys.length);
   });
 
   it('A4: with constraints made immediate they can: one of two is ended by the database, and nothing is lost when it runs again', async () => {

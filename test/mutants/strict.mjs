@@ -41,7 +41,7 @@ export const STRICT = [
     file: POSTGRES,
     from: 'array_agg(k.hash order by k.hash)',
     to: 'array_agg(k.hash order by random())',
-    contract: 'test/integration/strict-postgres.spec.ts',
+    contract: 'test/integration/strict-rules-postgres.spec.ts',
   },
   {
     name: 'strict-not-deferred',

@@ -57,8 +57,8 @@ export async function readyTexts({ database, dataSource }: Harness): Promise<str
   return rows.map(({ key, text }) => `${key ?? ''}:${text}`);
 }
 
-/** Whether it is still under way when the server says that somebody waits for a lock. */
-export async function waitsForLock(harness: Harness, work: Promise<unknown>): Promise<boolean> {
+/** Whether it is still under way when the server says that somebody, or so many, wait for a lock. */
+export async function waitsForLock(harness: Harness, work: Promise<unknown>, count = 1): Promise<boolean> {
   let ended = false;
   const end = (): void => {
     ended = true;
@@ -66,19 +66,19 @@ export async function waitsForLock(harness: Harness, work: Promise<unknown>): Pr
   work.then(end, end);
   const waits = harness.database.kind === 'postgres' ? waitsOnPostgres : waitsOnMariadb;
   while (!ended) {
-    if (await waits(harness)) return true;
+    if ((await waits(harness)) >= count) return true;
     await pause(5);
   }
   return false;
 }
 
-async function waitsOnPostgres({ dataSource }: Harness): Promise<boolean> {
+async function waitsOnPostgres({ dataSource }: Harness): Promise<number> {
   const sql = `select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
-  return ((await dataSource.query(sql)) as unknown[]).length > 0;
+  return ((await dataSource.query(sql)) as unknown[]).length;
 }
 
 /** As of now: the tables of the information schema are a copy, which is not made anew while it is read often. */
-async function waitsOnMariadb({ dataSource }: Harness): Promise<boolean> {
+async function waitsOnMariadb({ dataSource }: Harness): Promise<number> {
   const [{ Status }] = (await dataSource.query('show engine innodb status')) as [{ Status: string }];
   const [, ...transactions] = Status.split('---TRANSACTION');
   const waiting = transactions.flatMap((text) =>
@@ -87,5 +87,5 @@ async function waitsOnMariadb({ dataSource }: Harness): Promise<boolean> {
   const ours = (await dataSource.query(
     'select id from information_schema.processlist where db = database()',
   )) as readonly { id: string }[];
-  return ours.some(({ id }) => waiting.includes(String(id)));
+  return ours.filter(({ id }) => waiting.includes(String(id))).length;
 }
