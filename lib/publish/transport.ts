@@ -76,7 +76,8 @@ export interface PublishFailure {
    * - `destination`: the broker answered, and said that this topic, partition or queue cannot take the message now. While others
    *   get through it is put off, its key behind it, without an attempt and for as long as that lasts; the circuit stays closed.
    * - `message`: the connection, or something in the broker, broke over what was on it. A message that does this alone three
-   *   times, each time with another one getting through afterwards, is charged from then on.
+   *   times, each time with another one getting through afterwards, is charged with an attempt the next time; so again after
+   *   three more.
    */
   readonly suspect?: 'destination' | 'message';
   /** The broker will never take this message: no retry, dead at once. Only with blame `message`. */
