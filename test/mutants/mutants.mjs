@@ -2,6 +2,7 @@ import { CLAIM } from './claim.mjs';
 import { MARIADB } from './mariadb.mjs';
 import { PUBLISH } from './publish.mjs';
 import { SETTLE } from './settle.mjs';
+import { SIMULATED } from './simulated.mjs';
 import { STORE } from './store.mjs';
 import { STRICT } from './strict.mjs';
 
@@ -17,4 +18,4 @@ import { STRICT } from './strict.mjs';
  * is claimed by a plain read under a lease, which locks nothing; `coordination: 'rowLock'` is that bug by design.
  * @type {{ name: string, breaks: string, file: string, from: string, to: string, simulation?: false, chaos?: object | false, contract?: string, every?: true }[]}
  */
-export const MUTANTS = [...CLAIM, ...PUBLISH, ...SETTLE, ...STORE, ...MARIADB, ...STRICT];
+export const MUTANTS = [...CLAIM, ...PUBLISH, ...SETTLE, ...STORE, ...MARIADB, ...STRICT, ...SIMULATED];

@@ -8,6 +8,13 @@ export const PUBLISH = [
     to: "return may || messages.length > 0 ? 'go' : 'later';",
   },
   {
+    name: 'connecting-takes-no-time',
+    breaks: 'who stood still while it connected publishes, whatever became of its lease',
+    file: 'lib/publish/publisher.ts',
+    from: 'if (timeout <= 0) throw this.timedOut();',
+    to: '',
+  },
+  {
     name: 'large-payload-missing',
     breaks: 'a message whose large payload could not be read is published without it',
     file: 'lib/dispatch/hand-over.ts',
@@ -59,7 +66,6 @@ export const PUBLISH = [
     from: 'if (message !== undefined && this.failedAlone !== undefined && this.failedAlone !== message.id)',
     to: 'if (this.failedAlone !== undefined && this.failedAlone !== message?.id)',
     contract: 'test/unit/outage.spec.ts',
-    simulation: false,
     chaos: false,
   },
   {

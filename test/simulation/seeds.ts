@@ -1,18 +1,55 @@
+export interface KeptSeed {
+  readonly seed: number;
+  readonly found: string;
+  /** The mutant (`test/mutants`) that puts it back: of it this one history convicts. */
+  readonly convictedBy: string;
+}
+
 /**
- * Histories that once convicted something, each with what it found; they are played in every run of the tests. A change of
- * what `plan.ts` draws makes them others: find them again with the bug put back (`test/mutants`).
+ * Histories that convict something that once was there, each with what it found; they are played in every run of the tests. A
+ * change of what `plan.ts` draws, or of how much is drawn on the way, makes them others: `npm run mutants` plants each bug and
+ * says which of them are blind. Those are found again with the bug put back.
  */
-export const SEEDS: readonly { readonly seed: number; readonly found: string }[] = [
-  { seed: 293, found: 'a relay that was frozen while it connected published after its lease was over (5)' },
-  { seed: 3128, found: 'a cancelled message that a buffer still held: the judge took it for a break of order' },
-  { seed: 3511, found: 'a verdict of an old lease written under a new one (6)' },
+export const SEEDS: readonly KeptSeed[] = [
   {
-    seed: 731,
-    found: 'of a transaction that committed between fetch and sweep, a later row left without an earlier one (3)',
+    seed: 293,
+    found: 'a relay that was frozen while it connected published after its lease was over (5)',
+    convictedBy: 'connecting-takes-no-time',
   },
-  { seed: 841, found: 'a row came out of a read that was sent before its settle (12)' },
-  { seed: 116, found: 'a ready row overtook parked ones of its key (9)' },
-  { seed: 1080246, found: 'rows that a sweep found overtook earlier ones that were given back while it was out (3)' },
-  { seed: 1046746, found: 'a failure that was written again after a requeue killed the message (13)' },
-  { seed: 304, found: 'a broker that took connections and no writes killed a message that went alone (13)' },
+  {
+    seed: 413608,
+    found: 'a cancelled message that a buffer still held: the judge took it for a break of order',
+    convictedBy: 'simulated-order-of-the-removed',
+  },
+  {
+    seed: 3511,
+    found: 'a verdict of an old lease written under a new one (6)',
+    convictedBy: 'old-verdict-new-lease',
+  },
+  {
+    seed: 3687,
+    found: 'of a transaction that committed between fetch and sweep, a later row left without an earlier one (3)',
+    convictedBy: 'late-row-from-later-snapshot',
+  },
+  {
+    seed: 841,
+    found: 'a row came out of a read that was sent before its settle (12)',
+    convictedBy: 'settled-row-read-again',
+  },
+  { seed: 116, found: 'a ready row overtook parked ones of its key (9)', convictedBy: 'key-cleared-too-early' },
+  {
+    seed: 1080246,
+    found: 'rows that a sweep found overtook earlier ones that were given back while it was out (3)',
+    convictedBy: 'found-although-given-back',
+  },
+  {
+    seed: 268216,
+    found: 'a failure that was written again after a requeue killed the message (13)',
+    convictedBy: 'simulated-repark-of-a-former-life',
+  },
+  {
+    seed: 2386,
+    found: 'a broker that took connections and no writes killed a message that went alone (13)',
+    convictedBy: 'connection-convicts',
+  },
 ];
