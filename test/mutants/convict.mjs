@@ -7,9 +7,11 @@ import { BROKE, CONVICTS } from './verdicts.mjs';
  */
 export async function convict({ every = false }, layers, judge) {
   const trials = [];
+  let blindSeeds = [];
   for (const layer of layers) {
     const begun = performance.now();
-    const { verdict, detail } = await judge(layer);
+    const { verdict, detail, blindSeeds: blind = [] } = await judge(layer);
+    blindSeeds = [...blindSeeds, ...blind];
     trials.push({ layer: layer.name, verdict, detail, seconds: Math.round((performance.now() - begun) / 100) / 10 });
     if ((verdict === CONVICTS) !== every) break;
   }
@@ -20,6 +22,7 @@ export async function convict({ every = false }, layers, judge) {
     judges: layers.map(({ name }) => name),
     by: convicted ? guilty.map(({ layer }) => layer) : [],
     broke: convicted || broken === undefined ? undefined : `${broken.layer}: ${broken.detail}`,
+    blindSeeds,
     trials,
   };
 }

@@ -31,12 +31,26 @@ export function nameOfRun(mutant) {
   return `${store} × ${broker}${ordering === 'key' ? '' : `, ${ordering}`}`;
 }
 
-/** Innocent sources took `settings.simulationTakes` ms: who takes five times as long will not come to an end. */
-async function simulate(folder, _mutant, { histories, simulationTakes = 2 * MINUTE }) {
-  const program = [...TYPESCRIPT, 'test/simulation/simulate.ts'];
-  const args = ['--histories', histories, '--seed', '1', '--first', '--shrink', '0'];
-  const { late, ...ended } = await run(folder, program, args, Math.max(10 * MINUTE, 5 * simulationTakes));
-  return ofSimulation({ ...ended, hangs: late });
+/**
+ * Innocent sources took `settings.simulationTakes` ms: who takes five times as long will not come to an end. First come the
+ * `settings.seeds` that are kept for this mutant, each by itself; of these `blindSeeds` did not convict.
+ */
+async function simulate(folder, { name }, { histories, seeds = [], simulationTakes = 2 * MINUTE }) {
+  const play = async (first, count, ...more) => {
+    const args = ['--histories', String(count), '--seed', String(first), '--shrink', '0', ...more];
+    const program = [...TYPESCRIPT, 'test/simulation/simulate.ts'];
+    const { late, ...ended } = await run(folder, program, args, Math.max(10 * MINUTE, 5 * simulationTakes));
+    return ofSimulation({ ...ended, hangs: late });
+  };
+  const kept = [];
+  for (const { seed } of seeds.filter(({ convictedBy }) => convictedBy === name))
+    kept.push({ seed, ...(await play(seed, 1)) });
+  const telling = kept.find(({ verdict }) => verdict === CONVICTS);
+  const judged =
+    telling === undefined
+      ? await play(1, histories, '--first')
+      : { verdict: CONVICTS, detail: `kept seed ${telling.seed}: ${telling.detail}` };
+  return { ...judged, blindSeeds: kept.filter(({ verdict }) => verdict !== CONVICTS).map(({ seed }) => seed) };
 }
 
 async function runContract(folder, { contract }, { services }) {

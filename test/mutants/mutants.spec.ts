@@ -1,4 +1,5 @@
 import { existsSync, readFileSync } from 'node:fs';
+import { SEEDS } from '../simulation/seeds.js';
 
 interface Mutant {
   readonly name: string;
@@ -38,6 +39,13 @@ describe('the mutants', () => {
       all.filter(({ contract }) => contract !== undefined && !existsSync(contract)).map(({ name }) => name),
     ).toEqual([]);
     expect(all.filter((mutant) => layersFor(mutant).length === 0).map(({ name }) => name)).toEqual([]);
+  });
+
+  it('each kept seed is of one that the simulation judges', async () => {
+    const { layersFor } = await load<Layers>('layers');
+    const judged = (await mutants()).filter((mutant) => layersFor(mutant).some(({ name }) => name === 'simulation'));
+    const names = new Set(judged.map(({ name }) => name));
+    expect(SEEDS.filter(({ convictedBy }) => !names.has(convictedBy))).toEqual([]);
   });
 
   it('the control judges the innocent by every layer, once for each contract and set of servers', async () => {
@@ -105,6 +113,16 @@ describe('a mutant before its layers', () => {
     expect(await judged(every, { contract: 'convicts', chaos: 'acquits' })).toMatchObject({ by: [], broke: undefined });
     expect(await judged(every, { contract: 'acquits', chaos: 'convicts' })).toMatchObject({ by: [] });
     expect(await judged(every, { contract: 'convicts', chaos: 'broke' })).toMatchObject({ broke: 'chaos: by chaos' });
+  });
+
+  it('a kept seed that convicts nobody is told, whoever convicts instead', async () => {
+    const { convict } = await load<{ convict: (...given: unknown[]) => Promise<Result> }>('convict');
+    const verdicts: Record<string, object> = {
+      simulation: { verdict: 'acquits', blindSeeds: [7] },
+      contract: { verdict: 'convicts' },
+    };
+    const judge = ({ name }: { name: string }) => Promise.resolve(verdicts[name]);
+    expect(await convict({}, [simulation, contract], judge)).toMatchObject({ by: ['contract'], blindSeeds: [7] });
   });
 
   it('chaos is tried on each database, by mutants that it must convict there', async () => {

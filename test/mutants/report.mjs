@@ -6,12 +6,14 @@ import { ACQUITS, CONVICTS } from './verdicts.mjs';
 export function report({ controls, results, settings, of }) {
   const layers = Object.entries(countBy(results)).map(([layer, count]) => `${layer} ${count}`);
   const convicted = results.filter(({ by }) => by.length > 0).length;
+  const blind = results.flatMap(({ blindSeeds }) => blindSeeds);
+  const seeds = blind.length > 0 ? ` Kept seeds that do not convict their mutant: ${blind.join(', ')}.` : '';
   const part = results.length < of ? ` Only ${results.length} of ${of} were planted: this is a part.` : '';
   return `# Mutants
 
 \`npm run mutants\` plants each bug into a copy of the sources; simulation, contract and chaos try to convict it, one after the other, and the first that does ends it,
 but for those that every one of their layers must convict.
-${convicted} of ${results.length} convicted (${layers.join(', ')}), at ${commit()}, Node ${process.version}, up to ${settings.histories} histories and ${settings.seconds} s of chaos for each.${part}
+${convicted} of ${results.length} convicted (${layers.join(', ')}), at ${commit()}, Node ${process.version}, up to ${settings.histories} histories and ${settings.seconds} s of chaos for each.${part}${seeds}
 
 ## The unchanged sources
 

@@ -2,9 +2,12 @@
 // Plants one bug after the other into a copy of the sources and lets simulation, contract and chaos try to convict it. A harness that
 // convicts nobody proves nothing: fails when one survives. One that convicts the innocent proves as little: first the same layers judge
 // the unchanged sources (not with --skip-control), and unless all acquit them nothing is planted.
+// The simulation plays first what `test/simulation/seeds.ts` keeps for a mutant: a kept seed that does not convict it is blind, and fails
+// the run, too.
 // --report writes a table as Markdown. The last line is the result as one JSON object.
 import { writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
+import '../../tools/typescript.mjs';
 import { control } from './control.mjs';
 import { convict, countBy } from './convict.mjs';
 import { layersFor } from './layers.mjs';
@@ -35,8 +38,9 @@ if (values.list) {
 // What was started is ended with this process, but only when it exits.
 for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(130));
 
+const { SEEDS: seeds } = await import('../simulation/seeds.ts');
 const services = new Services();
-const settings = { histories: values.histories, seconds: values.seconds, services };
+const settings = { histories: values.histories, seconds: values.seconds, services, seeds };
 try {
   if (chosen.some(({ contract }) => contract !== undefined)) await services.bringUp();
   await main();
@@ -52,12 +56,14 @@ async function main() {
   const convicted = results.filter(({ by }) => by.length > 0);
   const survived = results.filter(({ by, broke }) => by.length === 0 && broke === undefined).map(({ name }) => name);
   const broke = results.filter((result) => result.broke !== undefined).map(({ name }) => name);
+  const blindSeeds = results.flatMap((result) => result.blindSeeds);
   const layers = countBy(results);
   if (values.report !== undefined && isSound)
     writeFileSync(values.report, report({ controls, results, settings, of: MUTANTS.length }));
-  console.log(JSON.stringify({ mutants: results.length, survived, broke, layers, controls, results }));
+  console.log(JSON.stringify({ mutants: results.length, survived, broke, blindSeeds, layers, controls, results }));
   if (!isSound) console.error('The control failed: whatever these layers convict of proves nothing.');
-  process.exitCode = isSound && convicted.length === results.length ? 0 : 1;
+  if (blindSeeds.length > 0) console.error(`Kept seeds that do not convict their mutant: ${blindSeeds.join(', ')}.`);
+  process.exitCode = isSound && convicted.length === results.length && blindSeeds.length === 0 ? 0 : 1;
 }
 
 async function plant(mutant) {
@@ -66,7 +72,13 @@ async function plant(mutant) {
   const layers = layersFor(mutant);
   const result = await planted(mutant, (folder) =>
     convict(mutant, layers, (layer) => layer.judge(folder, mutant, settings)),
-  ).catch((error) => ({ judges: layers.map((layer) => layer.name), by: [], broke: error.message, trials: [] }));
+  ).catch((error) => ({
+    judges: layers.map((layer) => layer.name),
+    by: [],
+    broke: error.message,
+    blindSeeds: [],
+    trials: [],
+  }));
   const seconds = Math.round((performance.now() - begun) / 100) / 10;
   const fate = result.by.length > 0 ? 'convicted' : result.broke === undefined ? 'SURVIVED' : 'BROKE';
   const told = result.trials.map(
