@@ -29,6 +29,13 @@ export const CLAIM = [
     to: 'raise?.();',
   },
   {
+    name: 'not-flushed',
+    breaks: 'a row is published whose commit the disk may not have',
+    file: 'lib/dispatch/lane.ts',
+    from: "if (!durable || this.deps.options.durability === 'always')",
+    to: "if (this.deps.options.durability === 'always')",
+  },
+  {
     name: 'settled-row-read-again',
     breaks: 'a row is forgotten while a read that was sent before its settle is under way',
     file: 'lib/claim/claimer.ts',

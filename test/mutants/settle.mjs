@@ -108,6 +108,13 @@ export const SETTLE = [
     to: 'this.events.accept([...result.messages].reverse());',
   },
   {
+    name: 'death-untold',
+    breaks: 'a death counts as told, and the dead-letter hook was never called',
+    file: 'lib/settle/dead-letters.ts',
+    from: 'Promise.resolve(this.hook(event))',
+    to: 'Promise.resolve(event)',
+  },
+  {
     name: 'success-needs-lease',
     breaks: 'what was published is not written down once the lease is gone, and is published again',
     file: 'lib/settle/settler.ts',
