@@ -15,8 +15,8 @@ export interface Line {
 }
 
 /**
- * Holds every publish and every write against the invariants of docs/design.md while they happen: 2, 4, 5, 6, 7, 9, 10, 11,
- * 13, 14 and 18. It sees the broker and the tables, never the inside of a relay.
+ * Holds every publish and every write against the invariants of docs/design.md while they happen: 2, 4, 5, 6, 9, 10, 11, 13,
+ * 14 and 18. It sees the broker and the tables, never the inside of a relay.
  */
 export class Witness implements MemoryWatch {
   /** Handed over and without a verdict, by gate. */
