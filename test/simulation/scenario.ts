@@ -55,7 +55,7 @@ const OTHER_DELAYS = 8_000;
  * operator comes too late; the relay's part of it is that it publishes nothing which it does not hold. The store contract has
  * these (`lib/testing/store-contract-ready.ts`, `-leases.ts`, `-cancel.ts`, `-operators.ts`, and side by side `-races.ts`). Nor is
  * of 14 what a client library makes of a broker's answer: `test/integration/kafka-faults.spec.ts` and
- * `test/integration/rabbitmq-faults.spec.ts`. Of 17 it counts rows, blocked keys, checkpoints, the bytes of each
+ * `test/integration/rabbitmq-faults.contract.ts`. Of 17 it counts rows, blocked keys, checkpoints, the bytes of each
  * batch, and, where all payloads have one size, those of all that was read: where they differ, `Room` goes by their mean, and
  * its bound is one of rows below 64 KiB. What a process holds of payloads above that is `test/processes/large-payloads.spec.ts`.
  * Of 6 it is not seen whether a row that was read again under the present lease is written for what happened under the last one,

@@ -6,8 +6,8 @@ const { peerDependencies, devDependencies } = JSON.parse(
 ) as Record<'peerDependencies' | 'devDependencies', Record<string, string>>;
 
 describe('the range of a peer', () => {
-  // test/contract/transport-rabbitmq-amqplib-*.spec.ts run on them.
-  it('amqplib: begins, in each major, with what the contract is tested on', () => {
+  // test/contract/transport-rabbitmq-amqplib-*.spec.ts and test/integration/rabbitmq-amqplib-*.spec.ts run on them.
+  it('amqplib: begins, in each major, with what contract, codes and faults are tested on', () => {
     const tested = ['amqplib-0.10', 'amqplib-1.0'].map((name) => devDependencies[name]!.replace('npm:amqplib@', '^'));
     expect(peerDependencies['amqplib']!.split(' || ')).toEqual([...tested, '^2.0.0']);
   });
