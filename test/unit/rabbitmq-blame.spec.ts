@@ -166,6 +166,8 @@ describe('what amqplib throws', () => {
     [Object.assign(new Error('x'), { code: 'ENOTFOUND' }), 'ENOTFOUND'],
     [Object.assign(new Error('x'), { code: 'CERT_HAS_EXPIRED' }), 'CERT_HAS_EXPIRED'],
     [Object.assign(new Error('x'), { code: 'DEPTH_ZERO_SELF_SIGNED_CERT' }), 'DEPTH_ZERO_SELF_SIGNED_CERT'],
+    [Object.assign(new Error('x'), { code: 'ERR_SSL_TLSV1_ALERT_UNKNOWN_CA' }), 'ERR_SSL_TLSV1_ALERT_UNKNOWN_CA'],
+    [Object.assign(new Error('x'), { code: 'ERR_OSSL_BAD_DECRYPT' }), 'ERR_OSSL_BAD_DECRYPT'],
     [new Error('Heartbeat timeout'), 'HEARTBEAT_TIMEOUT'],
     [Object.assign(new Error('Channel closed'), { name: 'IllegalOperationError' }), 'IllegalOperationError'],
     [new Error('Handshake terminated by server: 403 (ACCESS-REFUSED) with message "secret"'), '403 ACCESS_REFUSED'],

@@ -3,7 +3,7 @@ import { OutboxError } from '../../outbox.errors.js';
 import type { Blame, PublishFailure } from '../transport.js';
 import type { ClientKind } from './client-proxy-kind.js';
 import { blameFor as blameForKafka } from './kafka-blame.js';
-import { BROKEN_CONNECTION, ENCODING_ERRORS, NETWORK_ERRORS } from './network-errors.js';
+import { BROKEN_CONNECTION, ENCODING_ERRORS, isNetworkError } from './network-errors.js';
 import { blameFor as blameForRabbitMq } from './rabbitmq-blame.js';
 
 /** Of Nest itself, by class: pattern or payload is null where this client cannot send that. */
@@ -182,5 +182,5 @@ function isEncoding(names: readonly string[]): boolean {
 }
 
 function isNetwork(names: readonly string[]): boolean {
-  return names.some((name) => NETWORK_ERRORS.has(name));
+  return names.some(isNetworkError);
 }

@@ -51,6 +51,13 @@ export const NETWORK_ERRORS: ReadonlySet<string> = new Set([
   'HOSTNAME_MISMATCH',
 ]);
 
+/** OpenSSL's, by the text of its reason, and more with each version: what a peer refuses, a key that does not fit its certificate. */
+const OF_OPENSSL = /^ERR_(SSL|OSSL|TLS)_/;
+
+export function isNetworkError(code: string): boolean {
+  return NETWORK_ERRORS.has(code) || OF_OPENSSL.test(code);
+}
+
 /** A connection that was there broke: over what was on it, perhaps. */
 export const BROKEN_CONNECTION: ReadonlySet<string> = new Set(['ECONNRESET', 'ECONNABORTED', 'EPIPE']);
 

@@ -1,4 +1,4 @@
-import { NETWORK_ERRORS } from './network-errors.js';
+import { isNetworkError } from './network-errors.js';
 
 /** Whose fault it is that the broker, or amqplib, closed a channel or a connection. */
 export type CloseFault =
@@ -95,7 +95,7 @@ export function closeReason(error: unknown): CloseReason {
   const text = typeof message === 'string' ? message : '';
   const replyCode = replyCodeOf(error) ?? handshakeCode(text);
   if (replyCode !== undefined) return REPLY_CODES.get(replyCode) ?? transport(`unknown code ${replyCode}`);
-  if (typeof code === 'string' && (NETWORK_ERRORS.has(code) || NAMED.has(code))) return transport(code);
+  if (typeof code === 'string' && (isNetworkError(code) || NAMED.has(code))) return transport(code);
   if (typeof name === 'string' && NAMED.has(name)) return transport(name);
   return transport(AMQPLIB_ERRORS.find(([start]) => text.startsWith(start))?.[1] ?? 'UNKNOWN');
 }

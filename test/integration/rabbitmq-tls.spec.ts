@@ -1,0 +1,3 @@
+import { describeRabbitMqTls } from './rabbitmq-tls.contract.js';
+
+describeRabbitMqTls('amqplib 2');
