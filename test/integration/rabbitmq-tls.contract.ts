@@ -3,20 +3,13 @@ import type { OutboxTransport, PublishResult } from '../../lib/publish/transport
 import { rabbitmq, type RabbitMqOptions } from '../../lib/rabbitmq.js';
 import { contractMessage } from '../../lib/testing/contract-message.js';
 import { probePublish } from '../../lib/testing/publish-probe.js';
-import { makeCertificates, type Certificates } from '../support/certificates.js';
+import { makeCertificates, REFUSED_CERTIFICATES, type Certificates } from '../support/certificates.js';
 import { RabbitMqObserver } from '../support/rabbitmq.js';
 import { createHarness, type Harness } from '../support/relay.js';
 import { describeWith, requiredUrl } from '../support/services.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
 import { TlsFront } from '../support/tls-front.js';
 import { until } from '../support/until.js';
-
-const REFUSED = [
-  { what: 'of an authority that is not known', presented: 'stranger', code: 'UNABLE_TO_VERIFY_LEAF_SIGNATURE' },
-  { what: 'that it signed itself', presented: 'selfSigned', code: 'DEPTH_ZERO_SELF_SIGNED_CERT' },
-  { what: 'that expired', presented: 'expired', code: 'CERT_HAS_EXPIRED' },
-  { what: 'of another host', presented: 'otherHost', code: 'ERR_TLS_CERT_ALTNAME_INVALID' },
-] as const;
 
 /** With whatever `amqplib` is in the file that calls it. */
 export function describeRabbitMqTls(client: string): void {
@@ -74,7 +67,7 @@ export function describeRabbitMqTls(client: string): void {
       },
     );
 
-    it.each(REFUSED)(
+    it.each(REFUSED_CERTIFICATES)(
       'C18: a certificate $what: $code, nobody is charged, and with a good one the same transport publishes',
       async ({ presented, code }) => {
         const [topic, transport] = [await observer.queue(), await open()];

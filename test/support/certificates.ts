@@ -21,6 +21,14 @@ export interface Certificates {
   readonly selfSigned: Certificate;
 }
 
+/** With the code that Node gives to a client that trusts `ca`. */
+export const REFUSED_CERTIFICATES = [
+  { what: 'of an authority that is not known', presented: 'stranger', code: 'UNABLE_TO_VERIFY_LEAF_SIGNATURE' },
+  { what: 'that it signed itself', presented: 'selfSigned', code: 'DEPTH_ZERO_SELF_SIGNED_CERT' },
+  { what: 'that expired', presented: 'expired', code: 'CERT_HAS_EXPIRED' },
+  { what: 'of another host', presented: 'otherHost', code: 'ERR_TLS_CERT_ALTNAME_INVALID' },
+] as const;
+
 const HERE = 'subjectAltName=DNS:localhost,IP:127.0.0.1';
 const EXPIRED = ['-startdate', '20200101000000Z', '-enddate', '20200102000000Z'];
 /** Of a command that is independent of the machine's own configuration. */

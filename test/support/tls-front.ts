@@ -1,11 +1,13 @@
 import { once } from 'node:events';
-import { connect, type AddressInfo } from 'node:net';
+import { connect, type AddressInfo, type Socket } from 'node:net';
 import { pipeline } from 'node:stream';
 import { createServer, type Server, type TlsOptions } from 'node:tls';
 import type { Certificate } from './certificates.js';
 
 /** TLS in front of a real server that has none: decrypted, and passed on as it is. */
 export class TlsFront {
+  private readonly clients = new Set<Socket>();
+
   private constructor(
     private readonly server: Server,
     readonly host: string,
@@ -14,13 +16,15 @@ export class TlsFront {
   /** @param target `host:port` or a URL */
   static async start(target: string, options: TlsOptions): Promise<TlsFront> {
     const { hostname, port } = new URL(target.includes('://') ? target : `tcp://${target}`);
-    const server = createServer({ ...options, noDelay: true }, (client) => {
+    const front = new TlsFront(createServer({ ...options, noDelay: true }), '127.0.0.1');
+    front.server.on('secureConnection', (client) => {
       const broker = connect({ host: hostname, port: Number(port), noDelay: true });
-      pipeline(client, broker, client, () => broker.destroy());
+      front.clients.add(client);
+      pipeline(client, broker, client, () => front.clients.delete(client));
     });
-    server.listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    return new TlsFront(server, '127.0.0.1');
+    front.server.listen(0, front.host);
+    await once(front.server, 'listening');
+    return front;
   }
 
   get port(): number {
@@ -32,8 +36,8 @@ export class TlsFront {
     this.server.setSecureContext({ cert, key });
   }
 
-  /** When the last connection ended. */
   async close(): Promise<void> {
+    for (const client of this.clients) client.destroy();
     this.server.close();
     await once(this.server, 'close');
   }
