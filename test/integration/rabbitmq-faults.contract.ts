@@ -8,6 +8,7 @@ import { probePublish } from '../../lib/testing/publish-probe.js';
 import { RabbitMqObserver } from '../support/rabbitmq.js';
 import { describeWith, requiredUrl } from '../support/services.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
+import { until } from '../support/until.js';
 
 /** With whatever `amqplib` is in the file that calls it. */
 export function describeRabbitMqFaults(client: string): void {
@@ -120,6 +121,19 @@ export function describeRabbitMqFaults(client: string): void {
       expect(blames(results)).toEqual(new Set(['transport']));
       await closed;
       expect(await observer.depth(topic)).toBe(0);
+    });
+
+    it('C6: nothing that waits in the kernel’s buffer is sent when its publish has failed', async () => {
+      const [topic, transport] = [await observer.queue(), await transportOf()];
+      proxy.stall();
+      const batch = many(topic, 5_000, 2_000);
+      const { results } = await probePublish(transport, batch, { timeout: 500 });
+      expect(blames(results)).toEqual(new Set(['transport']));
+      const { bytesUp } = proxy;
+      proxy.resume();
+      await until(() => proxy.open === 0);
+      // What the other side's kernel had taken is on its way: a tenth of what this one's takes.
+      expect(proxy.bytesUp - bytesUp).toBeLessThan(1_000_000);
     });
 
     it('C16: charges nobody for what a broker that was away does not find yet, and believes it later', async () => {

@@ -111,6 +111,20 @@ export function describeRabbitMqTls(client: string): void {
       await strict.close();
     });
 
+    it('C6: nothing that waits in the kernel’s buffer is sent when its publish has failed', async () => {
+      const [topic, transport] = [await observer.queue(), await open()];
+      await connect(transport);
+      proxy.stall();
+      const batch = Array.from({ length: 5_000 }, () => contractMessage({ topic, payload: 'x'.repeat(2_000) }));
+      const { results } = await probePublish(transport, batch, { timeout: 500 });
+      expect(new Set(results.map((result) => (result.ok ? 'ok' : result.blame)))).toEqual(new Set(['transport']));
+      const { bytesUp } = proxy;
+      proxy.resume();
+      await until(() => proxy.open === 0);
+      // What the other side's kernel had taken is on its way: a tenth of what this one's takes.
+      expect(proxy.bytesUp - bytesUp).toBeLessThan(1_000_000);
+    });
+
     describe('in a relay', () => {
       let harness: Harness;
       let running: OutboxDispatcher | undefined;

@@ -92,6 +92,15 @@ export class TcpProxy {
     this.set({ up: 'forward', down: 'forward', delay: 0 });
   }
 
+  /** Of the open connections nothing more is read, so that what clients write stays with them, in buffers of their kernels. */
+  stall(): void {
+    for (const { client } of this.pairs) client.pause();
+  }
+
+  resume(): void {
+    for (const { client } of this.pairs) client.resume();
+  }
+
   /** Ends all connections: `rst` as a crashed peer does, `fin` as a polite one. New ones are still accepted. */
   cut(how: 'rst' | 'fin' = 'rst'): void {
     for (const { client, server } of this.pairs) {

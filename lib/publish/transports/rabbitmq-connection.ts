@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net';
 import { systemClock, within } from '../../dispatch/clock.js';
 import { OutboxConfigurationError } from '../../outbox.errors.js';
+import { cutSocket } from './cut-socket.js';
 import type { AmqpChannel, AmqpConnection, Amqplib } from './rabbitmq-client.js';
 import { FRAME_MAX, tableLimit } from './rabbitmq-limits.js';
 import { isServer, type RabbitMqSettings, type RabbitMqUrl, type RabbitMqUrlProvider } from './rabbitmq-options.js';
@@ -77,7 +78,7 @@ export class RabbitMqConnection {
   destroySocket(): void {
     const socket = socketOf(this.model);
     if (socket === undefined) return void this.model.close().catch(ignore);
-    cut(socket);
+    cutSocket(socket);
     // A destroyed socket says only `close`, which amqplib does not listen to: it would beat its heart for ever.
     if (socket.listenerCount('error') > 0) socket.emit('error', new Error('The outbox destroyed the connection.'));
   }
@@ -85,22 +86,11 @@ export class RabbitMqConnection {
   /** @internal Every error is the end of a connection, and before amqplib ends the socket politely it can be reset. */
   onError(): void {
     const socket = socketOf(this.model);
-    if (socket !== undefined) cut(socket);
+    if (socket !== undefined) cutSocket(socket);
     // amqplib says `close` next, except when it waits for the broker's goodbye, which cannot come any more.
     queueMicrotask(() => {
       if (!this.ended) this.destroySocket();
     });
-  }
-}
-
-/** A reset empties the kernel's buffer too. TLS sockets cannot do it, and on an ended socket it would leak the handle. */
-function cut(socket: Socket): void {
-  if (socket.destroyed) return;
-  try {
-    if (socket.connecting || socket.writableEnded) socket.destroy();
-    else socket.resetAndDestroy();
-  } catch {
-    socket.destroy();
   }
 }
 
