@@ -100,6 +100,22 @@ describeWith('kafka', 'kafka() behind a broken network', () => {
     });
   });
 
+  it('C6, C9: nothing that waits in the kernel’s buffer is sent when its publish has failed', async () => {
+    const topic = await topics.create();
+    const transport = await open();
+    expect(verdicts(await publish(transport, messages(topic, 1)))).toEqual(['ok']);
+    proxy.stall();
+    const large = messages(topic, 90, () => ({ payload: 'x'.repeat(10_000) }));
+    expect(new Set(codes(await publish(transport, large, 500)))).toEqual(new Set(['PUBLISH_TIMEOUT']));
+    const { bytesUp } = proxy;
+    proxy.resume();
+    await eventually('the sockets are closed', () => proxy.open === 0);
+    // What the other side's kernel had taken is on its way, and is less than the request.
+    expect(proxy.bytesUp - bytesUp).toBeLessThan(450_000);
+    expect(verdicts(await publish(transport, messages(topic, 1)))).toEqual(['ok']);
+    expect(await topics.total(topic)).toBe(2);
+  });
+
   it('C7: a connection that breaks after the broker stored the batch: repeated by itself, stored once, also without keys', async () => {
     const topic = await topics.create(4);
     const transport = await open({ producers: 1 });

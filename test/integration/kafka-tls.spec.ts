@@ -2,7 +2,7 @@ import type { OutboxTransport, PublishResult } from '../../lib/publish/transport
 import { kafka } from '../../lib/kafka.js';
 import { makeCertificates, REFUSED_CERTIFICATES, type Certificates } from '../support/certificates.js';
 import { readdressed } from '../support/kafka-address.js';
-import { kafkaConfig, messages, publish, TestTopics } from '../support/kafka.js';
+import { eventually, kafkaConfig, messages, publish, TestTopics } from '../support/kafka.js';
 import { describeWith, requiredUrl } from '../support/services.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
 import { TlsFront } from '../support/tls-front.js';
@@ -10,31 +10,35 @@ import { TlsFront } from '../support/tls-front.js';
 /** Without a `socketFactory`: the sockets are those that the transport opens itself. */
 describeWith('kafka', 'kafka() over TLS', () => {
   let certificates: Certificates;
-  /** Behind the front, which is where it tells clients to go. */
-  let proxy: TcpProxy;
   let front: TlsFront;
+  /** Between the transport and the front: it sees no plain text. */
+  let proxy: TcpProxy;
+  /** Between the front and the broker: the latter's answers send clients to the proxy. */
+  let answers: TcpProxy;
   const topics = new TestTopics();
   const opened: OutboxTransport[] = [];
   beforeAll(async () => {
     certificates = await makeCertificates();
     await topics.start();
-    proxy = await TcpProxy.start(requiredUrl('kafka').split(',')[0]!);
-    front = await TlsFront.start(`${proxy.host}:${proxy.port}`, certificates.good);
+    answers = await TcpProxy.start(requiredUrl('kafka').split(',')[0]!);
+    front = await TlsFront.start(`${answers.host}:${answers.port}`, certificates.good);
+    proxy = await TcpProxy.start(`${front.host}:${front.port}`);
     const [own] = (await topics.admin.describeCluster()).brokers;
-    proxy.intercept = () => readdressed(own!, { host: 'localhost', port: front.port });
+    answers.intercept = () => readdressed(own!, { host: 'localhost', port: proxy.port });
   });
   beforeEach(() => front.present(certificates.good));
   afterEach(async () => {
     for (const transport of opened.splice(0)) await transport.close!();
   });
   afterAll(async () => {
-    await front?.close();
     await proxy?.close();
+    await front?.close();
+    await answers?.close();
     await topics.stop();
   });
 
   const open = async (ssl: object | true = { ca: [certificates.ca] }, host = 'localhost') => {
-    const client = { ...kafkaConfig(), brokers: [`${host}:${front.port}`], ssl };
+    const client = { ...kafkaConfig(), brokers: [`${host}:${proxy.port}`], ssl };
     const transport = await kafka({ client }).create();
     opened.push(transport);
     return transport;
@@ -82,6 +86,25 @@ describeWith('kafka', 'kafka() over TLS', () => {
     proxy.cut();
     expect(await publish(transport, messages(topic, 1))).toEqual(refusedWith('CERT_HAS_EXPIRED'));
     front.present(certificates.good);
+    expect(await publish(transport, messages(topic, 1))).toEqual([{ ok: true }]);
+    expect(await topics.total(topic)).toBe(2);
+  });
+
+  it('C6, C9: nothing that waits in the kernel’s buffer is sent when its publish has failed', async () => {
+    const [topic, transport] = [await topics.create(), await open()];
+    expect(await publish(transport, messages(topic, 1))).toEqual([{ ok: true }]);
+    proxy.stall();
+    const results = await publish(
+      transport,
+      messages(topic, 90, () => ({ payload: 'x'.repeat(10_000) })),
+      500,
+    );
+    expect(new Set(results.map((result) => (result.ok ? 'ok' : result.blame)))).toEqual(new Set(['transport']));
+    const { bytesUp } = proxy;
+    proxy.resume();
+    await eventually('the sockets are closed', () => proxy.open === 0);
+    // What the other side's kernel had taken is on its way, and is less than the request.
+    expect(proxy.bytesUp - bytesUp).toBeLessThan(450_000);
     expect(await publish(transport, messages(topic, 1))).toEqual([{ ok: true }]);
     expect(await topics.total(topic)).toBe(2);
   });

@@ -2,6 +2,7 @@ import { connect as connectTcp, isIP, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import type { ISocketFactory, ISocketFactoryArgs, Kafka, KafkaConfig, RetryOptions } from 'kafkajs';
 import { OutboxConfigurationError } from '../../outbox.errors.js';
+import { cutSocket } from './cut-socket.js';
 import { keepAnswers, type RequestSender } from './kafka-answers.js';
 import { askAboutNoOthers } from './kafka-metadata.js';
 
@@ -43,12 +44,12 @@ export class SocketGuard {
     };
   }
 
-  /** Synchronous: after it returned no byte leaves this process through these sockets. */
+  /** Synchronous: after it returned no byte leaves this process, or waits in the kernel, through these sockets. */
   kill(): void {
     this.dead = true;
     this.onKill?.();
     // With an error, or kafkajs does not notice and keeps its timers until the request timeout.
-    for (const socket of this.sockets) socket.destroy(ended());
+    for (const socket of this.sockets) cutSocket(socket, ended());
   }
 }
 
