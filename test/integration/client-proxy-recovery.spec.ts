@@ -115,4 +115,17 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ and a broker that comes b
     await transport.reset!();
     expect(await verdicts()).toEqual(BELIEVED);
   });
+
+  it('C6: nothing that waits in the kernel’s buffer is sent when its publish has failed', async () => {
+    proxy.stall();
+    const payload = JSON.stringify('x'.repeat(20_000));
+    const batch = Array.from({ length: 250 }, (_, n) => contractMessage({ topic: 'fine', key: `k${n}`, payload }));
+    const { results } = await probePublish(transport, batch, { timeout: 1_000 });
+    expect(new Set(results.map((result) => (result.ok ? 'ok' : result.blame)))).toEqual(new Set(['transport']));
+    const { bytesUp } = proxy;
+    proxy.resume();
+    await until(() => proxy.open === 0);
+    // What the other side's kernel had taken is on its way.
+    expect(proxy.bytesUp - bytesUp).toBeLessThan(500_000);
+  });
 });

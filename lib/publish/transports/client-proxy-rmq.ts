@@ -5,6 +5,7 @@ import { PUBLISHED, type PublishResult } from '../transport.js';
 import type { NestClient } from './client-proxy-kind.js';
 import { ClientLink } from './client-proxy-link.js';
 import { unwrapRmqRecords } from './client-proxy-record.js';
+import { cutSocket } from './cut-socket.js';
 import { blameFor } from './rabbitmq-blame.js';
 import { closeReason } from './rabbitmq-errors.js';
 import { Recovery } from './rabbitmq-recovery.js';
@@ -150,7 +151,7 @@ export class RmqLink extends ClientLink {
     // Rejects what was not confirmed and stops listening for reconnects.
     channel?.close().catch(() => undefined);
     await Promise.resolve();
-    stream?.destroy(reason);
+    if (stream !== undefined) cutSocket(stream, reason);
     manager.reconnectTimeInSeconds = 0; // it waits that long, and keeps the process, before it finds that it is closed
     this.opening.abort(reason);
     manager.close().catch(() => undefined);
