@@ -6,6 +6,8 @@ export const CLAIM = [
     file: 'lib/claim/late-rows.ts',
     from: 'let toSweep = this.floor.toSweep(snapshot, heads);',
     to: 'let toSweep: ReturnType<Floor["toSweep"]> = []; if (toSweep.length === 0) return { ...NONE, raise: undefined };',
+    chaos: { broker: 'kafka' },
+    every: true,
   },
   {
     name: 'floor-too-early',

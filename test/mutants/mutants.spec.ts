@@ -125,10 +125,19 @@ describe('a mutant before its layers', () => {
     expect(await convict({}, [simulation, contract], judge)).toMatchObject({ by: ['contract'], blindSeeds: [7] });
   });
 
-  it('chaos is tried on each database, by mutants that it must convict there', async () => {
-    const { serversOf } = await load<{ serversOf: (mutant: Mutant) => { store: string } }>('layers');
-    const needed = (await mutants()).filter(({ every, chaos }) => every === true && typeof chaos === 'object');
-    expect(needed.filter((mutant) => serversOf(mutant).store === 'mariadb').length).toBeGreaterThan(1);
+  it('chaos is tried on each database, each broker and each order, by mutants that it must convict there', async () => {
+    const { serversOf, layersFor } = await load<Layers & { serversOf: (mutant: Mutant) => Record<string, string> }>(
+      'layers',
+    );
+    const needed = (await mutants()).filter(
+      (mutant) => mutant.every === true && layersFor(mutant).some(({ name }) => name === 'chaos'),
+    );
+    const count = (what: string, value: string): number =>
+      needed.filter((mutant) => serversOf(mutant)[what] === value).length;
+    expect(count('store', 'mariadb')).toBeGreaterThan(1);
+    expect(count('broker', 'kafka')).toBeGreaterThan(0);
+    expect(count('ordering', 'strict')).toBeGreaterThan(0);
+    expect(needed.length).toBeGreaterThan(5);
   });
 
   it('the report tells who convicted, how fast, and for whom there was no judge but a contract', async () => {

@@ -44,6 +44,7 @@ export const PUBLISH = [
     file: 'lib/dispatch/hand-over.ts',
     from: 'void this.send(batch);',
     to: 'for (const message of batch.messages) this.events.published(message);\n      void this.send(batch);',
+    every: true,
   },
   {
     name: 'outage-charges-attempts',
@@ -51,6 +52,8 @@ export const PUBLISH = [
     file: 'lib/settle/decide.ts',
     from: "if (verdict === 'transport' || verdict === 'collateral')",
     to: "if (verdict === 'collateral')",
+    chaos: { faults: ['broker-refuse', 'broker-drop-up', 'broker-reset'] },
+    every: true,
   },
   {
     name: 'neighbours-charged',
@@ -115,6 +118,7 @@ export const PUBLISH = [
     from: '    this.window.push(call, index);\n',
     to: '    this.window.push(call, index);\n    call.set(index, PUBLISHED);\n',
     contract: 'test/integration/rabbitmq-publish.spec.ts',
+    every: true,
   },
   {
     name: 'no-mandatory',
