@@ -33,9 +33,11 @@ export class MysqlBlockingKeys {
     const { rows } = await connection.run(this.sql.epochs(buckets.length).bind(transport, ...buckets));
     const epochs = new Map(rows.map(([bucket, epoch]) => [Number(bucket), String(epoch)]));
     const heads = await this.wake.first(connection, keys, 1);
-    return heads.map((head) => {
-      const { bucket, key } = keys[head.key] as KeyInBucket;
-      return { bucket, key, ready: isReady(head, epochs.get(bucket)) };
+    const headOf = new Map(heads.map((head) => [head.key, head]));
+    // What blocked a key may be gone since: it counts all the same, as fewer than `limit` says that these are all.
+    return keys.map(({ bucket, key }, index) => {
+      const head = headOf.get(index);
+      return { bucket, key, ready: head === undefined || isReady(head, epochs.get(bucket)) };
     });
   }
 
