@@ -1,4 +1,5 @@
 import { Kafka, Partitioners } from 'kafkajs';
+import { keyText } from '../../lib/key-bytes.js';
 import { kafka, type KafkaOptions } from '../../lib/kafka.js';
 import type { OutboxTransport, PublishResult } from '../../lib/publish/transport.js';
 import { contractMessage } from '../../lib/testing/contract-message.js';
@@ -43,6 +44,18 @@ describeWith('kafka', 'kafka() publishes', () => {
     const [record] = await topics.read(topic, 1);
     expect(Number(record!.timestamp)).toBeGreaterThan(begun - 60_000);
     expect(text((record!.headers as Record<string, Buffer>)['time'])).toBe('2001-01-01T00:00:00.000Z');
+  });
+
+  it('a key of bytes that are no UTF-8, as another program wrote it into MariaDB', async () => {
+    const topic = await topics.create(3);
+    const bytes = [Buffer.of(0xff, 1), Buffer.of(0xfe, 1), Buffer.of(0xff, 1)];
+    const results = await publish(
+      await open(),
+      bytes.map((key) => contractMessage({ topic, key: keyText(key) })),
+    );
+    allOk(results);
+    const records = await topics.read(topic, 3);
+    expect(records.map(({ key }) => key!.toString('hex')).sort()).toEqual(['fe01', 'ff01', 'ff01']);
   });
 
   it('bytes, key, headers and time as they were enqueued, with the standard headers', async () => {

@@ -1,4 +1,5 @@
 import amqp from 'amqplib';
+import { keyText } from '../../lib/key-bytes.js';
 import type { OutboxMessage } from '../../lib/message.js';
 import type { OutboxTransport, PublishFailure, PublishResult } from '../../lib/publish/transport.js';
 import { rabbitmq, type RabbitMqOptions, type RabbitMqPublishError } from '../../lib/rabbitmq.js';
@@ -72,6 +73,15 @@ describeWith('rabbitmq', 'rabbitmq() on a real broker', () => {
       many: ['a', Buffer.of(1, 2)],
       raw: Buffer.of(255, 0),
     });
+  });
+
+  it('delivers a key of bytes that are no UTF-8 as text: their digits', async () => {
+    const topic = await observer.queue();
+    const keys = [Buffer.of(0xff, 1), Buffer.of(0xfe, 1)].map(keyText);
+    const sent = keys.map((key) => contractMessage({ topic, key }));
+    expect(blames(await publish(await transportOf(), ...sent))).toEqual(['ok', 'ok']);
+    const found = await observer.received(topic, 2);
+    expect(found.map(({ headers }) => headers?.['key'])).toEqual(['\ufffdff01', '\ufffdfe01']);
   });
 
   it('C1: fails an unroutable message, and only that one', async () => {

@@ -1,4 +1,5 @@
 import { isUtf8 } from 'node:buffer';
+import { recordKey } from '../../key-bytes.js';
 import type { HeaderValue, OutboxMessage } from '../../message.js';
 import { OutboxMessageError } from '../../outbox.errors.js';
 import { createEnvelope, type Headers } from './envelope.js';
@@ -36,7 +37,7 @@ function parse(text: string | undefined): unknown {
 export function kafkaRecord(message: OutboxMessage): object {
   const { partition, timestamp } = message.options.kafka ?? {};
   return {
-    key: message.key,
+    key: recordKey(message.key),
     value: message.body,
     headers: headersOf(message),
     timestamp: String(timestamp ?? message.createdAt.getTime()),

@@ -1,4 +1,5 @@
 import type { IHeaders, Message } from 'kafkajs';
+import { recordKey } from '../../key-bytes.js';
 import type { KafkaMessageOptions, OutboxMessage } from '../../message.js';
 import type { Envelope } from './envelope.js';
 
@@ -101,7 +102,7 @@ const runOf = ({ topic, key }: OutboxMessage): string => `${topic}\0${key}`;
 
 function toRecord(message: OutboxMessage, options: KafkaMessageOptions | undefined, envelope: Envelope): KafkaRecord {
   const record: KafkaRecord = {
-    key: message.key,
+    key: recordKey(message.key),
     value: message.body,
     headers: envelope(message) as IHeaders,
     timestamp: String(options?.timestamp ?? message.createdAt.getTime()),

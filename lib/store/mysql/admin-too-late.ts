@@ -1,4 +1,5 @@
 import { systemClock } from '../../dispatch/clock.js';
+import { keyBytes } from '../../key-bytes.js';
 import type { SqlConnection } from '../executors/executor.js';
 import type { MessageFilter } from '../admin-store.js';
 import { stillElsewhere, type Deleted, type Elsewhere } from '../elsewhere.js';
@@ -109,7 +110,7 @@ export class MysqlTooLate {
         transport === undefined ? EVERYWHERE : { conditions: ['transport = ?'], values: [transport] as unknown[] };
       return [{ index: 'by_seq', conditions }];
     }
-    const [place] = (await this.connection().run(this.bucketOf.bind(Buffer.from(key, 'utf8')))).rows;
+    const [place] = (await this.connection().run(this.bucketOf.bind(keyBytes(key)))).rows;
     const transports = transport === undefined ? await this.transportIds() : [transport];
     return transports.map((of) => inBucket(of, Number(place?.[0])));
   }

@@ -1,3 +1,4 @@
+import { keyBytes } from '../../key-bytes.js';
 import type { SqlDatabase, SqlExecutor } from '../executors/executor.js';
 import type { MessageFilter, OperatorReport } from '../admin-store.js';
 import type { StoreSettings, TableNames } from '../schema/names.js';
@@ -106,7 +107,7 @@ export class MysqlAdmin {
   }
 
   async release({ key, transport }: { key: string; transport?: number }): Promise<{ released: number }> {
-    const bytes = Buffer.from(key, 'utf8');
+    const bytes = keyBytes(key);
     return inTransaction(this.database.connection('admin'), async (tx) => {
       const { rows } = await tx.run(this.sql.placesOf.bind(bytes));
       const places = rows.filter(([of]) => transport === undefined || Number(of) === transport);

@@ -1,3 +1,4 @@
+import { keyBytes } from '../../key-bytes.js';
 import type { SqlConnection } from '../executors/executor.js';
 import type { KeyInBucket } from '../parked-store.js';
 import type { TableNames } from '../schema/names.js';
@@ -73,7 +74,7 @@ export class MysqlBlockingKeys {
 /** Keys are ordered as bytes. */
 function smallestBehind(key: string | Buffer | undefined): Buffer {
   if (key === undefined) return Buffer.alloc(0);
-  return Buffer.concat([typeof key === 'string' ? Buffer.from(key, 'utf8') : key, Buffer.alloc(1)]);
+  return Buffer.concat([typeof key === 'string' ? keyBytes(key) : key, Buffer.alloc(1)]);
 }
 
 function keyStatements({ parked, leases }: TableNames) {

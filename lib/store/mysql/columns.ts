@@ -1,3 +1,4 @@
+import { keyText } from '../../key-bytes.js';
 import { OutboxMessage, type ParkedState } from '../../message.js';
 import { LARGE_PAYLOAD } from '../ready-store.js';
 
@@ -94,7 +95,7 @@ function build(
   });
 }
 
-export const readKey = (value: unknown): string | null => (value === null ? null : (value as Buffer).toString('utf8'));
+export const readKey = (value: unknown): string | null => (value === null ? null : keyText(value as Buffer));
 
 /** `datetime(6)` text of our UTC sessions → milliseconds since the epoch, with microseconds as fraction. */
 export function readTime(text: unknown): number {

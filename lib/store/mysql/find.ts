@@ -1,3 +1,4 @@
+import { keyBytes } from '../../key-bytes.js';
 import type { SqlConnection } from '../executors/executor.js';
 import type { MessageFilter } from '../admin-store.js';
 import type { StoreSettings, TableNames } from '../schema/names.js';
@@ -56,7 +57,7 @@ export class MysqlFind {
         : `transport = ${Number(transport)}`,
     );
     if (ids !== undefined) add(ids.length === 0 ? '1 = 0' : `id in (${marks(ids.length)})`, ...ids);
-    if (key !== undefined) add(`${this.ofKey('blocking in (0, 1)')}`, Buffer.from(key, 'utf8'));
+    if (key !== undefined) add(`${this.ofKey('blocking in (0, 1)')}`, keyBytes(key));
     const { topic, type } = filter;
     const texts = textConditions({ topic, type });
     return { conditions: [...conditions, ...texts.conditions], values: [...values, ...texts.values] };
@@ -84,9 +85,11 @@ export function textConditions(filter: Partial<Record<'key' | 'topic' | 'type', 
   const names = (['key', 'topic', 'type'] as const).filter((name) => filter[name] !== undefined);
   return {
     conditions: names.map((name) => `${columns[name]} = ?`),
-    values: names.map((name) => Buffer.from(filter[name] as string, 'utf8')),
+    values: names.map((name) => (name === 'key' ? keyBytes : utf8)(filter[name] as string)),
   };
 }
+
+const utf8 = (text: string): Buffer => Buffer.from(text, 'utf8');
 
 function idsOf(rows: readonly (readonly unknown[])[], transport: number | undefined): string[] {
   const ours = rows.filter(([, of]) => transport === undefined || Number(of) === transport);

@@ -1,3 +1,4 @@
+import { keyBytes } from '../../key-bytes.js';
 import type { SqlDatabase, SqlExecutor } from '../executors/executor.js';
 import type { Lease } from '../lease-store.js';
 import type {
@@ -102,7 +103,7 @@ export class MysqlParked implements ParkedStore {
 
   async blockedAmong(transport: number, keys: readonly KeyInBucket[]): Promise<KeyInBucket[]> {
     if (keys.length === 0) return [];
-    const list = jsonRows(keys.map(({ bucket, key }, i) => [i, bucket, Buffer.from(key, 'utf8').toString('hex')]));
+    const list = jsonRows(keys.map(({ bucket, key }, i) => [i, bucket, keyBytes(key).toString('hex')]));
     const { rows } = await this.database.connection('read').run(this.sql.blockedAmong.bind(transport, list));
     return rows.flatMap(([index, found]) => (found === null ? [] : [keys[Number(index)] as KeyInBucket]));
   }

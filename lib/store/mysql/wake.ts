@@ -1,3 +1,4 @@
+import { keyBytes } from '../../key-bytes.js';
 import type { SqlExecutor } from '../executors/executor.js';
 import type { KeyInBucket } from '../parked-store.js';
 import type { StoreSettings, TableNames } from '../schema/names.js';
@@ -54,7 +55,7 @@ export class MysqlWake {
   }
 
   /** @internal */ placeOf({ transport, bucket, key }: KeyOfTransport): unknown[] {
-    return this.ordering === 'global' ? [transport, bucket] : [transport, bucket, Buffer.from(key, 'utf8')];
+    return this.ordering === 'global' ? [transport, bucket] : [transport, bucket, keyBytes(key)];
   }
 
   /** The first waiting or blocked row of each key is due now. Returns how many keys had one. */
