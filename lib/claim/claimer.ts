@@ -117,7 +117,12 @@ export class Claimer {
     const fetched = await this.store.fetch({ transport: this.transport, positions, perBucket, limit });
     this.session ??= fetched.session;
     if (this.session !== fetched.session) return this.newSession(fetched.session);
-    const { places, complete, raise } = await this.lateRows.find(fetched.snapshot, this.heads, positions);
+    const { places, complete, raise } = await this.lateRows.find(
+      fetched.snapshot,
+      this.heads,
+      positions,
+      this.known.size,
+    );
     if (this.restarts !== restarts) return this.void(); // what was found is of a range that has moved
     this.backlog = places.filter(({ seq }) => !this.known.has(seq));
     this.backlogSeen = fetched.snapshot;

@@ -34,8 +34,14 @@ export class LateRows {
    * Per bucket ascending. Only buckets whose rows are about to leave must be swept now: order is per key, and a key has
    * one bucket.
    * @param positions what the fetch read, whose snapshot it is
+   * @param known rows that were read and are not settled: a sweep that returned nothing else would end all reading
    */
-  async find(snapshot: Snapshot | undefined, heads: Heads, positions: readonly ReadPosition[]): Promise<FoundRows> {
+  async find(
+    snapshot: Snapshot | undefined,
+    heads: Heads,
+    positions: readonly ReadPosition[],
+    known: number,
+  ): Promise<FoundRows> {
     let toSweep = this.floor.toSweep(snapshot, heads);
     const writes = toSweep.length > 0 && snapshot !== undefined ? this.ownWrites() : undefined;
     if (writes !== undefined) {
@@ -52,7 +58,7 @@ export class LateRows {
       toSweep = [...heads].filter(([, head]) => head !== '0').map(([bucket, upTo]) => ({ bucket, after: '0', upTo }));
     }
     const raise = await this.probe((bucket) => !narrow || read.has(bucket));
-    const { places, complete } = toSweep.length === 0 ? NONE : await this.store.sweep(this.transport, toSweep);
+    const { places, complete } = toSweep.length === 0 ? NONE : await this.store.sweep(this.transport, toSweep, known);
     return { places, complete, raise };
   }
 

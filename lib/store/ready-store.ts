@@ -81,8 +81,14 @@ export interface ReadyStore {
     perBucket: number;
     limit: number;
   }): Promise<FetchResult>;
-  /** The lowest places in the ranges, keys only, ascending per bucket; one statement. */
-  sweep(transport: number, ranges: readonly ReadRange[]): Promise<SweepResult>;
+  /**
+   * The lowest places in the ranges, keys only, ascending per bucket; one statement.
+   * @param known Rows that the reader holds already, which may be all of the lowest: so many more places are returned. At
+   * most what one lane has in memory, `batchSize` × (`batchesInFlight` + 2) and 10,000 that cannot be parked: some 13,000
+   * by default. A store may disregard it that returns more places than that in any case; else, while more rows than it
+   * returns cannot be parked, a lane may read nothing new.
+   */
+  sweep(transport: number, ranges: readonly ReadRange[], known?: number): Promise<SweepResult>;
   /**
    * The rows at these places that are still there, ascending per bucket; with `visibleIn` only those which that snapshot
    * saw: of a transaction that committed later, a sweep may have found one row and not the one before it.

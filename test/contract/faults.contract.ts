@@ -88,7 +88,7 @@ export function describeFaults(kind: 'postgres' | 'mariadb'): void {
     const wrapStore = (store: OutboxStore): OutboxStore =>
       wrapped(store, {
         fetch: (request) => late(store.fetch(request)),
-        sweep: (transport, ranges) => late(store.sweep(transport, ranges)),
+        sweep: (...args) => late(store.sweep(...args)),
         readPlaces: (...args) => late(store.readPlaces(...args)),
       });
     const ledger = new Ledger();

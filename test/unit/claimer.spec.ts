@@ -9,6 +9,9 @@ import { stored } from '../support/lane.js';
 class Table implements Pick<ReadyStore, 'fetch' | 'sweep' | 'readPlaces' | 'probe'> {
   readonly rows = new Map<string, OutboxMessage>();
   /** Runs, and may throw, before the next answer of this method. */
+  /** Places that a sweep returns, but for as many more as the reader knows. */
+  page = Infinity;
+  session = 1;
   readonly before: Partial<Record<'sweep' | 'readPlaces', () => void>> = {};
 
   put(...seqs: number[]): void {
@@ -21,17 +24,18 @@ class Table implements Pick<ReadyStore, 'fetch' | 'sweep' | 'readPlaces' | 'prob
   }
   async fetch({ positions, limit }: Parameters<ReadyStore['fetch']>[0]) {
     const messages = this.between(positions[0]?.after ?? '0').slice(0, limit);
-    return { messages, snapshot: undefined, durable: true, session: 1 };
+    return { messages, snapshot: undefined, durable: true, session: this.session };
   }
-  async sweep(_: number, [range]: readonly ReadRange[]) {
-    const places = this.between(range?.after ?? '0', range?.upTo).map(({ bucket, seq }) => ({ bucket, seq }));
+  async sweep(_: number, [range]: readonly ReadRange[], known = 0) {
+    const page = this.page + known;
+    const places = this.between(range?.after ?? '0', range?.upTo).slice(0, page);
     this.once('sweep');
-    return { places, complete: true };
+    return { places: places.map(({ bucket, seq }) => ({ bucket, seq })), complete: places.length < page };
   }
   async readPlaces(_: number, places: readonly Place[]) {
     this.once('readPlaces');
     const messages = places.flatMap(({ seq }) => this.rows.get(seq) ?? []);
-    return { messages, snapshot: undefined, durable: true, session: 1 };
+    return { messages, snapshot: undefined, durable: true, session: this.session };
   }
   async probe() {
     return { clean: [], now: 0 };
@@ -83,5 +87,24 @@ describe('Claimer', () => {
     table.before.readPlaces = fails;
     await expect(claimer.read(100)).rejects.toThrow('deadlock');
     expect(seqs((await claimer.read(100)).messages)).toEqual([4]);
+  });
+
+  it('goes on, from the start on a new connection, past more rows that cannot leave than one sweep returns', async () => {
+    const drain = async (passes: number): Promise<number[]> => {
+      const all: number[] = [];
+      for (let pass = 0; pass < passes; pass += 1) all.push(...seqs((await claimer.read(25)).messages));
+      return all;
+    };
+    const stuck = Array.from({ length: 60 }, (_, i) => i + 1);
+    table.put(...stuck);
+    expect(await drain(10)).toEqual(stuck);
+    floor.floors.set(0, '60');
+    table.page = 50;
+    table.put(70); // below the floor nothing is swept
+    expect(await drain(2)).toEqual([70]);
+    table.session = 2; // which takes the floor back
+    expect(await drain(10)).toEqual([]);
+    table.put(65, 80);
+    expect(await drain(10)).toEqual([65, 80]);
   });
 });

@@ -51,7 +51,7 @@ export class MysqlStore implements OutboxStore {
   expire = () => this.parts.leases.expire();
 
   fetch = (request: Parameters<MysqlReady['fetch']>[0]) => this.parts.ready.fetch(request);
-  sweep = (transport: number, ranges: readonly ReadRange[]) => this.parts.ready.sweep(transport, ranges);
+  sweep = (...args: Parameters<MysqlReady['sweep']>) => this.parts.ready.sweep(...args);
   readPlaces: OutboxStore['readPlaces'] = (transport, places) => this.parts.ready.readPlaces(transport, places);
   readPayloads: OutboxStore['readPayloads'] = (transport, messages) => this.parts.payloads.read(transport, messages);
   probe = (transport: number, ranges: readonly ReadRange[]) => this.parts.ready.probe(transport, ranges);

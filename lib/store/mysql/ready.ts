@@ -61,12 +61,13 @@ export class MysqlReady {
     return { messages, ...rest };
   }
 
-  async sweep(transport: number, ranges: readonly ReadRange[]): Promise<SweepResult> {
+  async sweep(transport: number, ranges: readonly ReadRange[], known = 0): Promise<SweepResult> {
     if (ranges.length === 0) return { places: [], complete: true };
     const sorted = [...ranges].sort((a, b) => a.bucket - b.bucket);
-    const rows = await this.read(this.sql.sweep(sorted.length).bind(...within(transport, sorted), SWEEP_PAGE));
+    const page = SWEEP_PAGE + known;
+    const rows = await this.read(this.sql.sweep(sorted.length).bind(...within(transport, sorted), page));
     const places = rows.map(([bucket, seq]) => ({ bucket: bucket as number, seq: seq as string }));
-    return { places, complete: rows.length < SWEEP_PAGE };
+    return { places, complete: rows.length < page };
   }
 
   /**

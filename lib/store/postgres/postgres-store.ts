@@ -13,7 +13,7 @@ import type {
   TakeRequest,
   TakeResult,
 } from '../parked-store.js';
-import type { FetchResult, ParkEntry, ReadRange, ReadyStore, SettledMessage, WriteReport } from '../ready-store.js';
+import type { FetchResult, ParkEntry, ReadyStore, SettledMessage, WriteReport } from '../ready-store.js';
 import type { NewMessage } from '../../message.js';
 import { tableNames, type StoreSettings, type TableNames } from '../schema/names.js';
 import { statement } from '../sql.js';
@@ -110,8 +110,8 @@ export class PostgresStore implements OutboxStore {
   fetch(request: Parameters<ReadyStore['fetch']>[0]): Promise<FetchResult> {
     return this.ready.fetch(request);
   }
-  sweep(transport: number, ranges: readonly ReadRange[]): ReturnType<ReadyStore['sweep']> {
-    return this.ready.sweep(transport, ranges);
+  sweep(...args: Parameters<ReadyStore['sweep']>): ReturnType<ReadyStore['sweep']> {
+    return this.ready.sweep(...args);
   }
   readPlaces(...args: Parameters<ReadyStore['readPlaces']>): Promise<FetchResult> {
     return this.ready.readPlaces(...args);

@@ -62,16 +62,17 @@ export class PostgresReady implements Omit<ReadyStore, 'readPayloads'> {
     ]);
   }
 
-  async sweep(transport: number, ranges: readonly ReadRange[]): Promise<SweepResult> {
+  async sweep(transport: number, ranges: readonly ReadRange[], known = 0): Promise<SweepResult> {
     if (ranges.length === 0) return { places: [], complete: true };
     const upTo = plainArray(ranges.map((range) => range.upTo));
+    const page = SWEEP_PAGE + known;
     const { rows } = await this.connections
       .read()
-      .run(this.sql.sweep.bind(...positionArrays(ranges), upTo, transport, SWEEP_PAGE));
+      .run(this.sql.sweep.bind(...positionArrays(ranges), upTo, transport, page));
     const places = rows.map(([bucket, seq]) => ({ bucket: Number(bucket), seq: seq as string }));
     const counts = new Map<number, number>();
     for (const { bucket } of places) counts.set(bucket, (counts.get(bucket) ?? 0) + 1);
-    return { places, complete: Math.max(0, ...counts.values()) < SWEEP_PAGE };
+    return { places, complete: Math.max(0, ...counts.values()) < page };
   }
 
   async flush(session?: number): Promise<void> {

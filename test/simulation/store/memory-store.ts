@@ -104,8 +104,8 @@ export class MemoryStore implements OutboxStore {
   fetch(request: Parameters<ReadyStore['fetch']>[0]): Promise<FetchResult> {
     return this.call('fetch', () => this.found(ready.fetchReady(this.database, request)));
   }
-  sweep(transport: number, ranges: readonly ReadRange[]): Promise<SweepResult> {
-    return this.call('sweep', () => ready.sweep(this.database, transport, ranges, this.sweepPage));
+  sweep(transport: number, ranges: readonly ReadRange[], known = 0): Promise<SweepResult> {
+    return this.call('sweep', () => ready.sweep(this.database, transport, ranges, this.sweepPage + known));
   }
   readPlaces(transport: number, places: readonly Place[], visibleIn: Snapshot | undefined): Promise<FetchResult> {
     return this.call('readPlaces', () => this.found(ready.readPlaces(this.database, transport, places, visibleIn)));
