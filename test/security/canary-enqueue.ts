@@ -91,13 +91,16 @@ async function refusedByTheDatabase(outbox: OutboxService, dataSource: DataSourc
   await change('a missing table', 'alter table outbox_ready rename to gone', 'alter table gone rename to outbox_ready');
   await change(
     'a unique violation',
-    'create unique index refuse on outbox_ready (version)',
+    `create unique index refuse on outbox_ready (headers${postgres ? '' : '(99)'})`, // whose values the server quotes
     `drop index refuse${postgres ? '' : ' on outbox_ready'}`,
   );
   const text = postgres ? 'alter column headers type varchar(3)' : 'modify headers varchar(3)';
   const back = postgres ? 'alter column headers type text' : 'modify headers mediumtext';
-  if (!postgres)
+  if (!postgres) {
     await change('a value that is too long', `alter table outbox_ready ${text}`, `alter table outbox_ready ${back}`);
+    const number = 'alter table outbox_ready modify headers int';
+    await change('a value of another type', number, `alter table outbox_ready ${back}`); // which the server quotes, too
+  }
   await seen.failure('database: the session is killed', () =>
     dataSource.transaction(async (manager) => {
       const [row] = await manager.query(`select ${postgres ? 'pg_backend_pid()' : 'connection_id()'} as id`);

@@ -173,11 +173,27 @@ function asLiteral(value: unknown): unknown {
   return typeof value === 'bigint' ? { toSqlString: () => String(value) } : value;
 }
 
-/** mysql2 puts the statement with all its values on the error: payloads must not get into logs that way. */
+/**
+ * mysql2 puts the statement with all its values on the error, and of some errors the server's text quotes one: payloads
+ * must not get into logs that way.
+ */
 export function withoutStatement(error: MysqlError): MysqlError {
   delete (error as { sql?: string }).sql;
-  return error;
+  const quoted = VALUES[error.errno ?? 0];
+  if (quoted === undefined) return error;
+  const { message, stack } = error;
+  error.message = message.replace(quoted, QUOTED);
+  if (stack !== undefined) error.stack = stack.replace(message, () => error.message);
+  const { sqlMessage } = error as { sqlMessage?: string };
+  return sqlMessage === undefined ? error : Object.assign(error, { sqlMessage: sqlMessage.replace(quoted, QUOTED) });
 }
+
+/** In any language: all from the first quote to the last one, but for the key's name at the end. */
+const TWICE = /'[^]*'(?=[^']*'[^']*'[^']*$)/;
+const WRONG = /'[^]*'/;
+/** `ER_DUP_ENTRY`, `ER_DUP_ENTRY_WITH_KEY_NAME`, `ER_TRUNCATED_WRONG_VALUE`, the same `_FOR_FIELD`. */
+const VALUES: Readonly<Record<number, RegExp>> = { 1062: TWICE, 1586: TWICE, 1292: WRONG, 1366: WRONG };
+const QUOTED = "'***'";
 
 /** `ER_OPTION_PREVENTS_STATEMENT` (read_only), `ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION`, `ER_READ_ONLY_MODE`. */
 const READ_ONLY: ReadonlySet<number> = new Set([1290, 1792, 1836]);
