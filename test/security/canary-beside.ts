@@ -87,6 +87,7 @@ export async function failBeside(
     defaultTransport: 'local',
     transports: { local: inProcess(), ...clients(settings, through(settings.rabbitmq, toBroker)) },
     encryption: new Encryption(),
+    maxPayloadBytes: 2 ** 27,
     logLevel: 'debug',
     pollInterval: 50,
     publishTimeout: '3s',
@@ -98,6 +99,11 @@ export async function failBeside(
   await publishes(outbox, settings, seen);
   await cut(outbox, toBroker, seen);
   await store(outbox, { admin, toDatabase, seen });
+  if (settings.admin.type !== 'postgres') {
+    const [row] = await admin.query('select @@max_allowed_packet as size');
+    const payload = Buffer.alloc(Number(row.size) / 2, CANARY.bytes);
+    await seen.failure('F3: more than max_allowed_packet', () => send(outbox, 'too.large', { payload }));
+  }
   const columns = 'type, last_error, errors, progress';
   seen.print('rows of the other parked', await admin.query(`select ${columns} from ${PREFIX}parked`));
   await app.close();

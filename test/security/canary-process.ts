@@ -8,6 +8,7 @@ import { rabbitmq } from '../../lib/rabbitmq.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
 import { CANARY, through } from './canaries.js';
 import { failBeside } from './canary-beside.js';
+import { cancelledStatements, damagedPayload } from './canary-database.js';
 import { failingEnqueues } from './canary-enqueue.js';
 import { failingOperators, failingPublishes, failingStore, Handlers, hooks, Silent } from './canary-relay.js';
 import { Seen } from './seen.js';
@@ -47,6 +48,8 @@ async function main(): Promise<void> {
   await failingPublishes(outbox, { seen, proxy: toBroker, settings });
   await failingOperators(outbox, seen);
   await failingStore(outbox, { seen, admin, proxy: toDatabase });
+  await cancelledStatements(outbox, { seen, admin });
+  if (settings.admin.type === 'postgres') await damagedPayload(outbox, { seen, admin });
   for (const table of ['parked', 'archive'])
     seen.print(
       `rows of ${table}`,
@@ -54,6 +57,7 @@ async function main(): Promise<void> {
     );
   await app.close();
   await beside;
+  await refusedTables(dataSource, admin);
   await Promise.all([dataSource.destroy(), admin.destroy(), toDatabase.close(), toBroker.close()]);
   console.log('=== the end');
 }
@@ -124,6 +128,33 @@ async function failingStarts(dataSource: DataSource): Promise<void> {
     application(noPassword, { transports: { quiet: new Silent() } }),
   );
   await noPassword.destroy();
+}
+
+/** A5, A7, E10, F5: tables full of secrets that an application does not start on. */
+async function refusedTables(dataSource: DataSource, admin: DataSource): Promise<void> {
+  const transports = { local: inProcess(), quiet: new Silent() };
+  const refused = (what: string, on = dataSource, more: Partial<OutboxOptions> = {}) =>
+    seen.failure(`start: ${what}`, () => application(on, { transports, defaultTransport: 'local', ...more }));
+  const changed = async (what: string, change: string, back: string, more?: Partial<OutboxOptions>): Promise<void> => {
+    await admin.query(change);
+    await refused(what, dataSource, more);
+    await admin.query(back);
+  };
+  const column = 'alter table outbox_parked rename column';
+  const create = { database: { setup: 'create' } } as const;
+  await changed('E10: a column', `${column} headers to gone`, `${column} gone to headers`);
+  await changed('E10: a column, create', `${column} headers to gone`, `${column} gone to headers`, create);
+  await refused('other settings', dataSource, { buckets: 7 });
+  if (settings.admin.type !== 'postgres') {
+    const engine = 'alter table outbox_dedup engine =';
+    return changed('F5: an engine', `${engine} MyISAM`, `${engine} InnoDB`);
+  }
+  const sequence = 'alter sequence outbox_ready_seq_seq cache';
+  await changed('A5: a sequence', `${sequence} 10`, `${sequence} 1`);
+  const extra = { options: '-c default_transaction_read_only=on' };
+  const readOnly = await new DataSource({ ...settings.database, extra } as DataSourceOptions).initialize();
+  await refused('A7: read-only sessions', readOnly);
+  await readOnly.destroy();
 }
 
 main().then(

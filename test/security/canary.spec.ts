@@ -71,12 +71,14 @@ async function owner({ kind, options, url, drop }: TestDatabase) {
   const name = `outbox_canary_${process.pid}_${kind}`;
   const admin = await new DataSource(options).initialize();
   const database = new URL(url).pathname.slice(1);
-  const [create, grant, remove] =
+  const [create, grant, remove, ...settings] =
     kind === 'postgres'
       ? [
           `create role ${name} login password '${CANARY.databasePassword}'`,
           `alter database ${database} owner to ${name}`,
           `drop role ${name}`,
+          // Errors of the server quote what their statement was given.
+          `alter role ${name} set log_parameter_max_length_on_error = -1`,
         ]
       : [
           `create user '${name}'@'%' identified by '${CANARY.databasePassword}'`,
@@ -84,7 +86,7 @@ async function owner({ kind, options, url, drop }: TestDatabase) {
           `drop user '${name}'@'%'`,
         ];
   await admin.query(create);
-  await admin.query(grant);
+  for (const statement of [grant, ...settings]) await admin.query(statement);
   if (kind === 'postgres') await admin.query(`alter schema public owner to ${name}`);
   await admin.destroy();
   const own = new URL(url);
