@@ -1,5 +1,7 @@
 import { isUnread, readLargePayloads } from '../large-payloads.js';
 import type { OutboxMessage } from '../message.js';
+import { withoutSecrets } from '../observe/error-text.js';
+import { secretsOf } from '../observe/secrets.js';
 import { STATEMENT_TIMEOUT, subjectOf } from '../read-errors.js';
 import { pause } from './clock.js';
 import type { LaneDependencies } from './lane.types.js';
@@ -50,7 +52,7 @@ export class LargePayloads {
       const [message, ...neighbours] = messages as [OutboxMessage, ...OutboxMessage[]];
       const retryIn = neighbours.length > 0 ? PAUSE : this.judge(message, error, clock.monotonic() - asked);
       if (retryIn === undefined) return { ok: false, blame: 'message', error: new Error(UNREADABLE, { cause: error }) };
-      hooks.emit('error', { operation: 'fetch', error, retryIn });
+      hooks.emit('error', { operation: 'fetch', error: withoutSecrets(error, secretsOf(messages)), retryIn });
     }
     await pause(clock, PAUSE); // they would be read again at once
     return 'later';

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import type { NewMessage } from '../../lib/message.js';
 import type { OutboxOptions } from '../../lib/outbox.options.js';
 import type { OutboxStore } from '../../lib/store/outbox-store.js';
+import { CANARY, SECRETS } from '../security/canaries.js';
 import { createHarness, ScriptedTransport, wrapped, type Harness } from '../support/relay.js';
 import { takeChunks } from '../support/lost-chunks.js';
 import { describeOnBoth, describeWith } from '../support/services.js';
@@ -31,14 +32,18 @@ const refusing =
     wrapped(store, {
       readPayloads: async (transport, messages) => {
         if (messages.some((message) => message.id === id()))
-          throw Object.assign(new Error('refused by the test'), error);
+          throw Object.assign(new Error(`refused by the test: ${CANARY.header}`), error);
         return store.readPayloads(transport, messages);
       },
     });
 
 describeOnBoth([], 'a large payload that cannot be read', (kind) => {
   let harness: Harness;
-  afterEach(() => harness?.close());
+  afterEach(async () => {
+    const told = await harness.secretsTold();
+    await harness.close();
+    expect(told).toEqual([]);
+  });
 
   /** A relay at work on one that cannot be read, five neighbours, and what comes after them. */
   async function start(
@@ -53,7 +58,7 @@ describeOnBoth([], 'a large payload that cannot be read', (kind) => {
     const wrapStore = refusing(() => poison.id, error);
     const { dispatcher, hooks } = harness.relay({ default: transport }, {}, { wrapStore });
     const ids = await harness.enqueue([
-      { key: 'a', payload: large('p') },
+      { key: 'a', payload: large('p'), headers: SECRETS.headers },
       ...[1, 2, 3].map((n) => ({ key: `s${n}`, payload: small(`s${n}`) })),
       ...[1, 2].map((n) => ({ key: `l${n}`, payload: large(`l${n}`) })),
       ...after,
@@ -101,16 +106,22 @@ describeOnBoth([], 'a large payload that cannot be read', (kind) => {
 
 /** Stored out of line both, and the small one is read with its row. */
 const SIZES = [100_000, 10_000];
+/** Nothing that could be compressed. */
+const secret = (size: number) => Buffer.concat([SECRETS.payload, randomBytes(size)]);
 
 describeWith('postgres', 'a payload that PostgreSQL has lost', () => {
   let harness: Harness;
-  afterEach(() => harness?.close());
+  afterEach(async () => {
+    const told = await harness.secretsTold();
+    await harness.close();
+    expect(told).toEqual([]);
+  });
 
   it.each(SIZES.flatMap((size) => WAYS.map(([name, options]) => ({ size, name, options }))))(
     'D8: its neighbours are published, its key waits, and it is published when it is back ($size bytes, $name)',
     async ({ size, options }) => {
       harness = await createHarness('postgres', options);
-      const [lost, other, last] = [1, 2, 3].map(() => randomBytes(size)); // nothing that could be compressed
+      const [lost, other, last] = [1, 2, 3].map(() => secret(size));
       const [id] = await harness.enqueue([
         { key: 'a', payload: lost! },
         ...[1, 2, 3].map((n) => ({ key: `s${n}`, payload: small(`s${n}`) })),
@@ -145,7 +156,7 @@ describeWith('postgres', 'a payload that PostgreSQL has lost', () => {
       const messages = [0, 1, 0, 1].map((bucket, n) => ({
         bucket,
         delay: 60_000,
-        payload: randomBytes(size),
+        payload: secret(size),
         key: `${n}`,
       }));
       const [id, ...others] = await harness.enqueue(messages);
@@ -166,7 +177,7 @@ describeWith('postgres', 'a payload that PostgreSQL has lost', () => {
     const told: string[] = [];
     const deadLetter = ({ message }: { message: { id: string } }): void => void told.push(message.id);
     harness = await createHarness('postgres', { buckets: 1, retry: { maxAttempts: 1 }, deadLetter });
-    const ids = await harness.enqueue([1, 2].map(() => ({ payload: randomBytes(10_000) })));
+    const ids = await harness.enqueue([1, 2].map(() => ({ payload: secret(10_000) })));
     const transport = new ScriptedTransport();
     transport.behave = () => ({ ok: false, blame: 'message', error: new Error('no') });
     const deaf = harness.relay({ default: transport }, { deadLetter: () => Promise.reject(new Error('nobody')) });

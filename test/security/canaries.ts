@@ -18,6 +18,12 @@ export const CANARY = {
   encryptionKey: 'canary-encryption-key-bytes-2zq5',
 } as const;
 
+/** Of a message as it is stored. */
+export const SECRETS = {
+  headers: JSON.stringify({ h: CANARY.header }),
+  payload: Buffer.from(JSON.stringify({ card: CANARY.payload })),
+};
+
 /** The same way, through a proxy. */
 export function through(target: string, proxy: TcpProxy): string {
   const url = new URL(target);

@@ -1,4 +1,5 @@
 import { EventEmitter, once } from 'node:events';
+import { inspect } from 'node:util';
 import { DataSource } from 'typeorm';
 import { systemClock } from '../../lib/dispatch/clock.js';
 import { OutboxDispatcher } from '../../lib/dispatch/dispatcher.js';
@@ -13,6 +14,7 @@ import { resolveOptions } from '../../lib/resolve-options.js';
 import { openStore } from '../../lib/store/open-store.js';
 import type { OutboxStore } from '../../lib/store/outbox-store.js';
 import { transactionExecutor } from '../../lib/store/executors/typeorm-transaction.js';
+import { canariesIn } from '../security/canaries.js';
 import { createTestDatabase, type TestDatabase } from './databases.js';
 
 /** The connection broke over it, for all that anybody knows. */
@@ -122,6 +124,8 @@ export interface Harness {
   /** One transaction with these messages. */
   enqueue(messages: readonly Partial<NewMessage>[]): Promise<string[]>;
   count(table: string): Promise<number>;
+  /** Canaries in what its relays told of failures, and in the errors of parked rows. */
+  secretsTold(): Promise<string[]>;
   close(): Promise<void>;
 }
 
@@ -150,7 +154,7 @@ export async function createHarness(
   const store = open();
   await store.create(resolved);
   const transportIds = await store.registerTransports([...resolved.transports.keys()], resolved.defaultTransport);
-  const dispatchers: { dispatcher: OutboxDispatcher; store: OutboxStore }[] = [];
+  const dispatchers: { dispatcher: OutboxDispatcher; store: OutboxStore; hooks: RecordedHooks }[] = [];
   return {
     database,
     dataSource,
@@ -170,7 +174,7 @@ export async function createHarness(
         transportIds,
         createTransports: async () => new Map(Object.entries(transports)),
       });
-      dispatchers.push({ dispatcher, store: own });
+      dispatchers.push({ dispatcher, store: own, hooks });
       return { dispatcher, hooks, store: own };
     },
     async enqueue(messages) {
@@ -181,6 +185,12 @@ export async function createHarness(
     async count(table) {
       const [row] = (await dataSource.query(`select count(*) as n from outbox_${table}`)) as { n: string }[];
       return Number(row?.n);
+    },
+    async secretsTold() {
+      const told: unknown[] = await dataSource.query('select last_error, errors, progress from outbox_parked');
+      for (const { dispatcher, hooks } of dispatchers)
+        told.push(dispatcher.status(), ...hooks.events.filter(({ name }) => name !== 'published'));
+      return canariesIn(inspect(told, { depth: 12, showHidden: true, maxArrayLength: null, maxStringLength: null }));
     },
     async close() {
       for (const { dispatcher, store: own } of dispatchers) {
