@@ -1,8 +1,10 @@
 import { spawnSync } from 'node:child_process';
 import { rmSync } from 'node:fs';
+import { inspect } from 'node:util';
 import { DataSource } from 'typeorm';
 import { makeFolder, onceAtExit, UNPRIVILEGED } from '../../bench/support/own-server.js';
 import { transactionExecutor } from '../../lib/store/executors/typeorm-transaction.js';
+import { canariesIn, CANARY } from '../security/canaries.js';
 import { canStart, startOwnPostgres, type OwnDatabase } from '../support/own-database.js';
 import { createHarness, newMessage, ScriptedTransport, type Harness } from '../support/relay.js';
 import { describeUnlessMissing } from '../support/services.js';
@@ -30,7 +32,7 @@ describeUnlessMissing(disk === undefined ? ['postgres'] : [], 'a disk without ro
   const before = process.env['OUTBOX_TEST_POSTGRES_URL'];
   beforeAll(async () => {
     if (disk === undefined) throw new Error('This machine starts no PostgreSQL, or mounts nothing.');
-    server = await startOwnPostgres();
+    server = await startOwnPostgres({ log_parameter_max_length_on_error: '-1' }); // it quotes what it was given
     process.env['OUTBOX_TEST_POSTGRES_URL'] = server.url;
     harness = await createHarness('postgres', { buckets: 2, pollInterval: 50 });
     const { dataSource } = harness;
@@ -54,7 +56,8 @@ describeUnlessMissing(disk === undefined ? ['postgres'] : [], 'a disk without ro
     const committed: string[] = [];
     let refused: unknown;
     for (let n = 0; refused === undefined && n < 1_000; n += 1) {
-      const message = newMessage({ key: 'k', payload: Buffer.alloc(20_000), headers: `{"n":"${n}"}` }, 2);
+      const headers = JSON.stringify({ n: String(n), h: CANARY.header });
+      const message = newMessage({ key: 'k', payload: Buffer.alloc(20_000, CANARY.bytes), headers }, 2);
       await source
         .transaction((manager) => store.insert(transactionExecutor(manager.queryRunner as never), [message]))
         .then(
@@ -63,17 +66,21 @@ describeUnlessMissing(disk === undefined ? ['postgres'] : [], 'a disk without ro
         );
     }
     expect(refused).toMatchObject({ code: '53100' }); // disk_full, as the server says it
+    expect(canariesIn(inspect(refused, { showHidden: true }))).toEqual([]);
     expect(committed.length).toBeGreaterThan(50);
     await source.destroy();
 
     const transport = new ScriptedTransport();
     let refuse = true;
     transport.behave = ({ headers }) =>
-      refuse && headers['n'] === '0' ? { ok: false, blame: 'message', error: new Error('not yet') } : { ok: true };
+      refuse && headers['n'] === '0'
+        ? { ok: false, blame: 'message', error: new Error(`not yet: ${headers['h']}`) }
+        : { ok: true };
     const { dispatcher, hooks } = harness.relay({ default: transport });
     await dispatcher.start();
     const waits = await hooks.until('error'); // no room to park the message that failed, and those behind it
     expect(waits).toMatchObject({ operation: 'park' });
+    expect(await harness.secretsTold()).toEqual([]);
     refuse = false;
     await dataSource.query('drop table ballast');
     await transport.until(() => transport.published.length >= committed.length, 30_000);

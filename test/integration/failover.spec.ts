@@ -1,6 +1,7 @@
 import { DataSource } from 'typeorm';
 import { canStart, startOwnMariaDb, startOwnPostgres, type OwnDatabase } from '../support/own-database.js';
 import { transactionExecutor } from '../../lib/store/executors/typeorm-transaction.js';
+import { CANARY, SECRETS } from '../security/canaries.js';
 import { createHarness, newMessage, ScriptedTransport, type Harness } from '../support/relay.js';
 import { describeUnlessMissing } from '../support/services.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
@@ -30,6 +31,7 @@ describe('E2: a server that becomes read-only under a running relay', () => {
   async function relayThrough(url: string): Promise<{ proxy: TcpProxy; transport: ScriptedTransport }> {
     const proxy = await TcpProxy.start(url);
     const through = new URL(url);
+    through.password = CANARY.databasePassword;
     through.host = `${proxy.host}:${proxy.port}`;
     const dataSource = await new DataSource({ ...harness.database.options, url: through.href } as never).initialize();
     const transport = new ScriptedTransport();
@@ -44,7 +46,7 @@ describe('E2: a server that becomes read-only under a running relay', () => {
   }
 
   async function enqueue(source: DataSource, ...names: string[]): Promise<void> {
-    const rows = names.map((name) => newMessage({ key: 'k', payload: Buffer.from(name) }, 4));
+    const rows = names.map((name) => newMessage({ key: 'k', payload: Buffer.from(name), headers: SECRETS.headers }, 4));
     await source.transaction((manager) =>
       harness.store.insert(transactionExecutor(manager.queryRunner as never), rows),
     );
@@ -79,6 +81,7 @@ describe('E2: a server that becomes read-only under a running relay', () => {
       expect(performance.now() - failedOverAt).toBeLessThan(TEN_SECONDS);
       expect(transport.texts).toEqual(['0', '1', '2', '3']);
       await until(async () => (await left()) === 0);
+      expect(await harness.secretsTold()).toEqual([]);
     }, 60_000);
   });
 
@@ -89,7 +92,7 @@ describe('E2: a server that becomes read-only under a running relay', () => {
       await onOwn('mariadb', server);
       const root = harness.dataSource;
       // Who may ignore read_only does not notice it.
-      await root.query(`create user app@'127.0.0.1'`);
+      await root.query(`create user app@'127.0.0.1' identified by '${CANARY.databasePassword}'`);
       await root.query(`grant select, insert, update, delete on *.* to app@'127.0.0.1'`);
       const url = new URL(harness.database.url);
       url.username = 'app';
@@ -106,6 +109,7 @@ describe('E2: a server that becomes read-only under a running relay', () => {
       await transport.until(() => transport.published.length === 4, 25_000);
       expect(performance.now() - readOnlyAt).toBeLessThan(TEN_SECONDS);
       expect(transport.texts).toEqual(['0', '1', '2', '3']);
+      expect(await harness.secretsTold()).toEqual([]);
     }, 60_000);
   });
 });

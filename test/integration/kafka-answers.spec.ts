@@ -1,5 +1,7 @@
+import { inspect } from 'node:util';
 import { kafka } from '../../lib/kafka.js';
 import type { OutboxTransport, PublishResult } from '../../lib/publish/transport.js';
+import { canariesIn, CANARY, SECRETS } from '../security/canaries.js';
 import { kafkaThrough, messages, publish, TestTopics } from '../support/kafka.js';
 import { KafkaRefusals } from '../support/kafka-refusals.js';
 import { describeWith, requiredUrl } from '../support/services.js';
@@ -59,7 +61,12 @@ describeWith('kafka', 'every code, as Kafka’s answer to a produce request', ()
 
   const refused = async (count: number) => {
     const before = refusals.refused;
-    const results = await publish(transport, messages(topic, count));
+    const secrets = { payload: SECRETS.payload, headers: { h: CANARY.header } };
+    const results = await publish(
+      transport,
+      messages(topic, count, () => secrets),
+    );
+    expect(canariesIn(inspect(results, { depth: 12 }))).toEqual([]);
     expect(refusals.refused).toBeGreaterThan(before);
     return results;
   };

@@ -2,6 +2,7 @@ import { logLevel, type SASLOptions } from 'kafkajs';
 import type { OutboxDispatcher } from '../../lib/dispatch/dispatcher.js';
 import { kafka, type KafkaOptions } from '../../lib/kafka.js';
 import type { OutboxTransport } from '../../lib/publish/transport.js';
+import { CANARY, SECRETS } from '../security/canaries.js';
 import { messages, publish, TestTopics } from '../support/kafka.js';
 import { isOrphan, type GhostBroker } from '../support/kafka-ghost.js';
 import { KafkaNode, type Right } from '../support/kafka-node.js';
@@ -47,8 +48,8 @@ const EVERYTHING: Right[] = [
 ];
 /** A right to write to any topic is a right to write idempotently. */
 const ELSEWHERE: Right = ['WRITE', 'TOPIC', 'somewhere-else'];
-const PASSWORD = 'right';
-const login = (user: string, password = PASSWORD, mechanism = 'plain') =>
+const PASSWORD = CANARY.saslPassword;
+const login = (user: string, password: string = PASSWORD, mechanism = 'plain') =>
   ({ mechanism, username: user, password }) as SASLOptions;
 const mayWrite = ({ allow, topic }: Place) => allow(['WRITE', 'TOPIC', topic]);
 const fencing = ({ transactionalId }: Place) => ({ fencing: { transactionalId } });
@@ -129,7 +130,7 @@ const ROWS: readonly Row[] = [
     what: 'a wrong password',
     says: 'Invalid username or password',
     blame: 'transport',
-    before: (place) => (place.login = login(place.user, 'wrong')),
+    before: (place) => (place.login = login(place.user, CANARY.clientPassword)),
     cure: logIn,
   },
   {
@@ -210,6 +211,7 @@ describeUnlessMissing(missing, 'what Kafka refuses whom', () => {
   }, 90_000);
   afterEach(async () => {
     await running?.stop();
+    expect(await harness.secretsTold()).toEqual([]);
     for (const table of ['ready', 'parked']) await harness.dataSource.query(`delete from outbox_${table}`);
   });
   afterAll(async () => {
@@ -258,7 +260,7 @@ describeUnlessMissing(missing, 'what Kafka refuses whom', () => {
     const { dispatcher, hooks } = harness.relay({ default: transport });
     running = dispatcher;
     const enqueue = async () => {
-      const [id] = await harness.enqueue([{ topic: place.topic, key: 'k' }]);
+      const [id] = await harness.enqueue([{ ...SECRETS, topic: place.topic, key: 'k' }]);
       dispatcher.nudge();
       return id!;
     };

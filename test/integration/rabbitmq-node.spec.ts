@@ -2,6 +2,7 @@ import { rabbitmq, type RabbitMqOptions } from '../../lib/rabbitmq.js';
 import type { NewMessage } from '../../lib/message.js';
 import type { ResolvedOptions } from '../../lib/outbox.options.js';
 import type { OutboxStore } from '../../lib/store/outbox-store.js';
+import { CANARY, SECRETS } from '../security/canaries.js';
 import { RabbitMqNode } from '../support/rabbitmq-node.js';
 import { RabbitMqObserver } from '../support/rabbitmq.js';
 import { createHarness, ScriptedTransport, wrapped, type Harness } from '../support/relay.js';
@@ -39,7 +40,10 @@ describeUnlessMissing(missing, 'a relay and a RabbitMQ in trouble', () => {
     await node?.remove();
   }, 30_000);
 
-  afterEach(() => running?.stop());
+  afterEach(async () => {
+    await running?.stop();
+    expect(await harness.secretsTold()).toEqual([]);
+  });
 
   async function observe<T>(work: (observer: RabbitMqObserver) => Promise<T>, url = node.url): Promise<T> {
     const observer = await RabbitMqObserver.connect(url);
@@ -51,7 +55,7 @@ describeUnlessMissing(missing, 'a relay and a RabbitMQ in trouble', () => {
   }
   const durableQueue = (url?: string) => observe((observer) => observer.queue(), url);
   const batch = (topic: string, count: number): Partial<NewMessage>[] =>
-    Array.from({ length: count }, (_, n) => ({ topic, key: `${topic} ${n % 50}`, payload: Buffer.from(String(n)) }));
+    Array.from({ length: count }, (_, n) => ({ ...SECRETS, topic, key: `${topic} ${n % 50}` }));
   const through = ({ port }: { port: number }) => Object.assign(new URL(node.url), { port: String(port) }).href;
 
   /** A relay that publishes to the node, and to a transport that is always up; counts its reads per transport. */
@@ -171,9 +175,9 @@ describeUnlessMissing(missing, 'a relay and a RabbitMQ in trouble', () => {
 
   it('C18: a password is rotated under load: refused with the old one, back with the new, nobody is charged', async () => {
     const topic = await durableQueue();
-    await node.ctl('add_user', 'app', 'first');
+    let password: string = CANARY.amqpPassword;
+    await node.ctl('add_user', 'app', password);
     await node.ctl('set_permissions', 'app', '.*', '.*', '.*');
-    let password = 'first';
     const asked: string[] = [];
     const url = async () => {
       asked.push(password);
@@ -181,14 +185,13 @@ describeUnlessMissing(missing, 'a relay and a RabbitMQ in trouble', () => {
     };
     const relay = await start({ url });
     const ids = await relay.enqueue(batch(topic, 500));
-    await node.ctl('change_password', 'app', 'second');
+    await node.ctl('change_password', 'app', CANARY.clientPassword);
     await node.ctl('close_all_connections', 'rotation');
     ids.push(...(await relay.enqueue(batch(topic, 500))));
     await until(() => asked.length >= 2);
     await until(() => relay.hooks.of('circuitOpened').some(({ error }) => error.includes('403')));
-    password = 'second';
+    password = CANARY.clientPassword;
     await relay.expectAllDelivered(topic, ids);
-    expect(JSON.stringify(relay.hooks.events)).not.toContain('first@');
   }, 150_000);
 
   it('C16: the virtual host is deleted (320, then 530) and made again: nobody is charged', async () => {
