@@ -94,12 +94,14 @@ async function refusedByTheDatabase(outbox: OutboxService, dataSource: DataSourc
     `create unique index refuse on outbox_ready (headers${postgres ? '' : '(99)'})`, // whose values the server quotes
     `drop index refuse${postgres ? '' : ' on outbox_ready'}`,
   );
-  const text = postgres ? 'alter column headers type varchar(3)' : 'modify headers varchar(3)';
-  const back = postgres ? 'alter column headers type text' : 'modify headers mediumtext';
-  if (!postgres) {
-    await change('a value that is too long', `alter table outbox_ready ${text}`, `alter table outbox_ready ${back}`);
-    const number = 'alter table outbox_ready modify headers int';
-    await change('a value of another type', number, `alter table outbox_ready ${back}`); // which the server quotes, too
+  const modify = 'alter table outbox_ready modify headers';
+  const another = 'a value of another type'; // which the server quotes, too
+  if (postgres) {
+    const check = 'alter table outbox_ready add constraint refuse check (headers::int > 0) not valid';
+    await change(another, check, 'alter table outbox_ready drop constraint refuse');
+  } else {
+    await change(another, `${modify} int`, `${modify} mediumtext`);
+    await change('a value that is too long', `${modify} varchar(3)`, `${modify} mediumtext`);
   }
   await seen.failure('database: the session is killed', () =>
     dataSource.transaction(async (manager) => {

@@ -134,8 +134,24 @@ function endsSession(error: unknown): boolean {
   return typeof state !== 'string' || !SQLSTATE.test(state) || /^(08|57P)/.test(state);
 }
 
-/** The server's detail and context quote the row: payloads must not get into logs through an error. */
+/**
+ * The server's detail and context quote the row, and of some errors its text quotes a value: payloads must not get into logs
+ * through an error.
+ */
 export function withoutValues(error: unknown): never {
-  if (error instanceof Error) Object.assign(error, { detail: undefined, where: undefined });
+  if (error instanceof Error) {
+    Object.assign(error, { detail: undefined, where: undefined });
+    if (WRONG_VALUE.has((error as { code?: unknown }).code)) hideValue(error);
+  }
   throw error;
+}
+
+/** `numeric_value_out_of_range`, `invalid_datetime_format`, `datetime_field_overflow`, `invalid_text_representation`. */
+const WRONG_VALUE: ReadonlySet<unknown> = new Set(['22003', '22007', '22008', '22P02']);
+
+/** In any language, by its quotes: all from the first quote to the last one. */
+function hideValue(error: Error): void {
+  const { message, stack } = error;
+  error.message = message.replace(/["«„“”»][^]*["«„“”»]/, '"***"');
+  if (stack !== undefined) error.stack = stack.replace(message, () => error.message);
 }
