@@ -51,7 +51,10 @@ const byIds = (parked: string): string =>
   `o.ctid = any(array(select x.ctid from unnest(?::bigint[]) k(id)
      cross join lateral (select p.ctid from ${parked} p where p.parked_id = k.id offset 0) x))`;
 
-/** First row: milliseconds until the next due time of these buckets. `now()`, because a volatile clock is no index condition. */
+/**
+ * First row: milliseconds until the next due time of these buckets. `now()`, because a volatile clock is no index condition.
+ * From infinity, which other programs may write, nothing can be subtracted.
+ */
 function due({ parked, leases }: TableNames, ordering: Ordering): Statement {
   // A row that holds nobody back, and never will, is nobody's successor either: it goes as one without a key.
   const ofKey = ordering === 'global' ? `''` : 'x.key';
@@ -61,7 +64,7 @@ function due({ parked, leases }: TableNames, ordering: Ordering): Statement {
     `select null::bigint, null::smallint, null::text, null::smallint,
        ceil(extract(epoch from (select min(x.due_at) from unnest(?::smallint[]) c(b) cross join lateral
          (select o.due_at from ${parked} o where o.transport = ? and o.bucket = c.b and o.due_at > now()
-          order by o.due_at limit 1) x) - now()) * 1000)::bigint
+          and o.due_at < 'infinity' order by o.due_at limit 1) x) - now()) * 1000)::bigint
      union all (select x.parked_id, x.bucket, ${key}, x.state, null from unnest(?::smallint[]) c(b)
        left join lateral (select l.epoch from ${leases} l where l.transport = ? and l.bucket = c.b offset 0) l on true
        cross join lateral (select o.* from ${parked} o where o.transport = ? and o.bucket = c.b and o.due_at <= now()

@@ -13,7 +13,7 @@ export function statsStatement(names: TableNames, { buckets }: StoreSettings): S
     `select t.id, (select count(*) from ${some('1', `${ready} o where o.transport = t.id`)}),
        d.scheduled, d.waiting, b.blocked, b.keys,
        (select count(*) from ${some('1', `${parked} o where o.died_at is not null and o.state = ${DEAD} and o.transport = t.id`)}),
-       (select ceil(extract(epoch from clock_timestamp() - min(f.created_at)) * 1000)::bigint from generate_series(0, ${buckets - 1}) g
+       (select ceil(extract(epoch from clock_timestamp() - min(f.created_at) filter (where isfinite(f.created_at))) * 1000)::bigint from generate_series(0, ${buckets - 1}) g
          cross join lateral (select o.created_at from ${ready} o where o.transport = t.id and o.bucket = g order by o.seq limit 1) f),
        (select count(*) from ${leases} l where l.transport = t.id and l.owner is not null and l.expires_at > clock_timestamp()),
        (select count(*) from ${instances} i where t.id = any(i.transports) and i.expires_at > clock_timestamp())
