@@ -197,8 +197,10 @@ export class ParkedReader {
     try {
       const result = await store.take({ owner: owned.owner, transport: id, leases, due, keys, perKey });
       // Those of a lease that was lost meanwhile stay marked under its epoch: whoever has the bucket now takes them again.
-      const messages = result.messages.filter(({ bucket }) => owned.lease(id, bucket)?.epoch === epochs.get(bucket));
-      return { ...result, messages };
+      // And of its keys the next owner may have parked something since; under our next lease they are loaded anew.
+      const isOurs = ({ bucket }: { readonly bucket: number }): boolean =>
+        owned.lease(id, bucket)?.epoch === epochs.get(bucket);
+      return { ...result, messages: result.messages.filter(isOurs), clear: result.clear.filter(isOurs) };
     } catch (error) {
       this.events.uncertain([...new Set([...due, ...keys].map(({ bucket }) => bucket))]);
       throw error;

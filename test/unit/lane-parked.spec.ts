@@ -1,5 +1,6 @@
 import { PUBLISHED, type PublishResult } from '../../lib/publish/transport.js';
-import { createLane, gate, leased, stored, turn } from '../support/lane.js';
+import type { TakeResult } from '../../lib/store/parked-store.js';
+import { createLane, gate, leased, loseAndRegain, stored, turn } from '../support/lane.js';
 
 const rejected = (): PublishResult => ({ ok: false, blame: 'message', error: new Error('no') });
 
@@ -92,4 +93,25 @@ describe('a lane and what it takes from the parked table', () => {
       expect(take).toHaveBeenCalled();
     },
   );
+
+  it('a take that is answered after its lease was lost opens no key that the next lease found blocked', async () => {
+    const under = await leased(createLane());
+    const { lane, store, transport } = under;
+    const answer = gate<TakeResult>();
+    store.take = () => answer.opened;
+    lane.parked.continueKey(0, 'a');
+    const pass = lane.parkedOnce();
+    await turn();
+
+    // Another owner parked something of the key, and gave the bucket back.
+    store.blockingKeys = async () => [{ bucket: 0, key: 'a', ready: false }];
+    await loseAndRegain(under);
+    await lane.openBuckets();
+    answer.open({ messages: [], clear: [{ bucket: 0, key: 'a' }], durable: true });
+    await pass;
+    store.ready = [stored({ key: 'a' })];
+    await lane.readOnce();
+    await turn();
+    expect(transport.published).toEqual([]);
+  });
 });
