@@ -18,6 +18,15 @@ export interface ParkedReaderEvents {
   uncertain(buckets: readonly number[]): void;
 }
 
+interface Due {
+  /** May be taken now. */
+  readonly free: readonly DueRow[];
+  /** Whether anything is due. */
+  readonly some: boolean;
+  readonly more: boolean;
+  readonly nextIn: number | null;
+}
+
 /**
  * Brings parked messages back: those whose time has come, and those whose key can go on. Also knows which keys are
  * blocked. One pass is `runOnce`.
@@ -43,6 +52,8 @@ export class ParkedReader {
   /** With more blocked keys than fit into memory: of each bucket the last one that was loaded. Empty: all were. */
   readonly loadedUpTo = new Map<number, string>();
   recheckedAt = -Infinity;
+  /** When larger pages were looked through in vain: passes may follow each other fast. */
+  lookedPastAt = -Infinity;
 
   constructor(
     readonly lane: LaneDependencies,
@@ -121,15 +132,37 @@ export class ParkedReader {
     if (buckets.length === 0) return { taken: 0, nextIn: null };
     await this.reload(buckets);
     const isOrdered = this.lane.options.ordering !== 'none';
-    const { rows, nextIn } = await this.lane.store.due(this.lane.id, buckets, limit);
-    const due = rows.filter((row) => this.mayTake(row)).map((row) => (isOrdered ? row : { ...row, key: null }));
+    const { free, some, more, nextIn } = await this.due(buckets, limit);
+    const due = free.map((row) => (isOrdered ? row : { ...row, key: null }));
     const keys = this.keysToAsk(Math.max(1, limit - due.length));
     // Nothing is read past them: what is in memory goes first, or under load their turn would never come.
-    if (this.isGlobal && rows.length + keys.length > 0) this.hold.hold();
+    if (this.isGlobal && (some || keys.length > 0)) this.hold.hold();
     if (due.length === 0 && keys.length === 0) return { taken: 0, nextIn };
     const perKey = Math.min(PER_KEY, Math.floor(limit / (due.length + keys.length)));
     const taken = await this.take(due, keys, leases, Math.max(1, perKey));
-    return { taken, nextIn: rows.length >= limit ? 0 : nextIn };
+    return { taken, nextIn: more ? 0 : nextIn };
+  }
+
+  /**
+   * What is due of a key that is busy, or closed for as long as a row cannot be written, stays in front. A page of nothing
+   * else hides what is due of all others: a larger one follows.
+   * @internal
+   */
+  async due(buckets: readonly number[], limit: number): Promise<Due> {
+    for (let page = limit; ; page = Math.min(MOST_DUE, Math.max(1_000, page * 4))) {
+      const { rows, nextIn } = await this.lane.store.due(this.lane.id, buckets, page);
+      const free: DueRow[] = [];
+      for (const row of rows) if (free.length < limit && this.mayTake(row)) free.push(row);
+      const more = rows.length >= page;
+      const found = { free, some: rows.length > 0, more, nextIn };
+      if (free.length > 0 || this.isGlobal) return found;
+      const now = this.lane.clock.monotonic();
+      if (!more || page >= MOST_DUE) {
+        if (page > limit) this.lookedPastAt = now;
+        return found;
+      }
+      if (page === limit && now - this.lookedPastAt < this.lane.options.pollInterval) return found;
+    }
   }
 
   /** While a key has a message on its way, its parked rows wait; the key is marked, so that they come next. @internal */
@@ -251,3 +284,5 @@ const PER_KEY = 100;
 /** Blocked keys that are asked for, once per poll, although nothing says that they can go on. */
 const RECHECK = 50;
 const RELOAD_EVERY = 30_000;
+/** Due rows that one pass looks at: their places and keys. */
+const MOST_DUE = 100_000;

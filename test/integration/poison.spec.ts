@@ -1,4 +1,6 @@
+import { once } from 'node:events';
 import { PUBLISHED, type PublishResult } from '../../lib/publish/transport.js';
+import { gate } from '../support/lane.js';
 import { createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
 import { describeOnBoth } from '../support/services.js';
 import { until } from '../support/until.js';
@@ -149,5 +151,23 @@ describeOnBoth([], 'one poison among many', (kind) => {
         .map(({ payload }) => Number(payload));
       expect(seen).toEqual([...seen].sort((a, b) => a - b));
     }
+  });
+
+  it('D7: more than a page that are due of a key that is busy hide nothing of the others', async () => {
+    harness = await createHarness(kind, { buckets: 1, batchSize: 100 });
+    const transport = new ScriptedTransport();
+    const answer = gate<PublishResult>();
+    transport.behave = ({ payload }) => (String(payload) === 'slow' ? answer.opened : PUBLISHED);
+    const { dispatcher } = harness.relay({ default: transport });
+    await dispatcher.start();
+    const slow = once(transport.signals, 'attempt');
+    await harness.enqueue([{ key: 'busy', payload: text('slow') }]);
+    await slow;
+    await harness.enqueue(Array.from({ length: 200 }, () => ({ key: 'busy', delay: 1 })));
+    await harness.enqueue([{ key: 'other', payload: text('other'), delay: 100 }]);
+    await transport.until(() => transport.published.length > 0, 10_000);
+    expect(transport.texts).toEqual(['other']);
+    answer.open(PUBLISHED);
+    await transport.until(() => transport.published.length === 202);
   });
 });

@@ -73,6 +73,23 @@ describeWith('mariadb', 'a message whose id is parked already', () => {
     expect(hooks.of('error').every(({ operation }) => operation === 'park')).toBe(true);
     await until(async () => (await harness.count('ready')) + (await harness.count('parked')) === 0);
   });
+
+  it('F8: what is due behind it hides nothing that is due of other keys', async () => {
+    harness = await createHarness('mariadb', { buckets: 1, batchSize: 100, retry: { maxAttempts: 1 } });
+    const transport = new ScriptedTransport();
+    transport.behave = rejected;
+    const { dispatcher, hooks } = harness.relay({ default: transport });
+    await dispatcher.start();
+    const [id] = await harness.enqueue([{ payload: text('first') }]);
+    await hooks.until('dead');
+    await harness.enqueue([{ id: id as string, key: 'a', payload: text('second') }]);
+    await hooks.until('error');
+    transport.behave = () => ({ ok: true });
+    await harness.enqueue(Array.from({ length: 100 }, () => ({ key: 'a', delay: 1 })));
+    await harness.enqueue([{ key: 'b', payload: text('other'), delay: 100 }]);
+    await transport.until(() => transport.published.length > 0, 10_000);
+    expect(transport.texts).toEqual(['other']);
+  });
 });
 
 describeWith('postgres', 'a lost payload behind a message that fails', () => {

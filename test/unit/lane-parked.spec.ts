@@ -114,4 +114,33 @@ describe('a lane and what it takes from the parked table', () => {
     await turn();
     expect(transport.published).toEqual([]);
   });
+
+  it('what is due of a busy key hides nothing that is due behind it, and is not looked past again and again', async () => {
+    const under = await leased(createLane());
+    const { lane, store, clock, options } = under;
+    const busy = gate<PublishResult>();
+    under.transport.behave = () => busy.opened;
+    store.ready = [stored({ key: 'busy' })];
+    await lane.readOnce();
+    const rowOf = (key: string, parkedId: number) =>
+      ({ parkedId: String(parkedId), bucket: 0, key, state: 'scheduled' }) as const;
+    const rows = Array.from({ length: 3_000 }, (_, i) => rowOf('busy', i));
+    const pages: number[] = [];
+    store.due = async (_transport, _buckets, limit) => {
+      pages.push(limit);
+      return { rows: rows.slice(0, limit), nextIn: null };
+    };
+    const take = jest.spyOn(store, 'take');
+    await lane.parkedOnce();
+    expect(pages).toEqual([500, 2_000, 8_000]);
+    for (let pass = 0; pass < 5; pass += 1) await lane.parkedOnce();
+    expect(pages.splice(0)).toHaveLength(8);
+
+    rows.push(rowOf('free', 9_999));
+    await clock.advance(options.pollInterval);
+    await lane.parkedOnce();
+    expect(take.mock.lastCall?.[0].due).toEqual([rowOf('free', 9_999)]);
+    busy.open(PUBLISHED);
+    await turn();
+  });
 });
