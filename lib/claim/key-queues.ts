@@ -13,10 +13,16 @@ export type GateOf = (message: OutboxMessage) => string | null;
 export class KeyQueues {
   /** Gate key → last message of its chain, from its first message until its last is resolved. */
   readonly tails = new Map<string, OutboxMessage>();
+  /** Gate key → first message behind its bar, once there is one. Only while the key has a chain. */
+  readonly bars = new Map<string, OutboxMessage | undefined>();
   ready: (OutboxMessage | undefined)[] = [];
   readyFrom = 0;
 
-  constructor(readonly gateOf: GateOf) {}
+  constructor(
+    readonly gateOf: GateOf,
+    /** A key is free that had a bar: with what was accepted behind it, in order, which is not here any more. */
+    readonly barred: (messages: readonly OutboxMessage[]) => void = () => undefined,
+  ) {}
 
   accept(message: OutboxMessage): void {
     const gate = this.gateOf(message);
@@ -28,6 +34,20 @@ export class KeyQueues {
     this.tails.set(gate, message);
     if (tail === undefined) this.ready.push(message);
     else tail.behind = message;
+    if (this.bars.size > 0 && this.bars.has(gate) && this.bars.get(gate) === undefined) this.bars.set(gate, message);
+  }
+
+  /**
+   * What is accepted of this key from now on does not become ready: else a chain that never ends would keep those in the
+   * parked table waiting for ever. Behind a parked message no ready row is accepted anyway.
+   */
+  bar(gate: string): void {
+    if (this.tails.get(gate)?.parkedId === null && !this.bars.has(gate)) this.bars.set(gate, undefined);
+  }
+
+  /** Whether it stands behind the bar of its key, the first one that does. */
+  isBarred(message: OutboxMessage): boolean {
+    return this.bars.size > 0 && this.bars.get(this.gateOf(message) as string) === message;
   }
 
   get readyCount(): number {
@@ -68,13 +88,16 @@ export class KeyQueues {
   resolve(last: OutboxMessage): boolean {
     const gate = this.gateOf(last);
     if (gate === null) return true;
-    const behind = last.behind;
-    last.behind = undefined;
-    if (behind !== undefined) {
+    const { behind } = last;
+    if (behind !== undefined && !this.isBarred(behind)) {
+      last.behind = undefined;
       this.ready.push(behind);
       return false;
     }
-    if (this.tails.get(gate) === last) this.tails.delete(gate);
+    if (behind !== undefined || this.tails.get(gate) === last) {
+      this.tails.delete(gate);
+      if (this.bars.delete(gate)) this.barred(chainBehind(last));
+    }
     return true;
   }
 
@@ -83,6 +106,7 @@ export class KeyQueues {
     const gate = this.gateOf(last);
     if (gate === null) return [];
     this.tails.delete(gate);
+    this.bars.delete(gate);
     return chainBehind(last);
   }
 
@@ -97,6 +121,7 @@ export class KeyQueues {
     const gate = this.gateOf(last);
     if (gate === null || last.behind === undefined) return [];
     this.tails.set(gate, last);
+    this.bars.delete(gate);
     return chainBehind(last);
   }
 

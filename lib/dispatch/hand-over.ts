@@ -165,7 +165,7 @@ export class HandOver {
     for (let next = first.behind; next !== undefined && into.length < limit; next = next.behind) {
       bytes += lengthOf(next);
       if (next.topic !== first.topic || size + bytes > this.lane.options.batchBytes) break;
-      if (isUnread(next) || this.alone.has(next.id)) break;
+      if (isUnread(next) || this.alone.has(next.id) || this.queues.isBarred(next)) break;
       into.push(next);
     }
     const messages = into.slice(start);

@@ -55,6 +55,7 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
     );
     this.queues = new KeyQueues(
       { key: (m: OutboxMessage) => m.key, none: () => null, global: () => '' }[options.ordering],
+      (messages) => this.results.barred(messages),
     );
     const floor = store.probe === undefined ? new SnapshotFloor() : new ProbeFloor(() => clock.monotonic());
     this.claimer = new Claimer(store, id, floor, clock, () => this.settler.writing);

@@ -170,6 +170,7 @@ export class ParkedReader {
     if (this.unwritten.has(parkedId)) return false;
     if (this.lane.options.ordering === 'none' || key === null) return true;
     this.keys.addBeyond(bucket, key);
+    if (!this.isGlobal) this.queues.bar(key); // in a global order the hold does it
     return this.isFree(key);
   }
 

@@ -132,6 +132,16 @@ export class Results implements SettlerEvents {
     else this.parkBehind(message);
   }
 
+  /**
+   * What was due of their key waited until nothing of it was in memory, and goes now; they came later. Nor is anything else
+   * of the key in memory that could be given back, so that they are parked, and asked for in case that it is gone meanwhile.
+   */
+  barred(messages: readonly OutboxMessage[]): void {
+    for (const message of messages) this.parkBehind(message);
+    for (const { bucket, key } of messages.slice(0, 1)) this.lane.parked.continueKey(bucket, key as string);
+    this.lane.wanted('parked');
+  }
+
   /** A ready row whose key has a blocking row waits with it. */
   parkBehind(message: OutboxMessage): void {
     this.park(message, 'blocked', { attempts: message.attempts, delay: null, error: null, blocks: true });

@@ -1,5 +1,7 @@
 import { PUBLISHED, type PublishResult } from '../../lib/publish/transport.js';
-import { createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
+import type { FetchResult } from '../../lib/store/ready-store.js';
+import { gate } from '../support/lane.js';
+import { createHarness, ScriptedTransport, wrapped, type Harness } from '../support/relay.js';
 import { until } from '../support/until.js';
 
 const text = (value: string | number) => Buffer.from(String(value));
@@ -86,4 +88,52 @@ export function describeOrder(kind: 'postgres' | 'mariadb'): void {
       Array.from({ length: BACKLOG }, (_, i) => i),
     );
   });
+
+  it('what falls due, and what is requeued, gets its turn in a key that is never idle', async () => {
+    harness = await createHarness(kind, { onDead: 'skip', pollInterval: 50, retry: { maxAttempts: 1 } });
+    const transport = new ScriptedTransport();
+    const read = new Set<string>();
+    const { dispatcher, hooks } = harness.relay(
+      { default: transport },
+      {},
+      {
+        wrapStore: (store) => wrapped(store, { fetch: async (request) => noted(await store.fetch(request), read) }),
+      },
+    );
+    transport.behave = rejected;
+    const [dead] = await harness.enqueue([{ key: 'hot', payload: text('requeued') }]);
+    await dispatcher.start();
+    await hooks.until('dead');
+
+    const [WAITING, MOST] = [10, 200];
+    let last = 0;
+    const next = async (count: number) => {
+      const payloads = Array.from({ length: count }, () => text((last += 1)));
+      const ids = await harness.enqueue(payloads.map((payload) => ({ key: 'hot', payload })));
+      dispatcher.nudge();
+      await until(() => ids.every((id) => read.has(id)), 20_000, 2);
+    };
+    const begun = gate();
+    transport.behave = async ({ payload }) => {
+      await begun.opened;
+      if (String(payload) === '5') {
+        await harness.enqueue([{ key: 'hot', payload: text('scheduled'), delay: 1 }]);
+        await harness.store.requeue({ ids: [dead as string], limit: 1 });
+      }
+      if (last < MOST) await next(1);
+      return PUBLISHED;
+    };
+    await next(WAITING);
+    begun.open();
+    await transport.until(() => transport.published.length === MOST + 2, 60_000);
+    const { texts } = transport;
+    for (const each of ['scheduled', 'requeued']) expect(texts.indexOf(each)).toBeLessThan(MOST / 2);
+    const others = texts.filter((each) => /\d/.test(each));
+    expect(others).toEqual(Array.from({ length: MOST }, (_, i) => String(i + 1)));
+  }, 90_000);
+}
+
+function noted(result: FetchResult, into: Set<string>): FetchResult {
+  for (const { id } of result.messages) into.add(id);
+  return result;
 }

@@ -8,11 +8,14 @@ class Model {
   /** Waiting, per key in order; the first may be unresolved. */
   readonly chains = new Map<string, OutboxMessage[]>();
   readonly out = new Set<OutboxMessage>();
+  /** Keys with a bar, and the first message behind it. */
+  readonly bars = new Map<string, OutboxMessage | undefined>();
 }
 
 type Step =
   | { do: 'accept'; key: string | null }
   | { do: 'take' | 'resolve' | 'cut' | 'back' | 'trim'; at: number }
+  | { do: 'bar'; key: string | null }
   | { do: 'drop'; bucket: number };
 const key = fc.constantFrom('a', 'b', 'c', null);
 const at = fc.nat(5);
@@ -21,6 +24,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 5, arbitrary: fc.record({ do: fc.constant('take' as const), at }) },
   { weight: 4, arbitrary: fc.record({ do: fc.constant('resolve' as const), at }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constantFrom('cut' as const, 'back' as const, 'trim' as const), at }) },
+  { weight: 2, arbitrary: fc.record({ do: fc.constant('bar' as const), key }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('drop' as const), bucket: fc.nat(1) }) },
 );
 const bucketOf = (key: string | null) => (key === 'a' ? 0 : 1);
@@ -29,8 +33,12 @@ describe('key queues', () => {
   it('keep the order of each key, with one unresolved message of it, and lose none', () => {
     fc.assert(
       fc.property(fc.array(step, { maxLength: 200, size: 'max' }), (steps) => {
-        const queues = new KeyQueues(({ key }) => key);
-        const { chains, out } = new Model();
+        const barred: OutboxMessage[][] = [];
+        const queues = new KeyQueues(
+          ({ key }) => key,
+          (messages) => barred.push([...messages]),
+        );
+        const { chains, out, bars } = new Model();
         const free = new Set<OutboxMessage>();
         const chainOf = (message: OutboxMessage): OutboxMessage[] => chains.get(message.key as string) ?? [];
         const waiting = (): number =>
@@ -40,7 +48,14 @@ describe('key queues', () => {
             const message = stored({ key: each.key, bucket: bucketOf(each.key) });
             if (each.key === null) free.add(message);
             else chains.set(each.key, [...(chains.get(each.key) ?? []), message]);
+            if (each.key !== null && bars.has(each.key)) bars.set(each.key, bars.get(each.key) ?? message);
             queues.accept(message);
+            continue;
+          }
+          if (each.do === 'bar') {
+            if (each.key === null) continue;
+            queues.bar(each.key);
+            if (chains.has(each.key)) bars.set(each.key, bars.get(each.key));
             continue;
           }
           if (each.do === 'drop') {
@@ -50,6 +65,7 @@ describe('key queues', () => {
               if (bucketOf(key) !== each.bucket || out.has(chain[0] as OutboxMessage)) continue;
               expected.push(...chain);
               chains.delete(key);
+              bars.delete(key);
             }
             if (each.bucket === 1) free.clear();
             expect(new Set(dropped)).toEqual(new Set(expected));
@@ -72,6 +88,7 @@ describe('key queues', () => {
           if (message === undefined) continue;
           if (each.do === 'trim') {
             const rest = message.key === null ? [] : chainOf(message).splice(1);
+            if (rest.length > 0) bars.delete(message.key as string);
             expect(queues.trim(message)).toEqual(rest);
             continue;
           }
@@ -82,11 +99,19 @@ describe('key queues', () => {
             continue;
           }
           const rest = message.key === null ? [] : chainOf(message).slice(1);
+          const hasBar = message.key !== null && bars.has(message.key);
+          const ends =
+            each.do === 'cut' || rest.length === 0 || (hasBar && bars.get(message.key as string) === rest[0]);
           if (each.do === 'resolve') {
-            expect(queues.resolve(message)).toBe(rest.length === 0);
+            expect(queues.resolve(message)).toBe(ends);
+            expect(barred.splice(0)).toEqual(ends && hasBar ? [rest] : []);
             if (message.key !== null && rest.length > 0) chains.set(message.key, rest);
           } else expect(queues.cut(message)).toEqual(rest);
-          if (message.key !== null && (each.do === 'cut' || rest.length === 0)) chains.delete(message.key);
+          if (message.key !== null && ends) {
+            chains.delete(message.key);
+            bars.delete(message.key);
+          }
+          expect([...queues.bars.keys()].sort()).toEqual([...bars.keys()].sort());
           for (const name of ['a', 'b', 'c']) expect(queues.has(name)).toBe(chains.has(name));
         }
         let left = 0;
@@ -98,6 +123,7 @@ describe('key queues', () => {
           (n, chain) => n + (out.has(chain[0] as OutboxMessage) ? chain.length - 1 : 0),
           0,
         );
+        left += barred.flat().length;
         expect(left + stuckBehindOut).toBe(waiting());
       }),
       { numRuns: 400 },

@@ -1,6 +1,7 @@
 import { PUBLISHED, type PublishResult } from '../../lib/publish/transport.js';
 import type { TakeResult } from '../../lib/store/parked-store.js';
 import { createLane, gate, leased, loseAndRegain, stored, turn } from '../support/lane.js';
+import { ScriptedTransport } from '../support/relay.js';
 
 const rejected = (): PublishResult => ({ ok: false, blame: 'message', error: new Error('no') });
 
@@ -142,5 +143,68 @@ describe('a lane and what it takes from the parked table', () => {
     expect(take.mock.lastCall?.[0].due).toEqual([rowOf('free', 9_999)]);
     busy.open(PUBLISHED);
     await turn();
+  });
+
+  it.each([false, true])(
+    'what is due of a key that is never idle has its turn; what came later is parked behind it (runs: %s)',
+    async (atomicRuns) => {
+      const under = await leased(createLane({ batchSize: 2 }, new ScriptedTransport({ atomicRuns })));
+      const { lane, store, transport } = under;
+      const answers: (() => void)[] = [];
+      transport.behave = () => new Promise((resolve) => answers.push(() => resolve(PUBLISHED)));
+      const answer = async () => {
+        for (const each of answers.splice(0)) each();
+        await turn();
+      };
+      const read = async (...bodies: string[]) => {
+        store.ready.push(...bodies.map((body) => stored({ key: 'hot', body })));
+        await lane.readOnce();
+      };
+      await read('1', '2', '3');
+      store.due = async () => ({
+        rows: [{ parkedId: '7', bucket: 0, key: 'hot', state: 'scheduled' as const }],
+        nextIn: null,
+      });
+      await lane.parkedOnce();
+      const park = jest.spyOn(store, 'park');
+      const parked = () => park.mock.calls.flatMap(([, , entries]) => entries.map(({ seq }) => seq));
+      await read('4', '5');
+      const wanted = jest.fn();
+      lane.wanted = wanted;
+      for (let left = 3; left > 0 && parked().length === 0; left -= 1) await answer();
+      expect(transport.texts).toEqual(['1', '2', '3']);
+      expect(wanted).toHaveBeenCalledWith('parked');
+      expect(parked()).toHaveLength(2);
+      expect([lane.queues.has('hot'), lane.queues.bars.size, lane.room.held]).toEqual([false, 0, 0]);
+
+      const due = stored({ key: 'hot', body: 'due', parkedId: '7', parkedState: 'waiting' });
+      store.take = async () => ({ messages: [due], clear: [], durable: true });
+      store.settle = async () => ({ fence: undefined, affected: 0 });
+      await lane.parkedOnce();
+      await read('6');
+      await answer();
+      expect(transport.texts).toEqual(['1', '2', '3', 'due']);
+      expect(parked()).toHaveLength(3);
+    },
+  );
+
+  it('what waits behind a busy key for a row that is gone meanwhile is asked for', async () => {
+    const under = await leased(createLane());
+    const { lane, store, transport } = under;
+    const busy = gate<PublishResult>();
+    transport.behave = () => busy.opened;
+    store.ready = [stored({ key: 'hot' })];
+    await lane.readOnce();
+    const { due } = store;
+    store.due = async () => ({ rows: [{ parkedId: '7', bucket: 0, key: 'hot', state: 'scheduled' }], nextIn: null });
+    await lane.parkedOnce();
+    store.due = due; // it is cancelled
+    store.ready.push(stored({ key: 'hot' }));
+    await lane.readOnce();
+    busy.open(PUBLISHED);
+    await turn();
+    const take = jest.spyOn(store, 'take');
+    await lane.parkedOnce();
+    expect(take.mock.lastCall?.[0]).toMatchObject({ due: [], keys: [{ bucket: 0, key: 'hot' }] });
   });
 });
