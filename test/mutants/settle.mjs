@@ -72,6 +72,16 @@ export const SETTLE = [
     to: 'return !this.closed.has(key);',
   },
   {
+    name: 'busy-key-never-yields',
+    breaks: 'what is due of a key that is never idle waits for ever',
+    file: 'lib/dispatch/parked-reader.ts',
+    from: 'if (!this.isGlobal) this.queues.bar(key);',
+    to: '',
+    contract: 'test/unit/lane-parked.spec.ts',
+    simulation: false,
+    chaos: false,
+  },
+  {
     name: 'blocked-keys-not-loaded',
     breaks: 'after a takeover the keys that are blocked are not known',
     file: 'lib/dispatch/lane.ts',
