@@ -22,6 +22,11 @@ export const SEEDS: readonly KeptSeed[] = [
     convictedBy: 'simulated-order-of-the-removed',
   },
   {
+    seed: 20357881,
+    found: 'a message that was requeued after others of its key were taken: the judge took it for one that they passed',
+    convictedBy: 'simulated-requeued-meanwhile',
+  },
+  {
     seed: 3511,
     found: 'a verdict of an old lease written under a new one (6)',
     convictedBy: 'old-verdict-new-lease',

@@ -144,7 +144,9 @@ export class Witness implements MemoryWatch {
       this.history.violated(10, `${fate.name} is published and has no place in its order`);
     const isThrough = (other: Fate): boolean => {
       const row = [...this.database.parked.values()].find(({ id }) => id === other.id);
-      return row?.blocking !== true || other.taken.length > 0 || together.has(other.id) || this.isDeadBySkip(other);
+      if (row?.blocking !== true || other.taken.length > 0 || together.has(other.id)) return true;
+      // Dead and passed by the others, it may have been requeued after this one was taken.
+      return this.isDeadBySkip(other) || (this.options.retry.onDead === 'skip' && other.deaths > 0);
     };
     const first = fate.behind.find((other) => !isThrough(other));
     if (first !== undefined) this.history.violated(10, `${fate.name} is published past ${first.name}`);
