@@ -26,4 +26,18 @@ export const SIMULATED = [
     from: " || (this.options.retry.onDead === 'skip' && other.deaths > 0);",
     to: ';',
   },
+  {
+    name: 'simulated-put-off-is-stuck',
+    breaks: 'the judge takes what was put off for its destination, for up to a minute, for stuck',
+    file: 'test/simulation/scenario.ts',
+    from: 'Math.max(history.longestProbe, this.longestWait())',
+    to: 'history.longestProbe',
+  },
+  {
+    name: 'simulated-woke-up-late',
+    breaks: 'the judge gives no excuse to a process that was frozen and hears only afterwards what it lost',
+    file: 'test/simulation/scenario.ts',
+    from: '{ ms: ms + PATIENCE, by: name }',
+    to: '{ ms, by: name }',
+  },
 ].map((mutant) => ({ ...mutant, chaos: false }));

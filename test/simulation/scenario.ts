@@ -128,7 +128,9 @@ class Scenario {
     await world.run(Infinity, () => workload.over);
     const quietFrom = Math.max(world.now, disturbedUntil);
     const crashes = plan.lethal === null ? 0 : CRASH_LOOP * (options.lease + 2 * options.pollInterval + 3_000);
-    const limit = quietFrom + options.lease + 2 * options.pollInterval + history.longestProbe + OTHER_DELAYS + crashes;
+    await world.run(quietFrom);
+    const delays = Math.max(history.longestProbe, this.longestWait());
+    const limit = quietFrom + options.lease + 2 * options.pollInterval + delays + OTHER_DELAYS + crashes;
     const late = (): string[] => through(history, database, options, fleet);
     await world.run(limit, () => world.now >= quietFrom && late().length === 0);
     const settledAfter = world.now - quietFrom;
@@ -172,6 +174,12 @@ class Scenario {
     return Math.max(world.now + due, ...frozen, ...effects);
   }
 
+  /** Of those that failed, and were put off for their destination: up to a minute. @internal */
+  longestWait(): number {
+    const waiting = [...this.database.parked.values()].filter(({ state }) => state === 'waiting');
+    return Math.min(60_000, Math.max(0, ...waiting.map(({ dueAt }) => (dueAt ?? 0) - this.database.now())));
+  }
+
   /** Who sleeps and whose clock is set back meanwhile cannot know how late it is. @internal */
   get sleeps(): boolean {
     return this.plan.faults.some(({ kind }) => kind === 'sleep');
@@ -190,7 +198,8 @@ class Scenario {
         return fleet.restart(slot, ms);
       case 'freeze':
       case 'sleep':
-        history.fault(kind, `${name} ${ms.toFixed(0)} ms`, { ms, by: name });
+        // What it holds it may have lost meanwhile, and hears of it later.
+        history.fault(kind, `${name} ${ms.toFixed(0)} ms`, { ms: ms + PATIENCE, by: name });
         return relay?.process[kind](ms);
       case 'clock step':
         history.fault(kind, `${name} ${ms.toFixed(0)} ms`, { ms: 0, by: name });

@@ -27,6 +27,17 @@ export const SEEDS: readonly KeptSeed[] = [
     convictedBy: 'simulated-requeued-meanwhile',
   },
   {
+    seed: 14555,
+    found: 'a message that was put off for its destination: the judge took it for stuck',
+    convictedBy: 'simulated-put-off-is-stuck',
+  },
+  {
+    seed: 20445255,
+    found:
+      'rows whose locks went with the database while their process was frozen: the judge saw no fault in the repetition',
+    convictedBy: 'simulated-woke-up-late',
+  },
+  {
     seed: 3511,
     found: 'a verdict of an old lease written under a new one (6)',
     convictedBy: 'old-verdict-new-lease',
