@@ -12,16 +12,22 @@ describeWith('mariadb', 'a message whose id is parked already', () => {
   let harness: Harness;
   afterEach(() => harness?.close());
 
-  it('F8: holds up nobody, no pass and no stop, and is parked when the id is free', async () => {
-    harness = await createHarness('mariadb', { buckets: 1, retry: { maxAttempts: 1 } });
+  /** The first is dead, and the second, which has its id, cannot be parked beside it. */
+  async function twins(batchSize: number, second: { key?: string } = {}) {
+    harness = await createHarness('mariadb', { buckets: 1, batchSize, retry: { maxAttempts: 1 } });
     const transport = new ScriptedTransport();
     transport.behave = rejected;
     const { dispatcher, hooks } = harness.relay({ default: transport });
     await dispatcher.start();
     const [id] = await harness.enqueue([{ payload: text('first') }]);
     await hooks.until('dead');
-    await harness.enqueue([{ id: id as string, payload: text('second') }]);
+    await harness.enqueue([{ ...second, id: id as string, payload: text('second') }]);
     const told = await hooks.until('error');
+    return { id, transport, dispatcher, hooks, told };
+  }
+
+  it('F8: holds up nobody, no pass and no stop, and is parked when the id is free', async () => {
+    const { id, transport, dispatcher, hooks, told } = await twins(500);
     expect(told).toMatchObject({ operation: 'park', error: { errno: 1062 } });
 
     const [other] = await harness.enqueue([{ payload: text('third'), key: 'a' }]);
@@ -75,15 +81,7 @@ describeWith('mariadb', 'a message whose id is parked already', () => {
   });
 
   it('F8: what is due behind it hides nothing that is due of other keys', async () => {
-    harness = await createHarness('mariadb', { buckets: 1, batchSize: 100, retry: { maxAttempts: 1 } });
-    const transport = new ScriptedTransport();
-    transport.behave = rejected;
-    const { dispatcher, hooks } = harness.relay({ default: transport });
-    await dispatcher.start();
-    const [id] = await harness.enqueue([{ payload: text('first') }]);
-    await hooks.until('dead');
-    await harness.enqueue([{ id: id as string, key: 'a', payload: text('second') }]);
-    await hooks.until('error');
+    const { transport } = await twins(100, { key: 'a' });
     transport.behave = () => ({ ok: true });
     await harness.enqueue(Array.from({ length: 100 }, () => ({ key: 'a', delay: 1 })));
     await harness.enqueue([{ key: 'b', payload: text('other'), delay: 100 }]);

@@ -5,10 +5,10 @@ import { ScriptedTransport } from '../support/relay.js';
 
 const silence = (): Promise<PublishResult> => new Promise(() => undefined);
 
-/** Runs the loops for as many seconds, with renewals. */
+/** Runs the loops for as many seconds of the fake clock, with renewals. */
 function runs({ clock, leases }: Awaited<ReturnType<typeof leased>>) {
-  return async (seconds: number): Promise<void> => {
-    for (let i = 0; i < seconds; i += 1) {
+  return async (count: number): Promise<void> => {
+    for (let i = 0; i < count; i += 1) {
       await clock.advance(1_000);
       if (i % 3 === 0) await leases.runOnce();
     }
@@ -37,14 +37,14 @@ describe('probes of a broker', () => {
   it('C2: one that is never confirmed is not every probe', async () => {
     const under = await leased(createLane());
     const { lane, loops, store, transport } = under;
-    const wait = runs(under);
+    const seconds = runs(under);
     transport.behave = ({ key }) => (key === 'a' ? silence() : PUBLISHED);
     store.ready = [stored({ key: 'a' })];
     loops.start();
-    await wait(40);
+    await seconds(40);
     expect(lane.outage.circuit.state).not.toBe('closed');
     store.ready.push(stored({ key: 'b' }), stored({ key: 'c' }));
-    await wait(600);
+    await seconds(600);
     expect(transport.published.map(({ key }) => key).sort()).toEqual(['b', 'c']);
   });
 
@@ -87,42 +87,42 @@ describe('a broker that asked to wait', () => {
   it('C4: and whose connection is destroyed over a message that is put off, is asked again', async () => {
     const under = await leased(createLane());
     const { lane, loops, store, transport } = under;
-    const wait = runs(under);
+    const seconds = runs(under);
     const silent = stored({ key: 'silent', bucket: 1 });
     transport.behave = ({ key }) => (key === 'silent' ? silence() : PUBLISHED);
     const strikes = (): number => lane.outage.suspects.get(silent.id)?.alone ?? 0;
     store.ready = [silent];
     loops.start();
     for (let n = 0; n < 600 && strikes() < 3; n += 1) {
-      await wait(1);
+      await seconds(1);
       store.ready.push(stored({ key: `other ${n}`, bucket: 2 }));
     }
-    for (let n = 0; n < 60 && lane.unresolved === 0; n += 1) await wait(1);
+    for (let n = 0; n < 60 && lane.unresolved === 0; n += 1) await seconds(1);
     expect([strikes(), lane.unresolved, lane.outage.circuit.state]).toEqual([3, 1, 'closed']);
     transport.onState?.('blocked', 'memory alarm');
     const { resets } = transport;
-    await wait(60); // its time is up: the connection is destroyed, and nobody will ever say `up` of it
+    await seconds(60); // its time is up: the connection is destroyed, and nobody will ever say `up` of it
     expect(transport.resets).toBeGreaterThan(resets);
     const after = stored({ key: 'after', bucket: 2 });
     store.ready.push(after);
-    await wait(600);
+    await seconds(600);
     expect(transport.published.map(({ id }) => id)).toContain(after.id);
   });
 
   it('C4: is asked again, too, when a classifier calls the time-out the message’s', async () => {
     const under = await leased(createLane({ retry: { classify: () => 'message' as const } }));
     const { lane, loops, store, transport } = under;
-    const wait = runs(under);
+    const seconds = runs(under);
     transport.behave = silence;
     store.ready = [stored()];
     loops.start();
-    await wait(2);
+    await seconds(2);
     expect(lane.unresolved).toBe(1);
     transport.onState?.('blocked', 'memory alarm');
-    await wait(60);
+    await seconds(60);
     transport.behave = () => PUBLISHED;
     store.ready.push(stored());
-    await wait(300);
+    await seconds(300);
     expect(transport.published).toHaveLength(1);
   });
 });
