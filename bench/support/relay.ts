@@ -44,8 +44,9 @@ export async function benchRelay(
   options: Partial<OutboxOptions> = {},
 ): Promise<BenchRelay> {
   const resolved = resolveOptions({ transports, database: { setup: 'create' }, ...options }, {});
-  const { database, ordering, coordination, onPublished, buckets } = resolved;
-  const store = openStore(dataSource, { options: database, ordering, coordination, onPublished, buckets });
+  const { database, ordering, coordination, onPublished, publishTimeout, buckets } = resolved;
+  const tables = { options: database, ordering, coordination, buckets };
+  const store = openStore(dataSource, { ...tables, onPublished, publishTimeout });
   await store.create(resolved);
   const transportIds = await store.registerTransports(Object.keys(transports), resolved.defaultTransport);
   const dispatcher = new OutboxDispatcher({

@@ -1,22 +1,37 @@
 import type { KeyInBucket } from '../store/parked-store.js';
 
+interface Cursor {
+  bucket: number;
+  index: number;
+}
+
 /**
  * Keys of the leased buckets that have a blocking row in the parked table: their ready rows are parked on sight. Bounded:
  * past `limit` keys, `overflow` says that a key which is not in here has to be asked for. What is asked for, and what is
- * parked now, comes on top, and pushes out the oldest beyond twice the limit.
+ * parked now, comes on top, and pushes out the oldest beyond twice the limit, but for those of messages at hand.
  */
 export class ParkedKeys {
   readonly buckets = new Map<number, Set<string>>();
   size = 0;
   overflow = false;
-  /** Where `next` goes on. */
-  cursor: { bucket: number; index: number } = { bucket: -1, index: 0 };
+  /** Keys that found no place, or lost it. */
+  dropped = 0;
+  /** @internal */ atHand: ReadonlySet<string> = new Set();
+  /** Where `next` goes on, of each of those who go round. */
+  readonly recheck: Cursor = { bucket: -1, index: 0 };
+  readonly look: Cursor = { bucket: -1, index: 0 };
 
   constructor(readonly limit = 50_000) {}
 
   add(bucket: number, key: string): void {
-    if (this.size >= this.limit && !this.has(bucket, key)) this.overflow = true;
-    else this.addBeyond(bucket, key);
+    if (this.size < this.limit || this.has(bucket, key)) return this.addBeyond(bucket, key);
+    this.overflow = true;
+    this.dropped += 1;
+  }
+
+  /** Until the next call, nothing pushes these out: who is asked for some must not lose those that need no question. */
+  keep(keys: ReadonlySet<string>): void {
+    this.atHand = keys;
   }
 
   /** For keys of messages at hand, which are parked at once. */
@@ -39,9 +54,13 @@ export class ParkedKeys {
 
   /** The oldest of the bucket with the most: what was added for messages at hand must stay. @internal */
   evict(): void {
-    this.overflow = true;
-    const most = [...this.buckets].reduce((a, b) => (b[1].size > a[1].size ? b : a));
-    for (const key of most[1]) return this.delete(most[0], key);
+    const [bucket, keys] = [...this.buckets].reduce((a, b) => (b[1].size > a[1].size ? b : a));
+    for (const key of keys) {
+      if (this.atHand.has(key)) continue;
+      this.overflow = true;
+      this.dropped += 1;
+      return this.delete(bucket, key);
+    }
   }
 
   forget(bucket: number): void {
@@ -53,17 +72,17 @@ export class ParkedKeys {
    * Up to `count` keys, another part of them at every call: an operator may have removed what blocks a key, and then
    * nothing else would tell.
    */
-  next(count: number): KeyInBucket[] {
+  next(count: number, cursor: Cursor): KeyInBucket[] {
     const out: KeyInBucket[] = [];
     const order = [...this.buckets.keys()];
-    const start = Math.max(0, order.indexOf(this.cursor.bucket));
+    const start = Math.max(0, order.indexOf(cursor.bucket));
     for (let step = 0; step <= order.length && out.length < count; step += 1) {
       const bucket = order[(start + step) % order.length] as number;
       const keys = [...(this.buckets.get(bucket) ?? [])];
-      const from = step === 0 && bucket === this.cursor.bucket ? this.cursor.index : 0;
+      const from = step === 0 && bucket === cursor.bucket ? cursor.index : 0;
       for (let index = from; index < keys.length && out.length < count; index += 1) {
         out.push({ bucket, key: keys[index] as string });
-        this.cursor = { bucket, index: index + 1 };
+        [cursor.bucket, cursor.index] = [bucket, index + 1];
       }
     }
     return out.length > this.size ? out.slice(0, this.size) : out;

@@ -2,7 +2,7 @@ import { types } from 'node:util';
 import type { OutboxHooks } from '../observe/events.js';
 import { OutboxConfigurationError } from '../outbox.errors.js';
 import type { ResolvedOptions } from '../outbox.options.js';
-import type { CleanStore } from '../store/admin-store.js';
+import type { CleanStore, DedupReport } from '../store/admin-store.js';
 
 export interface CleanReport {
   readonly published: number;
@@ -22,6 +22,8 @@ export interface CleanRequest {
 
 /** Rows per statement: short locks, little undo. */
 const BATCH = 1_000;
+/** Dedup keys of messages that still wait, which one pass comes past: the next one goes on behind them. */
+const PASSED_BY = 100_000;
 
 /**
  * Removes what is final and old: archived messages, dead letters and dedup keys, each after its own retention, in bounded
@@ -44,13 +46,19 @@ export class OutboxCleaner {
     const { published, dead, dedup, limit } = request === undefined ? this.configured() : requested(request);
     const report = { published: 0, dead: 0, dedup: 0 };
     const errors: unknown[] = [];
-    const clean = async (kind: keyof CleanReport, batch: (size: number) => Promise<number>): Promise<void> => {
+    const clean = async (
+      kind: keyof CleanReport,
+      batch: (size: number) => Promise<number | DedupReport>,
+    ): Promise<void> => {
       try {
+        let passedBy = 0;
         for (let more = true; more && report[kind] < limit;) {
           const size = Math.min(BATCH, limit - report[kind]);
-          const deleted = await batch(size);
-          report[kind] += deleted;
-          more = deleted >= size;
+          const cleaned = await batch(size);
+          const { removed, looked } = typeof cleaned === 'number' ? { removed: cleaned, looked: cleaned } : cleaned;
+          report[kind] += removed;
+          passedBy += looked - removed;
+          more = looked >= size && passedBy < PASSED_BY;
         }
       } catch (error) {
         errors.push(error);

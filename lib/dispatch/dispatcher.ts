@@ -103,6 +103,7 @@ export class OutboxDispatcher {
   async drain({ timeout = 10_000 }: { timeout?: number } = {}): Promise<RunReport> {
     const deadline = new Deadline(this.relay.clock, timeout);
     const total = { published: 0, retried: 0, dead: 0 };
+    const { stops } = this; // another pass would be a life after the stop
     for (;;) {
       const pass = this.runOnce();
       if (!(await deadline.within(pass))) {
@@ -112,7 +113,7 @@ export class OutboxDispatcher {
       total.published += published;
       total.retried += retried;
       total.dead += dead;
-      if (published + retried + dead === 0) return total;
+      if (published + retried + dead === 0 || stops !== this.stops) return total;
     }
   }
 

@@ -15,13 +15,13 @@ export class Loop {
 
   constructor(
     readonly clock: Clock,
-    /** One run; resolves to the delay until the next one, milliseconds (0: at once). */
+    /** One run; resolves to the delay until the next one, milliseconds (0: at once; `Infinity`: when it is nudged). */
     readonly runOnce: () => Promise<number>,
     /** A run threw; returns the delay until the next one. Must not throw. */
     readonly onError: (error: unknown) => number,
   ) {}
 
-  /** @param delay milliseconds until the first run. */
+  /** @param delay milliseconds until the first run; `Infinity`: when it is nudged. */
   start(delay = 0): void {
     if (this.running) return;
     this.running = true;
@@ -68,6 +68,7 @@ export class Loop {
   /** @internal */ schedule(delay: number): void {
     this.cancelTimer?.();
     this.dueAt = Math.min(this.clock.monotonic() + delay, this.wantedAt);
+    if (this.dueAt === Infinity) return;
     delay = this.dueAt - this.clock.monotonic();
     this.cancelTimer = this.clock.after(delay, () => this.run());
   }

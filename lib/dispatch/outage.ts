@@ -76,6 +76,13 @@ export class Outage {
     this.cancelProbe?.();
   }
 
+  /** After a stop: whatever was waited for then, a probe asks. */
+  goOn(): void {
+    this.stopped = false;
+    if (this.circuit.state === 'blocked') this.failed(this.circuit.lastError);
+    if (this.circuit.state === 'open') this.startProbe();
+  }
+
   /** A message that gets through changes something. */
   get isTroubled(): boolean {
     return this.circuit.isTroubled || this.suspects.size > 0 || !this.puttingOff.isFull;

@@ -4,6 +4,7 @@ import type { OutboxMessage } from '../message.js';
 import type { Lease } from '../store/lease-store.js';
 import type { DueRow, KeyInBucket, TakeResult } from '../store/parked-store.js';
 import type { Transition } from '../settle/settler.js';
+import { DueRows } from './due-rows.js';
 import type { GlobalHold } from './global-hold.js';
 import type { LaneDependencies } from './lane.types.js';
 
@@ -16,15 +17,6 @@ export interface ParkedReaderEvents {
   isAside(bucket: number, key: string): boolean;
   /** Rows of these buckets may have been marked without our hearing which: only a new epoch takes them again. */
   uncertain(buckets: readonly number[]): void;
-}
-
-interface Due {
-  /** May be taken now. */
-  readonly free: readonly DueRow[];
-  /** Whether anything is due. */
-  readonly some: boolean;
-  readonly more: boolean;
-  readonly nextIn: number | null;
 }
 
 /**
@@ -52,8 +44,8 @@ export class ParkedReader {
   /** With more blocked keys than fit into memory: of each bucket the last one that was loaded. Empty: all were. */
   readonly loadedUpTo = new Map<number, string>();
   recheckedAt = -Infinity;
-  /** When larger pages were looked through in vain: passes may follow each other fast. */
-  lookedPastAt = -Infinity;
+  lookedAt = -Infinity;
+  /** @internal */ readonly dueRows: DueRows;
 
   constructor(
     readonly lane: LaneDependencies,
@@ -61,7 +53,9 @@ export class ParkedReader {
     readonly events: ParkedReaderEvents,
     readonly hold: Pick<GlobalHold, 'hold'>,
     readonly keys = new ParkedKeys(),
-  ) {}
+  ) {
+    this.dueRows = new DueRows(lane, (row) => this.mayTake(row));
+  }
 
   /** @internal */ get isGlobal(): boolean {
     return this.lane.options.ordering === 'global';
@@ -131,38 +125,20 @@ export class ParkedReader {
   ): Promise<{ taken: number; nextIn: number | null }> {
     if (buckets.length === 0) return { taken: 0, nextIn: null };
     await this.reload(buckets);
+    const held = new Set(buckets);
+    await this.lookForFreed(held);
     const isOrdered = this.lane.options.ordering !== 'none';
-    const { free, some, more, nextIn } = await this.due(buckets, limit);
+    // Whatever is taken here is a key to ask for later: without a share of the pass these would pile up.
+    const share = Math.min(this.toContinue.size, limit >> 1);
+    const { free, some, more, nextIn } = await this.dueRows.find(buckets, limit - share);
     const due = free.map((row) => (isOrdered ? row : { ...row, key: null }));
-    const keys = this.keysToAsk(Math.max(1, limit - due.length));
+    const keys = this.keysToAsk(Math.max(1, limit - due.length), held);
     // Nothing is read past them: what is in memory goes first, or under load their turn would never come.
     if (this.isGlobal && (some || keys.length > 0)) this.hold.hold();
     if (due.length === 0 && keys.length === 0) return { taken: 0, nextIn };
     const perKey = Math.min(PER_KEY, Math.floor(limit / (due.length + keys.length)));
     const taken = await this.take(due, keys, leases, Math.max(1, perKey));
     return { taken, nextIn: more ? 0 : nextIn };
-  }
-
-  /**
-   * What is due of a key that is busy, or closed for as long as a row cannot be written, stays in front. A page of nothing
-   * else hides what is due of all others: a larger one follows.
-   * @internal
-   */
-  async due(buckets: readonly number[], limit: number): Promise<Due> {
-    for (let page = limit; ; page = Math.min(MOST_DUE, Math.max(1_000, page * 4))) {
-      const { rows, nextIn } = await this.lane.store.due(this.lane.id, buckets, page);
-      const free: DueRow[] = [];
-      for (const row of rows) if (free.length < limit && this.mayTake(row)) free.push(row);
-      const more = rows.length >= page;
-      const found = { free, some: rows.length > 0, more, nextIn };
-      if (free.length > 0 || this.isGlobal) return found;
-      const now = this.lane.clock.monotonic();
-      if (!more || page >= MOST_DUE) {
-        if (page > limit) this.lookedPastAt = now;
-        return found;
-      }
-      if (page === limit && now - this.lookedPastAt < this.lane.options.pollInterval) return found;
-    }
   }
 
   /** While a key has a message on its way, its parked rows wait; the key is marked, so that they come next. @internal */
@@ -178,19 +154,41 @@ export class ParkedReader {
     return !this.queues.has(key) && !this.closed.has(key);
   }
 
-  /** Keys that can go on, and now and then some more in turn. @internal */
-  keysToAsk(limit: number): KeyInBucket[] {
+  /**
+   * Rows in front that were deleted, by an operator or by the cleaner, with nothing behind them: nobody tells, and what comes later
+   * is parked behind nothing. Few keys are asked for anyway.
+   * @internal
+   */
+  async lookForFreed(held: ReadonlySet<number>): Promise<void> {
+    const { store, id, clock, options } = this.lane;
+    if (this.isGlobal || this.keys.size <= RECHECK || clock.monotonic() - this.lookedAt < options.pollInterval) return;
+    this.lookedAt = clock.monotonic();
+    const keys = this.keys.next(LOOK, this.keys.look).filter(({ bucket, key }) => held.has(bucket) && this.isFree(key));
+    const blocked = new Set((await store.blockedAmong(id, keys)).map(({ key }) => key));
+    for (const { bucket, key } of keys) if (!blocked.has(key)) this.continueKey(bucket, key);
+  }
+
+  /** Of the buckets that are held keys that can go on, and now and then some more in turn. @internal */
+  keysToAsk(limit: number, held: ReadonlySet<number>): KeyInBucket[] {
     const asked = new Map<string, KeyInBucket>();
+    const now = this.lane.clock.monotonic();
+    if (now - this.recheckedAt >= this.lane.options.pollInterval) {
+      this.recheckedAt = now;
+      for (const at of this.keys.next(Math.min(RECHECK, Math.ceil(limit / 2)), this.keys.recheck))
+        if (held.has(at.bucket) && this.isFree(at.key)) asked.set(at.key, at);
+    }
     for (const [key, at] of this.toContinue) {
       if (asked.size >= limit) break;
-      if (this.isFree(key)) asked.set(key, at);
+      if (held.has(at.bucket)) {
+        if (this.isFree(key)) asked.set(key, at);
+      } else if (this.epochOf(at.bucket) === undefined) this.toContinue.delete(key); // loaded anew with its next lease
     }
-    const now = this.lane.clock.monotonic();
-    if (now - this.recheckedAt < this.lane.options.pollInterval) return [...asked.values()];
-    this.recheckedAt = now;
-    const more = Math.min(RECHECK, limit - asked.size);
-    for (const at of this.keys.next(more)) if (this.isFree(at.key)) asked.set(at.key, at);
     return [...asked.values()];
+  }
+
+  /** @internal */ epochOf(bucket: number): string | undefined {
+    const { leases, id } = this.lane;
+    return leases.lease(id, bucket)?.epoch;
   }
 
   /** @internal */ async take(
@@ -210,6 +208,7 @@ export class ParkedReader {
         if (unwritten.has(key) || this.parkedMeanwhile.has(key)) this.continueKey(bucket, key);
         else this.keys.delete(bucket, key);
       }
+      for (const { bucket, key } of result.notAsked) this.continueKey(bucket, key);
       this.events.accept(result.messages);
       return result.messages.length;
     } catch (error) {
@@ -225,16 +224,16 @@ export class ParkedReader {
     keys: readonly KeyInBucket[],
     leases: readonly Lease[],
     perKey: number,
-  ): Promise<TakeResult> {
+  ): Promise<TakeResult & { readonly notAsked: readonly KeyInBucket[] }> {
     const { store, id, leases: owned } = this.lane;
     const epochs = new Map(leases.map(({ bucket, epoch }) => [bucket, epoch]));
     try {
       const result = await store.take({ owner: owned.owner, transport: id, leases, due, keys, perKey });
       // Those of a lease that was lost meanwhile stay marked under its epoch: whoever has the bucket now takes them again.
       // And of its keys the next owner may have parked something since; under our next lease they are loaded anew.
-      const isOurs = ({ bucket }: { readonly bucket: number }): boolean =>
-        owned.lease(id, bucket)?.epoch === epochs.get(bucket);
-      return { ...result, messages: result.messages.filter(isOurs), clear: result.clear.filter(isOurs) };
+      const isOurs = ({ bucket }: { readonly bucket: number }): boolean => this.epochOf(bucket) === epochs.get(bucket);
+      const notAsked = keys.filter((at) => !isOurs(at));
+      return { ...result, messages: result.messages.filter(isOurs), clear: result.clear.filter(isOurs), notAsked };
     } catch (error) {
       this.events.uncertain([...new Set([...due, ...keys].map(({ bucket }) => bucket))]);
       throw error;
@@ -251,8 +250,9 @@ export class ParkedReader {
     }
   }
 
-  /** More keys are blocked than fit into memory: the store is asked about those at hand. */
+  /** More keys are blocked than fit into memory: the store is asked about those at hand, and the others of them stay known. */
   async ask(messages: readonly OutboxMessage[]): Promise<void> {
+    this.keys.keep(new Set(messages.flatMap(({ key }) => key ?? [])));
     const keys = messages.flatMap(({ bucket, key }) =>
       key === null || this.keys.has(bucket, key) ? [] : [{ bucket, key }],
     );
@@ -263,11 +263,20 @@ export class ParkedReader {
       if (this.pending.has(key) || this.events.isAside(bucket, key)) this.keys.addBeyond(bucket, key);
   }
 
-  /** Past the bound of `keys` they are loaded in turn: a part at each pass until all were, and again now and then. @internal */
+  /**
+   * Past the bound of `keys` they are loaded in turn: a part at each pass until all were, and again now and then. Once all
+   * fit, and what is not written is in `keys` for itself, nobody has to be asked any more.
+   * @internal
+   */
   async reload(buckets: readonly number[]): Promise<void> {
-    if (!this.keys.overflow || this.toContinue.size >= this.keys.limit) return;
-    if (this.loadedUpTo.size === 0 && this.lane.clock.monotonic() - this.loadedAt < RELOAD_EVERY) return;
+    const { keys, lane } = this;
+    if (!keys.overflow || this.toContinue.size >= keys.limit) return;
+    if (this.loadedUpTo.size === 0 && lane.clock.monotonic() - this.loadedAt < RELOAD_EVERY) return;
+    const isWhole = this.loadedUpTo.size === 0 && lane.leases.of(lane.id).size === buckets.length;
+    const { dropped } = keys;
+    const isWritten = this.pending.size === 0;
     await this.load(buckets);
+    if (isWhole && isWritten && this.loadedUpTo.size === 0 && keys.dropped === dropped) keys.overflow = false;
   }
 }
 
@@ -284,6 +293,6 @@ function count(counts: Map<string, number>, key: string, by: number): void {
 const PER_KEY = 100;
 /** Blocked keys that are asked for, once per poll, although nothing says that they can go on. */
 const RECHECK = 50;
+/** Blocked keys of which the store is asked, once per poll, whether they still are. */
+const LOOK = 2_500;
 const RELOAD_EVERY = 30_000;
-/** Due rows that one pass looks at: their places and keys. */
-const MOST_DUE = 100_000;

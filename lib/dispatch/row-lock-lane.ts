@@ -1,19 +1,18 @@
 import type { OutboxMessage } from '../message.js';
-import { errorText, withoutSecrets } from '../observe/error-text.js';
-import { secretsOf } from '../observe/secrets.js';
+import { errorText } from '../observe/error-text.js';
 import { fitting, isUnread } from '../large-payloads.js';
 import { Publisher } from '../publish/publisher.js';
 import type { PublishFailure } from '../publish/transport.js';
-import { decide, type Outcome } from '../settle/decide.js';
-import type { LockedOutcome, ReparkEntry } from '../store/parked-store.js';
-import type { ParkEntry } from '../store/ready-store.js';
+import type { LockedOutcome } from '../store/parked-store.js';
 import type { OnResult } from './batch.types.js';
 import { LargePayloads } from './bring-payloads.js';
 import { within } from './clock.js';
 import type { Deadline } from './deadline.js';
 import type { LaneDependencies } from './lane.types.js';
+import { LockedResults } from './locked-results.js';
 import { Loop } from './loop.js';
 import { Outage, type OutageLane } from './outage.js';
+import { RefusedRows } from './refused-rows.js';
 import type { LaneStatus, RunningLane, RunReport } from './relay.js';
 
 /**
@@ -26,17 +25,21 @@ export class RowLockLane implements RunningLane, OutageLane {
   readonly publisher: Publisher;
   readonly outage: Outage;
   readonly counts = { published: 0, retried: 0, dead: 0 };
-  readonly kill = new AbortController();
+  kill = new AbortController();
   /**
    * Ids that go alone, the latest last: after a failure that was a neighbour's. Kept until this instance publishes them;
    * what another one took costs nothing here, as only what is locked goes alone.
    */
   readonly alone = new Set<string>();
   readonly payloads: LargePayloads;
+  readonly refused: RefusedRows;
   unresolved = 0;
   /** What is being published is one single message. */
   onlyOne = false;
   /** @internal */ readonly maxBatch: number;
+  /** Nothing is begun any more, neither by the loop nor by a pass. @internal */
+  stopping = false;
+  /** @internal */ reading: Promise<number> | undefined;
 
   constructor(
     readonly deps: LaneDependencies,
@@ -47,6 +50,7 @@ export class RowLockLane implements RunningLane, OutageLane {
     this.maxBatch = Math.min(deps.options.batchSize, deps.transport.maxBatch ?? Infinity);
     this.outage = new Outage(this, deps);
     this.payloads = new LargePayloads(deps, (message) => this.markAlone(message));
+    this.refused = new RefusedRows(deps);
     this.loop = new Loop(
       deps.clock,
       () => this.read(),
@@ -64,6 +68,11 @@ export class RowLockLane implements RunningLane, OutageLane {
   readonly holdsAll = false;
 
   start(): void {
+    if (this.stopping) {
+      this.stopping = false;
+      this.kill = new AbortController();
+      this.outage.goOn();
+    }
     this.loop.start();
   }
 
@@ -76,10 +85,12 @@ export class RowLockLane implements RunningLane, OutageLane {
   }
 
   async stop(deadline: Deadline): Promise<void> {
-    if (!(await deadline.within(this.loop.stop()))) {
+    this.stopping = true;
+    const ended = Promise.allSettled([this.loop.stop(), this.reading]);
+    if (!(await deadline.within(ended))) {
       this.kill.abort();
       await this.publisher.reset();
-      await within(this.deps.clock, 1_000, Promise.allSettled([this.loop.stop()]));
+      await within(this.deps.clock, 1_000, ended);
     }
     this.outage.stop();
     await this.publisher.close(Math.max(500, deadline.left));
@@ -91,7 +102,7 @@ export class RowLockLane implements RunningLane, OutageLane {
     for (let settled = -1; ; settled = this.counts.published + this.counts.dead) {
       if (this.loop.running) await this.loop.runNow();
       else await this.read();
-      if (this.lastLocked === 0 || this.outage.circuit.allows !== 'all') break;
+      if (this.stopping || this.lastLocked === 0 || this.outage.circuit.allows !== 'all') break;
       // Only such as failed and are due again already, or a backlog that never ends: the next pass goes on.
       if ((this.counts.published + this.counts.dead === settled && !this.putOff) || this.deps.clock.monotonic() > until)
         break;
@@ -134,25 +145,33 @@ export class RowLockLane implements RunningLane, OutageLane {
   /** Their payloads could not be read. @internal */
   putOff = false;
 
-  /** @internal */ async read(): Promise<number> {
+  /** @internal */ read(): Promise<number> {
+    if (this.stopping) return Promise.resolve(this.deps.options.pollInterval);
+    const reading = this.readOnce().finally(() => {
+      if (this.reading === reading) this.reading = undefined;
+    });
+    return (this.reading = reading);
+  }
+
+  /** @internal */ async readOnce(): Promise<number> {
     this.lastLocked = 0;
     this.leftOver = this.putOff = false;
     const { options, id, store } = this.deps;
     await this.deps.admitted?.();
-    if (!(await this.outage.mayRead())) return options.pollInterval;
+    if (!(await this.outage.mayRead()) || this.stopping) return options.pollInterval;
     // Those that are held back are locked with the others, or none would be seen behind them.
-    const limit = (this.outage.probing ? PROBE_CHOICE : this.maxBatch) + this.payloads.waiting;
+    const limit = (this.outage.probing ? PROBE_CHOICE : this.maxBatch) + this.payloads.waiting + this.refused.waiting;
     const request = { transport: id, limit, onPublished: options.onPublished };
-    const told: (() => void)[] = [];
-    const count = await store.withLockedRows(request, async (rows, durable, alive) => {
-      const locked = rows.filter((message) => this.payloads.mayRead(message));
+    const results = new LockedResults(this, this.counts);
+    const report = await store.withLockedRows(request, async (rows, durable, alive) => {
+      const locked = rows.filter((message) => this.payloads.mayRead(message) && this.refused.mayPublish(message));
       this.lastLocked = locked.length;
-      return locked.length === 0 ? NOTHING : this.publishLocked(locked, durable, alive, told);
+      return locked.length === 0 ? NOTHING : this.publishLocked(locked, durable, alive, results);
     });
-    for (const tell of told) tell();
+    results.tell(report.refused, this.refused);
     this.answered();
     if (this.outage.probing && this.lastLocked === 0) this.outage.probeAgain(0, 1);
-    const more = (count === limit && this.lastLocked > 0) || this.leftOver;
+    const more = (report.locked === limit && this.lastLocked > 0) || this.leftOver;
     return more && this.outage.circuit.allows === 'all' ? 0 : options.pollInterval;
   }
 
@@ -161,15 +180,14 @@ export class RowLockLane implements RunningLane, OutageLane {
     locked: readonly OutboxMessage[],
     durable: boolean,
     alive: () => Promise<unknown>,
-    told: (() => void)[],
+    results: LockedResults,
   ): Promise<LockedOutcome> {
     const { store, options, clock } = this.deps;
-    const outcomes: LockedOutcome[] = [];
     const until = clock.monotonic() + ALONE_TIME;
     let flushed = durable && options.durability !== 'always';
     let left = locked.length;
     for (const messages of this.batchesOf(locked)) {
-      if (outcomes.length > 0 && (this.outage.circuit.allows !== 'all' || clock.monotonic() > until)) break;
+      if (left < locked.length && (this.outage.circuit.allows !== 'all' || clock.monotonic() > until)) break;
       left -= messages.length;
       const verdict = messages.some(isUnread) ? await this.payloads.bring(messages) : 'go';
       this.putOff = verdict === 'later';
@@ -179,14 +197,11 @@ export class RowLockLane implements RunningLane, OutageLane {
         await alive(); // the server that showed them is the one that flushed
         flushed = true;
       }
-      outcomes.push(await this.publish(messages, told, verdict === 'go' ? undefined : verdict));
+      if (this.stopping) break;
+      await this.publish(messages, results, verdict === 'go' ? undefined : verdict);
     }
     this.leftOver = left > 0;
-    return {
-      published: outcomes.flatMap(({ published }) => published),
-      parked: outcomes.flatMap(({ parked }) => parked),
-      reparked: outcomes.flatMap(({ reparked }) => reparked),
-    };
+    return results;
   }
 
   /** Those that go alone come before the others, which are the next transaction's. @internal */
@@ -200,93 +215,22 @@ export class RowLockLane implements RunningLane, OutageLane {
   }
 
   /**
-   * @param told what is to be told after the commit
+   * All results of the transaction together.
    * @param failure what became of a single message already
    * @internal
    */
-  async publish(
-    messages: readonly OutboxMessage[],
-    told: (() => void)[],
-    failure?: PublishFailure,
-  ): Promise<LockedOutcome> {
-    const published: OutboxMessage[] = [];
-    const parked: ParkEntry[] = [];
-    const reparked: ReparkEntry[] = [];
+  async publish(messages: readonly OutboxMessage[], results: LockedResults, failure?: PublishFailure): Promise<void> {
     this.unresolved = messages.length;
     this.onlyOne = messages.length === 1;
     const onResult: OnResult = (index, result) => {
       this.unresolved -= 1;
       const message = messages[index] as OutboxMessage;
-      if (result.ok) {
-        this.alone.delete(message.id);
-        published.push(message);
-        this.outage.succeeded(message);
-        return;
-      }
-      const entry = this.outcome(message, this.outage.charge(message, result), told);
-      if (entry === undefined) return;
-      if (message.parkedId === null)
-        parked.push({ bucket: message.bucket, seq: message.seq, id: message.id, ...entry });
-      else {
-        const { parkedId, bucket, attempts } = message;
-        reparked.push({ parkedId, bucket, attemptsBefore: attempts, ...entry });
-      }
+      if (!result.ok) return results.failed(message, result);
+      this.alone.delete(message.id);
+      results.succeeded(message);
     };
     if (failure === undefined) await this.publisher.publish(messages, onResult, this.kill.signal);
     else onResult(0, failure);
-    told.push(() => this.tell(published));
-    return { published, parked, reparked };
-  }
-
-  /** @internal */ outcome(
-    message: OutboxMessage,
-    failure: PublishFailure,
-    told: (() => void)[],
-  ): Omit<ReparkEntry, 'parkedId' | 'bucket' | 'attemptsBefore'> | undefined {
-    const { hooks, name } = this.deps;
-    const decided = this.decide(message, failure);
-    const outcome = decided.kind === 'release' ? this.outage.insteadOf(decided, message, failure) : decided;
-    const error = errorText(failure.error, [message]);
-    const { id, type, topic } = message;
-    told.push(() => hooks.emit('failed', { transport: name, count: 1, blame: failure.blame, error }));
-    if (outcome.kind === 'release') {
-      if (outcome.alone && !this.onlyOne) this.markAlone(message);
-      else this.outage.failed(error, message, failure.suspect);
-      return undefined;
-    }
-    const progress = failure.progress === undefined ? {} : { progress: failure.progress };
-    const event = { transport: name, id, type, topic, attempts: outcome.attempts, error };
-    if (outcome.kind === 'dead') {
-      told.push(() => {
-        this.counts.dead += 1;
-        hooks.emit('dead', event);
-        this.deps.died();
-      });
-      return { state: 'dead', blocks: false, attempts: outcome.attempts, delay: null, error, ...progress };
-    }
-    told.push(() => {
-      this.counts.retried += 1;
-      hooks.emit('retried', { ...event, delay: outcome.delay });
-    });
-    return { state: 'waiting', blocks: false, attempts: outcome.attempts, delay: outcome.delay, error, ...progress };
-  }
-
-  /** A classifier that throws has no say; thrown on, it would undo the whole batch, published or not. @internal */
-  decide(message: OutboxMessage, failure: PublishFailure): Outcome {
-    const { options, leases, random, hooks } = this.deps;
-    const [now, chance] = [leases.now, random()];
-    try {
-      return decide(message, failure, options.retry, now, chance);
-    } catch (error) {
-      hooks.emit('error', { operation: 'publish', error: withoutSecrets(error, secretsOf([message])), retryIn: null });
-      return decide(message, failure, { ...options.retry, classify: undefined }, now, chance);
-    }
-  }
-
-  /** @internal */ tell(published: readonly OutboxMessage[]): void {
-    this.counts.published += published.length;
-    if (published.length === 0 || !this.deps.hooks.has('published')) return;
-    this.deps.hooks.emit('published', { transport: this.deps.name, ids: published.map(({ id }) => id) });
   }
 }
 

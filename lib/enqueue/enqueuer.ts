@@ -5,7 +5,7 @@ import { OutboxDuplicateMessageError, OutboxError, OutboxMessageError } from '..
 import type { SqlExecutor } from '../store/executors/executor.js';
 import type { InsertReport } from '../store/outbox-store.js';
 import { statement } from '../store/sql.js';
-import { watchTransaction, type TransactionListener } from './after-commit.js';
+import { watchTransaction, type TransactionListener } from './transaction-watch.js';
 import { Destinations, type Destination } from './destinations.js';
 import { refuseUnknown } from './draft.js';
 import { ENQUEUE_OPTION_NAMES, type EnqueueOptions } from './enqueue-options.js';
@@ -46,10 +46,11 @@ export class Enqueuer {
   ): Promise<string[]> {
     const { rows, ids } = this.prepare(inputs, options);
     if (rows.length === 0) return ids;
-    return watchTransaction(runner).write(this.listener, async () => {
+    const watch = watchTransaction(runner);
+    return watch.write(this.listener, async () => {
       const { encryption } = this.runtime.options;
       const stored = encryption === undefined ? rows : await this.seal(rows, encryption);
-      const holders = await this.insert(this.runtime.executorFor(runner), stored);
+      const holders = await this.insert(watch.guard(this.runtime.executorFor(runner)), stored);
       const written = rows.filter(({ id }) => !holders.has(id));
       if (written.length > 0) this.runtime.onEnqueued?.(written, runner);
       return {

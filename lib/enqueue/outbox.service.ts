@@ -4,6 +4,7 @@ import type { OutboxStats } from '../observe/stats.js';
 import { OutboxConfigurationError, OutboxMessageError } from '../outbox.errors.js';
 import type { TransactionHandle } from '../outbox.options.js';
 import type { MessageFilter, OperatorReport } from '../store/admin-store.js';
+import { watchTransactions } from './transaction-watch.js';
 import { CurrentTransaction } from './current-transaction.js';
 import { Enqueuer, refuseForArray } from './enqueuer.js';
 import type { EnqueueOptions, MessageSettings, PlainMessage } from './enqueue-options.js';
@@ -37,6 +38,7 @@ export class OutboxService<TEvent extends object = object> {
   constructor(/** @internal */ readonly runtime: EnqueueRuntime) {
     this.current = new CurrentTransaction(runtime.dataSource, this.scope, runtime.options.currentManager);
     this.enqueuer = new Enqueuer(runtime);
+    watchTransactions(runtime.dataSource);
   }
 
   /** What happens in this outbox; listeners can neither break nor slow it. */

@@ -28,6 +28,10 @@ export function isActive(runner: QueryRunner): boolean {
   return runner.isTransactionActive && !runner.isReleased && depthOf(runner) !== 0;
 }
 
+export function isMysql(runner: QueryRunner): boolean {
+  return dataSourceOf(runner)?.options.type !== 'postgres';
+}
+
 /** By shape, not by `instanceof`: an application may have two copies of TypeORM. */
 export function isQueryRunner(handle: object): handle is QueryRunner {
   return 'isTransactionActive' in handle && 'commitTransaction' in handle;

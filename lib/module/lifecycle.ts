@@ -12,14 +12,14 @@ import { Schedule } from './scheduler.js';
 import { onSecondSignal } from './second-signal.js';
 import { WakeListener } from './wake-listener.js';
 
-/** A day: the loop of a cleaner that cron wakes. */
-const RARELY = 86_400_000;
+/** The loop of a cleaner that cron wakes: at no other time, and never twice at once. */
+const WHEN_NUDGED = Infinity;
 /** Beyond `shutdownTimeout`, for what was cut off then. */
 const STOP_MARGIN = 1_000;
 
 /** Starts and stops one outbox with its application. No timer and no broker client before `onApplicationBootstrap`. */
 export class OutboxLifecycle implements OnModuleInit, OnApplicationBootstrap, OnModuleDestroy, OnApplicationShutdown {
-  /** @internal */ readonly loops: { readonly name: string; readonly loop: Loop }[] = [];
+  /** @internal */ readonly loops: { readonly loop: Loop; readonly firstIn: number }[] = [];
   /** @internal */ schedule: Schedule | undefined;
   /** @internal */ listener: WakeListener | undefined;
   /** @internal */ cron: CronHandle | undefined;
@@ -52,7 +52,7 @@ export class OutboxLifecycle implements OnModuleInit, OnApplicationBootstrap, On
       if (options.relay === true) {
         this.buildLoops();
         await dispatcher.start();
-        for (const { loop } of this.loops) loop.start();
+        for (const { loop, firstIn } of this.loops) loop.start(firstIn);
         this.listener?.start();
         this.cron?.start();
       }
@@ -106,7 +106,7 @@ export class OutboxLifecycle implements OnModuleInit, OnApplicationBootstrap, On
       hint.look();
       return unlocker.runOnce();
     });
-    const clean = this.loop('clean', typeof every === 'number' ? every : RARELY, () => cleaner.runOnce());
+    const clean = this.loop('clean', typeof every === 'number' ? every : WHEN_NUDGED, () => cleaner.runOnce());
     this.schedule = new Schedule(this.modules);
     this.schedule.addInterval(`${prefix}:dispatch`, dispatcher);
     this.schedule.addInterval(`${prefix}:unlock`, unlock);
@@ -128,11 +128,11 @@ export class OutboxLifecycle implements OnModuleInit, OnApplicationBootstrap, On
       clock,
       () => work().then(() => interval),
       (error) => {
-        events.emit('error', { operation, error, retryIn: interval });
+        events.emit('error', { operation, error, retryIn: interval === WHEN_NUDGED ? null : interval });
         return interval;
       },
     );
-    this.loops.push({ name: operation, loop });
+    this.loops.push({ loop, firstIn: interval === WHEN_NUDGED ? WHEN_NUDGED : 0 });
     return loop;
   }
 }

@@ -179,9 +179,10 @@ function open(dataSource: DataSource, options: ResolvedOptions): OutboxStore {
     });
   }
   if (options.store !== undefined) return options.store(dataSource, options);
-  const { database, buckets, ordering, coordination, onPublished, retry } = options;
+  const { database, buckets, ordering, coordination, onPublished, publishTimeout, retry } = options;
   const { errorHistory } = retry;
-  return openStore(dataSource, { options: database, buckets, ordering, coordination, onPublished, errorHistory });
+  const tables = { options: database, buckets, ordering, coordination };
+  return openStore(dataSource, { ...tables, onPublished, publishTimeout, errorHistory });
 }
 
 /** @returns the numbers of the transports */

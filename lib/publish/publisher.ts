@@ -82,6 +82,7 @@ export class Publisher {
 
   /** Never throws; destroys what does not close in time. */
   async close(timeout: number): Promise<void> {
+    this.connected = false; // whoever publishes after it connects again
     if (!(await this.ended(timeout, () => this.transport.close?.()))) await this.reset();
   }
 

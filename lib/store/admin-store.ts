@@ -15,12 +15,13 @@ export interface OperatorReport {
   readonly done: string[];
   /**
    * Those that can no longer be stopped: ready, or being sent right now; of `filter.ids`, or, without ids, of what the
-   * filter names, at most `filter.limit`; never one of `done`. After `cancel` also those that one transport let go of and
+   * filter names, at most `filter.limit`; never one of `done`. Of `filter.ids` also what is there all the same: left out by
+   * the limit, or scheduled, which only `cancel` changes. After `cancel` also those that one transport let go of and
    * another one still has. Looked for after the change and for two seconds at most: of
    * a backlog too long for that every id counts as ready, and a filter's messages are named as far as they were found.
    */
   readonly tooLate: string[];
-  /** Of `filter.ids`: those that are nowhere (settled, or never there). */
+  /** Of `filter.ids`: those of which nothing is there that all of the filter names (settled, never there, or of another type). */
   readonly notFound: string[];
 }
 export interface AdminStore {
@@ -51,11 +52,19 @@ export interface TransportStats {
 }
 export const STATS_COUNT_LIMIT = 100_000;
 
+/** `looked`: old keys that it came past, the removed ones among them; fewer than `limit`: it came to the end. */
+export interface DedupReport {
+  readonly removed: number;
+  readonly looked: number;
+}
 export interface CleanStore {
-  /** Each deletes at most `limit` rows older than `age` milliseconds and returns how many. Never a row that is not final. */
+  /** Each deletes at most `limit` rows older than `age` milliseconds and tells how many. Never a row that is not final. */
   cleanArchive(age: number, limit: number): Promise<number>;
   /** @param announcedOnly leave those that the dead-letter hook has not been told of (`ParkedStore.markAnnounced`) */
   cleanDead(age: number, limit: number, announcedOnly: boolean): Promise<number>;
-  /** Never a key whose message is not settled yet. */
-  cleanDedup(age: number, limit: number): Promise<number>;
+  /**
+   * Never a key whose message is not settled yet. One that has to look at these, too, goes on behind them at the next
+   * call, and begins anew after the end.
+   */
+  cleanDedup(age: number, limit: number): Promise<DedupReport>;
 }

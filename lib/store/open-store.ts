@@ -10,6 +10,10 @@ import { STATEMENT_TIMEOUT } from '../read-errors.js';
 import { checkNames, type StoreSettings } from './schema/names.js';
 
 const CONNECT_TIMEOUT = 10_000;
+/** What the option is when nobody says anything else. */
+const PUBLISH_TIMEOUT = 10_000;
+/** Milliseconds on top of what a batch may take: for tearing a connection down, and for a busy process. */
+const LOCK_MARGIN = 10_000;
 
 export interface OpenStoreSettings {
   readonly options: ResolvedOptions['database'];
@@ -20,6 +24,9 @@ export interface OpenStoreSettings {
   readonly errorHistory?: number;
   readonly statementTimeout?: number;
   readonly connectTimeout?: number;
+  readonly publishTimeout?: number;
+  /** Default: a publish, a read of large payloads before it, and some more. */
+  readonly idleWithLocks?: number;
 }
 
 /** What a kind of database can do, and how its store is opened. The only place that asks for a DataSource's type. */
@@ -58,7 +65,8 @@ export function databaseKind(dataSource: DataSource): DatabaseKind {
 /** @param dataSource initialized: an outbox without a schema in its options uses the connection's. */
 export function openStore(dataSource: DataSource, settings: OpenStoreSettings): OutboxStore {
   const { options, statementTimeout = STATEMENT_TIMEOUT, connectTimeout = CONNECT_TIMEOUT, ...rest } = settings;
-  const { errorHistory = 0 } = settings;
+  const { errorHistory = 0, publishTimeout = PUBLISH_TIMEOUT } = settings;
+  const { idleWithLocks = publishTimeout + statementTimeout + LOCK_MARGIN } = settings;
   checkNames(options);
   const kind = databaseKind(dataSource);
   return kind.open(dataSource, {
@@ -69,6 +77,7 @@ export function openStore(dataSource: DataSource, settings: OpenStoreSettings): 
     poolSize: options.poolSize,
     preparedStatements: options.preparedStatements,
     statementTimeout,
+    idleWithLocks,
     connectTimeout,
   });
 }

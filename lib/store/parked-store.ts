@@ -104,6 +104,17 @@ export interface LockedOutcome {
   /** From parked. */
   readonly reparked: readonly ReparkEntry[];
 }
+/** What the database did not take, for a reason of its own: the row is as it was. */
+export interface Refused<T> {
+  readonly entry: T;
+  readonly error: unknown;
+}
+export interface LockedReport {
+  /** How many rows were locked. */
+  readonly locked: number;
+  /** Of `parked` and `reparked`, the same objects. What was published beside them is settled. */
+  readonly refused: readonly Refused<ParkEntry | ReparkEntry>[];
+}
 /** For `coordination: 'rowLock'`, which has no leases, no fences and no order. */
 export interface RowLockStore {
   /**
@@ -111,10 +122,9 @@ export interface RowLockStore {
    * open while `work` publishes them, writes what `work` says in the same transaction and commits. Rows that `work` does
    * not name stay as they are. When `work` throws, or the connection breaks, nothing is written.
    * `alive` rejects when the transaction is over: what it showed may be gone with its server.
-   * @returns how many rows were locked
    */
   withLockedRows(
     request: { transport: number; limit: number; onPublished: 'delete' | 'archive' },
     work: (messages: OutboxMessage[], durable: boolean, alive: () => Promise<unknown>) => Promise<LockedOutcome>,
-  ): Promise<number>;
+  ): Promise<LockedReport>;
 }

@@ -11,8 +11,9 @@ const all = (messages: readonly OutboxMessage[]): LockedOutcome => ({ ...NOTHING
 
 type Work = Parameters<RowLockStore['withLockedRows']>[1];
 
-function lock(lane: Lane, work: Work, { store = lane.store, limit = 100 } = {}): Promise<number> {
-  return store.withLockedRows({ transport: lane.transport, limit, onPublished: 'delete' }, work);
+async function lock(lane: Lane, work: Work, { store = lane.store, limit = 100 } = {}): Promise<number> {
+  const request = { transport: lane.transport, limit, onPublished: 'delete' } as const;
+  return (await store.withLockedRows(request, work)).locked;
 }
 
 /** What is there for the next one to lock, and what becomes of it. */
@@ -99,6 +100,27 @@ export function describeRowLocks(run: StoreRun): void {
       }
       assert.deepEqual(seen.sort(), [...ids].sort());
     });
+
+    for (const limit of [1, 3]) {
+      it(`asks what is due and what is ready first in turn, ${limit} at a time: neither starves the other`, async () => {
+        // Two transports of one process: each has turns of its own.
+        const lanes = [await run.lane({ leased: false }), await run.lane({ leased: false })];
+        const rows = Array.from({ length: 5 }, () => [{}, { delay: 0 }]).flat();
+        for (const lane of lanes) await lane.insert(...rows);
+        const first = lanes.map((): string[] => []);
+        for (let round = 0; round < 4; round += 1) {
+          for (const [i, lane] of lanes.entries()) {
+            const work: Work = async (messages) => {
+              assert.equal(messages.length, limit);
+              first[i]?.push(messages[0]?.parkedId === null ? 'ready' : 'due');
+              return NOTHING;
+            };
+            await lock(lane, work, { limit });
+          }
+        }
+        for (const asked of first) assert.deepEqual(asked.sort(), ['due', 'due', 'ready', 'ready']);
+      });
+    }
 
     it('holds up neither writers nor readers nor another transport while messages are on their way', async () => {
       const [lane, other] = [await run.lane({ leased: false }), await run.lane({ leased: false })];

@@ -1,6 +1,7 @@
 import { describeCancel } from './store-contract-cancel.js';
 import { describeCleaning, describeSetup } from './store-contract-keeping.js';
 import { describeDead } from './store-contract-dead.js';
+import { describeNamedIds } from './store-contract-ids.js';
 import { describeInsert } from './store-contract-insert.js';
 import { describeLeases } from './store-contract-leases.js';
 import { describeRowLocks } from './store-contract-locks.js';
@@ -37,6 +38,7 @@ export function describeStoreContract(
     describeDead(run);
     describeOperators(run);
     describeCancel(run);
+    describeNamedIds(run);
     describeRaces(run);
     describeRowLocks(run);
     describeCleaning(run);

@@ -59,7 +59,11 @@ describe.each(['postgres', 'mariadb'] as const)('%s: more blocked keys than are 
         id: 0,
         clock: systemClock,
         options: { ordering: 'key', pollInterval: 60_000 },
-        leases: { owner, lease: (_: number, bucket: number) => leases.find((lease) => lease.bucket === bucket) },
+        leases: {
+          owner,
+          of: () => new Map(leases.map((lease) => [lease.bucket, lease])),
+          lease: (_: number, bucket: number) => leases.find((lease) => lease.bucket === bucket),
+        },
         store: {
           due: store.due.bind(store),
           take: store.take.bind(store),

@@ -86,6 +86,23 @@ describe('clientProxy() and clients that confirm nothing', () => {
     }
   });
 
+  it.each([false, true])(
+    'C8: refuses an idempotent producer, whose sequence numbers many sends at once mix up (allowUnconfirmed: %s)',
+    async (allowUnconfirmed) => {
+      const client = new ClientKafka({ client: { brokers: ['127.0.0.1:1'] }, producer: { idempotent: true } });
+      for (const create of [
+        () => clientProxy({ client, allowUnconfirmed }).create(),
+        () => clientProxy({ client: 'TOKEN', allowUnconfirmed }).create(client),
+      ]) {
+        await expect(async () => create()).rejects.toMatchObject({
+          code: 'INVALID_OPTIONS',
+          message: expect.stringContaining('idempotent'),
+          hint: expect.stringContaining('kafka()'),
+        });
+      }
+    },
+  );
+
   it('publishes the payload as a value through TCP when that was allowed', async () => {
     const [server, received] = await tcpServer();
     const { port } = server.address() as { port: number };

@@ -1,19 +1,25 @@
-import { ClientRMQ } from '@nestjs/microservices';
+import { ClientKafka, ClientRMQ } from '@nestjs/microservices';
+import { logLevel, type ICustomPartitioner, type KafkaConfig } from 'kafkajs';
 import type { OutboxMessage } from '../../lib/message.js';
 import { inProcess } from '../../lib/publish/transports/in-process.js';
 import { InProcessHandlers } from '../../lib/publish/transports/in-process-handlers.js';
-import type { OutboxTransport } from '../../lib/publish/transport.js';
+import type { OutboxTransport, PublishResult } from '../../lib/publish/transport.js';
 import { clientProxy } from '../../lib/client-proxy.js';
 import { rabbitmq } from '../../lib/rabbitmq.js';
 import { kafka } from '../../lib/kafka.js';
 import { contractMessage } from '../../lib/testing/contract-message.js';
 import { probePublish } from '../../lib/testing/publish-probe.js';
-import { kafkaConfig, TestTopics } from '../support/kafka.js';
+import { kafkaConfig, kafkaThrough, TestTopics } from '../support/kafka.js';
+import { KafkaRefusals } from '../support/kafka-refusals.js';
 import { RabbitMqObserver } from '../support/rabbitmq.js';
 import { describeWith, requiredUrl } from '../support/services.js';
+import { TcpProxy } from '../support/tcp-proxy.js';
 
 /** Within it the first answer must come. */
 const TIMEOUT = 5_000;
+
+/** Kafka's code for a leader that has moved; kafkajs asks who it is now and sends again. */
+const NOT_LEADER = 6;
 
 /** Nothing runs, no timer fires: a frozen process, as it sees itself. */
 function standStill(ms: number): void {
@@ -97,6 +103,87 @@ describe('B1: a publish whose time passed while the process stood still', () => 
       expect(results.map(({ ok }) => ok)).toEqual([true, false, false, false]);
       await transport.close?.();
       expect(await topics.total(topic)).toBe(1);
+    });
+
+    const publishOne = async (transport: OutboxTransport, topic: string, payload: string): Promise<PublishResult> => {
+      const message = contractMessage({ topic, payload });
+      return (await probePublish(transport, [message], { timeout: TIMEOUT })).results[0]!;
+    };
+    const LATE = { ok: false, blame: 'transport', error: { code: 'PUBLISH_TIMEOUT' } };
+    /** Stands still once, when it is called. */
+    const once = (): (() => void) => {
+      let stood = false;
+      return () => {
+        if (!stood) standStill(TIMEOUT + 100);
+        stood = true;
+      };
+    };
+
+    /** kafkajs tells its log of every step, as it takes it. */
+    const telling = (config: KafkaConfig, onStep: (step: string) => void): KafkaConfig => ({
+      ...config,
+      logLevel: logLevel.DEBUG,
+      logCreator: () => (entry) => onStep(entry.log.message),
+    });
+
+    it.each<[string, (partitioner: ICustomPartitioner) => OutboxTransport | Promise<OutboxTransport>]>([
+      ['kafka()', (partitioner) => kafka({ client: kafkaConfig(), partitioner }).create()],
+      [
+        'clientProxy()',
+        (createPartitioner) => {
+          const options = { client: kafkaConfig(), producerOnlyMode: true, producer: { createPartitioner } };
+          return clientProxy({ client: new ClientKafka(options) }).create();
+        },
+      ],
+    ])('%s sends no request when it stood still inside of kafkajs, between two requests', async (_name, create) => {
+      const topic = await topics.create();
+      const stand = once();
+      const transport = await create(() => () => (stand(), 0));
+      await transport.connect?.(AbortSignal.timeout(10_000));
+      expect(await publishOne(transport, topic, '"late"')).toMatchObject(LATE);
+      expect(await publishOne(transport, topic, '"next"')).toEqual({ ok: true });
+      await transport.close?.();
+      expect(await topics.total(topic)).toBe(1);
+    });
+
+    it('kafka() sends no request again when it stood still while kafkajs waited for its retry', async () => {
+      const topic = await topics.create();
+      const proxy = await TcpProxy.start(requiredUrl('kafka').split(',')[0]!);
+      const refusals = new KafkaRefusals();
+      proxy.intercept = () => refusals.connection();
+      const stand = once();
+      const onStep = (step: string): void => {
+        if (step.startsWith('Failed to send messages')) refusals.code = undefined;
+        // When kafkajs has asked who leads now, it sets the timer of its retry, which is due before that of the deadline.
+        if (refusals.refused > 0 && step.startsWith('Response Metadata')) setImmediate(stand);
+      };
+      const transport = await kafka({ client: telling(kafkaThrough(proxy), onStep) }).create();
+      await transport.connect?.(AbortSignal.timeout(10_000));
+      refusals.code = NOT_LEADER;
+      expect(await publishOne(transport, topic, '"late"')).toMatchObject(LATE);
+      expect(refusals.refused).toBe(1);
+      expect(await publishOne(transport, topic, '"next"')).toEqual({ ok: true });
+      await transport.close?.();
+      await proxy.close();
+      expect(await topics.total(topic)).toBe(1);
+    });
+
+    it('kafka() commits no transaction whose time has passed', async () => {
+      const topic = await topics.create();
+      const stand = once();
+      let stored = false;
+      const client = telling(kafkaConfig(), (step) => {
+        stored ||= step.startsWith('Response Produce');
+        // What is asked before the commit.
+        if (stored && step.startsWith('Response GroupCoordinator')) stand();
+      });
+      const transport = await kafka({ client, transactional: true, producers: 1 }).create();
+      await transport.connect?.(AbortSignal.timeout(10_000));
+      expect(await publishOne(transport, topic, '"late"')).toMatchObject(LATE);
+      expect(stored).toBe(true);
+      expect(await publishOne(transport, topic, '"next"')).toEqual({ ok: true });
+      await transport.close?.();
+      expect((await topics.read(topic, 1)).map(({ value }) => String(value))).toEqual(['"next"']);
     });
   });
 });

@@ -20,6 +20,7 @@ describeWith('postgres', 'PostgreSQL executors', () => {
       ...DATABASE,
       onPublished: 'delete',
       statementTimeout: 5_000,
+      idleWithLocks: 30_000,
       connectTimeout: 5_000,
       ...fields,
     });
@@ -133,6 +134,7 @@ describeWith('postgres', 'PostgreSQL executors', () => {
       ...DATABASE,
       onPublished: 'delete',
       statementTimeout: 1_000,
+      idleWithLocks: 30_000,
       connectTimeout: 5_000,
     });
     await expect(database.connection('read').run(one('select 1'))).rejects.toThrow('ECONNREFUSED');
@@ -150,6 +152,7 @@ describeWith('postgres', 'PostgreSQL executors', () => {
       ...DATABASE,
       onPublished: 'delete',
       statementTimeout: 200,
+      idleWithLocks: 30_000,
       connectTimeout: 5_000,
     });
     const connection = database.connection('read');

@@ -130,6 +130,9 @@ describeWith('mariadb', 'tables on MariaDB that are not as they were made', () =
     await stores.application.query('alter table outbox_ready alter version set default 2');
     expect(await create()).toMatch(/version has default 2, not 1.*"create" adds what is missing/s);
     await stores.application.query('alter table outbox_ready alter version set default 1');
+    await stores.application.query('alter table outbox_parked rename column last_error to mine');
+    expect(await create()).toMatch(/outbox_parked.*last_error.*missing.*"create" adds what is missing/s);
+    await stores.application.query('alter table outbox_parked rename column mine to last_error');
     expect(await create({ buckets: 7 })).toContain('made with buckets 32; this process has 7');
     expect(await create({ ordering: 'strict' })).toContain('made with ordering key; this process has strict');
     expect(await stores.application.query(`show tables like '%key_locks'`)).toEqual([]);

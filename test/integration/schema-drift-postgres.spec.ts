@@ -191,6 +191,10 @@ describeWith('postgres', 'tables on PostgreSQL that are not as they were made', 
     await run('alter table outbox_ready alter version set default 2');
     expect(await create()).toMatch(/version has default 2, not 1.*"create" adds what is missing/s);
     await run('alter table outbox_ready alter version set default 1');
+    await run('drop view outbox_messages; alter table outbox_parked rename column last_error to mine');
+    expect(await create()).toMatch(/outbox_parked.*last_error.*missing.*"create" adds what is missing/s);
+    await run('alter table outbox_parked rename column mine to last_error');
+    expect(await create()).toBe('made');
     expect(await create({ buckets: 7 })).toMatch(/buckets is 7 in the options and 32/);
     expect(await create({ ordering: 'strict' })).toMatch(/ordering is strict in the options and key/);
     expect(await refusal('key')).toBe('accepted');

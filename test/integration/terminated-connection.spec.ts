@@ -101,7 +101,12 @@ describeWith('postgres', 'a connection that is lost in the moment in which it be
     url.port = String(proxy.port);
     const application = await new DataSource({ ...harness.database.options, url: url.href } as never).initialize();
     const settings = { ...SETTINGS, ...DATABASE, onPublished: 'delete' as const };
-    const database = openPostgresDatabase(application, { ...settings, statementTimeout: 5_000, connectTimeout: 5_000 });
+    const database = openPostgresDatabase(application, {
+      ...settings,
+      statementTimeout: 5_000,
+      idleWithLocks: 30_000,
+      connectTimeout: 5_000,
+    });
     const opened = database as unknown as { checkOut(extraSettings: string): Promise<unknown> };
     const checkOut = opened.checkOut.bind(database);
     opened.checkOut = async (extraSettings) => {

@@ -1,4 +1,5 @@
 import { CLAIM } from './claim.mjs';
+import { ENQUEUE } from './enqueue.mjs';
 import { MARIADB } from './mariadb.mjs';
 import { PUBLISH } from './publish.mjs';
 import { SETTLE } from './settle.mjs';
@@ -18,4 +19,4 @@ import { STRICT } from './strict.mjs';
  * is claimed by a plain read under a lease, which locks nothing; `coordination: 'rowLock'` is that bug by design.
  * @type {{ name: string, breaks: string, file: string, from: string, to: string, simulation?: false, chaos?: object | false, contract?: string, every?: true }[]}
  */
-export const MUTANTS = [...CLAIM, ...PUBLISH, ...SETTLE, ...STORE, ...MARIADB, ...STRICT, ...SIMULATED];
+export const MUTANTS = [...ENQUEUE, ...CLAIM, ...PUBLISH, ...SETTLE, ...STORE, ...MARIADB, ...STRICT, ...SIMULATED];

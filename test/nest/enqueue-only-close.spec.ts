@@ -2,25 +2,18 @@ import { DataSource } from 'typeorm';
 import { OutboxModule, OutboxService } from '../../lib/index.js';
 import { systemClock } from '../../lib/dispatch/clock.js';
 import { Notifier } from '../../lib/module/notifier.js';
-import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { gate } from '../support/lane.js';
 import { describeWith } from '../support/services.js';
-import { Applications, build, enqueueIn, LineLogger, OrderPlaced, quiet, typeOrm } from './support/app.js';
+import { build, enqueueIn, LineLogger, OrderPlaced, quiet, typeOrm, useApplications } from './support/app.js';
 
 describeWith('postgres', 'An application that enqueues and closes at once', () => {
-  let database: TestDatabase;
-  const applications = new Applications();
-
-  beforeAll(async () => {
-    database = await createTestDatabase('postgres');
-  });
-  afterEach(() => applications.close());
-  afterAll(() => database.drop());
+  const used = useApplications();
+  const { applications } = used;
 
   it.each([0, 1, 5, 50])('says nothing of its notification, %d turns after the commit', async (turns) => {
     const logger = new LineLogger();
     const app = await applications.start(
-      build([typeOrm(database), OutboxModule.forRoot(quiet({ relay: false, logLevel: 'debug', logger }))]),
+      build([typeOrm(used.database), OutboxModule.forRoot(quiet({ relay: false, logLevel: 'debug', logger }))]),
     );
     const errors: unknown[] = [];
     app.get(OutboxService).events.on('error', (event) => errors.push(event));
@@ -36,8 +29,10 @@ describeWith('postgres', 'An application that enqueues and closes at once', () =
   });
 
   it('has told the relays of other processes when it is closed', async () => {
-    const app = await applications.start(build([typeOrm(database), OutboxModule.forRoot(quiet({ relay: false }))]));
-    const listener = await new DataSource(database.options as never).initialize();
+    const app = await applications.start(
+      build([typeOrm(used.database), OutboxModule.forRoot(quiet({ relay: false }))]),
+    );
+    const listener = await new DataSource(used.database.options as never).initialize();
     const runner = listener.createQueryRunner();
     const client = await runner.connect();
     const [{ channel }] = await listener.query(

@@ -8,27 +8,20 @@ import {
   OutboxService,
   type OutboxOptions,
 } from '../../lib/index.js';
-import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { describeWith } from '../support/services.js';
-import { Applications, build, CollectingTransport, failure, OrderPlaced, quiet, typeOrm } from './support/app.js';
+import { build, CollectingTransport, failure, OrderPlaced, quiet, typeOrm, useApplications } from './support/app.js';
 
 @OutboxEvent({ type: 'elsewhere', transport: 'broker' })
 class Elsewhere {}
 
 describeWith('postgres', '@OnOutboxEvent at start', () => {
-  let database: TestDatabase;
-  const applications = new Applications();
-
-  beforeAll(async () => {
-    database = await createTestDatabase('postgres');
-  });
-  afterEach(() => applications.close());
-  afterAll(() => database.drop());
+  const used = useApplications();
+  const { applications } = used;
 
   const local = (options: Partial<OutboxOptions> = {}): OutboxOptions =>
     quiet({ relay: 'manual', transports: { default: inProcess() }, ...options });
   const refused = (providers: any[], options: OutboxOptions, ...modules: any[]) =>
-    failure(build([typeOrm(database), OutboxModule.forRoot(options), ...modules], providers));
+    failure(build([typeOrm(used.database), OutboxModule.forRoot(options), ...modules], providers));
   const twice = (): OutboxOptions =>
     local({ transports: { broker: new CollectingTransport(), local: inProcess() }, defaultTransport: 'local' });
 
@@ -104,7 +97,7 @@ describeWith('postgres', '@OnOutboxEvent at start', () => {
       { provide: 'alias', useExisting: Derived },
       { provide: 'made', useFactory: () => new Made() },
     ];
-    const app = await applications.start(build([typeOrm(database), OutboxModule.forRoot(local())], providers));
+    const app = await applications.start(build([typeOrm(used.database), OutboxModule.forRoot(local())], providers));
     await app.get(OutboxService).enqueueOutsideTransaction(new OrderPlaced('1'));
     await app.get(OutboxDispatcher).drain();
     expect(calls.sort()).toEqual(['Derived', 'Made']);

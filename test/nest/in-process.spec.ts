@@ -154,6 +154,33 @@ describeWith('postgres', '@OnOutboxEvent', () => {
     expect(running.filter((id) => id === 'hangs')).toHaveLength(1);
   });
 
+  it.each(['buckets', 'rowLock'] as const)(
+    'costs no attempt when a stop does not wait for it: %s',
+    async (coordination) => {
+      const running: string[] = [];
+      const handled: OutboxMessage[] = [];
+      @Injectable()
+      class Slow {
+        @OnOutboxEvent(OrderPlaced)
+        async send(event: OrderPlaced, message: OutboxMessage): Promise<void> {
+          running.push(event.orderId);
+          if (running.length === 1) await new Promise<void>(() => {});
+          handled.push(message);
+        }
+      }
+      const retry = { maxAttempts: 1 };
+      const options = local({ relay: true, coordination, ordering: 'none', shutdownTimeout: 100, retry });
+      const app = await start([Slow], options);
+      const id = await app.get(OutboxService).enqueueOutsideTransaction(new OrderPlaced('hangs'));
+      await until(() => running.length === 1);
+      await applications.close();
+      const later = await start([Slow], { ...options, relay: 'manual' });
+      expect((await later.get(OutboxService).stats()).total.dead).toBe(0);
+      await until(async () => (await later.get(OutboxDispatcher).runOnce()).published === 1);
+      expect(handled.map((message) => [message.id, message.attempts])).toEqual([[id, 0]]);
+    },
+  );
+
   it('serves several outboxes of one application, each with its own routing', async () => {
     const calls: string[] = [];
     @Injectable()

@@ -10,10 +10,8 @@ import {
   type OutboxOptions,
   type PublishResult,
 } from '../../lib/index.js';
-import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { describeWith } from '../support/services.js';
 import {
-  Applications,
   build,
   CollectingTransport,
   failure,
@@ -22,19 +20,14 @@ import {
   quiet,
   typeOrm,
   until,
+  useApplications,
 } from './support/app.js';
 
 describeWith('postgres', 'the relay in an application', () => {
-  let database: TestDatabase;
-  const applications = new Applications();
+  const used = useApplications();
+  const { applications } = used;
   const start = (options: Partial<OutboxOptions>, ...more: any[]) =>
-    applications.start(build([typeOrm(database), ...more, OutboxModule.forRoot(quiet(options))]));
-
-  beforeAll(async () => {
-    database = await createTestDatabase('postgres');
-  });
-  afterEach(() => applications.close());
-  afterAll(() => database.drop());
+    applications.start(build([typeOrm(used.database), ...more, OutboxModule.forRoot(quiet(options))]));
 
   describe('relay: false', () => {
     it('creates no transport and starts nothing, and the other process publishes', async () => {
@@ -159,7 +152,9 @@ describeWith('postgres', 'the relay in an application', () => {
     it('that cannot be had are an error at start, and those that were made are closed', async () => {
       const first = new CollectingTransport();
       const wrong = (other: OutboxOptions['transports'][string]) =>
-        failure(build([typeOrm(database), OutboxModule.forRoot(quiet({ transports: { default: first, other } }))]));
+        failure(
+          build([typeOrm(used.database), OutboxModule.forRoot(quiet({ transports: { default: first, other } }))]),
+        );
       expect((await wrong('NOBODY')).message).toContain("transports.other: this application has no provider 'NOBODY'");
       expect((await wrong({ useFactory: () => ({}) as never })).message).toContain('which has no publish()');
       class Unconfirmed extends CollectingTransport {
@@ -207,7 +202,7 @@ describeWith('postgres', 'the relay in an application', () => {
       await start({ retention: { every: { cron: '0 3 * * *' } } });
       await applications.close();
       const error = await failure(
-        build([typeOrm(database), OutboxModule.forRoot(quiet({ retention: { every: { cron: 'a b c d e' } } }))]),
+        build([typeOrm(used.database), OutboxModule.forRoot(quiet({ retention: { every: { cron: 'a b c d e' } } }))]),
       );
       expect(error.message).toContain("'a b c d e' is no cron expression");
     });
@@ -235,7 +230,7 @@ describeWith('postgres', 'the relay in an application', () => {
       const closed = applications.close();
       transport.open();
       await closed;
-      const dataSource = await new DataSource(database.options).initialize();
+      const dataSource = await new DataSource(used.database.options).initialize();
       const [{ count }] = await dataSource.query(`select count(*)::int from outbox_ready where id = $1`, [id]);
       await dataSource.destroy();
       expect(count).toBe(0);
@@ -255,25 +250,20 @@ describeWith('postgres', 'the relay in an application', () => {
     });
 
     it('also when nothing was started', async () => {
-      const compiled = await build([typeOrm(database), OutboxModule.forRoot(quiet())]).compile();
+      const compiled = await build([typeOrm(used.database), OutboxModule.forRoot(quiet())]).compile();
       await compiled.close();
     });
   });
 });
 
 describeWith('mariadb', 'the relay in an application on MariaDB', () => {
-  let database: TestDatabase;
-  const applications = new Applications();
-  beforeAll(async () => {
-    database = await createTestDatabase('mariadb');
-  });
-  afterEach(() => applications.close());
-  afterAll(() => database.drop());
+  const used = useApplications('mariadb');
+  const { applications } = used;
 
   it('publishes what was committed', async () => {
     const transport = new CollectingTransport();
     const app = await applications.start(
-      build([typeOrm(database), OutboxModule.forRoot(quiet({ transports: { default: transport } }))]),
+      build([typeOrm(used.database), OutboxModule.forRoot(quiet({ transports: { default: transport } }))]),
     );
     const outbox = app.get(OutboxService);
     const id = await outbox.transaction(() => outbox.enqueue(new OrderPlaced('1')));
@@ -282,7 +272,7 @@ describeWith('mariadb', 'the relay in an application on MariaDB', () => {
   });
 
   it('cannot notify', async () => {
-    const error = await failure(build([typeOrm(database), OutboxModule.forRoot(quiet({ wakeUp: 'notify' }))]));
+    const error = await failure(build([typeOrm(used.database), OutboxModule.forRoot(quiet({ wakeUp: 'notify' }))]));
     expect(error.message).toContain("wakeUp: 'notify' needs PostgreSQL");
   });
 });

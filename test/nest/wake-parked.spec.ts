@@ -1,25 +1,18 @@
 import { DataSource } from 'typeorm';
 import { OutboxModule, OutboxService } from '../../lib/index.js';
-import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { describeWith } from '../support/services.js';
-import { Applications, build, MoodyTransport, OrderPlaced, quiet, typeOrm, until } from './support/app.js';
+import { build, MoodyTransport, OrderPlaced, quiet, typeOrm, until, useApplications } from './support/app.js';
 
 describeWith('postgres', 'What an operator changes in another process', () => {
-  let database: TestDatabase;
-  const applications = new Applications();
-
-  beforeAll(async () => {
-    database = await createTestDatabase('postgres');
-  });
-  afterEach(() => applications.close());
-  afterAll(() => database.drop());
+  const used = useApplications();
+  const { applications } = used;
 
   it('is published at once, not at the next poll', async () => {
     const transport = new MoodyTransport();
     const start = (options: object) =>
       applications.start(
         build([
-          typeOrm(database),
+          typeOrm(used.database),
           OutboxModule.forRoot(quiet({ pollInterval: '30s', retry: { maxAttempts: 1 }, ...options })),
         ]),
       );

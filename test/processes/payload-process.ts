@@ -1,5 +1,6 @@
 /** A relay with little memory, whose transport tells what it got. Started by `large-payloads.spec.ts`. */
 import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import { DataSource } from 'typeorm';
 import { systemClock } from '../../lib/dispatch/clock.js';
 import { OutboxDispatcher } from '../../lib/dispatch/dispatcher.js';
@@ -32,7 +33,7 @@ class DigestTransport extends OutboxTransport {
         digest: createHash('sha1')
           .update(payload ?? '')
           .digest('hex'),
-        megabytes: Math.round(process.resourceUsage().maxRSS / 1024),
+        megabytes: peak(),
       };
       process.send?.(report);
     }
@@ -43,8 +44,9 @@ class DigestTransport extends OutboxTransport {
 const dataSource = await new DataSource(databaseOptions(settings.url)).initialize();
 const transport = new DigestTransport();
 const options = resolveOptions({ transports: { default: transport }, ...settings.relayOptions }, {});
-const { database, ordering, coordination, onPublished, buckets } = options;
-const store = openStore(dataSource, { options: database, ordering, coordination, onPublished, buckets });
+const { database, ordering, coordination, onPublished, publishTimeout, buckets } = options;
+const tables = { options: database, ordering, coordination, buckets };
+const store = openStore(dataSource, { ...tables, onPublished, publishTimeout });
 const dispatcher = new OutboxDispatcher({
   options,
   store,
@@ -56,3 +58,9 @@ const dispatcher = new OutboxDispatcher({
 });
 process.once('disconnect', () => process.exit(0));
 await dispatcher.start();
+
+/** Megabytes. Of this program: `maxRSS` counts what the process had before it became this one, which is its parent's. */
+function peak(): number {
+  const [, kibibytes] = /^VmHWM:\s+(\d+)/m.exec(readFileSync('/proc/self/status', 'utf8')) ?? [];
+  return Math.round(Number(kibibytes) / 1024);
+}

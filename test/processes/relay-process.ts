@@ -96,8 +96,9 @@ async function main(): Promise<void> {
     { transports: { default: transport }, pollInterval: 100, publishTimeout: 500, lease, ...relayOptions },
     {},
   );
-  const { database, ordering, coordination, onPublished, buckets } = options;
-  const store = mortal(openStore(dataSource, { options: database, ordering, coordination, onPublished, buckets }));
+  const { database, ordering, coordination, onPublished, publishTimeout, buckets } = options;
+  const tables = { options: database, ordering, coordination, buckets };
+  const store = mortal(openStore(dataSource, { ...tables, onPublished, publishTimeout }));
   const transportIds = await store.registerTransports(['default'], 'default');
   const dispatcher = new OutboxDispatcher({
     options,

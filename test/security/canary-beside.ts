@@ -157,18 +157,18 @@ async function store(
   outbox: OutboxService,
   { admin, toDatabase, seen }: { admin: DataSource; toDatabase: TcpProxy; seen: Seen },
 ): Promise<void> {
-  const errors = (): number =>
-    seen.events.filter(({ name, event }) => name === 'error' && event['operation'] === 'fetch').length;
-  const another = async (what: string, work: () => Promise<unknown>): Promise<void> => {
+  const another = async (what: string, operation: 'fetch' | 'park', work: () => Promise<unknown>): Promise<void> => {
+    const errors = (): number =>
+      seen.events.filter(({ name, event }) => name === 'error' && event['operation'] === operation).length;
     const before = errors();
     await work();
     await seen.until(what, () => errors() > before);
   };
   await admin.query(`delete from ${PREFIX}parked where type = 'throws.json'`);
   await admin.query(`alter table ${PREFIX}parked add constraint refuse check (type <> 'throws.json')`);
-  await another('park fails', () => send(outbox, 'throws.json', { key: 'parked' }));
+  await another('park fails', 'park', () => send(outbox, 'throws.json', { key: 'parked' }));
   await admin.query(`alter table ${PREFIX}parked drop constraint refuse`);
-  await another('a read fails', async () => {
+  await another('a read fails', 'fetch', async () => {
     await toDatabase.refuse();
     toDatabase.cut();
   });

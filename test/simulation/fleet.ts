@@ -61,6 +61,7 @@ export class Fleet {
       this.sends(slot, operation);
       return call(operation, () => {
         if (operation === 'fetch') inspect(relay, this.database, history, options, plan);
+        if (operation === 'blockingKeys') this.makeRoom();
         return effect();
       });
     };
@@ -94,6 +95,12 @@ export class Fleet {
       transport.dies = () => (this.alive(slot) === relay ? this.kill(slot, RESTART) : undefined);
     }
     void dispatcher.start();
+  }
+
+  /** @internal Before the first answer about blocked keys. */ makeRoom(): void {
+    const { knownKeys: limit } = this.plan;
+    if (limit === undefined) return;
+    for (const { lane } of this.lanes) Object.assign(lane.parked.keys, { limit });
   }
 
   /** @internal One line to each broker. */ connectTo(process: SimulatedProcess): Map<string, SimulatedTransport> {

@@ -138,7 +138,7 @@ describe('a database in memory', () => {
     lost = { operation: 'lockRows', what: 'reply' };
     await expect(lockRows(async () => undefined)).rejects.toThrow('connection lost');
     lost = undefined;
-    expect(await lockRows(async () => undefined)).toBe(1);
+    expect(await lockRows(async () => undefined)).toMatchObject({ locked: 1 });
     expect(database.ready.size).toBe(0);
     expect(database.snapshot().open).toEqual([]);
   });

@@ -51,3 +51,9 @@ export function withBytes(plan: Plan): Plan {
   const batchBytes = random.pick([1_024, 2_048, 4_096]);
   return { ...plan, bytes: random.pick([100, 300, 900]), options: { ...plan.options, batchBytes } };
 }
+
+/** One history in eight has more blocked keys than a lane has room for, as soon as two or three are blocked. */
+export function withFewKeys(plan: Plan): Plan {
+  const random = Random.of(plan.seed, 'few keys');
+  return random.chance(0.125) ? { ...plan, knownKeys: random.pick([1, 1, 2]) } : plan;
+}

@@ -1,7 +1,7 @@
 import type { OutboxOptions } from '../../lib/outbox.options.js';
 import { drawFaults, drawRefusal, type PlannedFault, type Rates } from './plan-faults.js';
 import { withHours } from './plan-hours.js';
-import { withBytes, withSecond } from './plan-variants.js';
+import { withBytes, withFewKeys, withSecond } from './plan-variants.js';
 import { Random } from './random.js';
 
 export interface PlannedMessage {
@@ -62,6 +62,8 @@ export interface Plan {
   readonly lethal: number | null;
   /** Of each payload; absent: a few. */
   readonly bytes?: number;
+  /** Blocked keys that a lane has room for; absent: all. */
+  readonly knownKeys?: number;
   /** Of the faults of single statements and publishes, which are drawn on the way, only these; absent: all. */
   readonly only?: ReadonlySet<string>;
 }
@@ -79,7 +81,7 @@ const SIZES = [...Array<Size>(8).fill(SMALL), ...Array<Size>(5).fill(MIDDLE), LA
 const MAX_ATTEMPTS = 3;
 
 export function drawPlan(seed: number): Plan {
-  return withHours(withBytes(drawBase(seed)));
+  return withHours(withFewKeys(withBytes(drawBase(seed))));
 }
 
 function drawBase(seed: number): Plan {

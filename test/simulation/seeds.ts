@@ -52,7 +52,7 @@ export const SEEDS: readonly KeptSeed[] = [
     found: 'a row came out of a read that was sent before its settle (12)',
     convictedBy: 'settled-row-read-again',
   },
-  { seed: 116, found: 'a ready row overtook parked ones of its key (9)', convictedBy: 'key-cleared-too-early' },
+  { seed: 381, found: 'a ready row overtook parked ones of its key (9)', convictedBy: 'key-cleared-too-early' },
   {
     seed: 4501,
     found: 'rows that a sweep found overtook earlier ones that were given back while it was out (3)',

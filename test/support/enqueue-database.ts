@@ -35,7 +35,6 @@ const TRANSPORTS = new Map([
   ['default', definition()],
   ['other', definition()],
 ]);
-const SETTINGS = { buckets: 32, ordering: 'key', coordination: 'buckets' } as const;
 const DATABASE = {
   setup: 'create',
   schema: undefined,
@@ -44,7 +43,12 @@ const DATABASE = {
   preparedStatements: true,
 } as const;
 
-export async function createEnqueueDatabase(kind: 'postgres' | 'mariadb', poolSize = 4): Promise<EnqueueDatabase> {
+export async function createEnqueueDatabase(
+  kind: 'postgres' | 'mariadb',
+  poolSize = 4,
+  ordering: 'key' | 'strict' = 'key',
+): Promise<EnqueueDatabase> {
+  const settings = { buckets: 32, ordering, coordination: 'buckets' } as const;
   const database = await createTestDatabase(kind);
   const dataSource = await new DataSource({ ...database.options, poolSize } as never).initialize();
   const observer = await new DataSource({ ...database.options, poolSize: 1 } as never).initialize();
@@ -56,8 +60,8 @@ export async function createEnqueueDatabase(kind: 'postgres' | 'mariadb', poolSi
   };
   let store: OutboxStore;
   try {
-    store = openStore(dataSource, { options: DATABASE, ...SETTINGS, onPublished: 'delete' });
-    await store.create(SETTINGS);
+    store = openStore(dataSource, { options: DATABASE, ...settings, onPublished: 'delete' });
+    await store.create(settings);
   } catch (error) {
     await close();
     throw error;
@@ -90,7 +94,7 @@ export async function createEnqueueDatabase(kind: 'postgres' | 'mariadb', poolSi
           transportIds,
           executorFor: transactionExecutor,
           ...parts,
-          options: enqueueOptions({ transports: TRANSPORTS, ...options }),
+          options: enqueueOptions({ transports: TRANSPORTS, ordering, ...options }),
         }),
       ),
     drop: async () => {

@@ -47,6 +47,7 @@ export class MariaDbStores implements StoreHarness {
       poolSize: 4,
       preparedStatements: true,
       statementTimeout: 10_000,
+      idleWithLocks: 30_000,
       connectTimeout: 10_000,
       ...this.fields,
     };

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import type { QueryRunner } from 'typeorm';
+import type { DataSource, QueryRunner } from 'typeorm';
 import { transactionExecutor } from '../../lib/store/executors/typeorm-transaction.js';
 import type { NewMessage } from '../../lib/message.js';
 import { newMessage, type Harness } from './relay.js';
@@ -57,8 +57,13 @@ export async function readyTexts({ database, dataSource }: Harness): Promise<str
   return rows.map(({ key, text }) => `${key ?? ''}:${text}`);
 }
 
+interface Server {
+  readonly dataSource: DataSource;
+  readonly database: { readonly kind: 'postgres' | 'mariadb' };
+}
+
 /** Whether it is still under way when the server says that somebody, or so many, wait for a lock. */
-export async function waitsForLock(harness: Harness, work: Promise<unknown>, count = 1): Promise<boolean> {
+export async function waitsForLock(harness: Server, work: Promise<unknown>, count = 1): Promise<boolean> {
   let ended = false;
   const end = (): void => {
     ended = true;
@@ -72,13 +77,13 @@ export async function waitsForLock(harness: Harness, work: Promise<unknown>, cou
   return false;
 }
 
-async function waitsOnPostgres({ dataSource }: Harness): Promise<number> {
+async function waitsOnPostgres({ dataSource }: Server): Promise<number> {
   const sql = `select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
   return ((await dataSource.query(sql)) as unknown[]).length;
 }
 
 /** As of now: the tables of the information schema are a copy, which is not made anew while it is read often. */
-async function waitsOnMariadb({ dataSource }: Harness): Promise<number> {
+async function waitsOnMariadb({ dataSource }: Server): Promise<number> {
   const [{ Status }] = (await dataSource.query('show engine innodb status')) as [{ Status: string }];
   const [, ...transactions] = Status.split('---TRANSACTION');
   const waiting = transactions.flatMap((text) =>

@@ -147,9 +147,9 @@ export async function createHarness(
     {},
   );
   const open = (source: DataSource = dataSource): OutboxStore => {
-    const { database: settings, ordering, coordination, onPublished, buckets } = resolved;
-    const { errorHistory } = resolved.retry;
-    return openStore(source, { options: settings, ordering, coordination, onPublished, buckets, errorHistory });
+    const { database: settings, ordering, coordination, onPublished, publishTimeout, buckets } = resolved;
+    const tables = { options: settings, ordering, coordination, buckets };
+    return openStore(source, { ...tables, onPublished, publishTimeout, errorHistory: resolved.retry.errorHistory });
   };
   const store = open();
   await store.create(resolved);

@@ -41,6 +41,8 @@ export class TcpProxy {
   bytesUp = 0;
   bytesDown = 0;
   accepted = 0;
+  /** Of these, the ones that their client ended or reset. */
+  left = 0;
   /** For connections from now on. */
   intercept: () => Interceptor = () => AS_IT_IS;
   private up: Flow = 'forward';
@@ -77,7 +79,17 @@ export class TcpProxy {
 
   /** Bytes from the client that are kept back. */
   get heldUp(): number {
-    return [...this.pairs].reduce((sum, { up }) => sum + up.held.reduce((bytes, { length }) => bytes + length, 0), 0);
+    return this.held('up');
+  }
+
+  /** Bytes from the server that are kept back. */
+  get heldDown(): number {
+    return this.held('down');
+  }
+
+  private held(side: 'up' | 'down'): number {
+    const chunks = [...this.pairs].flatMap((pair) => pair[side].held);
+    return chunks.reduce((bytes, { length }) => bytes + length, 0);
   }
 
   set(flow: { up?: Flow; down?: Flow; /** milliseconds, both directions */ delay?: number }): void {
@@ -152,6 +164,12 @@ export class TcpProxy {
       down: { side: 'down', from: server, to: client, held: [], lossy: false, delayed: [] },
     };
     this.pairs.add(pair);
+    let hasLeft = false;
+    for (const event of ['end', 'error'] as const)
+      client.on(event, () => {
+        if (!hasLeft) this.left += 1;
+        hasLeft = true;
+      });
     const interceptor = this.intercept();
     client.on('data', (bytes) => this.pass(pair.up, this.up, interceptor.up(bytes), (n) => (this.bytesUp += n)));
     server.on('data', (bytes) =>
@@ -159,10 +177,11 @@ export class TcpProxy {
     );
     for (const direction of [pair.up, pair.down]) {
       const { from, to } = direction;
-      from.on('error', () => to.destroy());
+      const isHeard = (): boolean => !this.silent || !this.drops(direction);
       const heard = (act: () => void): void => {
-        if (!this.silent || !this.drops(direction)) this.inTurn(direction, act);
+        if (isHeard()) this.inTurn(direction, act);
       };
+      from.on('error', () => (isHeard() ? to.destroy() : undefined));
       from.on('end', () => heard(() => to.end()));
       from.on('close', () =>
         heard(() => {

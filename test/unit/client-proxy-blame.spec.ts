@@ -1,7 +1,12 @@
 import 'reflect-metadata';
 import { readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { blameForClient, blameForKafkaAnswer, isNamed } from '../../lib/publish/transports/client-proxy-blame.js';
+import {
+  blameForClient,
+  blameForKafkaAnswer,
+  blameForLostConnection,
+  isNamed,
+} from '../../lib/publish/transports/client-proxy-blame.js';
 import type { ClientKind } from '../../lib/publish/transports/client-proxy-kind.js';
 
 const coded = (code: string | number, text = 'x') => Object.assign(new Error(text), { code });
@@ -69,6 +74,26 @@ describe('blame for what Nest’s clients throw', () => {
     });
     // What never left this process has nothing to do with the broker.
     expect(blameForClient('rmq', new TypeError('content is not a buffer'), true, true).blame).toBe('message');
+  });
+
+  it('C3: rmq: of a lost connection only who was on it when it broke is a suspect, and nobody is charged', () => {
+    const lost = [
+      coded('ECONNRESET'),
+      coded('EPIPE'),
+      new Error('Unexpected close'),
+      coded(501),
+      coded(541),
+      new RangeError('value out of range'),
+    ];
+    for (const reason of lost)
+      expect(blameForLostConnection(reason)).toMatchObject({ blame: 'transport', suspect: 'message' });
+    const ended = [
+      coded(320, 'Connection closed: 320 (CONNECTION-FORCED) with message "shutdown"'),
+      coded(530, 'Connection closed: 530 (NOT-ALLOWED)'),
+      new Error('Heartbeat timeout'),
+      new Error('of tomorrow'),
+    ];
+    for (const reason of ended) expect(blameForLostConnection(reason)).not.toHaveProperty('suspect');
   });
 
   it('C8: kafka: only an answer of one partition that took the record is one', () => {

@@ -130,6 +130,24 @@ describe('the dispatcher', () => {
     expect(under.clock.pending).toBe(0);
   });
 
+  it('a stop is the end of a drain: what comes next is not published, nor anything opened again', async () => {
+    const under = relay();
+    const outcome = gate<PublishResult>();
+    under.transport.behave = () => outcome.opened;
+    under.store.ready = [stored()];
+    const drained = under.dispatcher.drain({ timeout: 60_000 });
+    await turn();
+    expect(under.transport.attempted).toHaveLength(1);
+    const stopped = under.dispatcher.stop();
+    outcome.open(PUBLISHED);
+    await during(under, stopped);
+    under.store.ready = [stored()];
+    await during(under, drained);
+    expect(under.transport.attempted).toHaveLength(1);
+    expect(under.made).toHaveLength(1);
+    expect(under.clock.pending).toBe(0);
+  });
+
   it('a start during a pass waits for it: reads never overlap', async () => {
     const under = relay();
     let reading = 0;

@@ -27,7 +27,7 @@ function setup(report: Partial<OperatorReport> = {}) {
     ['audit', definition()],
   ]);
   const parts = { options: enqueueOptions({ transports }), store: store as never, committed: () => void nudges++ };
-  return { outbox: new OutboxService(enqueueRuntime(undefined as never, parts)), filters, nudges: () => nudges };
+  return { outbox: new OutboxService(enqueueRuntime({} as never, parts)), filters, nudges: () => nudges };
 }
 
 describe('requeue, discard and cancel', () => {

@@ -48,6 +48,27 @@ describe('a loop', () => {
     await loop.stop();
   });
 
+  it('runs only when it is nudged where the delay is infinite', async () => {
+    const clock = new FakeClock();
+    let runs = 0;
+    const loop = new Loop(
+      clock,
+      () => ((runs += 1), runs === 1 ? Promise.resolve(Infinity) : Promise.reject(new Error('no'))),
+      () => Infinity,
+    );
+    loop.start(Infinity);
+    for (const expected of [0, 1, 2]) {
+      expect(clock.pending).toBe(0); // a timer that cannot wait for ever would fire after 24 days
+      expect(runs).toBe(expected);
+      loop.nudge();
+      await turn();
+    }
+    loop.within(100);
+    await clock.advance(100);
+    expect(runs).toBe(4);
+    await loop.stop();
+  });
+
   it('an error is a delay', async () => {
     const clock = new FakeClock();
     let runs = 0;

@@ -1,4 +1,6 @@
+import { once } from 'node:events';
 import { BucketLeases } from '../../lib/claim/bucket-leases.js';
+import { Deadline } from '../../lib/dispatch/deadline.js';
 import { laneOptions } from '../../lib/dispatch/lane.types.js';
 import { RowLockLane } from '../../lib/dispatch/row-lock-lane.js';
 import type { OutboxOptions } from '../../lib/outbox.options.js';
@@ -7,7 +9,7 @@ import { resolveOptions } from '../../lib/resolve-options.js';
 import type { OutboxStore } from '../../lib/store/outbox-store.js';
 import type { LockedOutcome } from '../../lib/store/parked-store.js';
 import { FakeClock } from '../../lib/testing/fake-clock.js';
-import { StubStore, stored, turn } from '../support/lane.js';
+import { gate, StubStore, stored, turn } from '../support/lane.js';
 import { RecordedHooks, ScriptedTransport } from '../support/relay.js';
 
 const rejected = (): PublishResult => ({ ok: false, blame: 'message', error: new Error('no') });
@@ -26,11 +28,11 @@ function createRowLockLane(given: Partial<OutboxOptions> = {}, transport = new S
     await turn();
     limits.push(limit);
     const locked = stub.ready.slice(0, limit);
-    if (locked.length === 0) return 0;
+    if (locked.length === 0) return { locked: 0, refused: [] };
     const outcome = await work(locked, true, async () => undefined);
     outcomes.push(outcome);
     stub.remove(outcome.published.map(({ seq }) => ({ seq })));
-    return locked.length;
+    return { locked: locked.length, refused: [] };
   };
   const store = Object.assign(stub, { withLockedRows }) as unknown as OutboxStore;
   const hooks = new RecordedHooks();
@@ -62,6 +64,91 @@ describe('a lane with row locks', () => {
     transport.behave = rejected;
     await expect(lane.runPass()).resolves.toMatchObject({ published: 0, dead: 0 });
     expect(transport.attempted.length).toBeLessThanOrEqual(6);
+  });
+
+  describe('a stop', () => {
+    /** Ten batches, of which the first is on its way until `published` is opened. */
+    async function publishing(begin: 'manual' | 'loops') {
+      const under = createRowLockLane({ batchSize: 10 });
+      const { lane, stub, transport } = under;
+      stub.ready = Array.from({ length: 100 }, () => stored());
+      const published = gate<PublishResult>();
+      transport.behave = () => published.opened;
+      let closed = false;
+      Object.assign(transport, { close: () => void (closed = true) });
+      if (begin === 'loops') lane.start();
+      const began = once(transport.signals, 'attempt');
+      const pass = lane.runPass();
+      await began;
+      return { ...under, published, pass, isClosed: () => closed };
+    }
+
+    it.each(['manual', 'loops'] as const)(
+      'waits for the batch that a pass publishes, and is the end of the pass (%s)',
+      async (begin) => {
+        const { lane, transport, published, pass, clock, isClosed, stub } = await publishing(begin);
+        const stopped = lane.stop(new Deadline(clock, 30_000));
+        for (let i = 0; i < 10; i += 1) await turn();
+        expect(isClosed()).toBe(false);
+        published.open(PUBLISHED);
+        await stopped;
+        expect(isClosed()).toBe(true);
+        await pass;
+        await expect(lane.runPass()).resolves.toMatchObject({ published: 0 });
+        expect(transport.attempted).toHaveLength(10);
+        expect(stub.ready).toHaveLength(90);
+      },
+    );
+
+    it('waits no longer than it may: then the connection is destroyed, and the pass ends, too', async () => {
+      const { lane, transport, published, pass, clock, isClosed } = await publishing('manual');
+      const stopped = lane.stop(new Deadline(clock, 2_000));
+      await clock.advance(1_900);
+      expect(isClosed()).toBe(false);
+      await clock.advance(100);
+      expect(transport.resets).toBeGreaterThan(0);
+      await clock.advance(1_000);
+      await stopped;
+      expect(isClosed()).toBe(true);
+      published.open(PUBLISHED);
+      await pass;
+      expect(transport.attempted).toHaveLength(10);
+    });
+
+    it('while large payloads are read or a commit is flushed, nothing is published any more', async () => {
+      const { lane, stub, transport, clock } = createRowLockLane({ durability: 'always' });
+      stub.ready = [stored()];
+      const [asked, flushed] = [gate(), gate()];
+      stub.flush = () => {
+        asked.open();
+        return flushed.opened;
+      };
+      const pass = lane.runPass();
+      await asked.opened;
+      const stopped = lane.stop(new Deadline(clock, 30_000));
+      flushed.open();
+      await stopped;
+      await expect(pass).resolves.toMatchObject({ published: 0 });
+      expect(transport.attempted).toEqual([]);
+      expect(stub.ready).toHaveLength(1);
+    });
+
+    it('past its time is no end for ever: a lane that is started again publishes', async () => {
+      const { lane, stub, transport, published, pass, clock } = await publishing('loops');
+      const stopped = lane.stop(new Deadline(clock, 0));
+      await clock.advance(2_000);
+      await stopped;
+      published.open(PUBLISHED);
+      await pass;
+      transport.behave = () => PUBLISHED;
+      lane.start();
+      for (let i = 0; i < 200 && stub.ready.length > 0; i += 1) {
+        await clock.advance(1_000);
+        await turn();
+      }
+      expect(stub.ready).toEqual([]);
+      await lane.stop(new Deadline(clock, 1_000));
+    });
   });
 
   it('a pass publishes a backlog of many batches', async () => {

@@ -4,7 +4,8 @@ import type { Blame, PublishFailure } from '../transport.js';
 import type { ClientKind } from './client-proxy-kind.js';
 import { blameFor as blameForKafka } from './kafka-blame.js';
 import { BROKEN_CONNECTION, ENCODING_ERRORS, isNetworkError } from './network-errors.js';
-import { blameFor as blameForRabbitMq } from './rabbitmq-blame.js';
+import { blameFor as blameForRabbitMq, isSuspiciousClose } from './rabbitmq-blame.js';
+import { closeReason } from './rabbitmq-errors.js';
 
 /** Of Nest itself, by class: pattern or payload is null where this client cannot send that. */
 const OF_NEST_MESSAGE = ['InvalidMessageException'];
@@ -108,6 +109,13 @@ export function suspectOf(error: unknown, open = true): PublishFailure['suspect'
   const names = namesOf(error);
   const isBreak = has(BROKEN, names) || names.some((name) => BROKEN_CONNECTION.has(name));
   return isBreak || (open && isEncoding(names)) ? 'message' : undefined;
+}
+
+/** Pure. ClientRMQ's connection ended for this reason under a message, and nothing says which of those on it did that. */
+export function blameForLostConnection(reason: unknown): PublishFailure {
+  const { connection, name } = closeReason(reason);
+  const isSuspicious = connection === 'message' || isSuspiciousClose(connection, name) || isEncoding(namesOf(reason));
+  return failed('transport', wrapped(reason), false, isSuspicious ? 'message' : undefined);
 }
 
 /** Whether a table says so, or only the default: for tests. @internal */

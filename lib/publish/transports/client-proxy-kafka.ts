@@ -3,7 +3,7 @@ import type { OutboxMessage } from '../../message.js';
 import { PUBLISHED, type PublishResult } from '../transport.js';
 import { blameForKafkaAnswer } from './client-proxy-blame.js';
 import type { NestClient } from './client-proxy-kind.js';
-import { ClientLink } from './client-proxy-link.js';
+import { atMost, CLOSE_DEADLINE, ClientLink } from './client-proxy-link.js';
 import { fromInstance, SocketGuard } from './kafka-client.js';
 
 /** The protected half of ClientKafka. */
@@ -28,8 +28,10 @@ export class KafkaLink extends ClientLink {
 
   override async connect(): Promise<unknown> {
     const { client } = this;
+    this.guard.isTooLate = () => [...this.underWay].some((isTooLate) => isTooLate());
     // Connected by the application, before the guard was there.
-    if (client.initialized) await client.close();
+    if (client.initialized) await atMost(CLOSE_DEADLINE, this.letGo());
+    this.refuseIfDead();
     const create = (Object.getPrototypeOf(client) as KafkaClient).createClient;
     if (create !== undefined) {
       client.createClient = () => {
@@ -42,14 +44,19 @@ export class KafkaLink extends ClientLink {
 
   /** @internal */
   guarded(kafka: Kafka): Kafka {
-    return this.dead ? kafka : fromInstance(kafka)(this.guard);
+    this.refuseIfDead();
+    return fromInstance(kafka)(this.guard);
   }
 
   override async destroy(): Promise<void> {
+    this.guard.kill();
+    await this.letGo();
+  }
+
+  /** Nest's close() would wait for a silent broker, and then clear what a newer life has put in these places. @internal */
+  async letGo(): Promise<void> {
     const { client } = this;
     const { _producer: producer, _consumer: consumer } = client;
-    this.guard.kill();
-    // Nest's close() would wait for a silent broker, and then clear what a newer life has put in these places.
     client._producer = client._consumer = client.initialized = client.client = null;
     await Promise.allSettled([producer?.disconnect(), consumer?.disconnect()]);
   }

@@ -22,6 +22,7 @@ export interface EmitResult {
   };
 }
 export interface ClientOptions {
+  readonly producer?: { readonly idempotent?: boolean };
   readonly send?: { readonly acks?: number };
   readonly [name: string]: unknown;
 }
@@ -55,6 +56,14 @@ export function receiptOf(client: NestClient): TransportContract['receipt'] {
   const kind = kindOfClient(client);
   if (kind === 'rmq') return 'broker';
   return kind === 'kafka' && client.options?.send?.acks !== 0 ? 'broker' : 'none';
+}
+
+/**
+ * kafkajs gives each send its sequence number, and winds it back when the answer is lost. `emit` sends many at once: the next
+ * one goes out with a number that the broker has seen, is confirmed as a repetition, and is not stored.
+ */
+export function isIdempotentKafka(client: NestClient): boolean {
+  return kindOfClient(client) === 'kafka' && Boolean(client.options?.producer?.idempotent);
 }
 
 /** One sentence for health and the start line. */

@@ -5,7 +5,7 @@ import { blameForClient, failed, suspectOf, wrapped } from './client-proxy-blame
 import { kindOfClient, type NestClient } from './client-proxy-kind.js';
 
 /** How long a clean close may take before a connection is left to its destruction. */
-const CLOSE_DEADLINE = 2_000;
+export const CLOSE_DEADLINE = 2_000;
 
 /**
  * One life of a Nest client's connection, from connect to death. Nest's clients go on sending after the caller gave up
@@ -18,6 +18,8 @@ export class ClientLink {
   onState: OutboxTransport['onState'];
   /** Messages without an answer. Not by id: plain SQL can have inserted two with the same one. */
   readonly flights = new Map<OutboxMessage, (result: PublishResult) => void>();
+  /** One for each publish: whether its time has passed, and if so it has killed this. */
+  readonly underWay = new Set<() => boolean>();
   /** @internal */ killing: Promise<void> | undefined;
 
   /** @param _before the life before this one, whose connection was destroyed */
@@ -69,6 +71,11 @@ export class ClientLink {
     await atMost(CLOSE_DEADLINE, this.destroy(wrapped(reason)));
     const failure = failed('transport', wrapped(reason), false, suspectOf(reason));
     this.flights.forEach((settle) => settle(failure));
+  }
+
+  /** Given up meanwhile: Nest's client may belong to a newer life by now. @internal */
+  refuseIfDead(): void {
+    if (this.dead) throw new OutboxError('TRANSPORT_UNAVAILABLE', 'The connection was given up while it was opened.');
   }
 
   /** A silent broker never answers a close. */

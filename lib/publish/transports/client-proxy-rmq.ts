@@ -2,8 +2,9 @@ import type { EventEmitter } from 'node:events';
 import type { Socket } from 'node:net';
 import type { OutboxMessage } from '../../message.js';
 import { PUBLISHED, type PublishResult } from '../transport.js';
+import { blameForLostConnection } from './client-proxy-blame.js';
 import type { NestClient } from './client-proxy-kind.js';
-import { ClientLink } from './client-proxy-link.js';
+import { atMost, CLOSE_DEADLINE, ClientLink } from './client-proxy-link.js';
 import { unwrapRmqRecords } from './client-proxy-record.js';
 import { cutSocket } from './cut-socket.js';
 import { blameFor } from './rabbitmq-blame.js';
@@ -22,9 +23,11 @@ interface RmqClient extends NestClient {
 interface Manager extends EventEmitter {
   connectionOptions?: object;
   reconnectTimeInSeconds: number;
-  readonly connection?: { readonly connection?: { readonly stream?: Socket } };
+  readonly connection?: Model;
   close(): Promise<void>;
 }
+/** amqplib's. */
+type Model = EventEmitter & { readonly connection?: { readonly stream?: Socket } };
 interface ChannelWrapper extends EventEmitter {
   addSetup(setup: (channel: EventEmitter) => Promise<void>): Promise<void>;
   close(): Promise<void>;
@@ -48,6 +51,8 @@ export class RmqLink extends ClientLink {
   /** Ends a connection that is still being opened, which nobody has a handle of. @internal */
   readonly opening = new AbortController();
   /** @internal */ readonly recovery: Recovery;
+  /** @internal */ asksToWait = false;
+  /** Why the manager has no connection at the moment. @internal */ lostBy: unknown;
 
   constructor(client: NestClient, before?: ClientLink) {
     super(client);
@@ -67,10 +72,12 @@ export class RmqLink extends ClientLink {
   override async connect(): Promise<unknown> {
     const { client } = this;
     // Connected by the application before: it has a channel that we never saw, and whose errors have no owner.
-    if (client.client !== null) await client.close();
+    if (client.client !== null) await atMost(CLOSE_DEADLINE, this.letGo());
+    this.refuseIfDead();
     unwrapRmqRecords(client);
     client.on('blocked', () => this.tell('blocked'));
     client.on('unblocked', () => this.tell('up'));
+    client.on('connect', ({ connection }: { connection: Model }) => cutWhenLost(connection));
     client.on('disconnect', ({ err }: { err?: unknown }) => this.onDisconnect(err));
     return new Promise((resolve, reject) => {
       this.watchChannels(reject);
@@ -84,6 +91,22 @@ export class RmqLink extends ClientLink {
         manager.connectionOptions = { ...manager.connectionOptions, signal: this.opening.signal };
       }
     });
+  }
+
+  /** Nest's close() would wait for a silent broker, and then clear what a newer life has put in these places. @internal */
+  async letGo(): Promise<void> {
+    const { channel, manager } = this.takeOut();
+    await Promise.allSettled([channel?.close(), manager?.close()]);
+  }
+
+  /** Nest's client is as before its connect, and nobody hears of the old connection. @internal */
+  takeOut(): { channel: ChannelWrapper | null; manager: Manager | null } {
+    const { client } = this;
+    const { channel, client: manager } = client;
+    client.channel = client.client = client.connectionPromise = null;
+    client.handleClose?.();
+    manager?.removeAllListeners().on('error', () => undefined);
+    return { channel, manager };
   }
 
   /** Nest makes two channels per connection and keeps one; both are set up, and both can fail. @internal */
@@ -102,18 +125,27 @@ export class RmqLink extends ClientLink {
   tell(state: 'up' | 'down' | 'blocked'): void {
     if (this.dead) return;
     this.up = state === 'up';
+    this.asksToWait = state === 'blocked';
     this.onState?.(state);
+  }
+
+  /** Who was told to wait hears of the end: nobody says `up` of a connection that is gone. @internal */
+  override end(reason: unknown): Promise<void> {
+    if (this.asksToWait) this.tell('down');
+    return super.end(reason);
   }
 
   /** @internal The manager lost its connection, and makes another by itself. */
   onDisconnect(error: unknown): void {
     if (!this.dead) this.recovery.lost(closeReason(error).connection);
+    this.lostBy = error;
     this.tell('down');
   }
 
   /** @internal The channel is there, again or for the first time; what waits for it goes out now. */
   onConnect(): void {
     if (!this.dead) this.recovery.connected();
+    this.lostBy = undefined;
     this.tell('up');
   }
 
@@ -141,13 +173,9 @@ export class RmqLink extends ClientLink {
 
   /** Not Nest's `close()`: it waits for the broker's answer, for ever if it is silent, and keeps its half-closed objects meanwhile. */
   override async destroy(reason: Error): Promise<void> {
-    const { client } = this;
-    const { channel, client: manager } = client;
-    client.channel = client.client = client.connectionPromise = null;
-    client.handleClose?.();
+    const { channel, manager } = this.takeOut();
     if (manager === null) return;
     const stream = manager.connection?.connection?.stream;
-    manager.removeAllListeners().on('error', () => undefined);
     // Rejects what was not confirmed and stops listening for reconnects.
     channel?.close().catch(() => undefined);
     await Promise.resolve();
@@ -163,10 +191,29 @@ export class RmqLink extends ClientLink {
   override get recovering(): boolean {
     return this.recovery.isOn;
   }
+  /** Of every unconfirmed message amqplib says only that its channel was closed; why, the manager told just before. */
+  override failure(error: unknown): PublishResult {
+    const isLost = this.lostBy !== undefined && closeReason(error).name === 'CHANNEL_ENDED';
+    return isLost ? blameForLostConnection(this.lostBy) : super.failure(error);
+  }
   override verdict(message: OutboxMessage): PublishResult {
     const returned = this.returned.get(message);
     if (returned === undefined) return PUBLISHED;
     this.returned.delete(message);
     return blameFor({ kind: 'unroutable', ...returned }, this.recovering);
   }
+}
+
+/**
+ * After a lost heartbeat amqplib ends the socket politely, and the kernel would still deliver what it holds, once the manager
+ * has another connection and nobody a handle of this one.
+ */
+function cutWhenLost(model: Model): void {
+  const stream = model.connection?.stream;
+  if (stream === undefined) return;
+  model.on('error', (error: Error) => {
+    cutSocket(stream);
+    // Where amqplib closes for what it was sent, it waits for the broker's goodbye, which cannot come any more.
+    queueMicrotask(() => stream.emit('error', error));
+  });
 }

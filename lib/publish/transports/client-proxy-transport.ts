@@ -57,18 +57,25 @@ export class ClientProxyTransport extends OutboxTransport {
     const link = await this.linkUp(context.signal);
     let next = 0;
     const onAbort = (): void => void link.kill(timedOut(context));
+    // In a process that stood still the answers come before the timer that aborts.
+    const isTooLate = (): boolean => {
+      if (elapsed() < context.timeout) return false;
+      onAbort();
+      return true;
+    };
     const lane = async (): Promise<void> => {
       while (next < batch.length && !link.dead && !context.signal.aborted) {
-        // In a process that stood still the answers come before the timer that aborts.
-        if (elapsed() >= context.timeout) return onAbort();
+        if (isTooLate()) return;
         const index = next++;
         context.report(index, await this.send(link, batch[index] as OutboxMessage));
       }
     };
     context.signal.addEventListener('abort', onAbort, { once: true });
+    link.underWay.add(isTooLate);
     try {
       await Promise.all(Array.from({ length: Math.min(this.settings.concurrency, batch.length) }, lane));
     } finally {
+      link.underWay.delete(isTooLate);
       context.signal.removeEventListener('abort', onAbort);
     }
     // What no lane reached goes back as the failure of the connection.

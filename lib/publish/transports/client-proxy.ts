@@ -4,6 +4,7 @@ import type { OutboxMessage } from '../../message.js';
 import { OutboxConfigurationError } from '../../outbox.errors.js';
 import type { TransportDefinition } from '../../outbox.options.js';
 import {
+  isIdempotentKafka,
   isNestClient,
   kindOfClient,
   LIMITS,
@@ -73,6 +74,15 @@ function confirmed(client: unknown, allowUnconfirmed: boolean): NestClient {
   if (!isNestClient(client)) throw invalid('client', typeof client, 'a ClientProxy, which has emit() and connect()');
   const kind = kindOfClient(client);
   if (kind === 'grpc') throw invalid('client', 'a gRPC client', 'a client that can emit events');
+  if (isIdempotentKafka(client)) {
+    throw new OutboxConfigurationError(
+      'INVALID_OPTIONS',
+      'clientProxy(): a ClientKafka with an idempotent producer reports records as stored that are not, as emit() sends many at once.',
+      {
+        hint: 'Leave producer.idempotent out, or use kafka(), whose producers are idempotent with one send at a time.',
+      },
+    );
+  }
   if (receiptOf(client) === 'none' && !allowUnconfirmed) {
     throw new OutboxConfigurationError(
       'UNCONFIRMED_TRANSPORT',

@@ -21,6 +21,9 @@ const MAX_REMEMBERED = 10_000;
 /** What a parked row stores of it; see `PublishFailure.progress`. */
 const MAX_PROGRESS = 4096;
 
+/** Rejects the wait for a handler that a stop of the relay ended. */
+const CUT_OFF = Symbol('cut off');
+
 /** Delivers to the `@OnOutboxEvent` methods of this application. */
 export function inProcess(options: InProcessOptions = {}): TransportDefinition {
   refuseOptions('inProcess()', unknownNames(options, ['concurrency']));
@@ -91,13 +94,15 @@ export class InProcessTransport extends OutboxTransport {
     if (handlers.length === 0) return blameFor({ kind: 'missing', message });
     const done = this.doneOf(message);
     const failures: { id: string; error: unknown }[] = [];
+    const cutOff: string[] = [];
     const open = handlers.filter(({ id }) => !done.has(id));
     await Promise.all(
       open.map(async (handler) => {
         try {
           await deadline.race(this.call(handler, message));
         } catch (error) {
-          failures.push({ id: handler.id, error });
+          if (error === CUT_OFF) cutOff.push(handler.id);
+          else failures.push({ id: handler.id, error });
         }
       }),
     );
@@ -106,6 +111,8 @@ export class InProcessTransport extends OutboxTransport {
       const failure = blameFor({ kind: 'failed', failures });
       return succeeded.size === 0 ? failure : { ...failure, progress: writeProgress(succeeded) };
     }
+    // Only now: one that failed by itself is its message's fault, whatever became of the others.
+    if (cutOff.length > 0) return blameFor({ kind: 'cut-off', ids: cutOff });
     this.succeeded.delete(message.id);
     return PUBLISHED;
   }
@@ -150,23 +157,27 @@ class Deadline {
   readonly left: () => number;
 
   constructor({ signal, timeout }: PublishContext) {
-    let fire = (): void => {};
+    let end: (why: unknown) => void = () => {};
     this.fired = new Promise<never>((_resolve, reject) => {
-      fire = () => {
+      end = (why) => {
         this.over = true;
-        reject(new OutboxError('PUBLISH_TIMEOUT', `The handler did not finish within ${Math.round(timeout)} ms.`));
+        reject(why as Error);
       };
     });
     this.fired.catch(() => {});
     const time = timeout - Math.min(REPORT_MARGIN, timeout / 10);
     const elapsed = stopwatch(systemClock);
     this.left = () => time - elapsed();
+    const fire = (): void =>
+      end(new OutboxError('PUBLISH_TIMEOUT', `The handler did not finish within ${Math.round(timeout)} ms.`));
     const cancel = systemClock.after(time, fire);
-    signal.addEventListener('abort', fire);
-    if (signal.aborted) fire();
+    // An abort while there is time left is a stop of the relay; after that it only came before our timer.
+    const abort = (): void => (this.left() > 0 ? end(CUT_OFF) : fire());
+    signal.addEventListener('abort', abort);
+    if (signal.aborted) abort();
     this.clear = () => {
       cancel();
-      signal.removeEventListener('abort', fire);
+      signal.removeEventListener('abort', abort);
     };
   }
 

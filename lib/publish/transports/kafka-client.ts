@@ -33,6 +33,11 @@ export class SocketGuard {
   dead = false;
   /** @internal */ readonly sockets = new Set<Socket>();
   /** @internal */ onKill: (() => void) | undefined;
+  /**
+   * Asked before every write: kafkajs goes on by itself, and in a process that stood still its answers and its own timers may
+   * come before the timer of a deadline. Who says yes has killed this guard.
+   */
+  isTooLate: () => boolean = () => false;
 
   wrap(factory: ISocketFactory): ISocketFactory {
     return (args) => {
@@ -40,6 +45,8 @@ export class SocketGuard {
       const socket = factory(args);
       this.sockets.add(socket);
       socket.once('close', () => this.sockets.delete(socket));
+      const write = socket.write.bind(socket) as (...args: unknown[]) => boolean;
+      socket.write = (...args: unknown[]) => !this.dead && !this.isTooLate() && write(...args);
       return socket;
     };
   }

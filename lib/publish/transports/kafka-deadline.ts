@@ -1,4 +1,5 @@
 import { stopwatch, systemClock } from '../../dispatch/clock.js';
+import { OutboxError } from '../../outbox.errors.js';
 
 /** The end of one publish: a timer of its own, or the relay's signal, whichever comes first. */
 export class Deadline {
@@ -44,4 +45,8 @@ export class Deadline {
     this.signal.removeEventListener('abort', this.pass);
     this.listeners.clear();
   }
+}
+
+export function timedOut(): OutboxError {
+  return new OutboxError('PUBLISH_TIMEOUT', 'Kafka did not answer in time.');
 }

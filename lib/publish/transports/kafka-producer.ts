@@ -3,6 +3,7 @@ import { stopwatch, systemClock } from '../../dispatch/clock.js';
 import { OutboxError } from '../../outbox.errors.js';
 import { SocketGuard, type GuardedKafka } from './kafka-client.js';
 import { answerBehind, type PartitionAnswer } from './kafka-answers.js';
+import { timedOut, type Deadline } from './kafka-deadline.js';
 import type { Chunk } from './kafka-records.js';
 
 /** How long a clean disconnect may take before the sockets are cut. */
@@ -55,6 +56,16 @@ export class KafkaProducer {
     );
   }
 
+  /** When the deadline passes the producer is killed, and until the returned function is called nothing is written after it. */
+  endAt(deadline: Deadline): () => void {
+    this.guard.isTooLate = () => deadline.passed;
+    const release = deadline.onPass(() => this.kill(timedOut()));
+    return () => {
+      release();
+      this.guard.isTooLate = () => false;
+    };
+  }
+
   /** For good and at once: nothing is sent after this returned. */
   kill(reason: unknown): void {
     if (this.guard.dead) return;
@@ -81,7 +92,7 @@ export class KafkaProducer {
     const transaction = await this.producer.transaction();
     try {
       // The first one asks for the id. With fencing it is another relay's by rights when this process stood still meanwhile.
-      if (elapsed() >= timeout) throw new OutboxError('PUBLISH_TIMEOUT', 'Kafka did not answer in time.');
+      if (elapsed() >= timeout) throw timedOut();
       const result = await this.sendOn(transaction, chunk, timeout);
       await transaction.commit();
       return result;

@@ -11,7 +11,7 @@ import {
   type TransportLimits,
 } from '../transport.js';
 import { blameFor, UNSENT, type KafkaBlame } from './kafka-blame.js';
-import { Deadline } from './kafka-deadline.js';
+import { Deadline, timedOut } from './kafka-deadline.js';
 import type { KafkaProducer } from './kafka-producer.js';
 import { RecordPlan, type Chunk, type RecordSettings } from './kafka-records.js';
 import { KafkaSlots, type KafkaSlot } from './kafka-slots.js';
@@ -211,7 +211,7 @@ export class KafkaTransport extends OutboxTransport {
   ): Promise<void> {
     const isNew = slot.producer === undefined || slot.producer.dead;
     const producer = isNew ? (slot.producer = slot.open()) : slot.producer!;
-    const release = deadline.onPass(() => producer.kill(timedOut()));
+    const release = producer.endAt(deadline);
     try {
       if (isNew) await producer.connect();
       if (deadline.passed) throw timedOut();
@@ -257,7 +257,4 @@ function unreadable(cause: unknown): PublishFailure {
 }
 function unavailable(text: string, cause?: unknown): OutboxError {
   return new OutboxError('TRANSPORT_UNAVAILABLE', text, { cause });
-}
-function timedOut(): OutboxError {
-  return new OutboxError('PUBLISH_TIMEOUT', 'Kafka did not answer in time.');
 }

@@ -59,11 +59,14 @@ export function blameFor(trouble: RabbitMqTrouble, recovering = false): PublishF
     : { ok: false, blame, error };
 }
 
-/** The broker closed for what may be its own trouble, or the connection just broke. */
 function isSuspicious(trouble: RabbitMqTrouble): boolean {
   if (trouble.kind !== 'channel-closed' && trouble.kind !== 'connection-closed') return false;
   const { name, channel, connection } = closeReason(trouble.error);
-  const fault = trouble.kind === 'channel-closed' ? channel : connection;
+  return isSuspiciousClose(trouble.kind === 'channel-closed' ? channel : connection, name);
+}
+
+/** The broker closed for what may be its own trouble, or the connection just broke. */
+export function isSuspiciousClose(fault: CloseFault, name: string): boolean {
   return fault === 'suspicion' || name === 'UNEXPECTED_CLOSE' || BROKEN_CONNECTION.has(name);
 }
 

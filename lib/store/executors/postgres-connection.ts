@@ -41,6 +41,8 @@ export class PostgresConnection implements SqlConnection {
     readonly prepared: boolean,
     /** The server takes no writes any more: what is open there may be a replica's by now, and reads it for ever. */
     readonly demoted: () => void,
+    /** Milliseconds that a transaction may idle, where that is not what the session says. */
+    readonly idleInTransaction?: number,
   ) {}
 
   run(sql: Sql): Promise<SqlResult> {
@@ -54,7 +56,7 @@ export class PostgresConnection implements SqlConnection {
   }
 
   /** @internal */ async inTransaction<T>(client: PgClient, work: (tx: SqlExecutor) => Promise<T>): Promise<T> {
-    await this.send(client, 'begin isolation level read committed read write');
+    await this.send(client, this.begin);
     try {
       const result = await work({ run: (sql) => this.execute(client, sql) });
       await this.send(client, 'commit');
@@ -63,6 +65,14 @@ export class PostgresConnection implements SqlConnection {
       await client.query('rollback').catch(() => this.drop()); // without an effect when the session is gone already
       throw error;
     }
+  }
+
+  /** @internal In the transaction itself: behind a transaction pooler there is no session of ours. */
+  get begin(): string {
+    const begin = 'begin isolation level read committed read write';
+    return this.idleInTransaction === undefined
+      ? begin
+      : `${begin}; set local idle_in_transaction_session_timeout = ${this.idleInTransaction}`;
   }
 
   async close(): Promise<void> {

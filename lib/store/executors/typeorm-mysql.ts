@@ -44,8 +44,7 @@ class TypeOrmMysqlDatabase implements SqlDatabase {
     let connection = this.connections.get(owner);
     if (connection === undefined) {
       connection = new MysqlConnection(
-        // Idle in its transaction for as long as a publish takes; the publish has a deadline of its own.
-        () => this.checkOut(typeof owner === 'number' ? 0 : this.settings.statementTimeout),
+        () => this.checkOut(typeof owner === 'number' ? 'publishing' : 'statements'),
         this.settings.statementTimeout + CLIENT_GRACE,
         () => this.connections.forEach((each) => void each.drop()),
       );
@@ -62,12 +61,12 @@ class TypeOrmMysqlDatabase implements SqlDatabase {
   }
 
   /** @internal A connection of our own with our session settings; destroyed after use, never handed back with them. */
-  async checkOut(idleInTransaction: number): Promise<MysqlClient> {
+  async checkOut(use: Use): Promise<MysqlClient> {
     const runner = (await this.open()).createQueryRunner('master');
     const client = (await runner.connect()) as MysqlClient;
     try {
       client.on('error', () => undefined); // the statement in hand fails by itself; without one nobody is interested
-      await setSession(client, this.settings, idleInTransaction);
+      await setSession(client, this.settings, use);
       return client;
     } catch (error) {
       client.destroy();
@@ -109,7 +108,10 @@ async function openDataSource(application: DataSource, settings: StoreSettings):
   return dataSource.initialize();
 }
 
-async function setSession(client: MysqlClient, settings: StoreSettings, idleInTransaction: number): Promise<void> {
+/** What a session is for: statements one after the other, or one that holds row locks while a broker is at work. */
+type Use = 'statements' | 'publishing';
+
+async function setSession(client: MysqlClient, settings: StoreSettings, use: Use): Promise<void> {
   if (typeof client.query !== 'function' || !('execute' in client)) {
     throw new OutboxConfigurationError('MISSING_PEER', 'The DataSource does not use the driver mysql2.', {
       hint: 'Run `npm install mysql2`.',
@@ -120,7 +122,9 @@ async function setSession(client: MysqlClient, settings: StoreSettings, idleInTr
   const lockWait = Math.ceil(Math.min(ROW_LOCK_WAIT, settings.statementTimeout) / 1000);
   // Under REPEATABLE READ, the default, gap locks of the relay cost the writers 95 % of their throughput.
   await query(client, 'set session transaction isolation level read committed, read write', [], timeout);
-  const { statementTimeout, idleTransactionTimeout } = capabilitiesOf(version);
+  const { statementTimeout, idleTransactionTimeout, idleWithLocks } = capabilitiesOf(version);
+  const idle =
+    use === 'publishing' ? idleWithLocks(settings.idleWithLocks) : idleTransactionTimeout?.(settings.statementTimeout);
   const variables = [
     'autocommit = 1',
     `time_zone = '+00:00'`,
@@ -128,7 +132,7 @@ async function setSession(client: MysqlClient, settings: StoreSettings, idleInTr
     `innodb_lock_wait_timeout = ${lockWait}`,
     `lock_wait_timeout = ${Math.ceil(settings.statementTimeout / 1000)}`,
     statementTimeout(settings.statementTimeout),
-    ...(idleTransactionTimeout === undefined ? [] : [idleTransactionTimeout(idleInTransaction)]),
+    ...(idle === undefined ? [] : [idle]),
   ];
   await query(client, `set session ${variables.join(', ')}`, [], timeout);
 }

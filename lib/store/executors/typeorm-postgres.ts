@@ -53,19 +53,18 @@ class TypeOrmPostgresDatabase implements SqlDatabase {
   publishing(transport: number): PostgresConnection {
     let connection = this.connections.get(transport);
     if (connection === undefined) {
-      // Idle in its transaction for as long as a publish takes; the publish has a deadline of its own.
-      const patient = 'set idle_in_transaction_session_timeout = 0;';
-      connection = this.connect(patient);
+      connection = this.connect('', this.settings.idleWithLocks);
       this.connections.set(transport, connection);
     }
     return connection;
   }
 
-  /** @internal */ connect(extraSettings: string): PostgresConnection {
+  /** @internal */ connect(extraSettings: string, idleInTransaction?: number): PostgresConnection {
     return new PostgresConnection(
       () => this.checkOut(extraSettings),
       this.settings.preparedStatements,
       () => this.connections.forEach((connection) => void connection.drop()),
+      idleInTransaction,
     );
   }
 

@@ -6,8 +6,7 @@ import { stillElsewhere, type Deleted, type Elsewhere } from '../elsewhere.js';
 import { bucketSql } from '../schema/mysql-tables.js';
 import type { StoreSettings, TableNames } from '../schema/names.js';
 import { statement, type Sql, type Statement } from '../sql.js';
-import { MysqlFind, textConditions, type Conditions } from './find.js';
-import { marks } from './statements.js';
+import { among, MysqlFind, textConditions, type Among, type Conditions } from './find.js';
 
 /** Milliseconds for a look through the hot table. */
 const SEARCH_TIMEOUT = 2_000;
@@ -39,13 +38,14 @@ export class MysqlTooLate {
   }
 
   /**
-   * Of these ids, those in the hot table. It has no key on the id: this reads all of it. With a backlog too long to be
-   * searched in time, every id may be in it: nobody is told that it is gone.
+   * Of these ids, those in the hot table, as the rest of the filter says. It has no key on the id: this reads all of it.
+   * With a backlog too long to be searched in time, every id may be in it: nobody is told that it is gone.
    */
-  async readyAmong(ids: readonly string[], transport: number | undefined): Promise<string[]> {
+  async readyAmong(ids: readonly string[], filter: Among): Promise<string[]> {
     const found = new Set<string>();
     const deadline = systemClock.monotonic() + SEARCH_TIMEOUT;
-    const whole = await this.look({ index: 'by_seq', conditions: EVERYWHERE }, among(ids), deadline, (rows) => {
+    const { transport } = filter;
+    const whole = await this.look({ index: 'by_seq', conditions: EVERYWHERE }, among(ids, filter), deadline, (rows) => {
       for (const [id, of] of rows) if (transport === undefined || Number(of) === transport) found.add(String(id));
       return true;
     });
@@ -58,7 +58,7 @@ export class MysqlTooLate {
     return stillElsewhere(transport === undefined ? deleted : [], {
       transports: () => this.transportIds(),
       ready: (place) => this.readyIn(place, deadline),
-      parked: (ids) => this.find.parkedAmong(this.connection(), ids, undefined),
+      parked: (ids) => this.find.parkedAmong(this.connection(), ids, {}),
     });
   }
 
@@ -69,7 +69,7 @@ export class MysqlTooLate {
     const found: string[] = [];
     for (const transport of transports) {
       if (systemClock.monotonic() > deadline) return undefined;
-      const whole = await this.look(inBucket(transport, bucket), among(ids), deadline, (rows) => {
+      const whole = await this.look(inBucket(transport, bucket), among(ids, {}), deadline, (rows) => {
         for (const [id] of rows) found.push(String(id));
         return true;
       });
@@ -156,8 +156,4 @@ const EVERYWHERE: Conditions = { conditions: [], values: [] };
 
 function inBucket(transport: number, bucket: number): Range {
   return { index: 'primary', conditions: { conditions: ['transport = ?', 'bucket = ?'], values: [transport, bucket] } };
-}
-
-function among(ids: readonly string[]): Conditions {
-  return { conditions: [`id in (${marks(ids.length)})`], values: [...ids] };
 }

@@ -12,9 +12,6 @@ import { jsonRows, jsonTable, lookUp, PARKED_IDS } from './json-rows.js';
 import { inTransaction } from './retry.js';
 import type { KeyOfTransport, MysqlWake } from './wake.js';
 
-/** A message can move from ready to parked between two looks; after that it stays there. */
-const LOOKS = 3;
-
 const OF_KEYS = 'if(p.`key` is null, 0, 1)';
 
 type Action = 'requeue' | 'discard' | 'cancel';
@@ -69,11 +66,12 @@ export class MysqlAdmin {
       const tooLate = [...new Set([...left, ...late])].filter((id) => !done.has(id));
       return { done: [...done], tooLate: tooLate.slice(0, filter.limit), notFound: [] };
     }
-    const open = new Set(filter.ids.filter((id) => !done.has(id) && !untouched.has(id)));
-    const tooLate = await this.explain(action, filter, outcome, open);
-    for (const id of await this.leave(action, filter, outcome)) tooLate.add(id);
-    for (const id of untouched) if (!done.has(id)) tooLate.add(id);
-    return { done: [...done], tooLate: filter.ids.filter((id) => tooLate.has(id)), notFound: [...open] };
+    const ids = [...new Set(filter.ids)];
+    const open = new Set(ids.filter((id) => !done.has(id) && !untouched.has(id)));
+    await this.explain(action, filter, outcome, open);
+    await this.leave(action, filter, outcome);
+    const tooLate = ids.filter((id) => !done.has(id) && !open.has(id));
+    return { done: [...done], tooLate, notFound: [...open] };
   }
 
   /** @internal Takes out of `done` what another transport may still publish, and returns it. */
@@ -85,25 +83,17 @@ export class MysqlAdmin {
   }
 
   /**
-   * @internal Takes out of `open` what is somewhere and returns what is too late. First ready, then parked: rows move
-   * only in this direction, so none slips through between the two looks.
+   * @internal Takes out of `open` what is there, as the rest of the filter says. First ready, then parked: rows move only
+   * in this direction, so none slips through between the two looks; what did so before them is changed after all.
    */
-  async explain(action: Action, filter: MessageFilter, outcome: Outcome, open: Set<string>): Promise<Set<string>> {
+  async explain(action: Action, filter: MessageFilter, outcome: Outcome, open: Set<string>): Promise<void> {
+    if (open.size === 0) return;
+    for (const id of await this.tooLate.readyAmong([...open], filter)) open.delete(id);
+    if (open.size === 0) return;
     const admin = this.database.connection('admin');
-    const tooLate = new Set<string>();
-    for (let look = 1; open.size > 0 && look <= LOOKS; look++) {
-      for (const id of await this.tooLate.readyAmong([...open], filter.transport)) {
-        open.delete(id);
-        tooLate.add(id);
-      }
-      const moved = open.size === 0 ? [] : await this.find.parkedAmong(admin, [...open], filter.transport);
-      if (moved.length === 0) return tooLate;
-      await this.applyOnce(action, { ...filter, ids: moved }, outcome);
-      for (const id of moved)
-        if (outcome.done.has(id) || outcome.untouched.has(id) || outcome.changed.length >= filter.limit)
-          open.delete(id);
-    }
-    return tooLate;
+    const parked = await this.find.parkedAmong(admin, [...open], filter);
+    if (parked.length > 0) await this.applyOnce(action, { ...filter, ids: parked }, outcome);
+    for (const id of parked) open.delete(id);
   }
 
   async release({ key, transport }: { key: string; transport?: number }): Promise<{ released: number }> {

@@ -12,18 +12,24 @@ export interface MysqlCapabilities {
    * still, which would lock its rows for as long as it does. MySQL has none.
    */
   readonly idleTransactionTimeout?: (milliseconds: number) => string;
+  /** The same of one that holds row locks while messages are published; with MySQL, also of one without a transaction. */
+  readonly idleWithLocks: (milliseconds: number) => string;
 }
+
+const mariaDbIdle = (milliseconds: number): string => `idle_transaction_timeout = ${Math.ceil(milliseconds / 1000)}`;
 
 const MARIADB: MysqlCapabilities = {
   product: 'MariaDB',
   since: [10, 6, 0],
   statementTimeout: (milliseconds) => `max_statement_time = ${milliseconds / 1000}`,
-  idleTransactionTimeout: (milliseconds) => `idle_transaction_timeout = ${Math.ceil(milliseconds / 1000)}`,
+  idleTransactionTimeout: mariaDbIdle,
+  idleWithLocks: mariaDbIdle,
 };
 const MYSQL: MysqlCapabilities = {
   product: 'MySQL',
   since: [8, 0, 13],
   statementTimeout: (milliseconds) => `max_execution_time = ${Math.ceil(milliseconds)}`,
+  idleWithLocks: (milliseconds) => `wait_timeout = ${Math.ceil(milliseconds / 1000)}`,
 };
 
 /** @param version what `select version()` answers: `10.11.19-MariaDB-…`, `8.0.36`. */

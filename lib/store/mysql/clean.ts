@@ -1,5 +1,5 @@
 import type { SqlDatabase } from '../executors/executor.js';
-import type { CleanStore } from '../admin-store.js';
+import type { CleanStore, DedupReport } from '../admin-store.js';
 import type { TableNames } from '../schema/names.js';
 import { statement } from '../sql.js';
 import { DEAD, readKey } from './columns.js';
@@ -8,8 +8,6 @@ import { inTransaction, retried } from './retry.js';
 import { marks, sized } from './statements.js';
 import type { MysqlWake } from './wake.js';
 
-/** Pages of dedup rows looked at in one call when the oldest belong to messages that still wait. */
-const DEDUP_PAGES = 10;
 /** A row can be created somewhat before one with a lower seq: by the length of a statement, never by this much. */
 const CLOCK_MARGIN = '1 hour';
 
@@ -19,10 +17,13 @@ interface DedupRow {
   readonly bucket: number;
   readonly createdAt: string;
 }
+const FRONT = { key: Buffer.alloc(0), createdAt: '1000-01-01 00:00:00' };
 
 /** Deletes what is final and old enough, in bounded batches. */
 export class MysqlClean implements CleanStore {
   /** @internal */ readonly sql: ReturnType<typeof cleanStatements>;
+  /** @internal The dedup row that was looked at last: however many stay, the ones behind them have their turn. */
+  lastLooked: Pick<DedupRow, 'key' | 'createdAt'> = FRONT;
 
   constructor(
     readonly database: SqlDatabase,
@@ -68,32 +69,16 @@ export class MysqlClean implements CleanStore {
     });
   }
 
-  async cleanDedup(age: number, limit: number): Promise<number> {
-    const admin = this.database.connection('admin');
-    let removed = 0;
-    let after: Pick<DedupRow, 'key' | 'createdAt'> = { key: Buffer.alloc(0), createdAt: '1000-01-01 00:00:00' };
-    for (let page = 0; page < DEDUP_PAGES && removed < limit; page++) {
-      const sql = this.sql.oldDedup.bind(
-        microseconds(age),
-        after.createdAt,
-        after.createdAt,
-        after.key,
-        limit - removed,
-      );
-      const rows = (await admin.run(sql)).rows.map(([key, id, bucket, createdAt]) => ({
-        key: key as Buffer,
-        id: String(id),
-        bucket: Number(bucket),
-        createdAt: String(createdAt),
-      }));
-      const last = rows.at(-1);
-      if (last === undefined) break;
-      after = last;
-      const unsettled = await this.unsettled(rows);
-      const keys = rows.filter(({ id }) => !unsettled.has(id)).map(({ key }) => [key.toString('hex')]);
-      if (keys.length > 0) removed += await this.remove(() => this.sql.removeDedup.bind(jsonRows(keys)));
-    }
-    return removed;
+  /** One page of old rows. */
+  async cleanDedup(age: number, limit: number): Promise<DedupReport> {
+    const { key, createdAt } = this.lastLooked;
+    const sql = this.sql.oldDedup.bind(microseconds(age), createdAt, createdAt, key, limit);
+    const rows = (await this.database.connection('admin').run(sql)).rows.map(readDedup);
+    const unsettled = rows.length === 0 ? new Set() : await this.unsettled(rows);
+    const keys = rows.filter(({ id }) => !unsettled.has(id)).map((row) => [row.key.toString('hex')]);
+    const removed = keys.length === 0 ? 0 : await this.remove(() => this.sql.removeDedup.bind(jsonRows(keys)));
+    this.lastLooked = rows.length < limit ? FRONT : (rows.at(-1) ?? FRONT);
+    return { removed, looked: rows.length };
   }
 
   /**
@@ -170,6 +155,10 @@ function cleanStatements({ archive, parked, dedup, ready, transports }: TableNam
       `delete d from ${lookUp(jsonTable({ h: 'varchar(510)' }), `${dedup} d`)} on d.dedup_key = unhex(k.h)`,
     ),
   };
+}
+
+function readDedup([key, id, bucket, createdAt]: readonly unknown[]): DedupRow {
+  return { key: key as Buffer, id: String(id), bucket: Number(bucket), createdAt: String(createdAt) };
 }
 
 const microseconds = (age: number): number => Math.round(age * 1000);

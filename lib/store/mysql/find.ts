@@ -2,8 +2,8 @@ import { keyBytes } from '../../key-bytes.js';
 import type { SqlConnection } from '../executors/executor.js';
 import type { MessageFilter } from '../admin-store.js';
 import type { StoreSettings, TableNames } from '../schema/names.js';
-import { statement, type Sql, type Statement } from '../sql.js';
-import { marks, sized } from './statements.js';
+import { statement, type Sql } from '../sql.js';
+import { marks } from './statements.js';
 
 export interface Conditions {
   readonly conditions: readonly string[];
@@ -12,20 +12,17 @@ export interface Conditions {
 
 /** Finds the rows that an operator means. */
 export class MysqlFind {
-  /** @internal */ readonly among: (ids: number) => Statement;
-
   constructor(
     readonly names: TableNames,
     readonly settings: StoreSettings,
-  ) {
-    this.among = sized((ids) => `select id, transport from ${names.parked} where id in (${marks(ids)})`);
-  }
+  ) {}
 
-  /** Key and id of parked rows; of named ids whatever their state is, because they are then not "nowhere". */
+  /** Key and id of parked rows. Those in other states must not use up the limit. */
   parked(filter: MessageFilter, states: readonly number[], limit: number): Sql {
     const { conditions, values } = this.conditions(filter);
-    if (filter.ids === undefined) conditions.push(`state in (${states.join(', ')})`);
-    const text = `select parked_id, id from ${this.names.parked} where ${conditions.join(' and ')} order by parked_id limit ?`;
+    conditions.push(`state in (${states.join(', ')})`);
+    const index = filter.ids === undefined ? '' : 'force index (by_id) ';
+    const text = `select parked_id, id from ${this.names.parked} ${index}where ${conditions.join(' and ')} order by parked_id limit ?`;
     return statement(undefined, text).bind(...values, limit);
   }
 
@@ -69,14 +66,21 @@ export class MysqlFind {
     return `bucket in (${buckets.join(', ')}) and ${blocking} and \`key\` = ?`;
   }
 
-  /** Of these ids, those in the parked table. */
-  async parkedAmong(
-    connection: SqlConnection,
-    ids: readonly string[],
-    transport: number | undefined,
-  ): Promise<string[]> {
-    return idsOf((await connection.run(this.among(ids.length).bind(...ids))).rows, transport);
+  /** Of these ids, those in the parked table, as the rest of the filter says. */
+  async parkedAmong(connection: SqlConnection, ids: readonly string[], filter: Among): Promise<string[]> {
+    const { conditions, values } = among(ids, filter);
+    const text = `select id, transport from ${this.names.parked} force index (by_id) where ${conditions.join(' and ')}`;
+    return idsOf((await connection.run(statement(undefined, text).bind(...values))).rows, filter.transport);
   }
+}
+
+/** What a filter says besides ids. */
+export type Among = Partial<Pick<MessageFilter, 'transport' | 'key' | 'topic' | 'type'>>;
+
+/** Rows of these ids, as far as the filter speaks of texts. */
+export function among(ids: readonly string[], { key, topic, type }: Among): Conditions {
+  const texts = textConditions({ key, topic, type });
+  return { conditions: [`id in (${marks(ids.length)})`, ...texts.conditions], values: [...ids, ...texts.values] };
 }
 
 /** What a filter says of texts, in either table. As bytes: text would ignore trailing spaces. */

@@ -2,11 +2,9 @@ import type { SqlConnection, SqlExecutor } from '../executors/executor.js';
 
 export const DEADLOCK = 1213;
 export const LOCK_WAIT_TIMEOUT = 1205;
-const DUPLICATE_ENTRY = 1062;
 const TRIES = 4;
 
 export const errnoOf = (error: unknown): unknown => (error as { errno?: unknown } | null)?.errno;
-export const isDuplicate = (error: unknown): boolean => errnoOf(error) === DUPLICATE_ENTRY;
 
 /**
  * InnoDB picks victims of deadlocks; each of our units of work can simply run again, at once. A row that somebody else

@@ -1,7 +1,7 @@
 import { OutboxConfigurationError } from '../../outbox.errors.js';
 import type { SqlDatabase, SqlExecutor } from '../executors/executor.js';
 import type { SchemaSettings } from '../outbox-store.js';
-import { ADDS_ONLY, isAsWanted } from '../schema/is-as-wanted.js';
+import { ADDS_ONLY, isAsWanted, make } from '../schema/is-as-wanted.js';
 import { mysqlSchemaUp } from '../schema/mysql-schema.js';
 import { metaRows, type StoreSettings, type TableNames } from '../schema/names.js';
 import { statement } from '../sql.js';
@@ -12,6 +12,7 @@ import { sized, times } from './statements.js';
 
 const NO_SUCH_TABLE = 1146;
 const NO_SUCH_DATABASE = 1049;
+const NO_SUCH_COLUMN = 1054;
 const MIGRATE = 'Run the migrations of outboxMigrations(), or set database.setup to "create" in development.';
 
 /** Creates, compares and registers; runs at start. */
@@ -37,11 +38,14 @@ export class MysqlSetup {
     await this.server.check(settings.ordering, () => this.hasOneWriter());
     const written = (await this.readMeta().catch(unlessMissing)) ?? [];
     checkMeta(new Map([...metaRows(settings), ...written]), settings, this.names.meta, ADDS_ONLY);
+    await make(this.up(settings), isOfColumn, () => this.check(settings, ADDS_ONLY));
+  }
+
+  /** @internal */ async up(settings: SchemaSettings): Promise<void> {
     const admin = this.database.connection('admin');
     const { schema, prefix } = this.settings;
     for (const text of mysqlSchemaUp({ schema, prefix, ...settings }))
       await admin.run(statement(undefined, text).bind());
-    await this.check(settings, ADDS_ONLY);
   }
 
   async check(settings: SchemaSettings, way = MIGRATE): Promise<void> {
@@ -111,6 +115,8 @@ export class MysqlSetup {
     }
   }
 }
+
+const isOfColumn = (error: unknown): boolean => (error as { errno?: number }).errno === NO_SUCH_COLUMN;
 
 function unlessMissing(error: unknown): undefined {
   if (!(error instanceof OutboxConfigurationError)) throw error;

@@ -16,6 +16,9 @@ const PARKED_TIME = 500;
 /** Pieces in which a transport's backlog is looked through: others get their turn, and the time may end between two. */
 const PIECES = 8;
 
+/** What a filter says besides ids. */
+type Conditions = Partial<Pick<MessageFilter, 'transport' | 'key' | 'topic' | 'type'>>;
+
 /** Buckets `from` to `to` of a transport. */
 type Piece = readonly [transport: number, from: number, to: number];
 
@@ -32,22 +35,21 @@ export class PostgresTooLate {
   }
 
   /**
+   * Of these ids what is there as the rest of the filter says, and what is not.
+   *
    * Messages move only from ready to parked, so that one which is in neither when looked for in this order, and not in
    * parked once more, was never in both looks' gap: it is nowhere.
    */
-  async byIds(
-    ids: readonly string[],
-    transport: number | null = null,
-  ): Promise<{ tooLate: string[]; notFound: string[] }> {
+  async byIds(ids: readonly string[], filter: MessageFilter): Promise<{ tooLate: string[]; notFound: string[] }> {
     if (ids.length === 0) return { tooLate: [], notFound: [] };
-    const values = [plainArray(ids), transport, transport] as const;
     const deadline = systemClock.monotonic() + SEARCH_TIMEOUT;
-    const search = await this.within(deadline, 'any plan', this.sql.whereabouts.bind(...values, ...values));
+    const { ready, parked } = this.names;
+    const search = await this.within(deadline, 'any plan', among([ready, parked], ids, filter));
     // With a backlog too long to be searched in time, every id may be in it: nobody is told that it is gone.
     if (search === undefined) return { tooLate: [...ids], notFound: [] };
     const there = new Set(idsOf(search));
     const gone = ids.filter((id) => !there.has(id));
-    for (const id of await this.parkedAmong(gone, transport)) there.add(id);
+    for (const id of await this.parkedAmong(gone, filter)) there.add(id);
     return { tooLate: ids.filter((id) => there.has(id)), notFound: ids.filter((id) => !there.has(id)) };
   }
 
@@ -61,13 +63,13 @@ export class PostgresTooLate {
         const rows = await this.within(deadline, 'by index', look);
         return rows === undefined ? undefined : idsOf(rows);
       },
-      parked: (ids) => this.parkedAmong(ids, null),
+      parked: (ids) => this.parkedAmong(ids, {}),
     });
   }
 
-  /** @internal */ async parkedAmong(ids: readonly string[], transport: number | null): Promise<string[]> {
+  /** @internal */ async parkedAmong(ids: readonly string[], filter: Conditions): Promise<string[]> {
     if (ids.length === 0) return [];
-    return idsOf(await this.connection().run(this.sql.inParked.bind(plainArray(ids), transport, transport)));
+    return idsOf(await this.connection().run(among([this.names.parked], ids, filter)));
   }
 
   /** @internal */ async transports(): Promise<number[]> {
@@ -147,8 +149,7 @@ export class PostgresTooLate {
   }
 }
 
-function statements({ ready, parked, transports }: TableNames, settings: StoreSettings) {
-  const byId = 'id = any(?::uuid[]) and (?::smallint is null or transport = ?)';
+function statements({ ready, transports }: TableNames, settings: StoreSettings) {
   return {
     /** No index knows what an operator asks for: tables are looked through, but not for long; a bucket by its own index. */
     limits: statement(
@@ -157,11 +158,6 @@ function statements({ ready, parked, transports }: TableNames, settings: StoreSe
     ),
     transports: statement(undefined, `select id from ${transports} order by id`),
     bucket: statement(undefined, `select ${bucketOf({ ...settings, ordering: 'key' })}`),
-    whereabouts: statement(
-      undefined,
-      `select id from ${ready} where ${byId} union select id from ${parked} where ${byId}`,
-    ),
-    inParked: statement(undefined, `select id from ${parked} where ${byId}`),
     readyIn: statement(
       undefined,
       `select id from ${ready} where transport = any(?::smallint[]) and bucket = ?::smallint and id = any(?::uuid[])`,
@@ -169,7 +165,19 @@ function statements({ ready, parked, transports }: TableNames, settings: StoreSe
   };
 }
 
-function conditions({ key, topic, type }: MessageFilter): { text: string; values: string[] } {
+/** Which of these ids are in one of these tables, as the conditions say. */
+function among(tables: readonly string[], ids: readonly string[], filter: Conditions): Sql {
+  const { text, values } = conditions(filter);
+  const { transport = null } = filter;
+  const looks = tables.map(
+    (table) => `select o.id from ${table} o
+    where o.id = any(?::uuid[]) and (?::smallint is null or o.transport = ?)${text}`,
+  );
+  const each = [plainArray(ids), transport, transport, ...values];
+  return statement(undefined, looks.join(' union ')).bind(...tables.flatMap(() => each));
+}
+
+function conditions({ key, topic, type }: Conditions): { text: string; values: string[] } {
   const given = Object.entries({ key, topic, type }).filter(
     (entry): entry is [string, string] => entry[1] !== undefined,
   );

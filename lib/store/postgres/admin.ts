@@ -65,7 +65,7 @@ export class PostgresAdmin implements AdminStore {
       return { done: [...done], tooLate: tooLate.slice(0, filter.limit), notFound: [] };
     }
     const others = ids.filter((id) => !done.has(id) && !left.has(id));
-    const { tooLate, notFound } = await this.tooLate.byIds(others, filter.transport);
+    const { tooLate, notFound } = await this.tooLate.byIds(others, filter);
     return { done: [...done], tooLate: [...left, ...tooLate], notFound };
   }
 

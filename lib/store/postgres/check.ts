@@ -3,6 +3,7 @@ import type { SqlExecutor } from '../executors/executor.js';
 import type { SchemaSettings } from '../outbox-store.js';
 import { HASH_VERSION, SCHEMA_VERSION, TABLE_NAMES, type StoreSettings, type TableNames } from '../schema/names.js';
 import { statement } from '../sql.js';
+import { BLOCKED, WAITING } from './columns.js';
 import { compareColumns, readColumns } from './check-columns.js';
 import { compareObjects } from './check-objects.js';
 
@@ -83,10 +84,17 @@ function hintFor(
   const updates = different.map(
     (name) => `update ${names.meta} set value = '${String(settings[name])}' where name = '${name}'`,
   );
+  if (different.includes('ordering') && settings.ordering === 'none') updates.push(unblock(names));
   const stop = different.includes('ordering')
     ? `${drain(settings.ordering, stored)}, stop every process that enqueues or publishes, run the up of outboxSql() with the new settings (it may run again)`
     : 'stop every relay, let it drain';
   return `All processes must agree: use the stored values, or ${stop}, and run: ${updates.join('; ')}.`;
+}
+
+/** Where nothing blocks nobody goes on with what is blocked: behind a dead message it is, however long the relays drain. */
+function unblock({ parked }: TableNames): string {
+  const isBlocked = `case state when ${BLOCKED} then`;
+  return `update ${parked} set state = ${isBlocked} ${WAITING} else state end, due_at = ${isBlocked} now() else due_at end, blocking = false where blocking`;
 }
 
 /** With a global order every message has bucket 0, with others its key's: what is left would stay where nobody looks for it. */

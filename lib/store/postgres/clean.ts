@@ -1,5 +1,5 @@
 import type { SqlConnection } from '../executors/executor.js';
-import type { CleanStore } from '../admin-store.js';
+import type { CleanStore, DedupReport } from '../admin-store.js';
 import type { TableNames } from '../schema/names.js';
 import { statement, type Statement } from '../sql.js';
 import { DEAD } from './columns.js';
@@ -32,8 +32,10 @@ export class PostgresCleaner implements CleanStore {
     });
   }
 
-  async cleanDedup(age: number, limit: number): Promise<number> {
-    return (await this.connection().run(this.sql.dedup.bind(age, limit))).affected;
+  /** The statement itself comes past those that stay. */
+  async cleanDedup(age: number, limit: number): Promise<DedupReport> {
+    const { affected } = await this.connection().run(this.sql.dedup.bind(age, limit));
+    return { removed: affected, looked: affected };
   }
 }
 

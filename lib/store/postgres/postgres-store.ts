@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { SqlConnection, SqlDatabase, SqlExecutor } from '../executors/executor.js';
-import type { MessageFilter, OperatorReport, TransportStats } from '../admin-store.js';
+import type { DedupReport, MessageFilter, OperatorReport, TransportStats } from '../admin-store.js';
 import type { Acquired, Beat, Instance, Lease, LeaseStore } from '../lease-store.js';
 import type { InsertReport, OutboxStore, SchemaSettings, WakeUp } from '../outbox-store.js';
 import type {
@@ -162,7 +162,7 @@ export class PostgresStore implements OutboxStore {
   withLockedRows(
     request: Parameters<RowLockStore['withLockedRows']>[0],
     work: Parameters<RowLockStore['withLockedRows']>[1],
-  ): Promise<number> {
+  ): ReturnType<RowLockStore['withLockedRows']> {
     return this.rowLocks.withLockedRows(request, work);
   }
 
@@ -188,7 +188,7 @@ export class PostgresStore implements OutboxStore {
   cleanDead(age: number, limit: number, announcedOnly: boolean): Promise<number> {
     return this.cleaner.cleanDead(age, limit, announcedOnly);
   }
-  cleanDedup(age: number, limit: number): Promise<number> {
+  cleanDedup(age: number, limit: number): Promise<DedupReport> {
     return this.cleaner.cleanDedup(age, limit);
   }
 

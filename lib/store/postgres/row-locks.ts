@@ -1,7 +1,9 @@
 import type { OutboxMessage } from '../../message.js';
 import type { SqlConnection, SqlExecutor } from '../executors/executor.js';
-import type { LockedOutcome, RowLockStore } from '../parked-store.js';
+import { LockTurns, type LockTurn } from '../lock-turns.js';
+import type { LockedOutcome, LockedReport, RowLockStore } from '../parked-store.js';
 import type { TableNames } from '../schema/names.js';
+import { writeOrRefuse } from '../write-or-refuse.js';
 import { statement, type Statement } from '../sql.js';
 import { plainArray } from './arrays.js';
 import {
@@ -18,37 +20,38 @@ import { reparkArrays, type PostgresParked } from './parked.js';
 import { parkArrays, placeArrays, type PostgresReady } from './ready.js';
 import { eachWay, type RowsRead } from './rows-read.js';
 
-/** Rows locked in a transaction that stays open while they are published; the next start moves on through the buckets. */
+/** Rows locked in a transaction that stays open while they are published. */
 export class PostgresRowLocks implements RowLockStore {
   /** @internal */ readonly ready: Record<RowsAs, Statement>;
   /** @internal */ readonly due: Record<RowsAs, Statement>;
-  /** @internal */ start = 0;
+  /** @internal */ readonly turns: LockTurns;
 
   constructor(
     readonly connection: (transport: number) => SqlConnection,
-    readonly buckets: number,
+    buckets: number,
     names: TableNames,
     inUtcSession: boolean,
     readonly parts: { ready: PostgresReady; parked: PostgresParked; rowsRead: RowsRead },
   ) {
     this.ready = eachWay((as) => lockReady(names, as, inUtcSession));
     this.due = eachWay((as) => lockDue(names, as, inUtcSession));
+    this.turns = new LockTurns(buckets);
   }
 
   async withLockedRows(
     request: Parameters<RowLockStore['withLockedRows']>[0],
     work: Parameters<RowLockStore['withLockedRows']>[1],
-  ): Promise<number> {
+  ): Promise<LockedReport> {
     const connection = this.connection(request.transport);
-    this.start = (this.start + 1) % this.buckets;
+    const turn = this.turns.next(request.transport);
     let published = false;
-    const pass = (as: RowsAs): Promise<number> =>
+    const pass = (as: RowsAs): Promise<LockedReport> =>
       connection.transaction(async (tx) => {
-        const { messages, durable } = await this.lock(tx, request, as);
-        if (messages.length === 0) return 0;
+        const { messages, durable } = await this.lock(tx, request, turn, as);
+        if (messages.length === 0) return { locked: 0, refused: [] };
         published = true;
-        await this.write(tx, request, await work(messages, durable, () => tx.run(ALIVE.bind())));
-        return messages.length;
+        const outcome = await work(messages, durable, () => tx.run(ALIVE.bind()));
+        return { locked: messages.length, refused: await this.write(tx, request, outcome) };
       });
     return this.parts.rowsRead.read(request.transport, pass, () => !published);
   }
@@ -56,30 +59,37 @@ export class PostgresRowLocks implements RowLockStore {
   /** @internal */ async lock(
     tx: SqlExecutor,
     { transport, limit }: { transport: number; limit: number },
+    { buckets, tables }: LockTurn,
     as: RowsAs,
   ): Promise<{ messages: OutboxMessage[]; durable: boolean }> {
-    const order = Array.from({ length: this.buckets }, (_, i) => (this.start + i) % this.buckets);
-    const values = [plainArray(order), transport, limit, limit] as const;
-    const due = (await tx.run(this.due[as].bind(...values))).rows;
-    const left = limit - due.length;
-    const ready = left > 0 ? (await tx.run(this.ready[as].bind(plainArray(order), transport, left, left))).rows : [];
-    const messages = [...due.map((row) => readParked(row, as)), ...ready.map((row) => readMessage(row, as))];
-    return { messages, durable: ![...due, ...ready].some(isAsynchronous) };
+    const messages: OutboxMessage[] = [];
+    let durable = true;
+    for (const table of tables) {
+      const left = limit - messages.length;
+      if (left === 0) break;
+      const { rows } = await tx.run(this[table][as].bind(plainArray(buckets), transport, left, left));
+      const read = table === 'due' ? readParked : readMessage;
+      messages.push(...rows.map((row) => read(row, as)));
+      if (rows.some(isAsynchronous)) durable = false;
+    }
+    return { messages, durable };
   }
 
   /** @internal */ async write(
     tx: SqlExecutor,
     { transport, onPublished }: { transport: number; onPublished: 'delete' | 'archive' },
     { published, parked, reparked }: LockedOutcome,
-  ): Promise<void> {
+  ): Promise<LockedReport['refused']> {
     const { ready, parked: waiting } = this.parts;
     const fromReady = published.filter((message) => message.parkedId === null);
     const fromParked = published.filter((message) => message.parkedId !== null);
     const settle = onPublished === 'archive' ? ready.sql.archive : ready.sql.settle;
     if (fromReady.length > 0) await tx.run(settle.bind(...placeArrays(fromReady), transport));
     if (fromParked.length > 0) await tx.run(ready.parkedSettle.settleSql(transport, fromParked, onPublished));
-    if (parked.length > 0) await tx.run(ready.sql.parkLocked.bind(...parkArrays(parked), transport));
-    if (reparked.length > 0) await tx.run(waiting.sql.reparkLocked.bind(...reparkArrays(reparked)));
+    return [
+      ...(await writeOrRefuse(tx, parked, (some) => tx.run(ready.sql.parkLocked.bind(...parkArrays(some), transport)))),
+      ...(await writeOrRefuse(tx, reparked, (some) => tx.run(waiting.sql.reparkLocked.bind(...reparkArrays(some))))),
+    ];
   }
 }
 

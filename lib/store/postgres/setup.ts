@@ -1,7 +1,7 @@
 import { OutboxConfigurationError } from '../../outbox.errors.js';
 import type { SqlConnection, SqlExecutor } from '../executors/executor.js';
 import type { SchemaSettings, StoreSetup } from '../outbox-store.js';
-import { ADDS_ONLY, isAsWanted } from '../schema/is-as-wanted.js';
+import { ADDS_ONLY, isAsWanted, make } from '../schema/is-as-wanted.js';
 import { literal, type StoreSettings, type TableNames } from '../schema/names.js';
 import { postgresSchema } from '../schema/postgres-schema.js';
 import { statement } from '../sql.js';
@@ -10,6 +10,7 @@ import { checkMeta, checkSchema, RUN_MIGRATIONS } from './check.js';
 
 /** 64-bit transaction ids (`xid8`) and `pg_current_snapshot()`. */
 const OLDEST_SERVER = 130_000;
+const NO_SUCH_COLUMN = '42703';
 const WARNINGS: Readonly<Record<string, string>> = {
   fsync: 'fsync is off: a crash of the server loses committed messages. Set it to on for the server.',
   full_page_writes:
@@ -35,6 +36,10 @@ export class PostgresSetup implements StoreSetup {
   async create(settings: SchemaSettings): Promise<void> {
     if (await isAsWanted(this.check(settings))) return;
     await this.checkServer();
+    await make(this.up(settings), isOfColumn, () => this.check(settings, ADDS_ONLY));
+  }
+
+  /** @internal */ async up(settings: SchemaSettings): Promise<void> {
     const { up } = postgresSchema({ ...this.settings, ...settings });
     await this.connection().transaction(async (tx) => {
       const lock = `select pg_advisory_xact_lock(hashtext(${literal(this.names.meta)}))`;
@@ -42,7 +47,6 @@ export class PostgresSetup implements StoreSetup {
       if (await this.hasMeta(tx)) await checkMeta(tx, this.names, settings, ADDS_ONLY);
       for (const text of up) await tx.run(statement(undefined, text).bind());
     });
-    await this.check(settings, ADDS_ONLY);
   }
 
   async check(settings: SchemaSettings, way = RUN_MIGRATIONS): Promise<void> {
@@ -134,3 +138,5 @@ function unsuitable(message: string, hint: string): OutboxConfigurationError {
 function pick(all: ReadonlyMap<string, number>, names: readonly string[]): ReadonlyMap<string, number> {
   return new Map(names.map((name) => [name, all.get(name) as number]));
 }
+
+const isOfColumn = (error: unknown): boolean => (error as { code?: unknown }).code === NO_SUCH_COLUMN;

@@ -14,3 +14,21 @@ export async function isAsWanted(check: Promise<void>): Promise<boolean> {
     throw error;
   }
 }
+
+/**
+ * Makes what is missing, and checks. A view of a column that is gone cannot be made: then the check says which it is.
+ * @param isOfColumn whether the server complained of a column
+ */
+export async function make(
+  create: Promise<void>,
+  isOfColumn: (error: unknown) => boolean,
+  check: () => Promise<void>,
+): Promise<void> {
+  const failure = await create.then(
+    () => undefined,
+    (error: unknown) => ({ error }),
+  );
+  if (failure !== undefined && !isOfColumn(failure.error)) throw failure.error;
+  await check();
+  if (failure !== undefined) throw failure.error;
+}

@@ -22,6 +22,11 @@ export interface StoreSettings {
   readonly preparedStatements: boolean;
   /** Milliseconds after which a statement of the relay is cancelled by the server. */
   readonly statementTimeout: number;
+  /**
+   * Milliseconds that a session which holds row locks may be silent while its messages are published; then the server ends
+   * it, and they are anybody's.
+   */
+  readonly idleWithLocks: number;
   /** Milliseconds until an attempt to connect is given up. */
   readonly connectTimeout: number;
 }

@@ -10,7 +10,8 @@ import {
   type OutboxOptions,
   type PublishResult,
 } from '../../../lib/index.js';
-import type { TestDatabase } from '../../support/databases.js';
+import { createTestDatabase, type TestDatabase } from '../../support/databases.js';
+import type { DatabaseKind } from '../../support/services.js';
 import { gate } from '../../support/lane.js';
 
 @OutboxEvent({ type: 'order.placed', topic: 'orders', key: (e) => e.orderId })
@@ -119,6 +120,20 @@ export class Applications {
     for (const application of this.open.splice(0)) await application.close();
     for (const dataSource of dataSources.splice(0)) if (dataSource.isInitialized) await dataSource.destroy();
   }
+}
+
+/** Applications on a database of the suite's own. Called where its hooks belong. */
+export function useApplications(kind: DatabaseKind = 'postgres'): {
+  applications: Applications;
+  database: TestDatabase;
+} {
+  const used = { applications: new Applications() } as { applications: Applications; database: TestDatabase };
+  beforeAll(async () => {
+    used.database = await createTestDatabase(kind);
+  });
+  afterEach(() => used.applications.close());
+  afterAll(() => used.database.drop());
+  return used;
 }
 
 /** What a start fails with. */

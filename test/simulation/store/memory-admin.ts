@@ -50,7 +50,7 @@ export function change(database: MemoryDatabase, how: Change, filter: MessageFil
   return { done: [...new Set(changed.map(({ id }) => id))], sawAll: found.length < filter.limit };
 }
 
-function matches({ ids, key, topic, type }: MessageFilter, row: ReadyRow): boolean {
+function matches({ ids, key, topic, type }: Partial<MessageFilter>, row: ReadyRow): boolean {
   if (ids !== undefined && !ids.includes(row.id)) return false;
   if (key !== undefined && row.key !== key) return false;
   return (topic === undefined || row.topic === topic) && (type === undefined || row.type === type);
@@ -75,11 +75,17 @@ export function wakeNext(database: MemoryDatabase, deleted: readonly ParkedRow[]
   }
 }
 
-/** Of these ids those that are somewhere, or with this transport. */
-export function whereabouts(database: MemoryDatabase, ids: readonly string[], transport?: number): Set<string> {
+/** Of these ids those that are somewhere, as the rest of the filter says. */
+export function whereabouts(
+  database: MemoryDatabase,
+  ids: readonly string[],
+  filter: Partial<MessageFilter>,
+): Set<string> {
+  const { transport } = filter;
   const ready = [...database.ready.values()].flatMap((rows) => [...rows.values()]).filter(isVisible);
   const rows = [...ready, ...database.parkedRows()];
-  const there = new Set(rows.filter((row) => row.transport === (transport ?? row.transport)).map(({ id }) => id));
+  const meant = rows.filter((row) => row.transport === (transport ?? row.transport) && matches(filter, row));
+  const there = new Set(meant.map(({ id }) => id));
   return new Set(ids.filter((id) => there.has(id)));
 }
 

@@ -1,3 +1,4 @@
+import type { DedupReport } from '../../../lib/store/admin-store.js';
 import { wakeNext } from './memory-admin.js';
 import type { MemoryDatabase } from './memory-database.js';
 import { isVisible, type DedupRow } from './memory-rows.js';
@@ -24,6 +25,9 @@ export function cleanDead(database: MemoryDatabase, age: number, limit: number, 
   wakeNext(database, old, now);
   return old.length;
 }
+
+/** One statement comes past all that stay. */
+export const dedupReport = (removed: number): DedupReport => ({ removed, looked: removed });
 
 export function cleanDedup(database: MemoryDatabase, age: number, limit: number): number {
   const before = database.now() - age;

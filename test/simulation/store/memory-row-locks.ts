@@ -1,3 +1,4 @@
+import type { LockTurn } from '../../../lib/store/lock-turns.js';
 import type { LockedOutcome, RowLockStore } from '../../../lib/store/parked-store.js';
 import type { MemoryDatabase } from './memory-database.js';
 import { park, settleReady, type Read } from './memory-ready.js';
@@ -16,16 +17,15 @@ export class MemoryLockedRows {
     this.transaction = database.begin();
   }
 
-  /** @param start the bucket to begin with, so that a limit does not always favour the same ones */
-  lock(start: number): Omit<Read, 'snapshot'> {
+  lock({ buckets, tables }: LockTurn): Omit<Read, 'snapshot'> {
     const { database, transaction } = this;
     const { transport, limit } = this.request;
-    const { buckets } = database.settings;
     transaction.demandOpen();
-    const order = Array.from({ length: buckets }, (_, i) => (start + i) % buckets);
-    const due = order.flatMap((bucket) => this.dueRows(transport, bucket)).slice(0, limit);
-    const ready = order.flatMap((bucket) => database.readyRows(transport, bucket).filter((row) => !isLocked(row)));
-    const locked: ReadyRow[] = [...due, ...ready.slice(0, limit - due.length)];
+    const found = {
+      due: buckets.flatMap((bucket) => this.dueRows(transport, bucket)),
+      ready: buckets.flatMap((bucket) => database.readyRows(transport, bucket).filter((row) => !isLocked(row))),
+    };
+    const locked: ReadyRow[] = tables.flatMap((table): ReadyRow[] => found[table]).slice(0, limit);
     if (locked.length > 0) transaction.takeId();
     for (const row of locked) row.lockedBy = transaction;
     return {

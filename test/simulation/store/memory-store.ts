@@ -1,7 +1,8 @@
 import type { NewMessage, Place } from '../../../lib/message.js';
-import type { MessageFilter, OperatorReport, TransportStats } from '../../../lib/store/admin-store.js';
+import type { DedupReport, MessageFilter, OperatorReport, TransportStats } from '../../../lib/store/admin-store.js';
 import type { SqlExecutor } from '../../../lib/store/executors/executor.js';
 import type { Acquired, Beat, Instance, Lease, LeaseStore } from '../../../lib/store/lease-store.js';
+import { LockTurns } from '../../../lib/store/lock-turns.js';
 import type { InsertReport, OutboxStore, SchemaSettings } from '../../../lib/store/outbox-store.js';
 import type {
   DeadLetter,
@@ -44,7 +45,7 @@ export class MemoryStore implements OutboxStore {
   /** @internal */ readonly wire: Wire;
   /** @internal */ readonly sweepPage: number;
   /** @internal */ readonly locked = new Set<MemoryLockedRows>();
-  /** @internal */ lockStart = 0;
+  /** @internal */ lockTurns: LockTurns | undefined;
   /** @internal */ readonly provesNothing: boolean;
 
   constructor(
@@ -187,17 +188,16 @@ export class MemoryStore implements OutboxStore {
   async withLockedRows(
     request: Parameters<RowLockStore['withLockedRows']>[0],
     work: Parameters<RowLockStore['withLockedRows']>[1],
-  ): Promise<number> {
+  ): ReturnType<RowLockStore['withLockedRows']> {
     const rows = new MemoryLockedRows(this.database, request);
     this.locked.add(rows);
-    this.lockStart += 1;
-    const start = this.lockStart;
+    const turn = (this.lockTurns ??= new LockTurns(this.database.settings.buckets)).next(request.transport);
     try {
-      const { messages, durable } = await this.call('lockRows', () => rows.lock(start));
-      if (messages.length === 0) return 0;
+      const { messages, durable } = await this.call('lockRows', () => rows.lock(turn));
+      if (messages.length === 0) return { locked: 0, refused: [] };
       const outcome = await work(messages, durable, () => this.call('alive', () => rows.demandAlive()));
       await this.call('commitRows', () => rows.write(outcome));
-      return messages.length;
+      return { locked: messages.length, refused: [] };
     } finally {
       rows.rollback();
       this.locked.delete(rows);
@@ -226,8 +226,8 @@ export class MemoryStore implements OutboxStore {
   cleanDead(age: number, limit: number, announcedOnly: boolean): Promise<number> {
     return this.writeFound('cleanDead', () => clean.cleanDead(this.database, age, limit, announcedOnly));
   }
-  cleanDedup(age: number, limit: number): Promise<number> {
-    return this.writeFound('cleanDedup', () => clean.cleanDedup(this.database, age, limit));
+  cleanDedup(age: number, limit: number): Promise<DedupReport> {
+    return this.writeFound('cleanDedup', () => clean.cleanDedup(this.database, age, limit)).then(clean.dedupReport);
   }
 
   create(settings: SchemaSettings): Promise<void> {
@@ -245,15 +245,15 @@ export class MemoryStore implements OutboxStore {
 
   /** @internal */ async change(how: admin.Change, filter: MessageFilter): Promise<OperatorReport> {
     const changed = await this.unblocked(() => this.call(how, () => this.changeFound(how, filter)));
-    const seek = (name: string, ids: readonly string[]): Promise<Set<string>> =>
-      this.call(name, () => admin.whereabouts(this.database, ids, filter.transport));
+    const seek = (name: string, ids: readonly string[], of: Partial<MessageFilter> = {}): Promise<Set<string>> =>
+      this.call(name, () => admin.whereabouts(this.database, ids, of));
     const left = admin.mayBeElsewhere(this.database, how, filter) ? [...(await seek('elsewhere', changed.done))] : [];
     if (filter.ids === undefined) {
       const late = await this.call('tooLate', () => admin.tooLate(this.database, how, filter, changed.sawAll));
       return admin.report(filter, changed.done, left, late);
     }
     const others = [...new Set(filter.ids)].filter((id) => !changed.done.includes(id));
-    const late = others.length === 0 ? [] : await seek('whereabouts', others);
+    const late = others.length === 0 ? [] : await seek('whereabouts', others, filter);
     return admin.report(filter, changed.done, left, [...late]);
   }
 

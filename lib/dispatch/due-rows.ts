@@ -1,0 +1,46 @@
+import type { DueRow } from '../store/parked-store.js';
+import type { LaneDependencies } from './lane.types.js';
+
+export interface Due {
+  /** May be taken now. */
+  readonly free: readonly DueRow[];
+  /** Whether anything is due. */
+  readonly some: boolean;
+  readonly more: boolean;
+  readonly nextIn: number | null;
+}
+
+/**
+ * Finds due rows that may be taken now. What is due of a key that is busy, or closed for as long as a row cannot be written,
+ * stays in front: a page of nothing else hides what is due of all others, and a larger one follows.
+ */
+export class DueRows {
+  /** When larger pages were looked through in vain: passes may follow each other fast. @internal */
+  lookedPastAt = -Infinity;
+
+  constructor(
+    readonly lane: Pick<LaneDependencies, 'id' | 'store' | 'clock' | 'options'>,
+    readonly mayTake: (row: DueRow) => boolean,
+  ) {}
+
+  async find(buckets: readonly number[], limit: number): Promise<Due> {
+    const { id, store, clock, options } = this.lane;
+    for (let page = limit; ; page = Math.min(MOST_DUE, Math.max(1_000, page * 4))) {
+      const { rows, nextIn } = await store.due(id, buckets, page);
+      const free: DueRow[] = [];
+      for (const row of rows) if (free.length < limit && this.mayTake(row)) free.push(row);
+      const more = rows.length >= page;
+      const found = { free, some: rows.length > 0, more, nextIn };
+      if (free.length > 0 || options.ordering === 'global') return found;
+      const now = clock.monotonic();
+      if (!more || page >= MOST_DUE) {
+        if (page > limit) this.lookedPastAt = now;
+        return found;
+      }
+      if (page === limit && now - this.lookedPastAt < options.pollInterval) return found;
+    }
+  }
+}
+
+/** Due rows that one pass looks at: their places and keys. */
+const MOST_DUE = 100_000;

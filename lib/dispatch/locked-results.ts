@@ -1,0 +1,110 @@
+import type { OutboxMessage } from '../message.js';
+import { errorText, withoutSecrets } from '../observe/error-text.js';
+import { secretsOf } from '../observe/secrets.js';
+import type { PublishFailure } from '../publish/transport.js';
+import { decide, type Outcome } from '../settle/decide.js';
+import type { LockedOutcome, LockedReport, ReparkEntry } from '../store/parked-store.js';
+import type { ParkEntry } from '../store/ready-store.js';
+import type { LaneDependencies } from './lane.types.js';
+import type { Outage } from './outage.js';
+import type { RefusedRows } from './refused-rows.js';
+import type { RunReport } from './relay.js';
+
+/** What the results need of their lane. */
+export interface LockedLane {
+  readonly deps: LaneDependencies;
+  readonly outage: Outage;
+  readonly onlyOne: boolean;
+  markAlone(message: OutboxMessage): void;
+}
+
+interface Transition extends Omit<ReparkEntry, 'parkedId' | 'bucket' | 'attemptsBefore'> {
+  /** Once it is written. */
+  tell(): void;
+}
+
+/** What became of one batch under row locks: what is to be written, and told when that is committed. */
+export class LockedResults implements LockedOutcome {
+  readonly published: OutboxMessage[] = [];
+  readonly parked: ParkEntry[] = [];
+  readonly reparked: ReparkEntry[] = [];
+  /** @internal With what must be written first. */
+  readonly told: { readonly entry?: ParkEntry | ReparkEntry; readonly tell: () => void }[] = [];
+  /** @internal */ readonly messages = new Map<ParkEntry | ReparkEntry, OutboxMessage>();
+
+  constructor(
+    /** @internal */ readonly lane: LockedLane,
+    /** @internal */ readonly counts: { -readonly [name in keyof RunReport]: number },
+  ) {}
+
+  succeeded(message: OutboxMessage): void {
+    this.published.push(message);
+    this.lane.outage.succeeded(message);
+  }
+
+  failed(message: OutboxMessage, result: PublishFailure): void {
+    const transition = this.transition(message, this.lane.outage.charge(message, result));
+    if (transition === undefined) return;
+    const { tell, ...written } = transition;
+    const { id, bucket, seq, parkedId, attempts } = message;
+    let entry: ParkEntry | ReparkEntry;
+    if (parkedId === null) this.parked.push((entry = { bucket, seq, id, ...written }));
+    else this.reparked.push((entry = { parkedId, bucket, attemptsBefore: attempts, ...written }));
+    this.messages.set(entry, message);
+    this.told.push({ entry, tell });
+  }
+
+  /** After the commit. What was not written did not happen: it is told as that. */
+  tell(refused: LockedReport['refused'], rows: RefusedRows): void {
+    const { hooks, name } = this.lane.deps;
+    const left = new Set(refused.map(({ entry }) => entry));
+    for (const { entry, tell } of this.told) if (entry === undefined || !left.has(entry)) tell();
+    for (const { entry, error } of refused) rows.refuse(this.messages.get(entry) as OutboxMessage, error);
+    this.counts.published += this.published.length;
+    if (this.published.length === 0 || !hooks.has('published')) return;
+    hooks.emit('published', { transport: name, ids: this.published.map(({ id }) => id) });
+  }
+
+  /** @internal */ transition(message: OutboxMessage, failure: PublishFailure): Transition | undefined {
+    const { lane, counts, told } = this;
+    const { hooks, name, died } = lane.deps;
+    const decided = this.decide(message, failure);
+    const outcome = decided.kind === 'release' ? lane.outage.insteadOf(decided, message, failure) : decided;
+    const error = errorText(failure.error, [message]);
+    const { id, type, topic } = message;
+    told.push({ tell: () => hooks.emit('failed', { transport: name, count: 1, blame: failure.blame, error }) });
+    if (outcome.kind === 'release') {
+      if (outcome.alone && !lane.onlyOne) lane.markAlone(message);
+      else lane.outage.failed(error, message, failure.suspect);
+      return undefined;
+    }
+    const progress = failure.progress === undefined ? {} : { progress: failure.progress };
+    const event = { transport: name, id, type, topic, attempts: outcome.attempts, error };
+    if (outcome.kind === 'dead') {
+      const tell = (): void => {
+        counts.dead += 1;
+        hooks.emit('dead', event);
+        died();
+      };
+      return { state: 'dead', blocks: false, attempts: outcome.attempts, delay: null, error, ...progress, tell };
+    }
+    const { attempts, delay } = outcome;
+    const tell = (): void => {
+      counts.retried += 1;
+      hooks.emit('retried', { ...event, delay });
+    };
+    return { state: 'waiting', blocks: false, attempts, delay, error, ...progress, tell };
+  }
+
+  /** A classifier that throws has no say; thrown on, it would undo the whole batch, published or not. @internal */
+  decide(message: OutboxMessage, failure: PublishFailure): Outcome {
+    const { options, leases, random, hooks } = this.lane.deps;
+    const [now, chance] = [leases.now, random()];
+    try {
+      return decide(message, failure, options.retry, now, chance);
+    } catch (error) {
+      hooks.emit('error', { operation: 'publish', error: withoutSecrets(error, secretsOf([message])), retryIn: null });
+      return decide(message, failure, { ...options.retry, classify: undefined }, now, chance);
+    }
+  }
+}

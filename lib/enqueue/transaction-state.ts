@@ -1,0 +1,95 @@
+import { systemClock, within } from '../dispatch/clock.js';
+
+/** What a statement does to the transaction. */
+export type Boundary = 'begin' | 'end' | 'back';
+
+const BOUNDARY = /^\s*(begin|start\s+transaction|commit|end|rollback|abort)\b(\s+(?:work\s+|transaction\s+)?to\b)?/i;
+
+export function boundaryOf(text: unknown): Boundary | undefined {
+  const found = typeof text === 'string' ? BOUNDARY.exec(text) : null;
+  if (found === null) return undefined;
+  if (found[2] !== undefined) return 'back';
+  return /^[bs]/i.test(found[1] as string) ? 'begin' : 'end';
+}
+
+/**
+ * Of one transaction what its statements tell. TypeORM's flags follow only when a statement was answered, and what the database
+ * ends by itself they never hear of.
+ */
+export class TransactionState {
+  /** COMMIT or ROLLBACK was sent, whatever became of it: what is written next would be committed by itself. */
+  ended = false;
+  /** ROLLBACK TO SAVEPOINT is on its way. */
+  goingBack = false;
+  /** A statement failed. MySQL and MariaDB roll the whole transaction back for some errors, deadlocks among them. */
+  doubtful = false;
+  /** Statements of the application that are not answered. @internal */
+  readonly unanswered = new Set<Promise<unknown>>();
+
+  get isOpen(): boolean {
+    return !this.ended && !this.goingBack;
+  }
+
+  /** As after START TRANSACTION. */
+  begin(): void {
+    this.ended = this.goingBack = this.doubtful = false;
+  }
+
+  /** Passes a statement of the application on. */
+  send<T>(boundary: Boundary | undefined, statement: () => Promise<T>): Promise<T> {
+    if (boundary === 'begin') this.begin();
+    if (boundary === 'end') this.ended = true;
+    if (boundary === 'back') this.goingBack = true;
+    const answer = statement();
+    this.unanswered.add(answer);
+    const answered = (): void => {
+      this.unanswered.delete(answer);
+      if (boundary === 'back') this.goingBack = false;
+    };
+    answer.then(answered, () => {
+      this.doubtful = true;
+      answered();
+    });
+    return answer;
+  }
+
+  /**
+   * What the application sends meanwhile goes behind this: between the question whether there is a transaction and the write, it
+   * could be what ends it.
+   */
+  async alone<T>(work: () => Promise<T>): Promise<T> {
+    const turn = work();
+    this.turn = turn;
+    try {
+      return await turn;
+    } finally {
+      if (this.turn === turn) this.turn = undefined;
+    }
+  }
+  /** @internal */ turn: Promise<unknown> | undefined;
+
+  get isAlone(): boolean {
+    return this.turn !== undefined;
+  }
+
+  /** Resolves when the application's turn has come. */
+  async others(): Promise<void> {
+    while (this.turn !== undefined) await Promise.allSettled([this.turn]);
+  }
+
+  /**
+   * Before a write, where a failed statement can have ended the transaction: the answers to those before it are waited for, as one
+   * of them may be the one that fails.
+   * @param probe rejects when there is no transaction any more
+   */
+  async settle(probe: () => Promise<unknown>): Promise<void> {
+    if (this.unanswered.size > 0) await within(systemClock, PATIENCE, Promise.allSettled(this.unanswered));
+    // What is not answered yet was sent, or is waiting for us; the probe comes behind what was sent.
+    if (!this.doubtful && this.unanswered.size === 0) return;
+    this.doubtful = false;
+    await probe();
+  }
+}
+
+/** Milliseconds. A write inside a subscriber of a statement would wait for itself. */
+const PATIENCE = 1_000;

@@ -1,0 +1,259 @@
+import type { DataSource, QueryRunner } from 'typeorm';
+import { OutboxTransactionRequiredError } from '../outbox.errors.js';
+import type { SqlExecutor } from '../store/executors/executor.js';
+import { statement } from '../store/sql.js';
+import { depthOf, isMysql } from './query-runner.js';
+import { boundaryOf, TransactionState } from './transaction-state.js';
+
+/** Who wants to know how a transaction ended. Called synchronously; what it throws is dropped. */
+export interface TransactionListener {
+  committed(ids: readonly string[]): void;
+  /** Of a whole transaction, or of a savepoint inside it. */
+  rolledBack(ids: readonly string[]): void;
+}
+
+interface Entry {
+  readonly listener: TransactionListener;
+  readonly ids: readonly string[];
+  /** Transaction depth at which they were written; falls as savepoints are released. */
+  depth: number;
+}
+type Ending = 'commitTransaction' | 'rollbackTransaction';
+/** `startTransaction` makes a savepoint here: a write that began before must not end up half inside. */
+const WRAPPED = ['startTransaction', 'commitTransaction', 'rollbackTransaction', 'query'] as const;
+type Wrapped = (typeof WRAPPED)[number];
+
+/** One per QueryRunner, shared by all outboxes that write through it. */
+const watches = new WeakMap<QueryRunner, TransactionWatch>();
+
+/** @param begins it begins now; else somebody else's statements went before */
+export function watchTransaction(runner: QueryRunner, begins = false): TransactionWatch {
+  watchBeginnings(runner);
+  let watch = watches.get(runner);
+  if (watch === undefined) watches.set(runner, (watch = new TransactionWatch(runner)));
+  if (!watch.isArmed && !begins) watch.state.doubtful = true;
+  watch.arm();
+  return watch;
+}
+
+/**
+ * Has the transactions of this DataSource watched from their beginning: one whose ROLLBACK is on its way when the first message
+ * is enqueued looks active still, and the message would be committed by itself.
+ */
+export function watchTransactions(dataSource: DataSource): void {
+  if (watchedSources.has(dataSource)) return;
+  watchedSources.add(dataSource);
+  const own = Object.hasOwn(dataSource, 'createQueryRunner') ? dataSource.createQueryRunner : undefined;
+  dataSource.createQueryRunner = function (...args) {
+    // Looked up each time: libraries for tests replace it in the class, and put it back.
+    const create = own ?? (Object.getPrototypeOf(dataSource) as DataSource).createQueryRunner;
+    const runner = create.apply(this, args);
+    watchBeginnings(runner);
+    return runner;
+  };
+}
+const watchedSources = new WeakSet<DataSource>();
+
+/** For good, and once. */
+function watchBeginnings(runner: QueryRunner): void {
+  if (watchedRunners.has(runner)) return;
+  watchedRunners.add(runner);
+  const start = runner.startTransaction;
+  // `this` may be a copy of the runner, which has its own transaction.
+  runner.startTransaction = function (...isolation) {
+    watchTransaction(this, true);
+    return start.apply(this, isolation);
+  };
+}
+const watchedRunners = new WeakSet<QueryRunner>();
+
+/** Statements that both PostgreSQL and MySQL know; outside of a transaction the second one fails. */
+const PROBE = ['savepoint outbox_probe', 'release savepoint outbox_probe'].map((sql) =>
+  statement(undefined, sql).bind(),
+);
+
+/**
+ * Wraps the transaction methods of one QueryRunner, and its `query`, from the beginning of a transaction, or its first enqueue, until it
+ * ends. Not a TypeORM subscriber: those are lost when a DataSource is initialized again, skipped when another one throws, and
+ * can delay or fail a commit.
+ *
+ * - Every boundary waits for writes that are still in flight: after a ROLLBACK that overtook one, its next statement would
+ *   run outside of any transaction; after a SAVEPOINT that did, a rollback would take half of it.
+ * - From the moment at which COMMIT or ROLLBACK is sent, nothing is written any more: parallel work of a transaction goes on
+ *   when one part of it has failed.
+ * - On MySQL and MariaDB a write that follows a failed statement asks first whether there still is a transaction.
+ * - Whether it is the end is asked of the runner afterwards, not concluded from success: a failed COMMIT is followed by a
+ *   ROLLBACK, a savepoint's release ends nothing, and a subscriber may throw after a COMMIT that succeeded.
+ */
+export class TransactionWatch {
+  /** @internal */ entries: Entry[] = [];
+  /** @internal */ readonly inFlight = new Set<Promise<unknown>>();
+  /** @internal */ last: Promise<unknown> = Promise.resolve();
+  /** @internal */ readonly state = new TransactionState();
+  /** @internal How to undo what is wrapped now. */
+  readonly wrapped = new Map<Wrapped, () => boolean>();
+
+  constructor(readonly runner: QueryRunner) {}
+
+  /**
+   * Runs a write, after those before it; no boundary of the transaction passes it. The ids that it returns are reported to
+   * the listener.
+   */
+  async write<T>(
+    listener: TransactionListener,
+    work: () => Promise<{ result: T; ids: readonly string[] }>,
+  ): Promise<T> {
+    if (!this.state.isOpen) throw over();
+    const depth = depthOf(this.runner) ?? 1;
+    const turn = this.inFlight.size === 0 ? work() : this.last.then(work, work);
+    const write = turn.then(({ result, ids }) => {
+      if (ids.length > 0) this.entries.push({ listener, depth, ids });
+      return result;
+    });
+    this.last = write;
+    this.inFlight.add(write);
+    try {
+      return await write;
+    } finally {
+      this.inFlight.delete(write);
+    }
+  }
+
+  /** The statements of a write. Each is sent only while the transaction that it belongs to is there. */
+  guard(executor: SqlExecutor): SqlExecutor {
+    const { state } = this;
+    if (!isMysql(this.runner)) return executor;
+    return {
+      run: (sql) =>
+        state.alone(async () => {
+          await state.settle(() => this.probe(executor));
+          return executor.run(sql).catch((error: unknown) => {
+            state.doubtful = true;
+            throw error;
+          });
+        }),
+    };
+  }
+
+  /** @internal */ async probe(executor: SqlExecutor): Promise<void> {
+    try {
+      for (const sql of PROBE) await executor.run(sql);
+    } catch (cause) {
+      this.state.ended = true;
+      throw over(cause);
+    }
+  }
+
+  get isArmed(): boolean {
+    return this.wrapped.has('query');
+  }
+
+  /** @internal Wraps what is not wrapped yet. */
+  arm(): void {
+    for (const name of WRAPPED) if (!this.wrapped.has(name)) this.wrapped.set(name, this.wrap(name));
+  }
+
+  /** @internal Resolves when nothing is being written. */
+  async quiet(): Promise<void> {
+    while (this.inFlight.size > 0) await Promise.allSettled(this.inFlight);
+  }
+
+  /** @internal */ async endOf(name: Ending | 'startTransaction', original: Method, args: unknown[]): Promise<unknown> {
+    const { runner } = this;
+    await this.quiet();
+    const wasActive = runner.isTransactionActive;
+    try {
+      return await original.apply(runner, args);
+    } finally {
+      if (name !== 'startTransaction') this.ended(name, wasActive);
+    }
+  }
+
+  /** @internal Once more in front of the statement itself: subscribers of the end may have written. */
+  pass(original: Method, args: unknown[]): Promise<unknown> {
+    const { state } = this;
+    const boundary = boundaryOf(args[0]);
+    const send = (): Promise<unknown> => state.send(boundary, () => original.apply(this.runner, args));
+    if (boundary !== undefined && this.inFlight.size > 0) return this.quiet().then(send);
+    return state.isAlone ? state.others().then(send) : send();
+  }
+
+  /** @internal Returns how to undo it. */
+  wrap(name: Wrapped): () => boolean {
+    const runner = this.runner as unknown as Record<Wrapped, Method>;
+    const own = Object.getOwnPropertyDescriptor(runner, name);
+    const original = runner[name];
+    const around = (args: unknown[]): Promise<unknown> =>
+      name === 'query' ? this.pass(original, args) : this.endOf(name, original, args);
+    // A copy of the runner has a copy of this, and no part in our transaction.
+    const wrapper = function (this: unknown, ...args: unknown[]): Promise<unknown> {
+      return this === runner ? around(args) : original.apply(this, args);
+    };
+    runner[name] = wrapper;
+    return () => {
+      // Somebody wrapped it after us: ours stays in their chain and serves the next transaction.
+      if (runner[name] !== wrapper) return false;
+      if (own === undefined) delete (runner as Partial<typeof runner>)[name];
+      else Object.defineProperty(runner, name, own);
+      return true;
+    };
+  }
+
+  /** @internal */
+  ended(ending: Ending, wasActive: boolean): void {
+    if (this.runner.isTransactionActive) return this.savepointEnded(ending);
+    const { entries } = this;
+    this.entries = [];
+    this.state.begin(); // for who begins the next one without our hearing of it
+    for (const [name, restore] of this.wrapped) if (restore()) this.wrapped.delete(name);
+    tell(entries, ending === 'commitTransaction' && wasActive);
+  }
+
+  /** @internal */
+  savepointEnded(ending: Ending): void {
+    const depth = depthOf(this.runner) ?? 1;
+    if (ending === 'commitTransaction') {
+      for (const entry of this.entries) entry.depth = Math.min(entry.depth, depth);
+      return;
+    }
+    const dropped = this.entries.filter((entry) => entry.depth > depth);
+    if (dropped.length === 0) return;
+    this.entries = this.entries.filter((entry) => entry.depth <= depth);
+    tell(dropped, false);
+  }
+}
+
+type Method = (...args: unknown[]) => Promise<unknown>;
+
+function over(cause?: unknown): OutboxTransactionRequiredError {
+  return new OutboxTransactionRequiredError(
+    cause === undefined
+      ? 'The transaction is being ended: COMMIT or ROLLBACK was sent.'
+      : 'The database has rolled the transaction back, as it does after a deadlock.',
+    {
+      hint:
+        cause === undefined
+          ? 'Await all parallel work of a transaction before it ends: Promise.all rejects at the first failure, while the others go on.'
+          : 'Run the whole transaction again.',
+      cause,
+    },
+  );
+}
+
+/** Each listener once, with all its ids, in the order of writing. */
+function tell(entries: readonly Entry[], committed: boolean): void {
+  const byListener = new Map<TransactionListener, string[]>();
+  for (const { listener, ids } of entries) {
+    const all = byListener.get(listener);
+    if (all === undefined) byListener.set(listener, [...ids]);
+    else for (const id of ids) all.push(id);
+  }
+  for (const [listener, ids] of byListener) {
+    try {
+      if (committed) listener.committed(ids);
+      else listener.rolledBack(ids);
+    } catch {
+      // A hint must never break a transaction that has ended; the relay polls anyway.
+    }
+  }
+}

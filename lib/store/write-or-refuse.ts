@@ -1,0 +1,34 @@
+import { isOfTheRow } from '../read-errors.js';
+import type { SqlExecutor } from './executors/executor.js';
+import type { Refused } from './parked-store.js';
+import { statement } from './sql.js';
+
+const SAVEPOINT = statement(undefined, 'savepoint outbox_rows');
+const RELEASE = statement(undefined, 'release savepoint outbox_rows');
+const UNDO = statement(undefined, 'rollback to savepoint outbox_rows');
+
+/**
+ * Writes rows in a transaction that must not fail for one of them: what fails for a reason of its own is found in halves and
+ * left out. What speaks of the database is thrown.
+ */
+export async function writeOrRefuse<T>(
+  tx: SqlExecutor,
+  entries: readonly T[],
+  write: (entries: readonly T[]) => Promise<unknown>,
+): Promise<Refused<T>[]> {
+  if (entries.length === 0) return [];
+  await tx.run(SAVEPOINT.bind());
+  try {
+    await write(entries);
+    await tx.run(RELEASE.bind());
+    return [];
+  } catch (error) {
+    if (!isOfTheRow(error)) throw error;
+    await tx.run(UNDO.bind());
+    await tx.run(RELEASE.bind());
+    if (entries.length === 1) return [{ entry: entries[0] as T, error }];
+  }
+  const half = Math.ceil(entries.length / 2);
+  const first = await writeOrRefuse(tx, entries.slice(0, half), write);
+  return [...first, ...(await writeOrRefuse(tx, entries.slice(half), write))];
+}

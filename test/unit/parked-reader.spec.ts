@@ -1,0 +1,244 @@
+import { KeyQueues } from '../../lib/claim/key-queues.js';
+import { ParkedKeys } from '../../lib/claim/parked-keys.js';
+import type { LaneDependencies } from '../../lib/dispatch/lane.types.js';
+import { ParkedReader } from '../../lib/dispatch/parked-reader.js';
+import type { OutboxMessage } from '../../lib/message.js';
+import type { DueRow, KeyInBucket } from '../../lib/store/parked-store.js';
+import { FakeClock } from '../../lib/testing/fake-clock.js';
+import { createLane, gate, leased, stored, turn } from '../support/lane.js';
+
+const POLL = 1_000;
+
+/** A reader over a store that answers at once; what it takes is published and settled at once, too. */
+function createReader(keys = new ParkedKeys()) {
+  const epochs = new Map([[0, '1']]);
+  const clock = new FakeClock();
+  const asked: KeyInBucket[][] = [];
+  const due: DueRow[] = [];
+  const blocking: (KeyInBucket & { ready: boolean })[] = [];
+  const settled = (row: DueRow): OutboxMessage => stored({ key: row.key, parkedId: row.parkedId, bucket: row.bucket });
+  const store = {
+    due: async (_: number, __: readonly number[], limit: number) => ({ rows: due.slice(0, limit), nextIn: null }),
+    take: async (request: {
+      due: readonly DueRow[];
+      keys: readonly KeyInBucket[];
+      leases: readonly { bucket: number }[];
+    }) => {
+      due.splice(0, request.due.length);
+      asked.push([...request.keys]);
+      const isHeld = ({ bucket }: KeyInBucket): boolean => request.leases.some((lease) => lease.bucket === bucket);
+      const isFree = (at: KeyInBucket): boolean => isHeld(at) && !blocking.some(({ key }) => key === at.key);
+      return { durable: true, messages: request.due.map(settled), clear: request.keys.filter(isFree) };
+    },
+    blockingKeys: async (_: number, buckets: readonly number[], limit: number) =>
+      blocking.filter(({ bucket }) => buckets.includes(bucket)).slice(0, limit),
+    blockedAmong: async (_: number, among: readonly KeyInBucket[]) =>
+      among.filter(({ key }) => blocking.some((at) => at.key === key)),
+  };
+  const lane = {
+    id: 0,
+    clock,
+    store,
+    options: { ordering: 'key', pollInterval: POLL },
+    leases: {
+      owner: 'o',
+      of: () => epochs,
+      lease: (_: number, bucket: number) => (epochs.has(bucket) ? { bucket, epoch: epochs.get(bucket) } : undefined),
+    },
+  } as unknown as LaneDependencies;
+  const reader: ParkedReader = new ParkedReader(
+    lane,
+    new KeyQueues(({ key }) => key),
+    {
+      accept: (messages) => messages.forEach(({ bucket, key }) => reader.continueKey(bucket, key as string)),
+      giveBack: () => undefined,
+      isAside: () => false,
+      uncertain: () => undefined,
+    },
+    { hold: () => undefined },
+    keys,
+  );
+  const pass = (buckets = [...epochs.keys()], limit = 500) =>
+    reader.runOnce(
+      buckets,
+      buckets.map((bucket) => ({ transport: 0, bucket, epoch: epochs.get(bucket) as string })),
+      limit,
+    );
+  return { reader, store, clock, epochs, asked, due, blocking, pass };
+}
+
+const scheduled = (count: number): DueRow[] =>
+  Array.from({ length: count }, (_, i) => ({ parkedId: String(i), bucket: 0, key: `k${i}`, state: 'scheduled' }));
+
+describe('parked messages and the keys that go on', () => {
+  it('a backlog of what is due does not pile up keys to ask for, and those take their turn within it', async () => {
+    const { reader, due, asked, pass } = createReader();
+    due.push(...scheduled(20_000));
+    reader.continueKey(0, 'first');
+    await pass();
+    reader.continueKey(0, 'later');
+    let most = 0;
+    for (let passes = 0; due.length > 0 && passes < 1_000; passes += 1) {
+      await pass();
+      most = Math.max(most, reader.toContinue.size, reader.keys.size);
+    }
+    expect(due).toEqual([]);
+    expect(most).toBeLessThanOrEqual(1_000);
+    const turns = asked.findIndex((keys) => keys.some(({ key }) => key === 'later'));
+    expect(turns).toBeLessThan(5);
+  });
+
+  it.each([1, 2, 500])('at a pass of %s, too, keys that nothing tells of are looked at once a poll', async (limit) => {
+    const { reader, due, asked, clock, pass } = createReader();
+    due.push(...scheduled(5_000));
+    for (let i = 0; i < 2_000; i += 1) reader.continueKey(0, `busy${i}`);
+    reader.keys.add(0, 'released by an operator');
+    await pass(undefined, limit);
+    await clock.advance(POLL);
+    await pass(undefined, limit);
+    expect(asked.flat()).toContainEqual({ bucket: 0, key: 'released by an operator' });
+    const before = asked.length;
+    for (let i = 0; i < 10; i += 1) await pass(undefined, limit);
+    const after = asked.slice(before).flat();
+    expect(after.filter(({ key }) => key.startsWith('busy')).length).toBeGreaterThan(4);
+  });
+
+  it('many keys whose rows in front were deleted, with nothing behind them, are free within two polls', async () => {
+    const { reader, store, blocking, asked, clock, pass } = createReader();
+    const names = Array.from({ length: 5_000 }, (_, i) => `k${i}`);
+    for (const key of names) reader.keys.add(0, key);
+    blocking.push({ bucket: 0, key: 'k4999', ready: false });
+    const among = jest.spyOn(store, 'blockedAmong');
+    const last = 'k4998';
+    for (let passes = 0; passes < 40 && reader.keys.has(0, last); passes += 1) {
+      await pass();
+      if (passes === 20) await clock.advance(POLL);
+    }
+    expect([reader.keys.has(0, last), reader.keys.has(0, 'k4999')]).toEqual([false, true]);
+    expect(among.mock.calls.length).toBeLessThanOrEqual(2);
+    expect(asked.length).toBeLessThan(20);
+    for (let i = 0; i < 3; i += 1) {
+      await clock.advance(POLL);
+      await pass();
+    }
+    expect(reader.keys.size).toBe(1);
+  });
+
+  it('a key whose bucket cannot be published from just now is asked for as soon as it can', async () => {
+    const { reader, epochs, asked, pass } = createReader();
+    epochs.set(3, '1');
+    reader.found(3, 'k', true);
+    await pass([0]);
+    expect([asked.flat(), reader.toContinue.size]).toEqual([[], 1]);
+    await pass([0, 3]);
+    expect([asked.flat(), reader.toContinue.size, reader.keys.size]).toEqual([[{ bucket: 3, key: 'k' }], 0, 0]);
+  });
+
+  it('what was found under the next lease, while this pass asks under the last one, is asked for again', async () => {
+    const { reader, store, epochs, pass } = createReader();
+    const late = gate<{ rows: DueRow[]; nextIn: null }>();
+    store.due = () => late.opened;
+    const running = pass();
+    await turn();
+    reader.forget(0);
+    epochs.set(0, '2');
+    reader.found(0, 'k', true);
+    late.open({ rows: [], nextIn: null });
+    await running;
+    expect([...reader.toContinue.keys()]).toEqual(['k']);
+  });
+
+  it('keys of a bucket that is gone are forgotten', async () => {
+    const { reader, epochs, pass } = createReader();
+    reader.continueKey(7, 'k');
+    await pass();
+    expect([reader.toContinue.size, epochs.has(7)]).toEqual([0, false]);
+  });
+});
+
+describe('more blocked keys than fit into memory', () => {
+  const names = Array.from({ length: 10 }, (_, i) => `k${i}`);
+
+  it('those that are asked for do not push out others of the same read, which would overtake', async () => {
+    const under = await leased(createLane());
+    const { lane, store, transport } = under;
+    const { keys } = lane.parked;
+    Object.assign(keys, { limit: names.length / 2 });
+    for (const key of names) keys.addBeyond(0, key);
+    keys.overflow = true;
+    store.blockedAmong = async (_transport, among) => [...among];
+    store.ready = ['k0', 'x1', 'x2', 'k1', 'x3'].map((key) => stored({ key }));
+    await lane.readOnce();
+    await turn();
+    expect(transport.published).toEqual([]);
+    expect(keys.size).toBeLessThanOrEqual(names.length);
+  });
+
+  it('and nor does what fails while the store is asked', async () => {
+    const { reader, store } = createReader(new ParkedKeys(names.length / 2));
+    for (const key of names) reader.keys.addBeyond(0, key);
+    const answer = gate<KeyInBucket[]>();
+    store.blockedAmong = () => answer.opened;
+    const asking = reader.ask([stored({ key: 'k0' }), stored({ key: 'x' })]);
+    for (let i = 0; i < 8; i += 1) reader.keys.addBeyond(0, `failed${i}`);
+    answer.open([{ bucket: 0, key: 'x' }]);
+    await asking;
+    expect([reader.keys.has(0, 'k0'), reader.keys.has(0, 'x')]).toEqual([true, true]);
+    expect(reader.keys.size).toBeLessThanOrEqual(names.length);
+  });
+
+  it('stays within its bound plus what is at hand where nothing else could go', () => {
+    const keys = new ParkedKeys(5);
+    for (const key of names) keys.addBeyond(0, key);
+    keys.keep(new Set(names));
+    for (let i = 0; i < 100; i += 1) keys.addBeyond(1, `x${i}`);
+    expect(keys.size).toBeLessThanOrEqual(2 * names.length + 2);
+    for (const key of names) expect(keys.has(0, key)).toBe(true);
+  });
+
+  describe('and fewer again', () => {
+    const RELOAD = 30_000;
+    function overflown() {
+      const under = createReader(new ParkedKeys(5));
+      under.blocking.push(...names.map((key) => ({ bucket: 0, key, ready: false })));
+      return under;
+    }
+    /** Operators released most of them, and time passes. */
+    async function released({ blocking, reader, clock }: ReturnType<typeof overflown>): Promise<void> {
+      await reader.load([0]);
+      expect(reader.keys.overflow).toBe(true);
+      blocking.splice(2);
+      reader.loadedUpTo.clear();
+      for (const key of names) reader.keys.delete(0, key);
+      await clock.advance(RELOAD);
+    }
+
+    it('nobody is asked any more once all that are blocked are known', async () => {
+      const under = overflown();
+      await released(under);
+      await under.pass();
+      expect([under.reader.keys.overflow, under.reader.keys.size]).toEqual([false, 2]);
+    });
+
+    it.each<[string, (under: ReturnType<typeof overflown>) => void]>([
+      ['with a bucket that was not looked at', ({ epochs }) => void epochs.set(1, '1')],
+      ['with a failure that is not written', ({ reader }) => void reader.pending.set('k9', 1)],
+      [
+        'with one that was pushed out meanwhile',
+        ({ reader, store }) => {
+          const { blockingKeys } = store;
+          store.blockingKeys = async (...of) => {
+            for (let i = 0; i < 11; i += 1) reader.keys.addBeyond(0, `x${i}`);
+            return blockingKeys(...of);
+          };
+        },
+      ],
+    ])('but not %s', async (_, spoil) => {
+      const under = overflown();
+      await released(under);
+      spoil(under);
+      await under.pass([0]);
+      expect(under.reader.keys.overflow).toBe(true);
+    });
+  });
+});
