@@ -57,7 +57,7 @@ describe('B1: a publish whose time passed while the process stood still', () => 
     });
     afterAll(() => observer.close());
 
-    it.each<[string, (queue: string) => OutboxTransport | Promise<OutboxTransport>]>([
+    const TRANSPORTS: [string, (queue: string) => OutboxTransport | Promise<OutboxTransport>][] = [
       ['rabbitmq()', () => rabbitmq({ url: requiredUrl('rabbitmq'), maxUnconfirmed: 1 }).create()],
       [
         'clientProxy()',
@@ -71,7 +71,9 @@ describe('B1: a publish whose time passed while the process stood still', () => 
             concurrency: 1,
           }).create(),
       ],
-    ])('%s sends nothing more', async (_name, create) => {
+    ];
+
+    it.each(TRANSPORTS)('%s sends nothing more', async (_name, create) => {
       const queue = await observer.queue();
       const transport = await create(queue);
       expect(await standStillAtFirst(transport, queue)).toEqual([true, false, false, false, false]);
@@ -83,6 +85,22 @@ describe('B1: a publish whose time passed while the process stood still', () => 
       const seen = await observer.received(queue, 2);
       expect(seen).toHaveLength(2);
       expect(String(seen[1]?.content)).toContain('last');
+    });
+
+    it.each(TRANSPORTS)('%s sends nothing that amqplib had, but not yet its socket', async (_name, create) => {
+      const queue = await observer.queue();
+      const transport = await create(queue);
+      await transport.connect?.(AbortSignal.timeout(10_000));
+      // amqplib writes in an immediate, too: the next one.
+      setImmediate(standStill, TIMEOUT + 100);
+      const late = contractMessage({ topic: queue, payload: '"late"' });
+      const { results } = await probePublish(transport, [late], { timeout: TIMEOUT });
+      expect(results).toMatchObject([{ ok: false, blame: 'transport' }]);
+      const next = contractMessage({ topic: queue, payload: '"next"' });
+      expect((await probePublish(transport, [next], { timeout: 10_000 })).results).toEqual([{ ok: true }]);
+      await transport.close?.();
+      const [first] = await observer.received(queue, 1);
+      expect(String(first?.content)).toContain('next');
     });
   });
 

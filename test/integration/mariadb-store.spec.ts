@@ -71,6 +71,20 @@ describeWith('mariadb', 'MariaDB store', () => {
     });
   });
 
+  it('knows what it cancelled beside 20,000 other transports that might still have the message', async () => {
+    const lane = await run.lane();
+    const [id] = (await lane.insert({ delay: 60_000 })) as [string];
+    await stores.application.query(
+      `insert into outbox_transports (id, name) select 10000 + seq, concat('other ', seq) from seq_1_to_20000`,
+    );
+    const cancel = (): Promise<unknown> => run.store.cancel({ ids: [id], limit: 1 });
+    try {
+      await expect(cancel()).resolves.toEqual({ done: [id], tooLate: [], notFound: [] });
+    } finally {
+      await stores.application.query('delete from outbox_transports where id > 10000');
+    }
+  }, 60_000);
+
   it('makes one archive row of a message that an owner and a zombie settle at once', async () => {
     const count = async () => Number((await stores.application.query('select count(*) n from outbox_archive'))[0].n);
     for (let round = 0; round < 20; round++) {

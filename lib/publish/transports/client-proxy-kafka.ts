@@ -28,7 +28,7 @@ export class KafkaLink extends ClientLink {
 
   override async connect(): Promise<unknown> {
     const { client } = this;
-    this.guard.isTooLate = () => [...this.underWay].some((isTooLate) => isTooLate());
+    this.guard.isTooLate = () => this.isTooLate();
     // Connected by the application, before the guard was there.
     if (client.initialized) await atMost(CLOSE_DEADLINE, this.letGo());
     this.refuseIfDead();

@@ -58,6 +58,11 @@ export class ClientLink {
     });
   }
 
+  /** Asked before each write to a socket. */
+  isTooLate(): boolean {
+    return [...this.underWay].some((isTooLate) => isTooLate());
+  }
+
   /** Destroys the connection, then gives every message without an answer a `transport` failure. */
   kill(reason: unknown): Promise<void> {
     this.killing ??= this.end(reason);

@@ -6,6 +6,7 @@ import { blameForLostConnection } from './client-proxy-blame.js';
 import type { NestClient } from './client-proxy-kind.js';
 import { atMost, CLOSE_DEADLINE, ClientLink } from './client-proxy-link.js';
 import { unwrapRmqRecords } from './client-proxy-record.js';
+import { askBeforeWrites } from './ask-before-writes.js';
 import { cutSocket } from './cut-socket.js';
 import { blameFor } from './rabbitmq-blame.js';
 import { closeReason } from './rabbitmq-errors.js';
@@ -77,7 +78,7 @@ export class RmqLink extends ClientLink {
     unwrapRmqRecords(client);
     client.on('blocked', () => this.tell('blocked'));
     client.on('unblocked', () => this.tell('up'));
-    client.on('connect', ({ connection }: { connection: Model }) => cutWhenLost(connection));
+    client.on('connect', ({ connection }: { connection: Model }) => this.onConnection(connection));
     client.on('disconnect', ({ err }: { err?: unknown }) => this.onDisconnect(err));
     return new Promise((resolve, reject) => {
       this.watchChannels(reject);
@@ -133,6 +134,14 @@ export class RmqLink extends ClientLink {
   override end(reason: unknown): Promise<void> {
     if (this.asksToWait) this.tell('down');
     return super.end(reason);
+  }
+
+  /** @internal */
+  onConnection(model: Model): void {
+    const stream = model.connection?.stream;
+    if (stream === undefined || this.dead) return; // another life's
+    askBeforeWrites(stream, () => !this.dead && !this.isTooLate());
+    cutWhenLost(model, stream);
   }
 
   /** @internal The manager lost its connection, and makes another by itself. */
@@ -208,9 +217,7 @@ export class RmqLink extends ClientLink {
  * After a lost heartbeat amqplib ends the socket politely, and the kernel would still deliver what it holds, once the manager
  * has another connection and nobody a handle of this one.
  */
-function cutWhenLost(model: Model): void {
-  const stream = model.connection?.stream;
-  if (stream === undefined) return;
+function cutWhenLost(model: Model, stream: Socket): void {
   model.on('error', (error: Error) => {
     cutSocket(stream);
     // Where amqplib closes for what it was sent, it waits for the broker's goodbye, which cannot come any more.

@@ -2,6 +2,7 @@ import { connect as connectTcp, isIP, type Socket } from 'node:net';
 import { connect as connectTls } from 'node:tls';
 import type { ISocketFactory, ISocketFactoryArgs, Kafka, KafkaConfig, RetryOptions } from 'kafkajs';
 import { OutboxConfigurationError } from '../../outbox.errors.js';
+import { askBeforeWrites } from './ask-before-writes.js';
 import { cutSocket } from './cut-socket.js';
 import { keepAnswers, type RequestSender } from './kafka-answers.js';
 import { askAboutNoOthers } from './kafka-metadata.js';
@@ -45,8 +46,7 @@ export class SocketGuard {
       const socket = factory(args);
       this.sockets.add(socket);
       socket.once('close', () => this.sockets.delete(socket));
-      const write = socket.write.bind(socket) as (...args: unknown[]) => boolean;
-      socket.write = (...args: unknown[]) => !this.dead && !this.isTooLate() && write(...args);
+      askBeforeWrites(socket, () => !this.dead && !this.isTooLate());
       return socket;
     };
   }

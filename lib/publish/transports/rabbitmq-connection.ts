@@ -1,12 +1,15 @@
 import type { Socket } from 'node:net';
 import { systemClock, within } from '../../dispatch/clock.js';
 import { OutboxConfigurationError } from '../../outbox.errors.js';
+import { askBeforeWrites } from './ask-before-writes.js';
 import { cutSocket } from './cut-socket.js';
 import type { AmqpChannel, AmqpConnection, Amqplib } from './rabbitmq-client.js';
 import { FRAME_MAX, tableLimit } from './rabbitmq-limits.js';
 import { isServer, type RabbitMqSettings, type RabbitMqUrl, type RabbitMqUrlProvider } from './rabbitmq-options.js';
 
 export interface ConnectionEvents {
+  /** Before each write to the socket, which does not come about if this destroys the connection. */
+  onWrite(): void;
   onBlocked(reason: string): void;
   onUnblocked(): void;
   /** Once, unless it was destroyed or closed from here. The socket is destroyed by then. */
@@ -19,6 +22,7 @@ export class RabbitMqConnection {
   /** Bytes: as broker and client agreed on a size of frames, at the latest here. */
   readonly maxHeaderTable: number;
   /** @internal */ ended = false;
+  /** @internal */ readonly writeFreely: (() => void) | undefined;
   /** @internal */ readonly listeners: Readonly<Record<string, (detail?: unknown) => void>>;
 
   /** @param own false: the application's, which a clean close leaves open */
@@ -28,6 +32,13 @@ export class RabbitMqConnection {
     events: ConnectionEvents = NOBODY,
   ) {
     this.maxHeaderTable = tableLimit((model.connection as { frameMax?: number }).frameMax ?? FRAME_MAX);
+    const socket = socketOf(model);
+    this.writeFreely =
+      socket &&
+      askBeforeWrites(socket, () => {
+        events.onWrite();
+        return !socket.destroyed;
+      });
     let lastError: unknown;
     this.listeners = {
       error: (error) => {
@@ -71,6 +82,7 @@ export class RabbitMqConnection {
     const goodbye = this.own ? this.model.close() : Promise.all(channels.map((channel) => channel.close()));
     await within(systemClock, timeout, Promise.allSettled([goodbye])); // how it ends is of no interest, only when
     if (this.own) return this.destroySocket();
+    this.writeFreely?.();
     for (const [event, listener] of Object.entries(this.listeners)) this.model.removeListener(event, listener);
   }
 
@@ -184,4 +196,4 @@ function socketOf(model: AmqpConnection): Socket | undefined {
 }
 
 function ignore(): void {}
-const NOBODY: ConnectionEvents = { onBlocked: ignore, onUnblocked: ignore, onLost: ignore };
+const NOBODY: ConnectionEvents = { onWrite: ignore, onBlocked: ignore, onUnblocked: ignore, onLost: ignore };

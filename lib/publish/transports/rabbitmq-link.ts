@@ -8,7 +8,7 @@ import { Recovery } from './rabbitmq-recovery.js';
 /** Opens a connection: to the configured servers, or what the application gave (`own: false`). */
 export type ConnectionSource = (signal: AbortSignal) => Promise<{ model: AmqpConnection; own: boolean }>;
 
-export interface LinkEvents extends Pick<ConnectionEvents, 'onBlocked' | 'onUnblocked' | 'onLost'> {
+export interface LinkEvents extends ConnectionEvents {
   /** Connected, topology asserted, first channel open. */
   onOpen(channel: AmqpChannel): void;
 }

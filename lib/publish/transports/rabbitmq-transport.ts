@@ -29,6 +29,7 @@ export class RabbitMqTransport extends OutboxTransport implements LaneOwner {
   /** @internal */ readonly probe: RabbitMqLane;
   /** @internal */ readonly link: RabbitMqLink;
   /** @internal */ readonly suspects = new Suspects();
+  /** @internal */ readonly underWay = new Set<PublishCall>();
   /** @internal */ closed = false;
 
   constructor(
@@ -44,6 +45,7 @@ export class RabbitMqTransport extends OutboxTransport implements LaneOwner {
     this.link = new RabbitMqLink(settings, source, {
       onOpen: (channel) => this.onOpen(channel),
       onLost: (error) => this.onLost(error),
+      onWrite: () => this.expireLate(),
       onBlocked: (reason) => this.onState?.('blocked', reason),
       onUnblocked: () => this.onUnblocked(),
     });
@@ -62,6 +64,8 @@ export class RabbitMqTransport extends OutboxTransport implements LaneOwner {
       return call.done;
     }
     call.arm(Math.min(context.timeout, this.settings.confirmTimeout), (reason) => this.expire(call, reason));
+    this.underWay.add(call);
+    void call.done.then(() => this.underWay.delete(call));
     if (this.suspects.includesAny(batch)) this.addToProbe(call);
     else this.main.add(call);
     if (this.link.connection === undefined)
@@ -175,6 +179,11 @@ export class RabbitMqTransport extends OutboxTransport implements LaneOwner {
     const failure = this.lateness(call, reason);
     if (call.inFlight > 0) this.drop(failure);
     call.fail(failure);
+  }
+
+  /** @internal amqplib is about to write what it may have held while the process stood still. */
+  expireLate(): void {
+    for (const call of this.underWay) if (call.late) this.expire(call, undefined);
   }
 
   /** @internal */

@@ -68,7 +68,6 @@ export class MysqlTooLate {
   ): Promise<string[] | undefined> {
     const found: string[] = [];
     for (const transport of transports) {
-      if (systemClock.monotonic() > deadline) return undefined;
       const whole = await this.look(inBucket(transport, bucket), among(ids, {}), deadline, (rows) => {
         for (const [id] of rows) found.push(String(id));
         return true;
@@ -115,7 +114,10 @@ export class MysqlTooLate {
     return transports.map((of) => inBucket(of, Number(place?.[0])));
   }
 
-  /** @internal Page by page, until `found` has enough. @returns whether there was the time for all of it */
+  /**
+   * @internal Page by page, until `found` has enough. The first page is looked at however late it is: a database that
+   * answers slowly is not a long backlog. @returns whether there was the time for all of it
+   */
   async look(
     range: Range,
     wanted: Conditions,
@@ -126,10 +128,10 @@ export class MysqlTooLate {
     for (let after = 0n; ;) {
       const end = (await this.connection().run(this.pageEnd(range, after))).rows[0]?.[0];
       if (end === null || end === undefined) return true;
+      if (after > 0n && systemClock.monotonic() > deadline) return false;
       const { rows } = await this.connection().run(this.inPage(range, after, BigInt(end as string), wanted, limit));
       if (!found(rows)) return true;
       after = BigInt(end as string);
-      if (systemClock.monotonic() > deadline) return false;
     }
   }
 
