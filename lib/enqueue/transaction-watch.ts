@@ -20,20 +20,37 @@ interface Entry {
 }
 type Ending = 'commitTransaction' | 'rollbackTransaction';
 /** `startTransaction` makes a savepoint here: a write that began before must not end up half inside. */
-const WRAPPED = ['startTransaction', 'commitTransaction', 'rollbackTransaction', 'query'] as const;
+const WRAPPED = ['startTransaction', 'commitTransaction', 'rollbackTransaction'] as const;
 type Wrapped = (typeof WRAPPED)[number];
+type Method = (...args: unknown[]) => Promise<unknown>;
 
-/** One per QueryRunner, shared by all outboxes that write through it. */
-const watches = new WeakMap<QueryRunner, TransactionWatch>();
+/**
+ * What we keep of a QueryRunner, one for all outboxes that write through it. In the runner itself: with a WeakMap, the garbage
+ * collection of runners, one for each transaction of the application, cost more than the rest of this.
+ */
+const WATCH = Symbol('nestjs-outbox: watch');
+const BEGINS = Symbol('nestjs-outbox: hears beginnings');
+interface Watched extends Record<Wrapped | 'query', Method> {
+  [WATCH]?: TransactionWatch;
+  [BEGINS]?: unknown;
+}
 
-/** @param begins it begins now; else somebody else's statements went before */
-export function watchTransaction(runner: QueryRunner, begins = false): TransactionWatch {
+/** For the first write of a transaction, or a later one. */
+export function watchTransaction(runner: QueryRunner): TransactionWatch {
   watchBeginnings(runner);
-  let watch = watches.get(runner);
-  if (watch === undefined) watches.set(runner, (watch = new TransactionWatch(runner)));
-  if (!watch.isArmed && !begins) watch.state.doubtful = true;
+  const watch = watchOf(runner);
+  // Somebody else's statements went before.
+  if (!watch.hears) watch.state.doubtful = true;
+  watch.hear();
   watch.arm();
   return watch;
+}
+
+/** A copy of a runner has its own. */
+function watchOf(runner: QueryRunner): TransactionWatch {
+  const watched = runner as unknown as Watched;
+  const known = watched[WATCH];
+  return known?.runner === runner ? known : (watched[WATCH] = new TransactionWatch(runner));
 }
 
 /**
@@ -56,16 +73,18 @@ const watchedSources = new WeakSet<DataSource>();
 
 /** For good, and once. */
 function watchBeginnings(runner: QueryRunner): void {
-  if (watchedRunners.has(runner)) return;
-  watchedRunners.add(runner);
+  const watched = runner as unknown as Watched;
+  if (watched[BEGINS] === runner) return;
+  watched[BEGINS] = runner;
   const start = runner.startTransaction;
   // `this` may be a copy of the runner, which has its own transaction.
   runner.startTransaction = function (...isolation) {
-    watchTransaction(this, true);
+    const watch = watchOf(this);
+    if (!this.isTransactionActive) watch.state.begin();
+    watch.hear();
     return start.apply(this, isolation);
   };
 }
-const watchedRunners = new WeakSet<QueryRunner>();
 
 /** Statements that both PostgreSQL and MySQL know; outside of a transaction the second one fails. */
 const PROBE = ['savepoint outbox_probe', 'release savepoint outbox_probe'].map((sql) =>
@@ -73,9 +92,9 @@ const PROBE = ['savepoint outbox_probe', 'release savepoint outbox_probe'].map((
 );
 
 /**
- * Wraps the transaction methods of one QueryRunner, and its `query`, from the beginning of a transaction, or its first enqueue, until it
- * ends. Not a TypeORM subscriber: those are lost when a DataSource is initialized again, skipped when another one throws, and
- * can delay or fail a commit.
+ * Wraps the `query` of one QueryRunner from its first transaction on, and the transaction methods from the first enqueue of a
+ * transaction until it ends. Not a TypeORM subscriber: those are lost when a DataSource is initialized again, skipped when another
+ * one throws, and can delay or fail a commit.
  *
  * - Every boundary waits for writes that are still in flight: after a ROLLBACK that overtook one, its next statement would
  *   run outside of any transaction; after a SAVEPOINT that did, a rollback would take half of it.
@@ -92,8 +111,13 @@ export class TransactionWatch {
   /** @internal */ readonly state = new TransactionState();
   /** @internal How to undo what is wrapped now. */
   readonly wrapped = new Map<Wrapped, () => boolean>();
+  /** Every statement of the runner comes by here. */
+  hears = false;
+  /** @internal */ readonly losesTransactions: boolean;
 
-  constructor(readonly runner: QueryRunner) {}
+  constructor(readonly runner: QueryRunner) {
+    this.losesTransactions = isMysql(runner);
+  }
 
   /**
    * Runs a write, after those before it; no boundary of the transaction passes it. The ids that it returns are reported to
@@ -122,7 +146,7 @@ export class TransactionWatch {
   /** The statements of a write. Each is sent only while the transaction that it belongs to is there. */
   guard(executor: SqlExecutor): SqlExecutor {
     const { state } = this;
-    if (!isMysql(this.runner)) return executor;
+    if (!this.losesTransactions) return executor;
     return {
       run: (sql) =>
         state.alone(async () => {
@@ -144,8 +168,17 @@ export class TransactionWatch {
     }
   }
 
-  get isArmed(): boolean {
-    return this.wrapped.has('query');
+  /** For good: this is what a transaction without a message costs, and an undo would cost more. */
+  hear(): void {
+    if (this.hears) return;
+    this.hears = true;
+    const runner = this.runner as unknown as Watched;
+    const original = runner.query;
+    const pass = (args: unknown[]): Promise<unknown> => this.pass(original, args);
+    // A copy of the runner has a copy of this, and no part in our transaction.
+    runner.query = function (this: unknown, ...args) {
+      return this === runner ? pass(args) : original.apply(this, args);
+    };
   }
 
   /** @internal Wraps what is not wrapped yet. */
@@ -173,6 +206,7 @@ export class TransactionWatch {
   pass(original: Method, args: unknown[]): Promise<unknown> {
     const { state } = this;
     const boundary = boundaryOf(args[0]);
+    if (boundary === undefined && !this.losesTransactions) return original.apply(this.runner, args);
     const send = (): Promise<unknown> => state.send(boundary, () => original.apply(this.runner, args));
     if (boundary !== undefined && this.inFlight.size > 0) return this.quiet().then(send);
     return state.isAlone ? state.others().then(send) : send();
@@ -180,12 +214,10 @@ export class TransactionWatch {
 
   /** @internal Returns how to undo it. */
   wrap(name: Wrapped): () => boolean {
-    const runner = this.runner as unknown as Record<Wrapped, Method>;
+    const runner = this.runner as unknown as Watched;
     const own = Object.getOwnPropertyDescriptor(runner, name);
     const original = runner[name];
-    const around = (args: unknown[]): Promise<unknown> =>
-      name === 'query' ? this.pass(original, args) : this.endOf(name, original, args);
-    // A copy of the runner has a copy of this, and no part in our transaction.
+    const around = (args: unknown[]): Promise<unknown> => this.endOf(name, original, args);
     const wrapper = function (this: unknown, ...args: unknown[]): Promise<unknown> {
       return this === runner ? around(args) : original.apply(this, args);
     };
@@ -222,8 +254,6 @@ export class TransactionWatch {
     tell(dropped, false);
   }
 }
-
-type Method = (...args: unknown[]) => Promise<unknown>;
 
 function over(cause?: unknown): OutboxTransactionRequiredError {
   return new OutboxTransactionRequiredError(
