@@ -15,8 +15,8 @@ export const ENQUEUE = [
     name: 'watched-from-the-first-enqueue',
     breaks: 'a transaction whose ROLLBACK is on its way when the first message is enqueued counts as active',
     file: WATCH,
-    from: '    watchTransaction(this, true);\n',
-    to: '',
+    from: '    watch.hear();\n    return start',
+    to: '    return start',
     ...ENDING,
   },
   {
