@@ -6,7 +6,7 @@ import amqp from 'amqplib';
 import type { Sighting } from './load/relay.js';
 import type { Committed } from './load/writer.js';
 import { Latencies } from './load/latencies.js';
-import { probeBroker } from './load/probe.js';
+import { PROBE, probeBroker } from './load/probe.js';
 import { Watch } from './load/watch.js';
 import { argument, round } from './support/measure.js';
 import { adminClient, startPostgres } from './support/postgres.js';
@@ -17,7 +17,7 @@ import { bench, type Closing } from './support/run.js';
 /**
  * A steady load for long: does anything grow? Half of what the relay drains to RabbitMQ, in transactions of ten messages, from a
  * writer in a process of its own; the relay's memory, descriptors and connections, the table, its index and dead rows, and latency
- * (commit acknowledged → broker's confirm) are looked at all the time, beside what the broker alone takes to confirm.
+ * (commit acknowledged → broker's confirm) are looked at all the time, beside what the broker takes to confirm what has waited for no relay.
  *   npm run bench -- load [minutes=60] [messagesPerSecond=0: half of the drain]
  * Uses a queue of its own on the server of OUTBOX_TEST_RABBITMQ_URL, or on loopback.
  */
@@ -62,8 +62,8 @@ async function consume(closing: Closing): Promise<Consumer> {
   await channel.assertQueue(queue, { durable: true, arguments: { 'x-queue-type': 'quorum' } });
   closing.add(() => channel.deleteQueue(queue));
   let count = 0;
-  await channel.consume(queue, () => (count += 1), { noAck: true });
-  const confirms = await probeBroker(closing, connection, `${queue}-probe`);
+  await channel.consume(queue, (message) => (count += message?.properties.type === PROBE ? 0 : 1), { noAck: true });
+  const confirms = await probeBroker(closing, connection, queue);
   return { queue, received: () => count, confirms };
 }
 
