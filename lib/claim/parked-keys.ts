@@ -32,6 +32,8 @@ export class ParkedKeys {
   /** Until the next call, nothing pushes these out: who is asked for some must not lose those that need no question. */
   keep(keys: ReadonlySet<string>): void {
     this.atHand = keys;
+    // What was kept for those before.
+    while (this.size > this.limit * 2 + keys.size && this.evict());
   }
 
   /** For keys of messages at hand, which are parked at once. */
@@ -52,15 +54,18 @@ export class ParkedKeys {
     if (this.buckets.get(bucket)?.delete(key) === true) this.size -= 1;
   }
 
-  /** The oldest of the bucket with the most: what was added for messages at hand must stay. @internal */
-  evict(): void {
-    const [bucket, keys] = [...this.buckets].reduce((a, b) => (b[1].size > a[1].size ? b : a));
-    for (const key of keys) {
-      if (this.atHand.has(key)) continue;
-      this.overflow = true;
-      this.dropped += 1;
-      return this.delete(bucket, key);
+  /** The oldest of the bucket with the most, but for those of messages at hand, if there is another. @internal */
+  evict(): boolean {
+    for (const [bucket, keys] of [...this.buckets].sort(([, a], [, b]) => b.size - a.size)) {
+      for (const key of keys) {
+        if (this.atHand.has(key)) continue;
+        this.overflow = true;
+        this.dropped += 1;
+        this.delete(bucket, key);
+        return true;
+      }
     }
+    return false;
   }
 
   forget(bucket: number): void {

@@ -115,6 +115,15 @@ export const SETTLE = [
     chaos: false,
   },
   {
+    name: 'kept-for-those-before',
+    breaks: 'blocked keys that were kept for messages at hand stay beyond the bound when others are at hand',
+    file: 'lib/claim/parked-keys.ts',
+    from: 'while (this.size > this.limit * 2 + keys.size && this.evict());',
+    to: '',
+    contract: 'test/unit/parked-reader.spec.ts',
+    chaos: false,
+  },
+  {
     name: 'freed-keys-not-looked-for',
     breaks: 'keys whose rows in front were deleted stay closed until their turn among all blocked keys comes',
     file: 'lib/dispatch/parked-reader.ts',

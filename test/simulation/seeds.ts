@@ -68,4 +68,9 @@ export const SEEDS: readonly KeptSeed[] = [
     found: 'a broker that took connections and no writes killed a message that went alone (13)',
     convictedBy: 'connection-convicts',
   },
+  {
+    seed: 20362681,
+    found: 'more blocked keys in memory than there is room for (17)',
+    convictedBy: 'kept-for-those-before',
+  },
 ];

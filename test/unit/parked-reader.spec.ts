@@ -196,6 +196,18 @@ describe('more blocked keys than fit into memory', () => {
     for (const key of names) expect(keys.has(0, key)).toBe(true);
   });
 
+  it('gives up what it kept for those that were at hand before', () => {
+    const keys = new ParkedKeys(2);
+    for (let read = 0; read < 10; read += 1) {
+      const atHand = names.map((key) => `${key} of ${read}`);
+      keys.keep(new Set(atHand));
+      for (const key of atHand) keys.addBeyond(read, key);
+      for (const key of atHand) expect(keys.has(read, key)).toBe(true);
+    }
+    keys.keep(new Set(['x']));
+    expect([keys.size, keys.overflow]).toEqual([5, true]);
+  });
+
   describe('and fewer again', () => {
     const RELOAD = 30_000;
     function overflown() {
