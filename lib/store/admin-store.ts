@@ -17,8 +17,8 @@ export interface OperatorReport {
    * Those that can no longer be stopped: ready, or being sent right now; of `filter.ids`, or, without ids, of what the
    * filter names, at most `filter.limit`; never one of `done`. Of `filter.ids` also what is there all the same: left out by
    * the limit, or scheduled, which only `cancel` changes. After `cancel` also those that one transport let go of and
-   * another one still has. Looked for after the change and for two seconds at most: of
-   * a backlog too long for that every id counts as ready, and a filter's messages are named as far as they were found.
+   * another one still has. Looked for after the change, and through a long backlog for two seconds at most: of
+   * one too long for that every id counts as ready, and a filter's messages are named as far as they were found.
    */
   readonly tooLate: string[];
   /** Of `filter.ids`: those of which nothing is there that all of the filter names (settled, never there, or of another type). */

@@ -8,7 +8,7 @@ import type { StoreSettings, TableNames } from '../schema/names.js';
 import { statement, type Sql, type Statement } from '../sql.js';
 import { among, MysqlFind, textConditions, type Among, type Conditions } from './find.js';
 
-/** Milliseconds for a look through the hot table. */
+/** Milliseconds for a look through the hot table, beyond its first page; each statement has a deadline of its own. */
 const SEARCH_TIMEOUT = 2_000;
 /** Rows of the hot table that one statement looks through: the time may end between two, and others get their turn. */
 const PAGE = 50_000;
