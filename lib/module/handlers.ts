@@ -100,10 +100,10 @@ function marksOf(prototype: object): MarkedMethod[] {
     level !== null && level !== Object.prototype;
     level = Object.getPrototypeOf(level) as object | null
   ) {
-    for (const [method, { value }] of Object.entries(Object.getOwnPropertyDescriptors(level))) {
+    for (const method of Object.getOwnPropertyNames(level)) {
       if (seen.has(method)) continue;
       seen.add(method);
-      marks.push(...handlerMarks(value).map((mark) => ({ method, mark })));
+      marks.push(...handlerMarks(level, method).map((mark) => ({ method, mark })));
     }
   }
   return marks;

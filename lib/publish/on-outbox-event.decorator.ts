@@ -2,6 +2,7 @@ import type { OutboxMessage } from '../message.js';
 
 /** Shared by every copy of this package in a process. */
 const HANDLES = Symbol.for('nestjs-outbox:handles');
+const METHODS = Symbol.for('nestjs-outbox:handling-methods');
 
 /** A class with `@OutboxEvent`. */
 // eslint-disable-next-line typescript/no-unsafe-function-type
@@ -41,15 +42,37 @@ export function OnOutboxEvent(
   options?: OnOutboxEventOptions,
 ): MethodDecoratorFor<(event: never, message: OutboxMessage) => unknown>;
 export function OnOutboxEvent(event: HandledEvent, { id }: OnOutboxEventOptions = {}): MethodDecoratorFor<unknown> {
-  return (target, _context, descriptor) => {
+  return (target, context, descriptor) => {
     // Legacy decorators give the descriptor, standard ones the method itself.
     const method: unknown = descriptor === undefined ? target : descriptor.value;
     if (typeof method !== 'function') throw new TypeError('@OnOutboxEvent is for methods.');
-    Object.defineProperty(method, HANDLES, { value: [...handlerMarks(method), { event, id }], configurable: true });
+    const mark = { event, id };
+    Object.defineProperty(method, HANDLES, { value: [...marksOn(method), mark], configurable: true });
+    if (descriptor !== undefined) markByName(target, context as string | symbol, mark);
   };
 }
 
-export function handlerMarks(method: unknown): readonly HandlerMark[] {
-  if (typeof method !== 'function' || !Object.hasOwn(method, HANDLES)) return [];
-  return (method as unknown as Record<symbol, readonly HandlerMark[]>)[HANDLES] as readonly HandlerMark[];
+/** Of a method of this prototype. By its name, as another decorator may have put its own function in the method's place. */
+export function handlerMarks(prototype: object, name: string): readonly HandlerMark[] {
+  const method: unknown = Object.getOwnPropertyDescriptor(prototype, name)?.value;
+  if (typeof method !== 'function') return [];
+  return [...new Set([...marksOn(method), ...(methodsOf(prototype)?.get(name) ?? [])])];
+}
+
+function marksOn(method: object): readonly HandlerMark[] {
+  if (!Object.hasOwn(method, HANDLES)) return [];
+  return (method as Record<symbol, readonly HandlerMark[]>)[HANDLES] as readonly HandlerMark[];
+}
+
+type Methods = Map<string | symbol, HandlerMark[]>;
+
+function markByName(prototype: object, name: string | symbol, mark: HandlerMark): void {
+  const methods: Methods = methodsOf(prototype) ?? new Map();
+  methods.set(name, [...(methods.get(name) ?? []), mark]);
+  Object.defineProperty(prototype, METHODS, { value: methods, configurable: true });
+}
+
+/** Own only: a subclass that overrides a method says itself what it handles. */
+function methodsOf(prototype: object): Methods | undefined {
+  return Object.hasOwn(prototype, METHODS) ? (prototype as Record<symbol, Methods>)[METHODS] : undefined;
 }

@@ -1,4 +1,4 @@
-import { Injectable, Module, Scope } from '@nestjs/common';
+import { Injectable, Module, Scope, type Type } from '@nestjs/common';
 import {
   inProcess,
   OnOutboxEvent,
@@ -13,6 +13,14 @@ import { build, CollectingTransport, failure, OrderPlaced, quiet, typeOrm, useAp
 
 @OutboxEvent({ type: 'elsewhere', transport: 'broker' })
 class Elsewhere {}
+
+/** As `@Transactional()` of typeorm-transactional does, and many that time, log or retry. */
+function wrapped(_prototype: object, _name: string, descriptor: PropertyDescriptor): void {
+  const original = descriptor.value as (...args: unknown[]) => unknown;
+  descriptor.value = function (this: unknown, ...args: unknown[]): unknown {
+    return original.apply(this, args);
+  };
+}
 
 describeWith('postgres', '@OnOutboxEvent at start', () => {
   const used = useApplications();
@@ -79,6 +87,53 @@ describeWith('postgres', '@OnOutboxEvent at start', () => {
     expect((await refused([Twice], local(), Other)).message).toContain(
       "Two handlers of 'order.placed' have the id 'Twice.handle'",
     );
+  });
+
+  it('finds a method whose function another decorator replaced, above or below, and one that a mixin took over', async () => {
+    const calls: string[] = [];
+    class Stock {
+      @wrapped
+      @OnOutboxEvent(OrderPlaced)
+      above(): void {
+        calls.push('above');
+      }
+      @OnOutboxEvent(OrderPlaced)
+      @wrapped
+      below(): void {
+        calls.push('below');
+      }
+      @OnOutboxEvent(OrderPlaced)
+      @wrapped
+      @OnOutboxEvent({ type: 'plain' })
+      between(): void {
+        calls.push('between');
+      }
+    }
+    class Overriding extends Stock {
+      override above(): void {
+        calls.push('overridden');
+      }
+    }
+    class Mixed {}
+    const plain = { type: 'plain', payload: 1 };
+    Object.defineProperty(
+      Mixed.prototype,
+      'taken',
+      Object.getOwnPropertyDescriptor(Stock.prototype, 'below') as object,
+    );
+    const deliver = async (provider: Type, ...more: object[]): Promise<string[]> => {
+      calls.length = 0;
+      const app = await applications.start(build([typeOrm(used.database), OutboxModule.forRoot(local())], [provider]));
+      for (const message of [new OrderPlaced('1'), ...more]) {
+        await app.get(OutboxService).enqueueOutsideTransaction(message);
+      }
+      await app.get(OutboxDispatcher).drain();
+      await applications.close();
+      return calls.sort();
+    };
+    expect(await deliver(Stock, plain)).toEqual(['above', 'below', 'between', 'between']);
+    expect(await deliver(Overriding, plain)).toEqual(['below', 'between', 'between']);
+    expect(await deliver(Mixed)).toEqual(['below']);
   });
 
   it('counts an alias, an inherited method and a factory once', async () => {
