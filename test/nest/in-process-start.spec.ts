@@ -89,6 +89,28 @@ describeWith('postgres', '@OnOutboxEvent at start', () => {
     );
   });
 
+  it('refuses two handlers of one id whose versions overlap: one would take the other for itself', async () => {
+    const handling = (version?: number): Type => {
+      @Injectable()
+      class Mailer {
+        @OnOutboxEvent({ type: 'plain', ...(version === undefined ? {} : { version }) })
+        send(): void {}
+      }
+      return Mailer;
+    };
+    for (const versions of [
+      [1, undefined],
+      [undefined, 1],
+    ]) {
+      expect((await refused(versions.map(handling), local())).message).toContain(
+        "Two handlers of 'plain' have the id 'Mailer.send'",
+      );
+    }
+    await applications.start(
+      build([typeOrm(used.database), OutboxModule.forRoot(local())], [handling(1), handling(2)]),
+    );
+  });
+
   it('finds a method whose function another decorator replaced, above or below, and one that a mixin took over', async () => {
     const calls: string[] = [];
     class Stock {

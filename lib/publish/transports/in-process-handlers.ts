@@ -16,7 +16,7 @@ export class InProcessHandlers {
 
   add(handler: InProcessHandler): void {
     const all = this.byType.get(handler.type) ?? [];
-    if (all.some(({ id, version }) => id === handler.id && version === handler.version)) {
+    if (all.some((other) => other.id === handler.id && overlap(other.version, handler.version))) {
       throw new OutboxConfigurationError(
         'INVALID_OPTIONS',
         `Two handlers of '${handler.type}' have the id '${handler.id}'.`,
@@ -33,4 +33,9 @@ export class InProcessHandlers {
       (handler) => handler.version === undefined || handler.version === version,
     );
   }
+}
+
+/** What ran, and what runs, is known by the id alone: of two handlers of one message the second would never be called. */
+function overlap(one: number | undefined, other: number | undefined): boolean {
+  return one === other || one === undefined || other === undefined;
 }
