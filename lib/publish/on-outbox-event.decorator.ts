@@ -30,8 +30,9 @@ type MethodDecoratorFor<Method> = <M extends Method>(
  *
  *     @OnOutboxEvent(OrderPlaced) async send(event: OrderPlaced, message: OutboxMessage) { … }
  *
- * At least once, until it returns; a retry calls only the handlers that have not succeeded. `{ type, version? }` handles
- * messages without a class: they arrive as the deserialized payload. Not for request-scoped providers.
+ * At least once, until it returns; a Promise is awaited, an Observable subscribed to until it completes. A retry calls only
+ * the handlers that have not succeeded. `{ type, version? }` handles messages without a class: they arrive as the
+ * deserialized payload. Not for request-scoped providers.
  */
 export function OnOutboxEvent<T>(
   event: HandledClass<T>,

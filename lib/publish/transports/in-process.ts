@@ -127,7 +127,7 @@ export class InProcessTransport extends OutboxTransport {
     const place = `${message.id} ${handler.id}`;
     const running = this.running.get(place);
     if (running !== undefined) return running;
-    const call = (async () => handler.call(message))();
+    const call = (async () => finished(await handler.call(message)))();
     this.running.set(place, call);
     const forget = (): unknown => this.running.delete(place);
     call.then(() => {
@@ -147,6 +147,21 @@ export class InProcessTransport extends OutboxTransport {
     if (this.succeeded.size >= MAX_REMEMBERED) this.succeeded.delete(this.succeeded.keys().next().value as string);
     this.succeeded.set(messageId, new Set([handlerId]));
   }
+}
+
+/** What `HttpService` and other clients of Nest return; by its shape, as a process may hold several copies of rxjs. */
+interface ObservableLike {
+  pipe(...operators: never[]): unknown;
+  subscribe(observer: { error(error: unknown): void; complete(): void }): unknown;
+}
+
+/** An Observable does nothing until it is subscribed to, and has succeeded when it completes. */
+function finished(returned: unknown): Promise<void> | undefined {
+  const { pipe, subscribe } = Object(returned) as Partial<ObservableLike>;
+  if (typeof subscribe !== 'function' || typeof pipe !== 'function') return undefined;
+  return new Promise((complete, error) => {
+    (returned as ObservableLike).subscribe({ error, complete });
+  });
 }
 
 /** Ends the wait for handlers a little before the publish ends, so that what hangs can be named. */
