@@ -7,6 +7,8 @@ export interface Rule {
   readonly allowed: string;
   /** The value in the form that travels inward; `INVALID` when it is not allowed. Never sees `undefined`. */
   readonly parse: (value: unknown) => unknown;
+  /** Never a text: one that is given all the same is not shown. */
+  readonly noText?: true;
 }
 export const INVALID = Symbol('invalid');
 
@@ -43,6 +45,7 @@ export function text(pattern: RegExp, allowed: string): Rule {
 
 export const aFunction: Rule = {
   allowed: 'a function',
+  noText: true,
   parse: (value) => (typeof value === 'function' ? value : INVALID),
 };
 
@@ -50,6 +53,7 @@ export const aFunction: Rule = {
 export function having(...methods: readonly string[]): Rule {
   return {
     allowed: `an object with ${methods.join('(), ')}()`,
+    noText: true,
     parse(value) {
       const target = Object(value) as Record<string, unknown>;
       return value !== null && methods.every((method) => typeof target[method] === 'function') ? value : INVALID;
@@ -60,6 +64,7 @@ export function having(...methods: readonly string[]): Rule {
 /** Its content type is stored with each message, where a lax server would cut it. */
 export const aSerializer: Rule = {
   allowed: 'an object with serialize(), deserialize() and a contentType of 1 to 255 characters',
+  noText: true,
   parse(value) {
     const { contentType } = Object(value) as { contentType?: unknown };
     if (textProblem('contentType', contentType) !== undefined) return INVALID;
@@ -87,6 +92,7 @@ export function orCron(rule: Rule): Rule {
 /** `{ encrypt, decrypt, deliver? }`, kept as it is: it may be an instance of a class. */
 export const encryption: Rule = {
   allowed: "an object with encrypt(), decrypt(), and deliver 'plain' or 'encrypted', if any",
+  noText: true,
   parse(value) {
     const { deliver = 'plain' } = Object(value) as { deliver?: unknown };
     return deliver === 'plain' || deliver === 'encrypted' ? having('encrypt', 'decrypt').parse(value) : INVALID;

@@ -3,10 +3,10 @@ import { durationText } from './duration.js';
 import { jsonSerializer } from './enqueue/json-serializer.js';
 import { uuidV7 } from './enqueue/uuid-v7.js';
 import { OPTIONS_TABLE } from './options-table.js';
-import { INVALID } from './option-rules.js';
+import { INVALID, type Rule } from './option-rules.js';
 import type { OutboxExtras, OutboxOptions, ResolvedOptions } from './outbox.options.js';
 import { OutboxConfigurationError } from './outbox.errors.js';
-import { list, show } from './show.js';
+import { list, show, showNoText } from './show.js';
 import { toDefinitions } from './transport-option.js';
 
 /**
@@ -39,7 +39,7 @@ export function resolveOptions(input: OutboxOptions, extras: OutboxExtras = {}):
 export function refuseNoObject(given: unknown): void {
   if (typeof given === 'object' && given !== null && !(given instanceof Promise)) return;
   const example = '{ transports: { default: inProcess() } }';
-  throw invalid([`options: is ${show(given)}; must be an object with 'transports', for example ${example}`]);
+  throw invalid([`options: is ${showNoText(given)}; must be an object with 'transports', for example ${example}`]);
 }
 
 function unknownKeys(input: OutboxOptions, problems: string[]): void {
@@ -70,19 +70,21 @@ function readValues(input: OutboxOptions, problems: string[]): Values {
     const [group, inner] = row.name.split('.') as [string, string?];
     const outer = (input as unknown as Record<string, unknown>)[group];
     if (inner !== undefined && outer !== undefined && (typeof outer !== 'object' || outer === null)) {
-      problems.push(`${group}: is ${show(outer)}; must be an object`);
+      problems.push(`${group}: is ${showNoText(outer)}; must be an object`);
       continue;
     }
     const given = inner === undefined ? outer : (outer as Record<string, unknown> | undefined)?.[inner];
     const value = given === undefined ? row.default : given;
     const parsed = value === undefined ? undefined : row.rule.parse(value);
-    if (parsed === INVALID)
-      problems.push(
-        `${row.name}: is ${show(given)}; must be ${row.rule.allowed}${suggestion(given, row.rule.allowed)}`,
-      );
+    if (parsed === INVALID) problems.push(`${row.name}: ${wrong(given, row.rule)}`);
     else values.set(row.name, parsed);
   }
   return values;
+}
+
+function wrong(given: unknown, { allowed, noText }: Rule): string {
+  if (noText) return `is ${showNoText(given)}; must be ${allowed}`;
+  return `is ${show(given)}; must be ${allowed}${suggestion(given, allowed)}`;
 }
 
 function suggestion(given: unknown, allowed: string): string {

@@ -10,6 +10,11 @@ export function show(value: unknown): string {
   return String(value);
 }
 
+/** Where an object or a function belongs, a text may be a key or a password. */
+export function showNoText(value: unknown): string {
+  return typeof value === 'string' && value !== '' ? 'a text' : show(value);
+}
+
 export const list = (names: readonly string[]): string => names.map((name) => `'${name}'`).join(', ');
 
 function quote(text: string): string {

@@ -1,7 +1,7 @@
 import type { InjectionToken, Type } from '@nestjs/common';
 import type { TransportDefinition } from './outbox.options.js';
 import type { OutboxTransport } from './publish/transport.js';
-import { list, show } from './show.js';
+import { list, show, showNoText } from './show.js';
 
 const ALLOWED = 'a definition such as kafka({ … }), a transport, its class, a DI token, or { inject, useFactory }';
 const NAME = /^[A-Za-z0-9_.-]{1,64}$/;
@@ -20,7 +20,7 @@ export function toDefinitions(option: unknown, problems: string[]): ReadonlyMap<
   const definitions = new Map<string, TransportDefinition>();
   if (typeof option !== 'object' || option === null || Array.isArray(option)) {
     problems.push(
-      `transports: is ${show(option)}; must be an object of name → transport, for example { default: inProcess() }`,
+      `transports: is ${showNoText(option)}; must be an object of name → transport, for example { default: inProcess() }`,
     );
     return definitions;
   }

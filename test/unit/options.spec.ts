@@ -1,9 +1,11 @@
 import { didYouMean, editDistance } from '../../lib/did-you-mean.js';
 import { OPTIONS_TABLE } from '../../lib/options-table.js';
 import { OutboxModule } from '../../lib/index.js';
+import { kafka } from '../../lib/kafka.js';
 import { OutboxConfigurationError } from '../../lib/outbox.errors.js';
 import type { OutboxExtras, OutboxOptions, ResolvedOptions } from '../../lib/outbox.options.js';
 import { OutboxTransport, PUBLISHED, type PublishResult } from '../../lib/publish/transport.js';
+import { rabbitmq } from '../../lib/rabbitmq.js';
 import { resolveOptions } from '../../lib/resolve-options.js';
 
 class Null extends OutboxTransport {
@@ -196,6 +198,18 @@ describe('options', () => {
     });
     expect(text).toContain('an object (Object)');
     expect(problems({ ordering: 'amqp://u:hunter2@h' })[0]).toContain("'amqp://***@h'");
+  });
+
+  it('never prints a text that stands where an object or a function belongs: it may be a key', () => {
+    const key = 'q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA=';
+    const names = ['encryption', 'serializer', 'logger', 'store', 'idGenerator', 'retry.classify', 'retry', 'database'];
+    for (const name of names) {
+      expect(problems(at(name, key))).toEqual([expect.stringMatching(RegExp(`^${name}: is a text; must be `))]);
+    }
+    expect(problems({ transports: key })[0]).toMatch(/^transports: is a text; must be /);
+    for (const make of [() => resolveOptions(key as never), () => kafka(key as never), () => rabbitmq(key as never)]) {
+      expect(make).toThrow(/: (is|options are) a text; must be /);
+    }
   });
 });
 

@@ -1,5 +1,6 @@
 import { didYouMean } from '../../did-you-mean.js';
 import { OutboxConfigurationError } from '../../outbox.errors.js';
+import { showNoText } from '../../show.js';
 
 /**
  * What is wrong with the names of a transport's options, each with what was probably meant.
@@ -28,5 +29,5 @@ export function refuseOptions(factory: string, problems: readonly string[]): voi
 /** @param needed the option that cannot be left out */
 export function refuseNoOptions(factory: string, options: unknown, needed: string): void {
   if (typeof options === 'object' && options !== null) return;
-  refuseOptions(factory, [`options are ${String(options)}; must be an object with '${needed}'`]);
+  refuseOptions(factory, [`options are ${showNoText(options)}; must be an object with '${needed}'`]);
 }
