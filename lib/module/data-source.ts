@@ -53,7 +53,7 @@ function line(asked: OutboxExtras['dataSource']): string {
     return "Import TypeOrmModule.forRoot({ … }) in the root module, or name another: OutboxModule.forRoot({ …, dataSource: 'name' }).";
   }
   if (typeof asked === 'string') {
-    return `Import TypeOrmModule.forRoot({ name: '${asked}', … }) in the root module, or give the DataSource itself: OutboxModule.forRoot({ …, dataSource }).`;
+    return `Import TypeOrmModule.forRoot({ name: ${show(asked)}, … }) in the root module, or give the DataSource itself: OutboxModule.forRoot({ …, dataSource }).`;
   }
   return 'Import the module that exports it: OutboxModule.forRootAsync({ imports: [ThatModule], dataSource: TOKEN, … }).';
 }

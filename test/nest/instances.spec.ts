@@ -54,6 +54,12 @@ describeWith('postgres', 'DataSources and instances', () => {
       expect(error.message).toContain("'auditDataSource'");
       expect(error.message).toContain("TypeOrmModule.forRoot({ name: 'audti', … })");
     });
+    it('shows no password of a URL that is given in its place', async () => {
+      const dataSource = 'postgres://shop:hunter2@db/shop';
+      const error = await failure(build([typeOrm(database), OutboxModule.forRoot({ ...quiet(), dataSource })]));
+      expect(error.message).toContain("name: 'postgres://***@db/shop'");
+      expect(JSON.stringify([error, error.message])).not.toContain('hunter2');
+    });
     it('is told apart from none at all, from one that is none, and from one that is not initialized', async () => {
       expect((await failure(build([OutboxModule.forRoot(quiet())]))).message).toContain(
         'This application provides none.',
