@@ -115,8 +115,12 @@ function fromStored(transport: string, message: OutboxMessage): RecordedMessage 
   };
 }
 
+/** A label is what the application says: bytes that are none of it, or encrypted, are shown as they are. */
 function parsed(contentType: string, bytes: Buffer | null): unknown {
-  return bytes !== null && /[/+]json\s*(;|$)/i.test(contentType)
-    ? (JSON.parse(bytes.toString('utf8')) as unknown)
-    : bytes;
+  if (bytes === null || !/[/+]json\s*(;|$)/i.test(contentType)) return bytes;
+  try {
+    return JSON.parse(bytes.toString('utf8')) as unknown;
+  } catch {
+    return bytes;
+  }
 }

@@ -159,6 +159,31 @@ describeWith(['postgres', 'mariadb'], 'nestjs-outbox/testing', () => {
     expect(calls).toEqual(['x']);
   });
 
+  it('gives the bytes of what is labelled JSON and is none: of a producer of bytes, and what brokers get encrypted', async () => {
+    const reversed = (bytes: Uint8Array): Buffer => Buffer.from(bytes).reverse();
+    const encryption: OutboxOptions['encryption'] = {
+      encrypt: (plaintext) => ({ keyId: 'k', ciphertext: reversed(plaintext) }),
+      decrypt: ({ ciphertext }) => reversed(ciphertext),
+      deliver: 'encrypted',
+    };
+    const cut = { type: 'cut', payload: Buffer.from('{"a'), contentType: 'application/json' };
+    for (const options of [{}, { encryption }]) {
+      const builder = build([typeOrm(databases[0] as TestDatabase), OutboxModule.forRoot(production())]);
+      const module = await applications.start(overrideOutbox(builder, { options }));
+      const testing = outboxTesting(module);
+      await module.get(OutboxService).enqueueOutsideTransaction([cut, new OrderPlaced('1', 10)]);
+      testing.expectEnqueued(OrderPlaced);
+      await testing.drain();
+      const payloads = ['cut', 'order.placed'].map((type) => testing.expectPublished(type).payload);
+      expect(payloads).toEqual(
+        'encryption' in options
+          ? [reversed(cut.payload), reversed(Buffer.from('{"orderId":"1","total":10}'))]
+          : [cut.payload, { orderId: '1', total: 10 }],
+      );
+      await applications.close();
+    }
+  });
+
   it('overrides a named outbox and its options', async () => {
     const broken = { ...production(), database: { setup: 'check' as const, prefix: 'named_' } };
     @Module({ imports: [OutboxModule.forRoot({ ...broken, name: 'audit' })] })
