@@ -45,20 +45,36 @@ export function kafkaRecord(message: OutboxMessage): object {
   };
 }
 
-/** Nest's serializer knows its own `RmqRecord` by class; this one is unwrapped by {@link unwrapRmqRecords}. */
+/** Properties of an AMQP message as amqplib's `publish` takes them; those that the outbox looks at. */
+interface RmqOptions {
+  readonly persistent?: boolean;
+  readonly messageId?: string;
+  readonly [name: string]: unknown;
+}
+
+/**
+ * What every message of the outbox travels as through ClientRMQ, whatever `record` makes of it. Nest's serializer knows its
+ * own `RmqRecord` by class; this one is unwrapped by {@link unwrapRmqRecords}.
+ */
 export class OutboxRmqRecord {
   constructor(
+    /** By which a return is matched. Once it is sent: what it was sent with. */
+    public messageId: string,
     readonly data: unknown,
-    readonly options: object,
+    /** Instead of those that `data` or the serializer has. */
+    readonly options?: RmqOptions,
   ) {}
+
+  /** The outbox asks for returns, which is what its receipt is worth; an id and `persistent` that are there stay. */
+  optionsOver(own: RmqOptions = {}): RmqOptions {
+    this.messageId = own.messageId ?? this.messageId;
+    return { ...own, persistent: own.persistent ?? true, mandatory: true, messageId: this.messageId };
+  }
 }
 
 export function rmqRecord(message: OutboxMessage): OutboxRmqRecord {
   const { priority, expiration, type, correlationId, replyTo } = message.options.rabbitmq ?? {};
-  return new OutboxRmqRecord(parsedPayload(message), {
-    persistent: true,
-    mandatory: true,
-    messageId: message.id,
+  return new OutboxRmqRecord(message.id, parsedPayload(message), {
     type: type ?? message.type,
     timestamp: Math.floor(message.createdAt.getTime() / 1000),
     // The body is Nest's packet, which is JSON whatever the payload is.
@@ -86,8 +102,10 @@ export function unwrapRmqRecords(client: { serializer?: PacketSerializer }): voi
     serialize(packet, options) {
       const record = (packet as Packet | undefined)?.data;
       if (!(record instanceof OutboxRmqRecord)) return inner.serialize(packet, options);
-      const serialized = inner.serialize({ ...(packet as Packet), data: record.data }, options) as object;
-      return { ...serialized, options: record.options };
+      const serialized = inner.serialize({ ...(packet as Packet), data: record.data }, options);
+      const own = record.options ?? (serialized as { options?: RmqOptions } | null)?.options;
+      // Not a copy, which would have no `toJSON`; Nest takes the options off again.
+      return Object.assign(Object(serialized) as object, { options: record.optionsOver(own) });
     },
   };
   UNWRAPPING.add(outer);

@@ -6,7 +6,7 @@ import { askBeforeWrites } from './ask-before-writes.js';
 import { blameForLostConnection } from './client-proxy-blame.js';
 import type { NestClient } from './client-proxy-kind.js';
 import { atMost, CLOSE_DEADLINE, ClientLink } from './client-proxy-link.js';
-import { unwrapRmqRecords } from './client-proxy-record.js';
+import { OutboxRmqRecord, unwrapRmqRecords } from './client-proxy-record.js';
 import { cutSocket } from './cut-socket.js';
 import { blameFor } from './rabbitmq-blame.js';
 import { closeReason } from './rabbitmq-errors.js';
@@ -48,6 +48,8 @@ export class RmqLink extends ClientLink {
   declare readonly client: RmqClient;
   /** What the broker returned; the confirm follows. */
   readonly returned = new WeakMap<OutboxMessage, Returned['fields']>();
+  /** What each was emitted as. @internal */
+  readonly records = new WeakMap<OutboxMessage, OutboxRmqRecord>();
   readonly watched = new WeakSet<ChannelWrapper>();
   /** Ends a connection that is still being opened, which nobody has a handle of. @internal */
   readonly opening = new AbortController();
@@ -68,6 +70,15 @@ export class RmqLink extends ClientLink {
       this.recovery.lost(closeReason(error).channel);
       throw error;
     }
+  }
+
+  /** Whatever the record is: without options of ours nothing tells what was returned from what a queue took. */
+  override emit(message: OutboxMessage, pattern: unknown, data: unknown): Promise<PublishResult> {
+    // What a function forgot to return is left to Nest, which refuses it.
+    if (data === undefined) return super.emit(message, pattern, data);
+    const record = data instanceof OutboxRmqRecord ? data : new OutboxRmqRecord(message.id, data);
+    this.records.set(message, record);
+    return super.emit(message, pattern, record);
   }
 
   override async connect(): Promise<unknown> {
@@ -177,7 +188,9 @@ export class RmqLink extends ClientLink {
 
   /** A return tells its message by the id only: of several that have it, none counts as stored. @internal */
   onReturn({ fields, properties: { messageId } }: Returned): void {
-    for (const message of this.flights.keys()) if (message.id === messageId) this.returned.set(message, fields);
+    for (const message of this.flights.keys()) {
+      if (this.records.get(message)?.messageId === messageId) this.returned.set(message, fields);
+    }
   }
 
   /** Not Nest's `close()`: it waits for the broker's answer, for ever if it is silent, and keeps its half-closed objects meanwhile. */
