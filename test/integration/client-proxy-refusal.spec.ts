@@ -103,6 +103,31 @@ describe('clientProxy() and clients that confirm nothing', () => {
     },
   );
 
+  // The second would tear down the connection of the first, and the returns of the first be heard by nobody.
+  it.each<[string, () => Client]>([
+    ['ClientRMQ', () => new ClientRMQ({ urls: ['amqp://127.0.0.1:1'], queue: 'q' })],
+    ['ClientKafka', () => new ClientKafka({ client: { brokers: ['127.0.0.1:1'] } })],
+    ['a client of the application', () => new OwnClient()],
+  ])('C8: refuses a second transport on %s until the first is closed', async (_, make) => {
+    const client = make();
+    const options = { allowUnconfirmed: true };
+    const create = async () => clientProxy({ client, ...options }).create();
+    const byToken = async () => clientProxy({ client: 'TOKEN', ...options }).create(client);
+    const first = await create();
+    for (const another of [create, byToken]) {
+      await expect(another).rejects.toMatchObject({
+        code: 'INVALID_OPTIONS',
+        message: expect.stringContaining('another transport'),
+        hint: expect.stringContaining('one of its own'),
+      });
+    }
+    await first.close?.();
+    const second = await byToken();
+    await first.close?.(); // takes nothing from who has it now
+    await expect(create).rejects.toMatchObject({ code: 'INVALID_OPTIONS' });
+    await second.close?.();
+  });
+
   it('publishes the payload as a value through TCP when that was allowed', async () => {
     const [server, received] = await tcpServer();
     const { port } = server.address() as { port: number };

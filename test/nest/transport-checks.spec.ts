@@ -1,4 +1,4 @@
-import { ClientKafka, ClientMqtt, ClientNats, ClientRedis, ClientTCP } from '@nestjs/microservices';
+import { ClientKafka, ClientMqtt, ClientNats, ClientRedis, ClientRMQ, ClientTCP } from '@nestjs/microservices';
 import { OutboxModule, OutboxService, type OutboxOptions } from '../../lib/index.js';
 import { clientProxy, type ClientProxyOptions } from '../../lib/client-proxy.js';
 import { rabbitmq } from '../../lib/rabbitmq.js';
@@ -63,6 +63,20 @@ describeWith(['postgres', 'rabbitmq'], 'transports, looked at when the applicati
     const tombstone = { type: 't', topic: 't', key: 'k', payload: null };
     if (!(client instanceof ClientKafka))
       await expect(outbox.enqueueOutsideTransaction(tombstone)).rejects.toMatchObject({ code: 'INVALID_MESSAGE' });
+  });
+
+  it('C8: two transports on one client are refused; it is free again, also when the application that had it is closed', async () => {
+    const queue = await observer.queue();
+    const client = new ClientRMQ({ urls: [requiredUrl('rabbitmq')], queue, queueOptions: { durable: true } });
+    const twice = { default: clientProxy({ client }), other: clientProxy({ client: 'ORDERS' }) };
+    const error = await failure(app({ transports: twice }, [{ provide: 'ORDERS', useValue: client }]));
+    expect(error).toMatchObject({ code: 'INVALID_OPTIONS', message: expect.stringContaining('another transport') });
+    for (const count of [1, 2]) {
+      const { outbox } = await started({ transports: { default: clientProxy({ client }) } });
+      await outbox.enqueueOutsideTransaction(new OrderPlaced('1'));
+      await until(async () => (await observer.depth(queue)) === count);
+      await applications.close();
+    }
   });
 
   it('C17: a queue that drops what was confirmed is warned of, and rightly so', async () => {

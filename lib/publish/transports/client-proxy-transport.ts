@@ -14,6 +14,7 @@ import {
 } from './client-proxy-kind.js';
 import { ApplicationFunctionError, blameForUnsent } from './client-proxy-blame.js';
 import { ClientLink } from './client-proxy-link.js';
+import { releaseClient, takeClient } from './client-proxy-owner.js';
 import { kafkaRecord, parsedPayload, type RecordOption, rmqRecord } from './client-proxy-record.js';
 import { RmqLink } from './client-proxy-rmq.js';
 
@@ -46,6 +47,7 @@ export class ClientProxyTransport extends OutboxTransport {
     this.limits = LIMITS[this.kind] ?? PLAIN_LIMITS;
     this.pattern = ofApplication('pattern', settings.pattern);
     this.record = recordOf(settings.record, this.kind);
+    takeClient(client);
   }
 
   override async connect(signal: AbortSignal): Promise<void> {
@@ -117,10 +119,15 @@ export class ClientProxyTransport extends OutboxTransport {
   override async reset(): Promise<void> {
     await this.link?.kill(new OutboxError('TRANSPORT_UNAVAILABLE', 'The connection was reset.'));
   }
-  /** Closes the client too: nobody else may know of it. */
+  /** Closes the client too: nobody else may know of it. Another transport may take it then. */
   override async close(): Promise<void> {
+    const isOwner = !this.closed;
     this.closed = true;
-    await this.link?.close();
+    try {
+      await this.link?.close();
+    } finally {
+      if (isOwner) releaseClient(this.client);
+    }
   }
 
   override health(): TransportHealth {

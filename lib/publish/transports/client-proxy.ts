@@ -18,7 +18,7 @@ import type { RecordOption } from './client-proxy-record.js';
 import { ClientProxyTransport } from './client-proxy-transport.js';
 
 export interface ClientProxyOptions {
-  /** A client, or its injection token (`ClientsModule.register([{ name: 'ORDERS', … }])`). Give the outbox one of its own. */
+  /** A client, or its injection token (`ClientsModule.register([{ name: 'ORDERS', … }])`). Give each transport one of its own. */
   client: Pick<ClientProxy, 'connect' | 'emit' | 'close'> | InjectionToken;
   /** First argument of `emit`. Default: the message's topic. */
   pattern?: (message: OutboxMessage) => unknown;
