@@ -11,10 +11,12 @@ export type RecordOption = 'auto' | 'kafka' | 'rmq' | 'plain' | ((message: Outbo
 const JSON_TYPE = /^[^;]*[/+]json\s*(;|$)/i;
 const TEXT_TYPE = /^text\//i;
 
-/** JSON is parsed back, because Nest wraps `data` in a JSON packet of its own; text stays text, the rest bytes. */
+/** JSON is parsed back, because Nest wraps `data` in a JSON packet of its own; text stays text, the rest, and ciphertext, bytes. */
 export function parsedPayload(message: OutboxMessage): unknown {
   const { body, contentType } = message;
   if (body === null) return null;
+  // Delivered as it is stored: the label is that of the payload in clear.
+  if (message.encryptionKeyId !== null) return message.payload;
   // Not what a decoder would make of bytes that are no UTF-8, whatever their label says.
   const text = typeof body === 'string' ? body : isUtf8(body) ? body.toString('utf8') : undefined;
   if (JSON_TYPE.test(contentType)) return parse(text);
