@@ -61,6 +61,24 @@ describeWith('rabbitmq', 'order per key through rabbitmq()', () => {
     const places = sent.map(({ id }) => last.get(id)!);
     expect(places).toEqual([...places].sort((a, b) => a - b));
   }, 120_000);
+
+  it('with pipelineKeys, tells messages of the empty key, which plain SQL can give, from one without a key', async () => {
+    const topic = await observer.queue();
+    const batch = ['', '', null].map((key) => contractMessage({ topic, key }));
+    const { results } = await probePublish(await transportOf(true), batch, { timeout: 10_000 });
+    expect(results).toEqual([{ ok: true }, { ok: true }, { ok: true }]);
+  });
+
+  it('with pipelineKeys, a failure of the empty key holds up no message without a key', async () => {
+    const [topic, transport] = [await observer.queue(), await transportOf(true)];
+    const batch = [
+      contractMessage({ topic, key: '', options: { rabbitmq: { priority: 1_000 } } }),
+      contractMessage({ topic, key: '' }),
+      contractMessage({ topic }),
+    ];
+    const { results } = await probePublish(transport, batch, { timeout: 10_000 });
+    expect(results.map((result) => (result.ok ? 'ok' : result.blame))).toEqual(['message', 'collateral', 'ok']);
+  });
 });
 
 /** What the relay does: batches of up to 500 keys, four in flight, the key's next message with its predecessor's report. */

@@ -55,7 +55,7 @@ export class PublishCall {
   /** The first result of a message counts. */
   set(index: number, result: PublishResult): void {
     if (this.results[index] !== undefined) return;
-    const run = this.runs?.get(this.batch[index]!.key ?? '');
+    const run = this.runOf(index);
     if (run === undefined) this.conclude(index, result);
     else run.set(this, index, result);
   }
@@ -67,7 +67,14 @@ export class PublishCall {
 
   /** Whether a predecessor of the same key failed, so that the message must not be sent. */
   isOvertaking(index: number): boolean {
-    return this.runs?.get(this.batch[index]!.key ?? '')?.failed === true;
+    return this.runOf(index)?.failed === true;
+  }
+
+  /** @internal plain SQL can give rows the key `''`, which is a key; without one a message is in no run */
+  runOf(index: number): KeyRun | undefined {
+    if (this.runs === undefined) return undefined;
+    const { key } = this.batch[index]!;
+    return key === null ? undefined : this.runs.get(key);
   }
 
   /** @internal */
