@@ -164,6 +164,18 @@ describeWith('rabbitmq', 'rabbitmq() on a real broker', () => {
     expect(reason(results[2])).toBe('unroutable');
   });
 
+  it('publishes nothing by a routingKey() that gives no key, where every key would be taken, and charges it not for good', async () => {
+    const [exchange, queue] = [await observer.exchange(), await observer.queue()];
+    await observer.channel.bindQueue(queue, exchange, '#');
+    const keys: Record<string, string> = { known: 'orders' };
+    const transport = await transportOf({ exchange, routingKey: ({ type }) => keys[type]! });
+    const [unknown, known] = ['unknown', 'known'].map((type) => contractMessage({ topic: queue, type }));
+    const results = await publish(transport, unknown!, known!);
+    expect(blames(results)).toEqual(['message', 'ok']);
+    expect((results[0] as PublishFailure).final).toBeUndefined();
+    expect((await observer.receivedUpTo(queue, known!.id)).map(({ id }) => id)).toEqual([known!.id]);
+  });
+
   it('reports each message when its confirm comes', async () => {
     const [topic, transport] = [await observer.queue(), await transportOf()];
     const second = contractMessage({ topic, key: 'a' });

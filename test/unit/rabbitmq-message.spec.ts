@@ -1,4 +1,9 @@
-import { resolveRabbitMqOptions, type RabbitMqOptions } from '../../lib/publish/transports/rabbitmq-options.js';
+import { RoutingKeyError } from '../../lib/publish/transports/rabbitmq-blame.js';
+import {
+  resolveRabbitMqOptions,
+  type RabbitMqOptions,
+  type RabbitMqTopology,
+} from '../../lib/publish/transports/rabbitmq-options.js';
 import { MAX_HEADER_TABLE } from '../../lib/publish/transports/rabbitmq-limits.js';
 import { createEncoder } from '../../lib/publish/transports/rabbitmq-message.js';
 import { rabbitmq } from '../../lib/rabbitmq.js';
@@ -78,6 +83,21 @@ describe('a message for RabbitMQ', () => {
     expect(() => encode(fields)).toThrow(what);
   });
 
+  it.each<[string, () => unknown]>([
+    ['undefined', () => undefined],
+    ['number', () => 7],
+    ['a promise', () => Promise.reject(new Error('nobody waits for it'))],
+    ['more than 255 bytes', () => 'ä'.repeat(128)],
+  ])('is refused, but not for good, when routingKey() gives no key: %s', (what, routingKey) => {
+    expect(() => encode({}, { routingKey: routingKey as () => string })).toThrow(
+      expect.objectContaining({ constructor: RoutingKeyError, message: expect.stringContaining(what) }),
+    );
+  });
+
+  it.each(['', 'ä'.repeat(127)])('takes from routingKey() what AMQP can carry', (key) => {
+    expect(encode({}, { routingKey: () => key }).routingKey).toBe(key);
+  });
+
   it('never has inherited properties among its headers', () => {
     const { headers } = encode({
       headers: JSON.parse('{"__proto__":"a","constructor":"b"}') as Record<string, string>,
@@ -87,6 +107,9 @@ describe('a message for RabbitMQ', () => {
     expect(headers['constructor']).toBe('b');
   });
 });
+
+const cloudEvents = (source: unknown) => ({ cloudEvents: { source } });
+const queue = (fields: object) => ({ assertQueue: [{ name: 'q', ...fields }] });
 
 describe('rabbitmq() options', () => {
   it.each<[string, RabbitMqOptions]>([
@@ -98,8 +121,50 @@ describe('rabbitmq() options', () => {
     ['heartbeat', { url: 'amqp://h', heartbeat: 0 }],
     ['confirmTimeout', { url: 'amqp://h', confirmTimeout: 'soon' as '1s' }],
     ['255 bytes', { url: 'amqp://h', exchange: 'x'.repeat(256) }],
+    ['exchange must be a string', { url: 'amqp://h', exchange: 5 as never }],
   ])('are checked at once: %s', (what, options) => {
     expect(() => rabbitmq(options)).toThrow(what);
+  });
+
+  it.each<[string, unknown]>([
+    ['appId must be a string of at most 255 bytes', { appId: 'x'.repeat(256) }],
+    ['appId must be a string', { appId: 5 }],
+    ['the header name CC is reserved', { headers: { CC: ['audit'] } }],
+    ['the header name key is reserved', { headers: { key: 'k' } }],
+    ['header names with cloudEvents: are reserved', { headers: { 'cloudEvents:id': 'x' }, ...cloudEvents('/shop') }],
+    ['a header name is longer than 255 bytes', { headers: { ['x'.repeat(256)]: '1' } }],
+    ['its headers take', { headers: { x: 'y'.repeat(MAX_HEADER_TABLE) } }],
+    ['its headers take', cloudEvents('y'.repeat(MAX_HEADER_TABLE))],
+    ['headers.attempt must be a string, a Uint8Array or an array of those', { headers: { attempt: 1 } }],
+    ['headers.many must be', { headers: { many: ['1', 2] } }],
+    ['headers must be an object', { headers: new Map([['a', '1']]) }],
+    ['headers must be an object', { headers: null }],
+    ['cloudEvents must be an object with source', { cloudEvents: true }],
+    ['cloudEvents.source must be a string', cloudEvents(undefined)],
+    ['cloudEvents.source must be a string, not empty', cloudEvents('')],
+    ["cloudEvents.sorce is no option (did you mean 'source'?)", { cloudEvents: { source: '/a', sorce: '/b' } }],
+  ])('are refused when no message could be carried with them: %s', (what, options) => {
+    expect(() => rabbitmq({ url: 'amqp://h', ...(options as object) })).toThrow(
+      expect.objectContaining({ code: 'INVALID_OPTIONS', message: expect.stringContaining(what) }),
+    );
+  });
+
+  it.each<[string, unknown]>([
+    ["topology.assertQueues is no option (did you mean 'assertQueue'?)", { assertQueues: [{ name: 'q' }] }],
+    ['topology.assertQueue must be an array', { assertQueue: { name: 'q' } }],
+    ['topology.bind must be an array', { bind: null }],
+    ['topology.assertQueue[1] must be an object', { assertQueue: [{ name: 'q' }, 'r'] }],
+    ['topology.assertQueue[0].durable is no option (there are name, options)', queue({ durable: true })],
+    ["topology.assertQueue[0].option is no option (did you mean 'options'?)", queue({ option: { durable: true } })],
+    ['topology.assertQueue[0].options must be an object', queue({ options: 'durable' })],
+    ['topology.assertExchange[0].type must be a string of at most 255 bytes', { assertExchange: [{ name: 'x' }] }],
+    ['topology.bind[0].routingKey must be a string', { bind: [{ queue: 'q', exchange: 'x', routingKey: 5 }] }],
+    ['topology must be an object or a function', 'shop'],
+    ['topology must be an object or a function', null],
+  ])('are refused when the topology would not be what was asked for: %s', (what, topology) => {
+    expect(() => rabbitmq({ url: 'amqp://h', topology: topology as RabbitMqTopology })).toThrow(
+      expect.objectContaining({ code: 'INVALID_OPTIONS', message: expect.stringContaining(what) }),
+    );
   });
 
   it('tell everything that is wrong together', () => {

@@ -1,8 +1,10 @@
+import { isThenable } from '../../is-thenable.js';
 import type { OutboxMessage } from '../../message.js';
 import { OutboxMessageError } from '../../outbox.errors.js';
 import { createEnvelope, type Headers } from './envelope.js';
 import { RoutingKeyError } from './rabbitmq-blame.js';
 import { MAX_HEADER_TABLE, namesProblem, optionsProblem, tableProblem, tableSize } from './rabbitmq-limits.js';
+import { isShortText } from './rabbitmq-option-checks.js';
 import type { RabbitMqSettings } from './rabbitmq-options.js';
 
 /** What amqplib's `publish` takes. */
@@ -63,12 +65,18 @@ export function createEncoder(
   };
 }
 
-function keyFrom(routingKey: (message: OutboxMessage) => string, message: OutboxMessage): string {
+function keyFrom(routingKey: (message: OutboxMessage) => unknown, message: OutboxMessage): string {
+  let key: unknown;
   try {
-    return routingKey(message);
+    key = routingKey(message);
   } catch (cause) {
     throw new RoutingKeyError('routingKey() failed', { cause });
   }
+  // amqplib makes '' of undefined, which fanout exchanges and bindings to # take: it would be confirmed.
+  if (isShortText(key)) return key;
+  if (isThenable(key)) key.then(undefined, () => undefined);
+  const given = typeof key === 'string' ? 'more than 255 bytes' : isThenable(key) ? 'a promise' : typeof key;
+  throw new RoutingKeyError(`routingKey() gave ${given}; must be a string of at most 255 bytes`);
 }
 
 /** Messages come in order of time, so that most share their second with the one before. */

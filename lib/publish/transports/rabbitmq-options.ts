@@ -4,6 +4,7 @@ import type { Duration, HeaderValue, OutboxMessage } from '../../message.js';
 import type { CloudEventsOptions } from './envelope.js';
 import { refuseNoOptions, refuseOptions, unknownNames } from './option-names.js';
 import type { AmqpChannel, AmqpConnection } from './rabbitmq-client.js';
+import { addedProblems, valueProblems } from './rabbitmq-option-checks.js';
 
 /** `amqp://user:password@host:port/vhost`, or amqplib's object of the same. */
 export type RabbitMqUrl = string | RabbitMqServer;
@@ -46,7 +47,7 @@ export interface RabbitMqOptions {
   socket?: object;
   /** Default: the default exchange, where the routing key is a queue's name. */
   exchange?: string;
-  /** Default: the message's topic. */
+  /** Default: the message's topic. A string of at most 255 bytes; a throw or anything else is a failed attempt of the message. */
   routingKey?: (message: OutboxMessage) => string;
   /** A message that no queue takes is a failure instead of being dropped by the broker. Default true. */
   mandatory?: boolean;
@@ -113,13 +114,10 @@ export function resolveRabbitMqOptions(options: RabbitMqOptions): RabbitMqSettin
   refuseNoOptions('rabbitmq', options, 'url');
   const { url, urls, connection: _connection, ...rest } = options;
   const servers = urls ?? (url === undefined ? [] : [url]);
-  const problems = [...unknownNames(options, NAMES), ...serverProblems(options, servers)];
+  const problems = [...unknownNames(options, NAMES), ...serverProblems(options, servers), ...valueProblems(options)];
   const check = (problem: string | undefined): void => {
     if (problem !== undefined) problems.push(problem);
   };
-  if (Buffer.byteLength(options.exchange ?? '') > 255) problems.push('exchange must not be longer than 255 bytes');
-  if (rest.routingKey !== undefined && typeof rest.routingKey !== 'function')
-    problems.push('routingKey must be a function');
   const settings = {
     ...rest,
     servers,
@@ -135,6 +133,7 @@ export function resolveRabbitMqOptions(options: RabbitMqOptions): RabbitMqSettin
     maxPayloadBytes: count('maxPayloadBytes', rest.maxPayloadBytes ?? 16 * 1024 * 1024, check),
   };
   refuseOptions('rabbitmq', problems);
+  refuseOptions('rabbitmq', addedProblems(settings));
   return settings;
 }
 

@@ -1,0 +1,91 @@
+import { types } from 'node:util';
+import { unknownNames } from './option-names.js';
+import { rabbitMqLimits } from './rabbitmq-limits.js';
+import type { RabbitMqOptions, RabbitMqSettings, RabbitMqTopology } from './rabbitmq-options.js';
+
+/** What each message or each connect would fail of, found at the start. */
+export function valueProblems(options: RabbitMqOptions): string[] {
+  const { exchange, appId, routingKey, headers, cloudEvents, topology } = options;
+  const problems: string[] = [];
+  if (!isShortText(exchange ?? '')) problems.push(`exchange ${SHORT_TEXT}`);
+  if (appId !== undefined && !isShortText(appId)) problems.push(`appId ${SHORT_TEXT}`);
+  if (routingKey !== undefined && typeof routingKey !== 'function') problems.push('routingKey must be a function');
+  if (headers !== undefined) problems.push(...headersProblems(headers));
+  if (cloudEvents !== undefined) problems.push(...cloudEventsProblems(cloudEvents));
+  if (topology !== undefined && typeof topology !== 'function') problems.push(...topologyProblems(topology));
+  return problems;
+}
+
+/** What a message may not bring, the transport must not add to all of them. */
+export function addedProblems(settings: RabbitMqSettings): string[] {
+  const { headers = {}, ...others } = settings;
+  const message = { topic: '', key: null, type: '', contentType: '', payloadBytes: 0, headers, options: {} };
+  const problem = rabbitMqLimits(others).check?.(message);
+  return problem === undefined ? [] : [`with these headers and cloudEvents no message can be carried: ${problem}`];
+}
+
+const SHORT_TEXT = 'must be a string of at most 255 bytes';
+
+/** An AMQP short string. */
+export function isShortText(text: unknown): text is string {
+  return typeof text === 'string' && (text.length * 3 <= 255 || Buffer.byteLength(text) <= 255);
+}
+
+function headersProblems(headers: unknown): string[] {
+  // A Map has no names of its own, and nothing of it would be sent.
+  if (!isRecord(headers) || Symbol.iterator in headers) return ['headers must be an object of names and values'];
+  return Object.keys(headers)
+    .filter((name) => !isHeaderValue(headers[name]))
+    .map((name) => `headers.${name} must be a string, a Uint8Array or an array of those`);
+}
+
+function isHeaderValue(value: unknown): boolean {
+  return Array.isArray(value) ? value.every(isSingleValue) : isSingleValue(value);
+}
+function isSingleValue(value: unknown): boolean {
+  return typeof value === 'string' || types.isUint8Array(value);
+}
+
+function cloudEventsProblems(cloudEvents: unknown): string[] {
+  if (!isRecord(cloudEvents)) return ['cloudEvents must be an object with source'];
+  const problems = unknownNames(cloudEvents, ['source']).map((problem) => `cloudEvents.${problem}`);
+  const { source } = cloudEvents;
+  if (typeof source !== 'string' || source === '') problems.push('cloudEvents.source must be a string, not empty');
+  return problems;
+}
+
+/** The fields of an entry of each list; those that may be absent stand in `optional`. */
+const LISTS: Readonly<Record<keyof RabbitMqTopology, { needed: readonly string[]; optional: readonly string[] }>> = {
+  assertExchange: { needed: ['name', 'type'], optional: ['options'] },
+  assertQueue: { needed: ['name'], optional: ['options'] },
+  bind: { needed: ['queue', 'exchange'], optional: ['routingKey', 'arguments'] },
+};
+
+function topologyProblems(topology: unknown): string[] {
+  if (!isRecord(topology)) return ['topology must be an object or a function'];
+  const problems = unknownNames(topology, Object.keys(LISTS)).map((problem) => `topology.${problem}`);
+  for (const [name, fields] of Object.entries(LISTS)) {
+    const [list, path] = [topology[name], `topology.${name}`];
+    if (list === undefined) continue;
+    if (Array.isArray(list))
+      problems.push(...list.flatMap((entry, n) => entryProblems(entry, `${path}[${n}]`, fields)));
+    else problems.push(`${path} must be an array`);
+  }
+  return problems;
+}
+
+function entryProblems(entry: unknown, path: string, { needed, optional }: (typeof LISTS)['bind']): string[] {
+  if (!isRecord(entry)) return [`${path} must be an object`];
+  const problems = unknownNames(entry, [...needed, ...optional]).map((problem) => `${path}.${problem}`);
+  for (const name of needed) if (!isShortText(entry[name])) problems.push(`${path}.${name} ${SHORT_TEXT}`);
+  for (const name of optional) {
+    const value = entry[name];
+    if (name === 'routingKey' ? !isShortText(value ?? '') : typeof (value ?? {}) !== 'object')
+      problems.push(`${path}.${name} ${name === 'routingKey' ? SHORT_TEXT : 'must be an object'}`);
+  }
+  return problems;
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
