@@ -22,6 +22,7 @@ export class RabbitMqConnection {
   /** Bytes: as broker and client agreed on a size of frames, at the latest here. */
   readonly maxHeaderTable: number;
   /** @internal */ ended = false;
+  /** @internal opened here and not closed */ readonly channels = new Set<AmqpChannel>();
   /** @internal */ readonly writeFreely: (() => void) | undefined;
   /** @internal */ readonly listeners: Readonly<Record<string, (detail?: unknown) => void>>;
 
@@ -61,11 +62,13 @@ export class RabbitMqConnection {
     for (const [event, listener] of Object.entries(this.listeners)) model.on(event, listener);
   }
 
-  async openConfirmChannel(): Promise<AmqpChannel> {
-    const channel = await this.model.createConfirmChannel();
-    // Whatever comes of it: an `error` without a listener ends the process.
-    channel.on('error', ignore);
-    return channel;
+  openConfirmChannel(): Promise<AmqpChannel> {
+    return this.keep(this.model.createConfirmChannel());
+  }
+
+  /** For what must not take a channel of messages down with it. */
+  openChannel(): Promise<AmqpChannel> {
+    return this.keep(this.model.createChannel());
   }
 
   /** At once and for good: nothing that waits in a buffer on this side is sent any more. */
@@ -76,14 +79,25 @@ export class RabbitMqConnection {
   }
 
   /** Politely; gives up after `timeout`. A connection of the application stays open. */
-  async close(channels: readonly AmqpChannel[], timeout: number): Promise<void> {
+  async close(timeout: number): Promise<void> {
     if (this.ended) return;
     this.ended = true;
-    const goodbye = this.own ? this.model.close() : Promise.all(channels.map((channel) => channel.close()));
-    await within(systemClock, timeout, Promise.allSettled([goodbye])); // how it ends is of no interest, only when
+    const goodbyes = this.own ? [this.model.close()] : [...this.channels].map((channel) => channel.close());
+    await within(systemClock, timeout, Promise.allSettled(goodbyes)); // how it ends is of no interest, only when
     if (this.own) return this.destroySocket();
     this.writeFreely?.();
     for (const [event, listener] of Object.entries(this.listeners)) this.model.removeListener(event, listener);
+  }
+
+  /** @internal one that opens after the end is closed: the application's connection lives on */
+  async keep(opening: Promise<AmqpChannel>): Promise<AmqpChannel> {
+    const channel = await opening;
+    // Whatever comes of it: an `error` without a listener ends the process.
+    channel.on('error', ignore);
+    channel.on('close', () => this.channels.delete(channel));
+    if (this.ended) channel.close().catch(ignore);
+    else this.channels.add(channel);
+    return channel;
   }
 
   /** @internal */

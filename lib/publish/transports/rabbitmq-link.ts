@@ -65,20 +65,20 @@ export class RabbitMqLink {
   }
 
   /** At once. The application's own connection survives when nothing of ours is on it. */
-  drop(reason: unknown, channels: readonly AmqpChannel[], unconfirmed: number): void {
+  drop(reason: unknown, unconfirmed: number): void {
     const { connection } = this;
     this.lastError = reason;
     this.connection = undefined;
     if (connection?.own === true || unconfirmed > 0) connection?.destroy();
-    else void connection?.close(channels, CLOSE_TIMEOUT);
+    else void connection?.close(CLOSE_TIMEOUT);
     this.giveUp(this.attempt, reason);
   }
 
-  async close(reason: unknown, channels: readonly AmqpChannel[]): Promise<void> {
+  async close(reason: unknown): Promise<void> {
     const { connection, attempt } = this;
     this.lastError = undefined;
     this.connection = undefined;
-    await connection?.close(channels, CLOSE_TIMEOUT);
+    await connection?.close(CLOSE_TIMEOUT);
     this.giveUp(attempt, reason);
   }
 
@@ -113,7 +113,7 @@ export class RabbitMqLink {
       this.lastError = error;
       this.recovery.lost(closeReason(error).channel);
       if (opened?.own === true) opened.destroy();
-      else void opened?.close([], CLOSE_TIMEOUT);
+      else void opened?.close(CLOSE_TIMEOUT);
       throw error;
     }
   }

@@ -7,10 +7,7 @@ export async function assertTopology(
   connection: RabbitMqConnection,
   topology: NonNullable<RabbitMqOptions['topology']>,
 ): Promise<void> {
-  const channel = await connection.model.createChannel();
-  channel.on('error', () => {
-    // The assertion that caused it rejects with the same reason.
-  });
+  const channel = await connection.openChannel();
   await (typeof topology === 'function' ? topology(channel) : assertAll(channel, topology));
   await channel.close();
 }

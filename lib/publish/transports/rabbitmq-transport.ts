@@ -82,8 +82,8 @@ export class RabbitMqTransport extends OutboxTransport implements LaneOwner {
     const reason = new Error('The transport was closed.');
     // What is unconfirmed now gets its verdict now, so it must not arrive later.
     if (this.unconfirmed > 0) return this.drop(unavailable(reason));
-    const channels = this.takeChannels(unavailable(reason));
-    await this.link.close(reason, channels);
+    this.abandon(unavailable(reason));
+    await this.link.close(reason);
   }
 
   override health(): TransportHealth {
@@ -196,22 +196,14 @@ export class RabbitMqTransport extends OutboxTransport implements LaneOwner {
 
   /** @internal Destroys the connection, then gives everything that waited for it a result. */
   drop(failure: PublishFailure): void {
-    const { unconfirmed } = this;
-    this.link.drop(failure.error, this.channels(), unconfirmed);
-    this.takeChannels(failure);
+    this.link.drop(failure.error, this.unconfirmed);
+    this.abandon(failure);
   }
 
   /** @internal */
-  takeChannels(failure: PublishFailure): AmqpChannel[] {
-    const channels = this.channels();
+  abandon(failure: PublishFailure): void {
     for (const lane of [this.main, this.probe]) lane.abandon(() => failure);
     this.failQueued(failure.blame === 'transport' ? failure : unavailable(failure.error));
-    return channels;
-  }
-
-  /** @internal */
-  channels(): AmqpChannel[] {
-    return [this.main.channel, this.probe.channel].filter((channel): channel is AmqpChannel => channel !== undefined);
   }
 
   /** @internal */
