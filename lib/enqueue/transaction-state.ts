@@ -1,16 +1,5 @@
 import { systemClock, within } from '../dispatch/clock.js';
-
-/** What a statement does to the transaction. */
-export type Boundary = 'begin' | 'end' | 'back';
-
-const BOUNDARY = /^\s*(begin|start\s+transaction|commit|end|rollback|abort)\b(\s+(?:work\s+|transaction\s+)?to\b)?/i;
-
-export function boundaryOf(text: unknown): Boundary | undefined {
-  const found = typeof text === 'string' ? BOUNDARY.exec(text) : null;
-  if (found === null) return undefined;
-  if (found[2] !== undefined) return 'back';
-  return /^[bs]/i.test(found[1] as string) ? 'begin' : 'end';
-}
+import { tellsOfNoTransaction, type Boundary } from './boundary.js';
 
 /**
  * Of one transaction what its statements tell. TypeORM's flags follow only when a statement was answered, and what the database
@@ -21,7 +10,10 @@ export class TransactionState {
   ended = false;
   /** ROLLBACK TO SAVEPOINT is on its way. */
   goingBack = false;
-  /** A statement failed. MySQL and MariaDB roll the whole transaction back for some errors, deadlocks among them. */
+  /**
+   * A statement failed, for which MySQL and MariaDB may have rolled the whole transaction back, as after a deadlock; or one may
+   * have ended it that does not begin with COMMIT or ROLLBACK.
+   */
   doubtful = false;
   /** Statements of the application that are not answered. @internal */
   readonly unanswered = new Set<Promise<unknown>>();
@@ -40,16 +32,23 @@ export class TransactionState {
     if (boundary === 'begin') this.begin();
     if (boundary === 'end') this.ended = true;
     if (boundary === 'back') this.goingBack = true;
+    if (boundary === 'unsure') this.doubtful = true;
     const answer = statement();
     this.unanswered.add(answer);
     const answered = (): void => {
       this.unanswered.delete(answer);
       if (boundary === 'back') this.goingBack = false;
     };
-    answer.then(answered, () => {
-      this.doubtful = true;
-      answered();
-    });
+    answer.then(
+      (result) => {
+        if (tellsOfNoTransaction(result)) this.doubtful = true;
+        answered();
+      },
+      () => {
+        this.doubtful = true;
+        answered();
+      },
+    );
     return answer;
   }
 
@@ -78,8 +77,8 @@ export class TransactionState {
   }
 
   /**
-   * Before a write, where a failed statement can have ended the transaction: the answers to those before it are waited for, as one
-   * of them may be the one that fails.
+   * Before a write, where a statement can have ended the transaction without a word of ours: the answers to those before it are
+   * waited for, as one of them may be the one that did.
    * @param probe rejects when there is no transaction any more
    */
   async settle(probe: () => Promise<unknown>): Promise<void> {

@@ -2,8 +2,9 @@ import type { DataSource, QueryRunner } from 'typeorm';
 import { OutboxTransactionRequiredError } from '../outbox.errors.js';
 import type { SqlExecutor } from '../store/executors/executor.js';
 import { statement } from '../store/sql.js';
+import { boundaryOf } from './boundary.js';
 import { depthOf, isMysql } from './query-runner.js';
-import { boundaryOf, TransactionState } from './transaction-state.js';
+import { TransactionState } from './transaction-state.js';
 
 /** Who wants to know how a transaction ended. Called synchronously; what it throws is dropped. */
 export interface TransactionListener {
@@ -40,7 +41,7 @@ export function watchTransaction(runner: QueryRunner): TransactionWatch {
   watchBeginnings(runner);
   const watch = watchOf(runner);
   // Somebody else's statements went before.
-  if (!watch.hears) watch.state.doubtful = true;
+  if (!watch.hears && watch.losesTransactions) watch.state.doubtful = true;
   watch.hear();
   watch.arm();
   return watch;
@@ -91,6 +92,9 @@ const PROBE = ['savepoint outbox_probe', 'release savepoint outbox_probe'].map((
   statement(undefined, sql).bind(),
 );
 
+/** PostgreSQL's `no_active_sql_transaction`. */
+const NO_TRANSACTION = '25P01';
+
 /**
  * Wraps the `query` of one QueryRunner from its first transaction on, and the transaction methods from the first enqueue of a
  * transaction until it ends. Not a TypeORM subscriber: those are lost when a DataSource is initialized again, skipped when another
@@ -100,7 +104,8 @@ const PROBE = ['savepoint outbox_probe', 'release savepoint outbox_probe'].map((
  *   run outside of any transaction; after a SAVEPOINT that did, a rollback would take half of it.
  * - From the moment at which COMMIT or ROLLBACK is sent, nothing is written any more: parallel work of a transaction goes on
  *   when one part of it has failed.
- * - On MySQL and MariaDB a write that follows a failed statement asks first whether there still is a transaction.
+ * - A write asks first whether there still is a transaction, where one may have ended otherwise: on MySQL and MariaDB behind a
+ *   statement that failed, or whose answer tells of no transaction; anywhere behind one text of several statements with an end.
  * - Whether it is the end is asked of the runner afterwards, not concluded from success: a failed COMMIT is followed by a
  *   ROLLBACK, a savepoint's release ends nothing, and a subscriber may throw after a COMMIT that succeeded.
  */
@@ -146,7 +151,7 @@ export class TransactionWatch {
   /** The statements of a write. Each is sent only while the transaction that it belongs to is there. */
   guard(executor: SqlExecutor): SqlExecutor {
     const { state } = this;
-    if (!this.losesTransactions) return executor;
+    if (!this.losesTransactions && !state.doubtful) return executor;
     return {
       run: (sql) =>
         state.alone(async () => {
@@ -163,8 +168,10 @@ export class TransactionWatch {
     try {
       for (const sql of PROBE) await executor.run(sql);
     } catch (cause) {
-      this.state.ended = true;
-      throw over(cause);
+      // PostgreSQL, but for that one: a statement failed, and a savepoint may mend it.
+      this.state.ended = this.losesTransactions || (cause as { code?: unknown }).code === NO_TRANSACTION;
+      this.state.doubtful = true;
+      throw this.state.ended ? over(cause) : cause;
     }
   }
 
@@ -205,7 +212,7 @@ export class TransactionWatch {
   /** @internal Once more in front of the statement itself: subscribers of the end may have written. */
   pass(original: Method, args: unknown[]): Promise<unknown> {
     const { state } = this;
-    const boundary = boundaryOf(args[0]);
+    const boundary = boundaryOf(args[0], args[1]);
     if (boundary === undefined && !this.losesTransactions) return original.apply(this.runner, args);
     const send = (): Promise<unknown> => state.send(boundary, () => original.apply(this.runner, args));
     if (boundary !== undefined && this.inFlight.size > 0) return this.quiet().then(send);
@@ -259,12 +266,12 @@ function over(cause?: unknown): OutboxTransactionRequiredError {
   return new OutboxTransactionRequiredError(
     cause === undefined
       ? 'The transaction is being ended: COMMIT or ROLLBACK was sent.'
-      : 'The database has rolled the transaction back, as it does after a deadlock.',
+      : 'The transaction has ended: the database has rolled the transaction back, as it does after a deadlock, or a statement has committed it.',
     {
       hint:
         cause === undefined
           ? 'Await all parallel work of a transaction before it ends: Promise.all rejects at the first failure, while the others go on.'
-          : 'Run the whole transaction again.',
+          : 'Run the whole transaction again; what commits by itself (CREATE, TRUNCATE, LOCK TABLES) belongs before it.',
       cause,
     },
   );

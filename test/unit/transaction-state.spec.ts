@@ -1,13 +1,48 @@
-import { boundaryOf, TransactionState } from '../../lib/enqueue/transaction-state.js';
+import { boundaryOf, tellsOfNoTransaction } from '../../lib/enqueue/boundary.js';
+import { TransactionState } from '../../lib/enqueue/transaction-state.js';
 
 describe('what statements tell of a transaction', () => {
   it.each<[ReturnType<typeof boundaryOf>, readonly unknown[]]>([
     ['begin', ['START TRANSACTION', 'BEGIN', '  begin isolation level serializable', 'start\n transaction']],
     ['end', ['COMMIT', 'ROLLBACK', 'rollback;', 'END', 'abort work', 'COMMIT AND CHAIN']],
+    ['begin', ['/* audit */ begin', ';\n--\nstart transaction']],
+    [
+      'end',
+      ['/* a */rollback', '-- a\n-- b\r\ncommit', '; commit', '# a\nend', "prepare transaction 'a'", 'commit; begin'],
+    ],
+    ['end', ['/* a /* nested */ comment */ commit', `/*${' '.repeat(1_000_000)}*/ commit`]],
+    ['back', ['/* a */ rollback to savepoint s', 'rollback to s; select 1']],
+    [
+      'unsure',
+      ['select 1; rollback', "select ';' /* ; */;;; -- a\n commit", 'begin; select 1; commit', 'a;'.repeat(200)],
+    ],
+    [
+      'unsure',
+      ['rollback to s; rollback', 'analyze table a', '/* a */ check table a', 'optimize table a', 'repair table a'],
+    ],
+    [
+      undefined,
+      ['-- rollback', '/* rollback', '/* rollback */', 'select 1; select 2;', "prepare a as select '1'", ';', '#'],
+    ],
     ['back', ['ROLLBACK TO SAVEPOINT typeorm_1', 'rollback work to s', 'rollback transaction to savepoint s']],
     [undefined, ['SAVEPOINT typeorm_1', 'RELEASE SAVEPOINT typeorm_1', 'select 1', 'commitment', '', undefined, {}]],
   ])('%s', (boundary, texts) => {
     for (const text of texts) expect([text, boundaryOf(text)]).toEqual([text, boundary]);
+  });
+
+  it('a text with parameters is one statement', () => {
+    expect(boundaryOf("select $1, '; rollback'", ['a'])).toBeUndefined();
+    expect(boundaryOf("select '; rollback'", [])).toBe('unsure');
+    expect(boundaryOf('/* a */ commit', ['a'])).toBe('end');
+  });
+
+  it('answers of MySQL and MariaDB tell when no transaction is open behind a statement; rows tell nothing', () => {
+    const [open, none] = [{ serverStatus: 3 }, { serverStatus: 2 }];
+    const rows = [{ id: 1 }, none];
+    for (const answer of [none, { raw: none }, [none, rows], [rows, open, none], [[], none]])
+      expect([answer, tellsOfNoTransaction(answer)]).toEqual([answer, true]);
+    for (const answer of [open, { raw: open }, [rows, open], rows, [], { raw: rows }, undefined, null, 'text', {}])
+      expect([answer, tellsOfNoTransaction(answer)]).toEqual([answer, false]);
   });
 
   it('it stays ended whatever became of its end, until another one begins', async () => {
