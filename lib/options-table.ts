@@ -11,6 +11,7 @@ import {
   text,
   type Rule,
 } from './option-rules.js';
+import { RETRY_RULES } from './retry-rules.js';
 import { MAX_PREFIX } from './store/schema/names.js';
 
 export interface OptionRow {
@@ -71,21 +72,21 @@ export const OPTIONS_TABLE: readonly OptionRow[] = [
     integer(1, 1024),
     'the most instances that publish at once; 16 cost a fifth of a drain, 64 gain nothing',
   ),
-  row('retry.initial', '1s', duration('1ms', '1h'), 'most failures of one message pass within seconds'),
-  row('retry.max', '5m', duration('1ms', '7d'), 'a fixed cause is noticed within minutes'),
+  row('retry.initial', '1s', RETRY_RULES.initial, 'most failures of one message pass within seconds'),
+  row('retry.max', '5m', RETRY_RULES.max, 'a fixed cause is noticed within minutes'),
   row(
     'retry.maxAttempts',
     20,
-    orNull(integer(1, 1_000_000)),
+    RETRY_RULES.maxAttempts,
     'half an hour of tries on average, an hour at most; outages of a broker do not count',
   ),
-  row('retry.maxAge', undefined, duration('1s', '3650d'), 'age alone is no reason to give up', 'none'),
+  row('retry.maxAge', undefined, RETRY_RULES.maxAge, 'age alone is no reason to give up', 'none'),
   row('retry.errorHistory', 0, integer(0, 100), 'the last error tells enough; each one kept makes the row larger'),
   row('retry.classify', undefined, aFunction, 'transports know whose fault most failures are', 'none'),
   row(
     'onDead',
     'block',
-    oneOf('block', 'skip'),
+    RETRY_RULES.onDead,
     'order is a promise until you waive it; messages without a key never block',
   ),
   row('deadLetter', undefined, aFunction, 'called at least once per death, after commit', 'none'),

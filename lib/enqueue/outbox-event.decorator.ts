@@ -1,8 +1,9 @@
 import { didYouMean } from '../did-you-mean.js';
-import { milliseconds } from '../duration.js';
 import type { Duration, MessageOptions } from '../message.js';
+import { INVALID } from '../option-rules.js';
 import { OutboxConfigurationError } from '../outbox.errors.js';
 import type { Classifier } from '../outbox.options.js';
+import { RETRY_RULES } from '../retry-rules.js';
 import {
   eventMetadata,
   setEventMetadata,
@@ -27,8 +28,9 @@ export interface OutboxEventOptions<T> {
   /** Broker-specific settings, by kind of transport. */
   options?: MessageOptions | ((event: T) => MessageOptions);
   /**
-   * Overrides the module's, for messages of this class. All but `classify` is stored with each message; `classify` counts
-   * in every process that has loaded the class, and is asked first: when it says `undefined`, the module's is asked.
+   * Overrides the module's, for messages of this class, within the bounds of its options: `initial` to 1 h, `max` to 7 d,
+   * `maxAge` from 1 s. All but `classify` is stored with each message; `classify` counts in every process that has loaded the
+   * class, and is asked first: when it says `undefined`, the module's is asked.
    */
   retry?: { initial?: Duration; max?: Duration; maxAttempts?: number | null; maxAge?: Duration; classify?: Classifier };
   onDead?: 'block' | 'skip';
@@ -128,22 +130,12 @@ function storedRetry(
       check(typeof value === 'function' ? undefined : 'retry.classify must be a function');
       continue;
     }
-    stored[name] = name === 'maxAttempts' ? value : milliseconds(value);
-    check(retryProblem(name, stored[name]));
+    const rule = RETRY_RULES[name as Exclude<keyof typeof RETRY_RULES, 'onDead'>];
+    stored[name] = rule.parse(value);
+    check(stored[name] === INVALID ? `retry.${name} must be ${rule.allowed}` : undefined);
   }
   if (onDead !== undefined) stored['onDead'] = onDead;
   return Object.keys(stored).length === 0 ? undefined : (stored as StoredRetry);
-}
-
-function retryProblem(name: string, value: unknown): string | undefined {
-  if (name === 'maxAttempts') {
-    return value === null || (Number.isSafeInteger(value) && (value as number) >= 1)
-      ? undefined
-      : 'retry.maxAttempts must be a whole number from 1, or null for no limit';
-  }
-  return value === undefined || value === 0
-    ? `retry.${name} must be a duration above zero, such as '30s' or 500`
-    : undefined;
 }
 
 function suggestion(word: string, candidates: Iterable<string>): string {

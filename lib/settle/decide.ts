@@ -1,7 +1,9 @@
 import { isThenable } from '../is-thenable.js';
 import type { OutboxMessage } from '../message.js';
+import { INVALID } from '../option-rules.js';
 import type { RetryPolicy } from '../outbox.options.js';
 import type { PublishFailure } from '../publish/transport.js';
+import { RETRY_RULES } from '../retry-rules.js';
 import { backoff } from './backoff.js';
 
 /** What becomes of a message whose publish failed. Success needs no decision. */
@@ -10,9 +12,6 @@ export type Outcome =
   | { readonly kind: 'dead'; readonly attempts: number; readonly blocks: boolean }
   /** Nobody's attempt: the message stays where it is; `alone`: it is published by itself next time. */
   | { readonly kind: 'release'; readonly alone: boolean };
-
-/** What an event class or a producer said for this one message; stored with it, so that a worker without the class knows. */
-type Overrides = Partial<Pick<RetryPolicy, 'initial' | 'max' | 'maxAttempts' | 'maxAge' | 'onDead'>>;
 
 /**
  * Pure. Only a `message` failure counts an attempt, and only then are `maxAttempts` and `maxAge` looked at, so that an
@@ -48,12 +47,27 @@ export function decide(
 /** The column is a 32-bit integer. */
 const MAX_ATTEMPTS = 2 ** 31 - 1;
 
+const RULES = Object.entries(RETRY_RULES);
+
+/**
+ * What the event class said for its messages is stored with each, so that a worker without the class knows. A row of another
+ * program may hold anything: what the module's options would refuse counts as not said.
+ */
 export function policyFor(message: OutboxMessage, policy: RetryPolicy): RetryPolicy {
-  if (message.optionsJson === null) return policy;
+  const overrides = message.optionsJson === null ? undefined : overridesOf(message);
+  if (overrides === undefined) return policy;
+  const merged: Record<string, unknown> = { ...policy };
+  for (const [name, rule] of RULES) {
+    const value = overrides[name] === undefined ? INVALID : rule.parse(overrides[name]);
+    if (value !== INVALID) merged[name] = value;
+  }
+  return merged as unknown as RetryPolicy;
+}
+
+function overridesOf(message: OutboxMessage): Readonly<Record<string, unknown>> | undefined {
   try {
-    const overrides = message.options['$retry'] as Overrides | undefined;
-    return overrides === undefined ? policy : { ...policy, ...overrides };
+    return (message.options['$retry'] ?? undefined) as Record<string, unknown> | undefined;
   } catch {
-    return policy; // a foreign writer's text that is no JSON
+    return undefined; // a foreign writer's text that is no JSON, or `null`
   }
 }

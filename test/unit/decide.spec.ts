@@ -125,4 +125,22 @@ describe('decide', () => {
     expect(verdict({ optionsJson }, {})).toEqual({ kind: 'dead', attempts: 1, blocks: false });
     expect(verdict({ optionsJson: '{"kafka":{"partition":1}}' }, {})).toMatchObject({ kind: 'retry' });
   });
+
+  const none = { kind: 'retry', attempts: 1, delay: 500 };
+  it.each<[string, object]>([
+    ['{"$retry":{"max":"a","initial":"abc","maxAttempts":"x","maxAge":"y","onDead":"die"}}', none],
+    ['{"$retry":{"initial":-5000,"max":0,"maxAttempts":0,"maxAge":-1,"onDead":null}}', none],
+    ['{"$retry":{"initial":1e30,"max":1e30,"maxAttempts":1.5,"maxAge":1}}', none],
+    ['{"$retry":{"initial":null,"max":[],"maxAttempts":{},"maxAge":null,"classify":"dead"}}', none],
+    ['{"$retry":{"initial":"abc","max":200}}', { ...none, delay: 100 }],
+    ['{"$retry":{"max":"1s","initial":"1m"}}', none],
+    ['{"$retry":null}', none],
+    ['{"$retry":5}', none],
+    ['{"$retry":["max"]}', none],
+    ['null', none],
+    ['5', none],
+    ['{cut', none],
+  ])('of what a row of another program says it takes what the options would take: %s', (optionsJson, outcome) => {
+    expect(verdict({ optionsJson }, {})).toEqual(outcome);
+  });
 });
