@@ -1,5 +1,6 @@
 import type { Blame, PublishFailure } from '../transport.js';
 import { VERDICTS, type Verdict } from './kafka-errors.js';
+import { isOfConnecting } from './kafka-providers.js';
 
 export interface KafkaBlame {
   readonly blame: Blame;
@@ -10,8 +11,8 @@ export interface KafkaBlame {
 }
 
 /**
- * Pure. A name that the table does not have is the transport's fault: a wrong `transport` costs a retry, a wrong
- * `message` would cost a message its life during an outage.
+ * Pure, but for what is remembered of an error: that it came of connecting. A name that the table does not have is the
+ * transport's fault: a wrong `transport` costs a retry, a wrong `message` would cost a message its life during an outage.
  *
  * @param messages how many shared the rejected request, and in how many `topics`: a culprit among many is found by
  * sending singly; 0: nothing was sent yet
@@ -24,6 +25,8 @@ export function blameFor(error: unknown, messages: number, topics: number, late 
   // Before there is a connection no message can be at fault, whatever a token provider or a list of brokers threw.
   if (messages === 0) return { blame: 'transport', final: false, name, suspect: undefined };
   if (fault === 'transport') return { blame: 'transport', final: false, name, suspect };
+  // Nor where it was lost, and kafkajs connected again within the send.
+  if (isOfConnecting(error)) return { blame: 'transport', final: false, name, suspect: undefined };
   const known = messages === 1 || (fault === 'topic' && topics === 1);
   return known
     ? { blame: 'message', final, name, suspect: undefined }

@@ -6,6 +6,7 @@ import { askBeforeWrites } from './ask-before-writes.js';
 import { cutSocket } from './cut-socket.js';
 import { keepAnswers, type RequestSender } from './kafka-answers.js';
 import { askAboutNoOthers } from './kafka-metadata.js';
+import { keepApart, keepTokensApart } from './kafka-providers.js';
 
 type KafkaModule = typeof import('kafkajs');
 
@@ -131,8 +132,9 @@ function watchPools({ connectionPoolBuilder }: Cluster, onPool: (pool: Connectio
   const build = connectionPoolBuilder?.build;
   if (typeof build !== 'function') throw notUsable();
   connectionPoolBuilder.build = async (destination) => {
-    const pool = await build(destination);
+    const pool = await keepApart(() => build(destination));
     onPool(pool);
+    pool.pool.forEach(keepTokensApart);
     keepAnswers(pool);
     askAboutNoOthers(pool);
     return pool;
