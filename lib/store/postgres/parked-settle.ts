@@ -4,6 +4,7 @@ import type { TableNames } from '../schema/names.js';
 import { statement, type Sql, type Statement } from '../sql.js';
 import { plainArray } from './arrays.js';
 import { BLOCKED, MOVED } from './columns.js';
+import { untilNonePassedOver } from './passed-over.js';
 import { DURABLE } from './ready-statements.js';
 
 /** Whether the holder of the lease is publishing row `o` now; the lease row must not change before the statement ends. */
@@ -31,9 +32,7 @@ export class PostgresParkedSettle {
     onPublished: 'delete' | 'archive',
   ): Promise<WriteReport> {
     const connection = onPublished === 'archive' ? this.connections.write() : this.connections.settle();
-    const { rows } = await connection.run(this.settleSql(transport, messages, onPublished));
-    const [fence, affected] = rows[0] as readonly [string, string];
-    return { fence, affected: Number(affected) };
+    return untilNonePassedOver(() => connection.run(this.settleSql(transport, messages, onPublished)));
   }
 
   settleSql(transport: number, messages: readonly SettledMessage[], onPublished: 'delete' | 'archive'): Sql {
@@ -51,8 +50,9 @@ export class PostgresParkedSettle {
  * takes it as long as the lease goes on.
  */
 function settleParked({ parked, archive, leases }: TableNames, keep: boolean): string {
-  return `with gone as (delete from ${parked} o where o.ctid = any(array(select x.ctid from unnest(?::uuid[], ?::bigint[]) k(i, s)
-      cross join lateral (select p.ctid from ${parked} p where p.id = k.i and p.transport = ? and p.seq = k.s offset 0) x))
+  return `with found as materialized (select x.place from unnest(?::uuid[], ?::bigint[]) k(i, s)
+      cross join lateral (select p.ctid as place from ${parked} p where p.id = k.i and p.transport = ? and p.seq = k.s offset 0) x),
+    gone as (delete from ${parked} o where o.ctid = any(array(select f.place from found f))
     returning ${MOVED}, parked_id, attempts, blocking and key is not null and not ${beingSent(leases)} as unblocks),
     next as (update ${parked} set due_at = now() where ctid = any(array(select x.ctid
       from (select distinct g.bucket, g.key from gone g where g.unblocks) g
@@ -60,5 +60,5 @@ function settleParked({ parked, archive, leases }: TableNames, keep: boolean): s
         and o.key = g.key and o.blocking and not exists (select from gone d where d.parked_id = o.parked_id)
         order by o.seq, o.parked_id limit 1) x where x.state = ${BLOCKED})))
     ${keep ? `, kept as (insert into ${archive} (${MOVED}, attempts) select ${MOVED}, attempts from gone)` : ''}
-    select pg_current_xact_id(), (select count(*) from gone), ${DURABLE}`;
+    select pg_current_xact_id(), (select count(*) from gone), ${DURABLE}, (select count(*) from found)`;
 }

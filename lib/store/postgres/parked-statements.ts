@@ -134,7 +134,7 @@ function repark({ parked, leases }: TableNames, fenced: boolean, errorHistory: n
          last_error = coalesce(k.error, o.last_error), errors = ${failures(errorHistory, 'o.errors')},
          progress = case when k.changed then k.progress else o.progress end
        from k where o.ctid = k.place and o.parked_id = k.id returning 1)
-     select pg_current_xact_id(), (select count(*) from done), ${DURABLE}`,
+     select pg_current_xact_id(), (select count(*) from done), ${DURABLE}, (select count(*) from k)`,
   );
 }
 

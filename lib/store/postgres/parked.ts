@@ -16,7 +16,7 @@ import { plainArray, storableText, textArray } from './arrays.js';
 import { readParked, stateName, stateNumber, type RowsAs } from './columns.js';
 import { leaseArrays } from './leases.js';
 import { parkedStatements, type ParkedStatements } from './parked-statements.js';
-import { readReport } from './ready.js';
+import { untilNonePassedOver } from './passed-over.js';
 import type { RowsRead } from './rows-read.js';
 import { takeIn } from './take.js';
 
@@ -65,10 +65,8 @@ export class PostgresParked implements ParkedStore {
   }
 
   async repark(owner: string, leases: readonly Lease[], entries: readonly ReparkEntry[]): Promise<WriteReport> {
-    const written = await this.connections
-      .write()
-      .run(this.sql.repark.bind(...leaseArrays(leases), owner, ...reparkArrays(entries)));
-    return readReport(written);
+    const write = this.sql.repark.bind(...leaseArrays(leases), owner, ...reparkArrays(entries));
+    return untilNonePassedOver(() => this.connections.write().run(write));
   }
 
   async blockingKeys(
