@@ -1,6 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import type { OutboxMessage } from '../../lib/message.js';
+import type { SqlResult } from '../../lib/store/executors/executor.js';
 import type { Lease } from '../../lib/store/lease-store.js';
+import type { PostgresStore } from '../../lib/store/postgres/postgres-store.js';
+import { takeIn } from '../../lib/store/postgres/take.js';
+import type { Sql } from '../../lib/store/sql.js';
 import { waitsForLock } from '../support/open-transactions.js';
 import { createHarness, type Harness } from '../support/relay.js';
 import { describeWith } from '../support/services.js';
@@ -67,5 +71,36 @@ describe.each(['postgres', 'mariadb'] as const)('%s: taking what changes at that
       await operator.release();
       expect((await taking).messages.map(({ id }) => id)).toEqual([first?.id]);
     });
+  });
+});
+
+describeWith('postgres', 'postgres: taking what changes between two statements', () => {
+  it('what stands behind a row that was discarded meanwhile stays due', async () => {
+    const harness = await createHarness('postgres', { buckets: 1 });
+    try {
+      const owner = randomUUID();
+      const leases = await harness.store.acquire({ owner, leaseMs: 60_000, transport: 0, limit: 1 });
+      const [first, second] = await harness.enqueue([
+        { key: 'k', delay: 0 },
+        { key: 'k', delay: 0 },
+      ]);
+      await harness.dataSource.query('update outbox_parked set state = 3, blocking = true, due_at = null');
+      const { parked } = harness.store as PostgresStore;
+      const request = { owner, transport: 0, leases, due: [], keys: [{ bucket: 0, key: 'k' }], perKey: 100 };
+      const { messages } = await parked.connections.write().transaction((tx) => {
+        const run = async (sql: Sql): Promise<SqlResult> => {
+          if (sql.statement === parked.sql.send.text)
+            expect((await harness.store.discard({ ids: [first as string], limit: 1 })).done).toEqual([first]);
+          return tx.run(sql);
+        };
+        return takeIn({ run }, parked.sql, request, 'text');
+      });
+      expect(messages).toEqual([]);
+      const { rows } = await harness.store.due(0, [0], 10);
+      const next = await harness.store.take({ ...request, due: rows, keys: [] });
+      expect(next.messages.map(({ id }) => id)).toEqual([second]);
+    } finally {
+      await harness.close();
+    }
   });
 });

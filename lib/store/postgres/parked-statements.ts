@@ -19,9 +19,10 @@ export function parkedStatements(names: TableNames, inUtc: boolean, ordering: Or
       `update ${names.parked} o set state = ${BLOCKED}, due_at = null where ${byIds(names.parked)} and o.state in (${WAITING}, ${BLOCKED})`,
     ),
     send: eachWay((as) => send(names, as, inUtc)),
+    // Due: whoever removed what stands before them may have made them so, which `send` took back.
     unsend: statement(
       'outbox_unsend',
-      `update ${names.parked} o set sending_epoch = null where ${byIds(names.parked)}`,
+      `update ${names.parked} o set sending_epoch = null, due_at = now() where ${byIds(names.parked)}`,
     ),
     repark: repark(names, true, errorHistory),
     reparkLocked: repark(names, false, errorHistory),
