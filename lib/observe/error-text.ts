@@ -1,8 +1,10 @@
 import type { OutboxMessage } from '../message.js';
-import { mask, quotes, secretsOf } from './secrets.js';
+import { beforeAnyAcross, mask, quotes, secretsOf } from './secrets.js';
 
 /** Longest error text that is stored or logged, in code points. */
 export const MAX_ERROR_TEXT = 1024;
+/** Characters that are looked at. */
+const MOST_READ = MAX_ERROR_TEXT * 16;
 /** Levels of `cause` and members of an AggregateError that are named. */
 const MAX_DEPTH = 3;
 
@@ -16,7 +18,7 @@ const MAX_DEPTH = 3;
 export function errorText(error: unknown, about: readonly OutboxMessage[] = []): string {
   try {
     const text = describe(error, 0);
-    return clip(redact(about.length === 0 ? text : mask(text, secretsOf(about))));
+    return clip(redact(about.length === 0 ? text : masked(text, secretsOf(about))));
   } catch {
     return 'an error that cannot be read';
   }
@@ -40,7 +42,7 @@ export function withoutSecrets(error: unknown, secrets: ReadonlySet<string>): un
   let text = 'an error that cannot be read';
   let places = '';
   try {
-    text = clip(redact(mask(describe(error, 0), secrets)));
+    text = clip(redact(masked(describe(error, 0), secrets)));
     places = (error as Error).stack?.match(/(?:\n {4}at [^\n]*)+$/)?.[0] ?? '';
   } catch {
     // as above
@@ -52,15 +54,47 @@ export function withoutSecrets(error: unknown, secrets: ReadonlySet<string>): un
 
 /** Removes the user and the password of every URL, what looks like a password elsewhere, and what JSON.parse quotes. */
 export function redact(text: string): string {
-  return text
-    .slice(0, MAX_ERROR_TEXT * 16)
-    .replace(/(?:\.\.\.)?"[^]*"(?:\.\.\.)? is not valid JSON/g, 'this is not valid JSON')
+  return withoutJson(text.slice(0, MOST_READ))
     .replace(/\b([a-z][a-z0-9+.-]{1,20}:\/\/)[^\s/?#]*@/gi, '$1***@')
     .replace(
       /\b(passw(?:or)?d|pwd|secret|token|api[-_]?key|authorization)(["']?\s*[=:]\s*)("[^"]*"|'[^']*'|[^\s,;&)}]+)/gi,
       '$1$2***',
     );
 }
+
+const NO_JSON = ' is not valid JSON';
+
+/** From the first quote to the last before these words. Not by a pattern, which looks from each quote to the end. */
+function withoutJson(text: string): string {
+  const last = Math.max(text.lastIndexOf(`"${NO_JSON}`), text.lastIndexOf(`"...${NO_JSON}`));
+  const first = text.indexOf('"');
+  if (first === -1 || first >= last) return text;
+  const from = text.endsWith('...', first) ? first - 3 : first;
+  return `${text.slice(0, from)}this${text.slice(text.indexOf(NO_JSON, last))}`;
+}
+
+/** Cut before it is searched for each of them, which costs as much as it is long. */
+function masked(text: string, secrets: ReadonlySet<string>): string {
+  if (text.length <= MOST_READ) return mask(text, secrets);
+  return mask(text.slice(0, wholeUpTo(text, secrets)), secrets) + '…';
+}
+
+/** How far a long text goes without a piece of a secret at its end: where that is cut off, the rest would not be found. */
+function wholeUpTo(text: string, secrets: ReadonlySet<string>): number {
+  let end = MOST_READ;
+  for (let round = 0; round < MAX_ROUNDS; round += 1) {
+    // What `redact` finds by its end: a quoted value, or the user in a URL.
+    const from = Math.max(0, end - MAX_ERROR_TEXT);
+    const open = text.slice(from, end).search(/["']|:\/\//);
+    if (open !== -1) end = from + open;
+    const start = beforeAnyAcross(text, end, secrets);
+    if (start === end) return end;
+    end = start;
+  }
+  return 0;
+}
+/** Secrets that overlap in the text may go on and on. */
+const MAX_ROUNDS = 20;
 
 function describe(error: unknown, depth: number): string {
   if (typeof error !== 'object' || error === null) return String(error);

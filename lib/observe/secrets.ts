@@ -45,12 +45,21 @@ export function secretsIn(value: unknown): Set<string> {
 /** Puts `***` where one of them stands, as it is or as JSON writes it; the longest first, as one may be part of another. */
 export function mask(text: string, secrets: Iterable<string>): string {
   const hits: string[] = [];
-  for (const secret of secrets) {
-    if (text.includes(secret)) hits.push(secret);
-    const form = escaped(secret);
-    if (form !== secret && text.includes(form)) hits.push(form);
-  }
+  for (const form of formsOf(secrets)) if (text.includes(form)) hits.push(form);
   return hits.sort((a, b) => b.length - a.length).reduce((masked, form) => masked.replaceAll(form, '***'), text);
+}
+
+/** The place, or before it the start of one of them that the text has across it. */
+export function beforeAnyAcross(text: string, place: number, secrets: Iterable<string>): number {
+  let start = place;
+  for (const form of formsOf(secrets)) {
+    for (let at = 0; at !== -1;) {
+      const from = Math.max(0, start - form.length + 1);
+      at = text.slice(from, start + form.length - 1).indexOf(form);
+      if (at !== -1) start = from + at;
+    }
+  }
+  return start;
 }
 
 /** Whether anything of an error that a log may print holds one of them. */
@@ -60,8 +69,12 @@ export function quotes(error: unknown, secrets: ReadonlySet<string>): boolean {
   return mask(text, secrets) !== text;
 }
 
-function escaped(secret: string): string {
-  return /["\\\u0000-\u001f]/.test(secret) ? JSON.stringify(secret).slice(1, -1) : secret;
+/** Each as it is and, if that is another text, as JSON writes it. */
+function* formsOf(secrets: Iterable<string>): Generator<string> {
+  for (const secret of secrets) {
+    yield secret;
+    if (/["\\\u0000-\u001f]/.test(secret)) yield JSON.stringify(secret).slice(1, -1);
+  }
 }
 
 function collectHeaders(message: OutboxMessage, found: Set<string>): void {

@@ -55,9 +55,26 @@ describe('error texts', () => {
     },
   );
 
+  it('leaves quotes that are not of what was no JSON', () => {
+    const end = ' is not valid JSON';
+    expect(redact(`a ..."b" c "d"...${end}, "e"`)).toBe(`a this${end}, "e"`);
+    for (const text of [`"a"`, `a${end}`, `"${end}`, `"a${end}`, `a${end} "b" c`]) expect(redact(text)).toBe(text);
+  });
+
   it('is bounded in code points and clean', () => {
     expect(Array.from(errorText(new Error('😀'.repeat(5000))))).toHaveLength(MAX_ERROR_TEXT);
     expect(errorText(new Error('a\u0000b\nc\ud800d'))).toBe('a b c\ufffdd');
+  });
+
+  it('takes no longer for quotes than for letters, however many', () => {
+    const text = (sign: string): Error => new Error(sign.repeat(16_384));
+    const cost = (error: Error): number => {
+      const { user } = process.cpuUsage();
+      for (let i = 0; i < 20; i += 1) errorText(error);
+      return process.cpuUsage().user - user;
+    };
+    errorText(text('"'));
+    expect(cost(text('"'))).toBeLessThan(20 * cost(text('x')));
   });
 
   it('survives errors that bite', () => {

@@ -55,6 +55,45 @@ describe('what an error may say of its message', () => {
     expect(mask('secret-value and secret-value-2', new Set(['secret-value', 'secret-value-2']))).toBe('*** and ***');
   });
 
+  it('hides those that reach past what is read of a long text', () => {
+    const values = Array.from({ length: 60 }, (_, i) => `${i} canary `.repeat(30 + i));
+    const about = message(JSON.stringify(values));
+    const all = values.join('|');
+    for (let shift = 0; shift < 600; shift += 7) {
+      const said = text(new Error(`${'-'.repeat(shift)}${all}`), about);
+      expect(said).toMatch(/^-*\*{3}(\|\*{3})+/);
+      expect(said).not.toContain('canary');
+    }
+    expect(text(new Error(`bad: ${'canary '.repeat(5_000)}`), message(JSON.stringify('canary '.repeat(5_000))))).toBe(
+      'bad: …',
+    );
+    const overlapping = 'a'.repeat(50_000);
+    expect(text(new Error(`bad: ${overlapping}`), message(JSON.stringify(['aaaaaaaa', 'aaaaaaaaa'])))).toBe('bad: …');
+  });
+
+  it('hides what only its end tells from other text, where that is past what is read', () => {
+    const value = 'one value '.repeat(1_000);
+    for (const end of ['amqp://user:canary@host', 'password="my canary value"', '"my canary" is not valid JSON'])
+      for (let shift = 0; shift < 40; shift += 1) {
+        const before = `${value}${'-'.repeat(16_384 - value.length - shift)}`;
+        const about = message(JSON.stringify([value, '-'.repeat(6_000)]));
+        expect(text(new Error(`${before}${end} and so on`), about)).not.toContain('canary');
+      }
+  });
+
+  it('searches a long text for none of them beyond what is read', () => {
+    const values = Array.from({ length: 2_500 }, (_, i) => `the value ${i}`);
+    const about = message(JSON.stringify(values));
+    const cost = (length: number): number => {
+      const error = new Error('a text of anything else '.repeat(length / 24));
+      text(error, about);
+      const { user } = process.cpuUsage();
+      for (let i = 0; i < 10; i += 1) text(error, about);
+      return process.cpuUsage().user - user;
+    };
+    expect(cost(4_000_000)).toBeLessThan(10 * cost(16_000));
+  });
+
   it('knows the secrets of several messages, and of what is none yet', () => {
     expect([...secretsOf([message('"value one"'), message('"value two"')])]).toEqual(['value one', 'value two']);
     const circle: Record<string, unknown> = { bytes: Buffer.from('some bytes'), big: 12_345_678_901n };
