@@ -111,11 +111,11 @@ describe('B1: a publish whose time passed while the process stood still', () => 
 
     it('kafka() sends no other request of the batch', async () => {
       const topic = await topics.create();
-      const transport = await kafka({ client: kafkaConfig(), maxMessageBytes: 1_024 }).create();
+      const transport = await kafka({ client: kafkaConfig(), maxMessageBytes: 12_289 }).create();
       await transport.connect?.(AbortSignal.timeout(10_000));
       // One message per request. It stands still between the answer to the first and the second.
       Object.assign(transport, { noteReached: () => standStill(TIMEOUT + 100) });
-      const payload = 'x'.repeat(600);
+      const payload = 'x'.repeat(7_000);
       const messages = Array.from({ length: 4 }, () => contractMessage({ topic, key: null, payload }));
       const { results } = await probePublish(transport, messages, { timeout: TIMEOUT });
       expect(results.map(({ ok }) => ok)).toEqual([true, false, false, false]);

@@ -3,6 +3,7 @@ import { kafka, type KafkaOptions } from '../../lib/kafka.js';
 import { topicProblem } from '../../lib/publish/transports/kafka-limits.js';
 
 const client = { brokers: ['127.0.0.1:1'] };
+const BROKERS = "must be an array of texts such as 'host:9092', or a function that gives one";
 
 describe('kafka()', () => {
   it('is inert: defines without a connection, knows its limits', () => {
@@ -12,6 +13,7 @@ describe('kafka()', () => {
     expect(definition.limits!.payloadBytes).toBeGreaterThan(1_000_000);
     expect(definition.limits!.checkTopic!('a b')).toMatch(/may hold only/);
     expect(kafka({ client, maxMessageBytes: 100_000 }).limits!.payloadBytes).toBe(100_000 - 12_288);
+    expect(kafka({ client, maxMessageBytes: 12_289 }).limits!.payloadBytes).toBe(1);
   });
 
   it.each([
@@ -44,6 +46,10 @@ describe('kafka()', () => {
 
   it('refuses a token that resolves to something else, and a Kafka object that it cannot control', async () => {
     await expect(async () => kafka({ client: 'X' }).create({})).rejects.toMatchObject({ code: 'INVALID_OPTIONS' });
+    await expect(async () => kafka({ client: 'X' }).create({ brokers: 'a:9092' })).rejects.toMatchObject({
+      code: 'INVALID_OPTIONS',
+      message: `kafka(): client.brokers ${BROKERS}.`,
+    });
     const foreign = { producer: () => ({}), admin: () => ({}) } as unknown as Kafka;
     await expect(async () => kafka({ client: foreign }).create()).rejects.toMatchObject({ code: 'INVALID_OPTIONS' });
   });
@@ -64,6 +70,18 @@ describe('kafka()', () => {
     ['partitioner', { partitioner: 'java' as never }],
     ['producer.retry.retries', { producer: { retry: { retries: 0 } } }],
     ['topicPrefix', { topicPrefix: 'a b' }],
+    ['topicPrefix', { topicPrefix: 5 as never }],
+    ['partitioner', { partitioner: {} as never }],
+    ['headers', { headers: 'a' as never }],
+    ['headers', { headers: ['a'] as never }],
+    ['headers.tenant', { headers: { tenant: 5 as never } }],
+    ['headers.tenant', { headers: { tenant: ['a', undefined as never] } }],
+    ['cloudEvents.source', { cloudEvents: {} as never }],
+    ['cloudEvents.source', { cloudEvents: { source: '' } }],
+    ['maxMessageBytes', { maxMessageBytes: '1mb' as never }],
+    ['maxMessageBytes', { maxMessageBytes: -1 }],
+    ['maxMessageBytes', { maxMessageBytes: 12_288 }],
+    ['maxMessageBytes', { maxMessageBytes: 2 ** 31 }],
   ])('refuses a wrong %s', (path, options) => {
     expect(() => kafka({ client, ...options })).toThrow(`kafka(): ${path} `);
   });
@@ -73,6 +91,9 @@ describe('kafka()', () => {
     [{ client: { clientId: 'x' } }, 'kafka(): client.brokers is missing.'],
     [{ client: { brokers: undefined } }, 'kafka(): client.brokers is missing.'],
     [{ client: { brokers: [] } }, 'kafka(): client.brokers is empty.'],
+    [{ client: { brokers: 'a:9092,b:9092' } }, `kafka(): client.brokers ${BROKERS}.`],
+    [{ client: { brokers: ['a:9092', undefined] } }, `kafka(): client.brokers ${BROKERS}.`],
+    [{ client: { brokers: [''] } }, `kafka(): client.brokers ${BROKERS}.`],
     [{ brokers: ['b'] }, "kafka(): brokers is no option (did you mean 'client.brokers'?); client is missing."],
     [
       { client, acs: 1, topicprefix: 'x', producers: 0, zzz: 1 },
@@ -82,6 +103,11 @@ describe('kafka()', () => {
     ],
   ])('says everything that is wrong with %j', (options, message) => {
     expect(() => kafka(options as never)).toThrow(expect.objectContaining({ code: 'INVALID_OPTIONS', message }));
+  });
+
+  it('takes headers of texts, bytes and several of them', () => {
+    const headers = { text: 'a', bytes: Buffer.from('b'), several: ['c', new Uint8Array([1])] };
+    expect(kafka({ client, headers, cloudEvents: { source: '/shop' } })).toMatchObject({ kind: 'kafka' });
   });
 
   it('takes a brokers function, and a forward reference as a token', () => {

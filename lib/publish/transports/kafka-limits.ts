@@ -7,6 +7,8 @@ const KEY_BYTES = 2048;
 const HEADER_BYTES = 8192;
 /** Key, headers, and what the record batch and the standard headers add. */
 const OVERHEAD = KEY_BYTES + HEADER_BYTES + 2048;
+/** Leaves a byte for a payload. */
+export const LEAST_MESSAGE_BYTES = OVERHEAD + 1;
 /** Lengths, offsets and attributes of batch and record, names and lengths of the standard headers, id, version and time. */
 const FIXED = 320;
 /** Two lengths of up to five bytes. */
@@ -30,7 +32,7 @@ export function kafkaLimits(settings: KafkaLimitSettings = {}): TransportLimits 
     topicBytes: TOPIC_LENGTH - topicPrefix.length,
     keyBytes: KEY_BYTES,
     headerBytes: HEADER_BYTES,
-    payloadBytes: Math.max(0, maxMessageBytes - OVERHEAD),
+    payloadBytes: maxMessageBytes - OVERHEAD,
     tombstones: true,
     checkTopic: (topic) => topicProblem(topicPrefix + topic),
     check: (message) =>

@@ -3,8 +3,8 @@ import type { HeaderValue } from '../../message.js';
 import { OutboxConfigurationError } from '../../outbox.errors.js';
 import type { TransportDefinition } from '../../outbox.options.js';
 import type { CloudEventsOptions } from './envelope.js';
-import { topicProblem } from './kafka-limits.js';
-import { refuseNoOptions, refuseOptions, unknownNames } from './option-names.js';
+import { LEAST_MESSAGE_BYTES, topicProblem } from './kafka-limits.js';
+import { headerProblems, refuseNoOptions, refuseOptions, unknownNames } from './option-names.js';
 
 export type Token = NonNullable<TransportDefinition['inject']>[number];
 export type Client = Kafka | KafkaConfig;
@@ -51,7 +51,7 @@ export interface KafkaOptions {
   headers?: Readonly<Record<string, HeaderValue>>;
   /** CloudEvents 1.0, binary mode. `true` takes the `clientId` as the source. */
   cloudEvents?: boolean | CloudEventsOptions;
-  /** The topics' `max.message.bytes`. Default 1,048,588, as Kafka's. */
+  /** The topics' `max.message.bytes`, from 12,289: 12 KiB are kept for key and headers. Default 1,048,588, as Kafka's. */
   maxMessageBytes?: number;
 }
 
@@ -81,18 +81,28 @@ const CLIENT_NAMES = Object.fromEntries(
 /** Throws over all that is wrong. */
 export function checkKafkaOptions(options: KafkaOptions): void {
   refuseNoOptions('kafka()', options, 'client');
-  const { producers = 4, topicPrefix, compression, partitioner } = options;
+  const { producers = 4, compression, partitioner } = options;
   const problems = unknownNames(options, NAMES, CLIENT_NAMES);
   problems.push(...clientProblems(options.client), ...deliveryProblems(options));
-  if (!Number.isInteger(producers) || producers < 1 || producers > 32)
-    problems.push('producers must be an integer from 1 to 32');
+  if (!isWithin(producers, 1, 32)) problems.push('producers must be an integer from 1 to 32');
   if (compression !== undefined && !Object.hasOwn(COMPRESSIONS, compression))
     problems.push(`compression must be one of ${Object.keys(COMPRESSIONS).join(', ')}`);
-  if (typeof partitioner === 'string' && partitioner !== 'default' && partitioner !== 'legacy')
+  if (!['undefined', 'function'].includes(typeof partitioner) && partitioner !== 'default' && partitioner !== 'legacy')
     problems.push('partitioner must be default, legacy or a function');
-  const problem = topicPrefix ? topicProblem(topicPrefix) : undefined;
-  if (problem !== undefined) problems.push(`topicPrefix ${problem}`);
-  refuseOptions('kafka()', problems);
+  refuseOptions('kafka()', [...problems, ...recordProblems(options)]);
+}
+
+/** Of what goes into each record, and of its size. */
+function recordProblems({ topicPrefix = '', headers, cloudEvents, maxMessageBytes }: KafkaOptions): string[] {
+  const problems = headerProblems(headers);
+  const ofPrefix = typeof topicPrefix === 'string' ? topicPrefix && topicProblem(topicPrefix) : 'must be a text';
+  if (ofPrefix) problems.push(`topicPrefix ${ofPrefix}`);
+  if (cloudEvents && cloudEvents !== true && (typeof cloudEvents.source !== 'string' || cloudEvents.source === ''))
+    problems.push('cloudEvents.source must be a URI reference, such as /shop');
+  const [least, most] = [LEAST_MESSAGE_BYTES, 2 ** 31 - 1];
+  if (maxMessageBytes !== undefined && !isWithin(maxMessageBytes, least, most))
+    problems.push(`maxMessageBytes must be an integer from ${least} (12 KiB are kept for key and headers) to ${most}`);
+  return problems;
 }
 
 /** What is no configuration of kafkajs is a DI token, a factory or a `Kafka` object; no token is an object but a forward reference. */
@@ -100,9 +110,17 @@ function clientProblems(client: unknown): string[] {
   if (client === undefined || client === null) return ['client is missing'];
   if (typeof client !== 'object' || isFactory(client) || 'forwardRef' in client) return [];
   if ('producer' in client && 'admin' in client) return [];
-  const { brokers } = client as { brokers?: unknown };
-  if (brokers === undefined || brokers === null) return ['client.brokers is missing'];
-  return Array.isArray(brokers) && brokers.length === 0 ? ['client.brokers is empty'] : [];
+  const problem = brokersProblem((client as { brokers?: unknown }).brokers);
+  return problem === undefined ? [] : [`client.brokers ${problem}`];
+}
+
+/** kafkajs would take a text for a list of servers with names of one letter, and look for them for ever. */
+export function brokersProblem(brokers: unknown): string | undefined {
+  if (brokers === undefined || brokers === null) return 'is missing';
+  if (typeof brokers === 'function') return undefined;
+  if (!Array.isArray(brokers) || brokers.some((broker) => typeof broker !== 'string' || broker === ''))
+    return "must be an array of texts such as 'host:9092', or a function that gives one";
+  return brokers.length === 0 ? 'is empty' : undefined;
 }
 
 function deliveryProblems(options: KafkaOptions): string[] {
@@ -134,6 +152,10 @@ function fencingProblems({ fencing, transactional, producers, acks, idempotent }
 
 export function invalid(path: string, problem: string): OutboxConfigurationError {
   return new OutboxConfigurationError('INVALID_OPTIONS', `kafka(): ${path} ${problem}.`);
+}
+
+function isWithin(value: number, least: number, most: number): boolean {
+  return Number.isInteger(value) && value >= least && value <= most;
 }
 
 export function isClient(client: unknown): client is Client {

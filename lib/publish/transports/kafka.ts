@@ -6,6 +6,7 @@ import { createEnvelope, type CloudEventsOptions } from './envelope.js';
 import { fromConfig, fromInstance, loadKafkaJs, RETRY } from './kafka-client.js';
 import { kafkaLimits, MAX_MESSAGE_BYTES } from './kafka-limits.js';
 import {
+  brokersProblem,
   checkKafkaOptions,
   COMPRESSIONS,
   invalid,
@@ -44,6 +45,8 @@ async function createTransport(
   limits: KafkaTransport['limits'],
 ): Promise<KafkaTransport> {
   if (!isClient(client)) throw invalid('client', 'is neither a Kafka object nor a configuration with `brokers`');
+  const problem = 'producer' in client ? undefined : brokersProblem(client.brokers);
+  if (problem !== undefined) throw invalid('client.brokers', problem);
   const guarded = 'producer' in client ? fromInstance(client) : fromConfig(await loadKafkaJs(), client);
   const compression = COMPRESSIONS[options.compression ?? 'none'];
   if (compression > COMPRESSIONS.gzip) await requireCodec(compression);

@@ -31,3 +31,12 @@ export function refuseNoOptions(factory: string, options: unknown, needed: strin
   if (typeof options === 'object' && options !== null) return;
   refuseOptions(factory, [`options are ${showNoText(options)}; must be an object with '${needed}'`]);
 }
+
+/** What is wrong with the headers that a transport adds to every message. Their values are not shown. */
+export function headerProblems(headers: unknown): string[] {
+  if (headers === undefined || headers === null) return [];
+  if (typeof headers !== 'object' || Array.isArray(headers)) return ['headers must be an object of names and values'];
+  return Object.entries(headers)
+    .filter(([, value]) => ![value].flat().every((one) => typeof one === 'string' || one instanceof Uint8Array))
+    .map(([name]) => `headers.${name} must be a string, a Uint8Array or an array of those`);
+}
