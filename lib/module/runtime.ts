@@ -66,7 +66,13 @@ export async function createRuntime(sources: RuntimeSources): Promise<OutboxRunt
   const tables = tablesOf(dataSource, options);
   const instance: Instance = { name, application, dataSource, options, tables, declaredAt, started: false };
   const unregister = register(instance);
-  const store = open(dataSource, options);
+  const store = orUndo(
+    () => open(dataSource, options),
+    () => {
+      unregister();
+      events.close();
+    },
+  );
   const notifier = notifierOf(store, options, events, clock);
   const close = once(async () => {
     unregister();
@@ -225,6 +231,15 @@ function reportOf(parts: {
       });
     },
   };
+}
+
+function orUndo<T>(work: () => T, undo: () => void): T {
+  try {
+    return work();
+  } catch (error) {
+    undo();
+    throw error;
+  }
 }
 
 function once(work: () => Promise<void>): () => Promise<void> {

@@ -73,6 +73,20 @@ describeWith('postgres', 'DataSources and instances', () => {
     });
   });
 
+  it('keeps nothing of an outbox whose store cannot be opened', async () => {
+    const shared = globalThis as unknown as Record<symbol, { instances: Set<unknown> }>;
+    const kept = (): number => shared[Symbol.for('nestjs-outbox:instances')]!.instances.size;
+    await applications.start(build([typeOrm(database), OutboxModule.forRoot(quiet({ relay: false }))]));
+    const before = kept();
+    const store = (): never => {
+      throw new Error('no store');
+    };
+    expect((await failure(build([typeOrm(other), OutboxModule.forRoot(quiet({ store }))]))).message).toBe('no store');
+    const closed = OutboxModule.forRoot({ ...quiet(), dataSource: new DataSource(other.options) });
+    expect(await failure(build([closed]))).toMatchObject({ code: 'NOT_STARTED' });
+    expect([before, kept()]).toEqual([1, 1]);
+  });
+
   describe('a second instance', () => {
     it('G4: of one name is refused, with both places', async () => {
       const error = await failure(
