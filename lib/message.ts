@@ -42,7 +42,7 @@ export interface KafkaMessageOptions {
   readonly timestamp?: number;
 }
 export interface RabbitMqMessageOptions {
-  /** Default: the transport's exchange. */
+  /** Default: the transport's exchange. Refused with a ClientRMQ, which has one place to send to; so is `routingKey`. */
   readonly exchange?: string;
   /** Default: the message's topic. */
   readonly routingKey?: string;

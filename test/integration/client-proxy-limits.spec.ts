@@ -54,6 +54,37 @@ describeWith('rabbitmq', 'what ClientRMQ can carry', () => {
     expect(await verdict(client, transport, input)).toBe(expected);
   });
 
+  it.each([{ exchange: 'elsewhere' }, { exchange: '' }, { routingKey: 'elsewhere' }])(
+    'F3: a place that ClientRMQ does not send to is refused: %j',
+    async (options) => {
+      const input = { options: { rabbitmq: options } };
+      expect(await verdict(client, transport, input)).toBe('refused');
+      // Rows of other programs, and those for a client that is named by its token, are checked by nobody before.
+      const { results } = await probePublish(transport, [contractMessage({ topic: 't', ...input })], {
+        timeout: 15_000,
+      });
+      expect(results).toMatchObject([{ ok: false, blame: 'message', final: true, error: { code: 'INVALID_MESSAGE' } }]);
+    },
+  );
+
+  it('F3: a place is not refused where a function of the application may read it', async () => {
+    const exchange = await observer.exchange();
+    const bound = await observer.queue();
+    await observer.channel.bindQueue(bound, exchange, 'there');
+    const topics = new ClientRMQ({ urls: [requiredUrl('rabbitmq')], exchange, wildcards: true });
+    const pattern = ({ options, topic }: OutboxMessage): string => options.rabbitmq?.routingKey ?? topic;
+    const definition = clientProxy({ client: topics, pattern });
+    const message = enqueued(
+      { type: 'x', payload: 'y', options: { rabbitmq: { routingKey: 'there' } } },
+      definition,
+    ) as OutboxMessage;
+    const byPattern = await definition.create();
+    const { results } = await probePublish(byPattern, [message], { timeout: 15_000 });
+    expect(results).toEqual([{ ok: true }]);
+    expect(await observer.depth(bound)).toBe(1);
+    await byPattern.close!();
+  });
+
   // Nothing is known at enqueue of a client that is named by its token, or of rows that other programs insert.
   it('C3: what costs the connection is suspected, and the next message gets through', async () => {
     const exchange = await observer.exchange();

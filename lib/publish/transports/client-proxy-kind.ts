@@ -78,9 +78,10 @@ export const WORTH: Readonly<Record<ClientKind, string>> = {
   custom: 'unknown: the client is not one of those that Nest ships',
 };
 
-export const LIMITS: Readonly<Partial<Record<ClientKind, TransportLimits>>> = {
-  kafka: kafkaLimits(),
-  rmq: rmqClientLimits(),
-};
+/** @param readsOptions whether functions of the application see the message: its pattern, its record */
+export function limitsOf(kind: ClientKind, readsOptions: boolean): TransportLimits {
+  if (kind === 'kafka') return kafkaLimits();
+  return kind === 'rmq' ? rmqClientLimits(readsOptions) : PLAIN_LIMITS;
+}
 /** `emit(pattern, null)` is refused by Nest where no record wraps the payload. */
-export const PLAIN_LIMITS: TransportLimits = { tombstones: false };
+const PLAIN_LIMITS: TransportLimits = { tombstones: false };

@@ -3,6 +3,7 @@ import { recordKey } from '../../key-bytes.js';
 import type { HeaderValue, OutboxMessage } from '../../message.js';
 import { OutboxMessageError } from '../../outbox.errors.js';
 import { createEnvelope, type Headers } from './envelope.js';
+import { placeProblem } from './rabbitmq-limits.js';
 import { KEY_HEADER, TOMBSTONE_HEADER } from './rabbitmq-message.js';
 
 /** How a message becomes the `data` of `client.emit(pattern, data)`. */
@@ -87,6 +88,15 @@ export function rmqRecord(message: OutboxMessage): OutboxRmqRecord {
     ...(correlationId !== undefined && { correlationId }),
     ...(replyTo !== undefined && { replyTo }),
   });
+}
+
+/** Of rows that nobody checked, and of a client that is named by its token. */
+export function placed(record: (message: OutboxMessage) => unknown): (message: OutboxMessage) => unknown {
+  return (message) => {
+    const problem = message.optionsJson === null ? undefined : placeProblem(message.options.rabbitmq);
+    if (problem === undefined) return record(message);
+    throw new OutboxMessageError('INVALID_MESSAGE', `The message cannot be sent: options.rabbitmq.${problem}.`);
+  };
 }
 
 interface Packet {

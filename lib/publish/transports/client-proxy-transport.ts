@@ -3,25 +3,19 @@ import type { OutboxMessage } from '../../message.js';
 import { OutboxError } from '../../outbox.errors.js';
 import { OutboxTransport, type PublishContext, type PublishResult, type TransportHealth } from '../transport.js';
 import { KafkaLink } from './client-proxy-kafka.js';
-import {
-  type ClientKind,
-  kindOfClient,
-  LIMITS,
-  type NestClient,
-  PLAIN_LIMITS,
-  receiptOf,
-  WORTH,
-} from './client-proxy-kind.js';
+import { type ClientKind, kindOfClient, limitsOf, type NestClient, receiptOf, WORTH } from './client-proxy-kind.js';
 import { ApplicationFunctionError, blameForUnsent } from './client-proxy-blame.js';
 import { ClientLink } from './client-proxy-link.js';
 import { releaseClient, takeClient } from './client-proxy-owner.js';
-import { kafkaRecord, parsedPayload, type RecordOption, rmqRecord } from './client-proxy-record.js';
+import { kafkaRecord, parsedPayload, placed, type RecordOption, rmqRecord } from './client-proxy-record.js';
 import { RmqLink } from './client-proxy-rmq.js';
 
 export interface ClientProxySettings {
   readonly pattern: (message: OutboxMessage) => unknown;
   readonly record: RecordOption;
   readonly concurrency: number;
+  /** Whether `pattern` or `record` is the application's function. */
+  readonly readsOptions: boolean;
 }
 
 const RECORDS = { kafka: kafkaRecord, rmq: rmqRecord, plain: parsedPayload };
@@ -44,9 +38,10 @@ export class ClientProxyTransport extends OutboxTransport {
     super();
     this.kind = kindOfClient(client);
     this.receipt = receiptOf(client) === 'broker' ? 'broker' : 'none';
-    this.limits = LIMITS[this.kind] ?? PLAIN_LIMITS;
+    this.limits = limitsOf(this.kind, settings.readsOptions);
     this.pattern = ofApplication('pattern', settings.pattern);
-    this.record = recordOf(settings.record, this.kind);
+    const record = recordOf(settings.record, this.kind);
+    this.record = this.kind === 'rmq' && !settings.readsOptions ? placed(record) : record;
     takeClient(client);
   }
 

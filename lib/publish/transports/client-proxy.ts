@@ -7,9 +7,8 @@ import {
   isIdempotentKafka,
   isNestClient,
   kindOfClient,
-  LIMITS,
+  limitsOf,
   type NestClient,
-  PLAIN_LIMITS,
   receiptOf,
   WORTH,
 } from './client-proxy-kind.js';
@@ -44,9 +43,10 @@ export function clientProxy(options: ClientProxyOptions): TransportDefinition {
   if (typeof record !== 'function' && !['auto', 'kafka', 'rmq', 'plain'].includes(record)) {
     throw invalid('record', record, "'auto', 'kafka', 'rmq', 'plain' or a function");
   }
+  const readsOptions = options.pattern !== undefined || typeof record === 'function';
   const create = (found: unknown): ClientProxyTransport => {
     const checked = confirmed(found, allowUnconfirmed);
-    return new ClientProxyTransport(checked, { pattern, record, concurrency });
+    return new ClientProxyTransport(checked, { pattern, record, concurrency, readsOptions });
   };
   if (!isNestClient(client)) {
     // What the token stands for is not known before the relay starts; `create` looks again.
@@ -62,7 +62,7 @@ export function clientProxy(options: ClientProxyOptions): TransportDefinition {
     kind: 'client-proxy',
     receipt: receiptOf(client),
     ...(receiptOf(client) === 'none' ? { warnings: [`${UNCONFIRMED}: ${WORTH[kindOfClient(client)]}.`] } : {}),
-    limits: LIMITS[kindOfClient(client)] ?? PLAIN_LIMITS,
+    limits: limitsOf(kindOfClient(client), readsOptions),
     create: () => create(client),
   };
 }
