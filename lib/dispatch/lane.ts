@@ -47,7 +47,7 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
   constructor(readonly deps: LaneDependencies) {
     const { options, store, clock, id, leases } = deps;
     this.results = new Results(this);
-    this.room = new Room(options, () => this.settler.transitions.aside.size);
+    this.room = new Room(options, () => this.settler.unwritable);
     this.globalHold = new GlobalHold(
       (buckets) => store.hasBlocking(id, buckets),
       () => this.settler.size === 0 && this.handOver.inFlight.size === 0,

@@ -5,7 +5,7 @@ import type { ResolvedOptions } from '../outbox.options.js';
 /** Rows of the first read, and of every one after a read that did not come back full. */
 const FIRST_READ = 100;
 
-/** Messages that could not be parked, and those of their keys behind them: so many of them take no room. */
+/** Messages that could not be parked, and those of their keys behind them, or not settled: so many of them take no room. */
 const MOST_ASIDE = 10_000;
 
 /** How much of one lane may be in memory, and how much of that is taken. */

@@ -128,6 +128,11 @@ export class Settler {
     return this.successes.size + this.transitions.size + this.transitions.aside.orders;
   }
 
+  /** How many are set aside. */
+  get unwritable(): number {
+    return this.successes.aside.size + this.transitions.aside.size;
+  }
+
   /** But for what is set aside. */
   async quiet(): Promise<void> {
     await this.successes.quiet();

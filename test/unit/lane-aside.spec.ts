@@ -69,6 +69,16 @@ describe('a lane with a message that cannot be parked', () => {
     expect([lane.room.held, lane.room.left]).toEqual([2, options.batchSize * (options.batchesInFlight + 2)]);
   });
 
+  it('D8: nor do published ones that cannot be settled', async () => {
+    const { lane, store, options, transport } = await leased(createLane());
+    store.ready = [1, 2].map(() => stored());
+    store.settle = () => Promise.reject(damaged());
+    await lane.readOnce();
+    await turn();
+    expect([transport.published.length, lane.settler.successes.aside.size, lane.room.held]).toEqual([2, 2, 2]);
+    expect([lane.room.left, lane.room.empty]).toEqual([options.batchSize * (options.batchesInFlight + 2), true]);
+  });
+
   it('D8: what is parked keeps its place: its own transitions do not wait behind it', async () => {
     const { lane, store, first } = await withOneAside();
     const repark = jest.spyOn(store, 'repark');
