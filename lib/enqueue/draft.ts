@@ -6,6 +6,7 @@ import { OutboxKeyMissingError, OutboxMessageError, type OutboxErrorCode } from 
 import { PLAIN_MESSAGE_NAMES, type MessageSettings, type PlainMessage } from './enqueue-options.js';
 import type { EventClass, EventMetadata, HeadersInput, StoredRetry } from './event-metadata.js';
 import type { EventRegistry } from './event-registry.js';
+import { isPlainObject } from './plain-object.js';
 import { MAX_KEY_BYTES, MAX_VERSION, textProblem, typeName } from './text-checks.js';
 
 /** One message before it is encoded: events and plain messages look the same from here on. */
@@ -36,11 +37,9 @@ export function draftOf(input: unknown, settings: MessageSettings, registry: Eve
       typeof input === 'function' ? 'Enqueue an instance, not the class.' : 'Enqueue an event or a plain message.';
     throw new OutboxMessageError('INVALID_MESSAGE', `${where}${typeName(input)} is no message.`, { hint });
   }
-  const prototype = Object.getPrototypeOf(input) as object | null;
-  // A prototype without a parent is an Object.prototype, also one of another realm.
-  if (prototype === null || Object.getPrototypeOf(prototype) === null)
-    return fromPlain(input as PlainMessage, settings, where);
-  return fromEvent(input, registry.metadataOf(prototype.constructor as EventClass), settings, where);
+  if (isPlainObject(input)) return fromPlain(input as object as PlainMessage, settings, where);
+  const { constructor } = Object.getPrototypeOf(input) as { constructor: EventClass };
+  return fromEvent(input, registry.metadataOf(constructor), settings, where);
 }
 
 function fromEvent(event: object, metadata: EventMetadata, settings: MessageSettings, where: string): Draft {

@@ -1,6 +1,7 @@
 import type { MessageOptions } from '../message.js';
 import { refuse, type Draft } from './draft.js';
 import { findJsonLoss, pathText } from './lossless.js';
+import { isPlainObject } from './plain-object.js';
 import { typeName } from './text-checks.js';
 
 /** Options are a few numbers and names; what is larger belongs into headers or payload. */
@@ -21,9 +22,7 @@ export function encodeOptions({ subject, options, retry }: Draft): EncodedOption
   let merged: Record<string, unknown> | undefined;
   for (const source of options) {
     if (source === undefined) continue;
-    if (source === null || typeof source !== 'object' || Array.isArray(source)) {
-      refuse(subject, `options must be an object, not ${typeName(source)}`);
-    }
+    if (!isPlainObject(source)) refuse(subject, `options must be a plain object, not ${typeName(source)}`);
     merged ??= Object.create(null) as Record<string, unknown>;
     merge(merged, source, subject);
   }
@@ -42,10 +41,6 @@ function merge(into: Record<string, unknown>, source: MessageOptions, subject: s
     if (kind.startsWith('$')) refuse(subject, `options.${kind.slice(0, 40)}: names that begin with $ are reserved`);
     const value = source[kind];
     if (value === undefined) continue;
-    into[kind] = isRecord(into[kind]) && isRecord(value) ? { ...into[kind], ...value } : value;
+    into[kind] = isPlainObject(into[kind]) && isPlainObject(value) ? { ...into[kind], ...value } : value;
   }
-}
-
-function isRecord(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

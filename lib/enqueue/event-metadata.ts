@@ -5,7 +5,7 @@ import type { Classifier } from '../outbox.options.js';
 const EVENT = Symbol.for('nestjs-outbox:event');
 const CLASSIFIERS = Symbol.for('nestjs-outbox:classifiers');
 
-/** Headers as a caller gives them; the same shape as a message has them. */
+/** Headers as a caller gives them, in a plain object (no Map, no `Headers`); the same shape as a message has them. */
 export type HeadersInput = Readonly<Record<string, HeaderValue>>;
 
 /** What a message says about its own failures; milliseconds. Stored with it, so that a worker without the class knows. */

@@ -2,6 +2,7 @@ import { types } from 'node:util';
 import { encodeHeaders } from '../header-codec.js';
 import type { HeaderValue, MessageHeaders } from '../message.js';
 import type { HeadersInput } from './event-metadata.js';
+import { isPlainObject } from './plain-object.js';
 import { encodingProblem, typeName } from './text-checks.js';
 
 /** AMQP's short string, the narrowest of the brokers. */
@@ -31,9 +32,7 @@ export function collectHeaders(
   let merged: Record<string, HeaderValue> | undefined;
   for (const source of sources) {
     if (source === undefined) continue;
-    if (source === null || typeof source !== 'object' || Array.isArray(source)) {
-      refuse(`headers must be an object of names and values, not ${typeName(source)}`);
-    }
+    if (!isPlainObject(source)) refuse(`headers must be a plain object of names and values, not ${typeName(source)}`);
     for (const name of Object.keys(source)) {
       merged ??= Object.create(null) as Record<string, HeaderValue>;
       merged[name] = source[name] as HeaderValue;

@@ -107,6 +107,20 @@ describe('an event', () => {
     expect(text(one(new C()))).toBe('{"base":1,"own":2}');
   });
 
+  it('is refused where a function is async: what it promises would be lost', async () => {
+    const later = (() => Promise.resolve({ a: 'b' })) as unknown as () => Record<string, never>;
+    @OutboxEvent({ type: 'a', headers: later })
+    class A {}
+    @OutboxEvent({ type: 'b', options: later })
+    class B {}
+    expect(await refusal(() => one(new A()))).toMatchObject({
+      message: expect.stringMatching(/headers .* not a Promise/),
+    });
+    expect(await refusal(() => one(new B()))).toMatchObject({
+      message: expect.stringMatching(/options .* not a Promise/),
+    });
+  });
+
   it('names the function that threw, with its cause', async () => {
     @OutboxEvent({ type: 'a', key: (e) => (e.customer as { id: string }).id })
     class A {
@@ -163,8 +177,12 @@ describe('a plain message', () => {
     [{ type: 'x', version: 1.5, payload: 1 }, /version must be a whole number/],
     [{ type: 'x', version: 40_000, payload: 1 }, /version must be a whole number/],
     [{ type: 'x', contentType: '', payload: 1 }, /contentType is empty/],
-    [{ type: 'x', payload: 1, headers: ['a'] }, /headers must be an object/],
-    [{ type: 'x', payload: 1, options: 5 }, /options must be an object/],
+    [{ type: 'x', payload: 1, headers: ['a'] }, /headers must be a plain object .*, not an array/],
+    [{ type: 'x', payload: 1, headers: new Map([['a', 'b']]) }, /headers must be a plain object .*, not a Map/],
+    [{ type: 'x', payload: 1, headers: new Headers({ a: 'b' }) }, /headers must be a plain object .*, not a Headers/],
+    [{ type: 'x', payload: 1, options: 5 }, /options must be a plain object, not a number/],
+    [{ type: 'x', payload: 1, options: new Map([['kafka', {}]]) }, /options must be a plain object, not a Map/],
+    [{ type: 'x', payload: 1, options: { own: new Map([['a', 1]]) } }, /options.own is /],
     [{ type: 'x', payload: 1, options: { $retry: {} } }, /options.\$retry: names that begin with \$ are reserved/],
     [{ type: 'x', payload: 1, options: { kafka: { partition: Number.NaN } } }, /options.kafka.partition is NaN/],
     [{ type: 'x', payload: 1, options: { own: 'x'.repeat(20_000) } }, /options have more than 16384 bytes/],
