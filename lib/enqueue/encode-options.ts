@@ -12,6 +12,8 @@ export interface EncodedOptions {
   /** The broker-specific ones. */
   readonly map: MessageOptions;
 }
+/** What transports of this package read; a transport of the application's may take anything under its own name. */
+const BROKERS: ReadonlySet<string> = new Set(['kafka', 'rabbitmq']);
 const NONE: MessageOptions = Object.freeze({});
 
 /**
@@ -41,6 +43,8 @@ function merge(into: Record<string, unknown>, source: MessageOptions, subject: s
     if (kind.startsWith('$')) refuse(subject, `options.${kind.slice(0, 40)}: names that begin with $ are reserved`);
     const value = source[kind];
     if (value === undefined) continue;
+    if (BROKERS.has(kind) && (value === null || typeof value !== 'object' || Array.isArray(value)))
+      refuse(subject, `options.${kind} must be an object, not ${typeName(value)}`);
     into[kind] = isPlainObject(into[kind]) && isPlainObject(value) ? { ...into[kind], ...value } : value;
   }
 }

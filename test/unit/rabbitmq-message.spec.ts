@@ -76,6 +76,7 @@ describe('a message for RabbitMQ', () => {
   it.each([
     ['priority', { options: { rabbitmq: { priority: 256 } } }],
     ['expiration', { options: { rabbitmq: { expiration: 1.5 } } }],
+    ['options.rabbitmq must be an object', { options: { rabbitmq: null as never } }],
     ['header name', { headers: { ['x'.repeat(256)]: '1' } }],
     ['headers', { headers: { x: 'y'.repeat(MAX_HEADER_TABLE) } }],
     ['headers', { headers: { x: Array.from({ length: 10_000 }, () => '12345') } }],

@@ -108,6 +108,8 @@ const TEXTS = ['exchange', 'routingKey', 'type', 'correlationId', 'replyTo'] as 
 /** What amqplib throws over, and what the broker would close the channel for, at the cost of the neighbours. */
 export function optionsProblem(options: RabbitMqMessageOptions | undefined): string | undefined {
   if (options === undefined) return undefined;
+  // Rows of other programs hold what they like.
+  if (typeof options !== 'object' || options === null) return 'options.rabbitmq must be an object';
   const { priority, expiration } = options;
   if (priority !== undefined && !isIntegerUpTo(priority, 255)) return 'priority must be an integer from 0 to 255';
   if (expiration !== undefined && !isIntegerUpTo(expiration, 2 ** 32 - 1))
