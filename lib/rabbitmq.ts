@@ -2,6 +2,7 @@ export { rabbitmq } from './publish/transports/rabbitmq.js';
 export { RabbitMqPublishError, type RabbitMqTrouble } from './publish/transports/rabbitmq-blame.js';
 export type { AmqpChannel, AmqpConnection } from './publish/transports/rabbitmq-client.js';
 export type {
+  RabbitMqConnectionFactory,
   RabbitMqConnectionOption,
   RabbitMqOptions,
   RabbitMqServer,

@@ -123,6 +123,11 @@ describe('rabbitmq() options', () => {
     ['confirmTimeout', { url: 'amqp://h', confirmTimeout: 'soon' as '1s' }],
     ['255 bytes', { url: 'amqp://h', exchange: 'x'.repeat(256) }],
     ['exchange must be a string', { url: 'amqp://h', exchange: 5 as never }],
+    [
+      "connection.Own is no option (did you mean 'own'?)",
+      { connection: { useFactory: jest.fn(), Own: true } as never },
+    ],
+    ['connection.own must be true or false', { connection: { useFactory: jest.fn(), own: 'yes' as never } }],
   ])('are checked at once: %s', (what, options) => {
     expect(() => rabbitmq(options)).toThrow(what);
   });

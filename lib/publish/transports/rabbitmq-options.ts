@@ -27,21 +27,31 @@ export interface RabbitMqTopology {
   bind?: readonly { queue: string; exchange: string; routingKey: string; arguments?: object }[];
 }
 
-/** A connection of amqplib that the application made; the transport opens channels of its own on it. */
-export type RabbitMqConnectionOption =
-  | AmqpConnection
-  | InjectionToken
-  | {
-      inject?: readonly InjectionToken[];
-      useFactory: (...dependencies: never[]) => AmqpConnection | Promise<AmqpConnection>;
-    };
+/**
+ * A connection of amqplib that the application made; the transport opens channels of its own on it and leaves it open at
+ * the end. One that ended is not had anew but from a factory.
+ */
+export type RabbitMqConnectionOption = AmqpConnection | InjectionToken | RabbitMqConnectionFactory;
+
+/** Gives connections of amqplib. What is no connection is refused at the connect (`INVALID_OPTIONS`). */
+export interface RabbitMqConnectionFactory {
+  /** Tokens of what `useFactory` is called with. Default: none. */
+  inject?: readonly InjectionToken[];
+  /** Called for the first connection, and again when what it gave does not answer any more; with `own`, at each connect. */
+  useFactory: (...dependencies: never[]) => AmqpConnection | Promise<AmqpConnection>;
+  /**
+   * True: each call makes a connection for this transport alone, which closes it at the end and when it gives it up.
+   * Default false: it may be in use elsewhere, stays open, and whoever made it closes it.
+   */
+  own?: boolean;
+}
 
 export interface RabbitMqOptions {
   /** One of `url`, `urls` and `connection`. */
   url?: RabbitMqUrl | RabbitMqUrlProvider;
   /** The nodes of a cluster, tried one after the other. */
   urls?: readonly (RabbitMqUrl | RabbitMqUrlProvider)[];
-  /** A connection, its DI token, or a factory, which is called again for every new connection. */
+  /** A connection, its DI token, or a factory, which is called again when a connection has ended. Stays open, but for `own`. */
   connection?: RabbitMqConnectionOption;
   /** amqplib's second argument: TLS, `clientProperties`, `credentials` … */
   socket?: object;

@@ -1,17 +1,11 @@
-import type { InjectionToken } from '@nestjs/common';
 import type { TransportDefinition } from '../../outbox.options.js';
-import { OutboxConfigurationError } from '../../outbox.errors.js';
 import type { OutboxTransport } from '../transport.js';
-import { loadAmqplib, type Amqplib, type AmqpConnection } from './rabbitmq-client.js';
+import { loadAmqplib, type Amqplib } from './rabbitmq-client.js';
 import { openConnection } from './rabbitmq-connection.js';
+import { givenConnection } from './rabbitmq-given.js';
 import { rabbitMqLimits } from './rabbitmq-limits.js';
 import type { ConnectionSource } from './rabbitmq-link.js';
-import {
-  resolveRabbitMqOptions,
-  type RabbitMqConnectionOption,
-  type RabbitMqOptions,
-  type RabbitMqSettings,
-} from './rabbitmq-options.js';
+import { resolveRabbitMqOptions, type RabbitMqOptions, type RabbitMqSettings } from './rabbitmq-options.js';
 import { topologyWarnings } from './rabbitmq-topology.js';
 import { RabbitMqTransport } from './rabbitmq-transport.js';
 
@@ -19,7 +13,8 @@ import { RabbitMqTransport } from './rabbitmq-transport.js';
 export function rabbitmq(options: RabbitMqOptions): TransportDefinition {
   const settings = resolveRabbitMqOptions(options);
   const limits = rabbitMqLimits(settings);
-  const given = options.connection === undefined ? undefined : givenConnection(options.connection);
+  const { connection } = options;
+  const given = connection === undefined ? undefined : givenConnection(connection, settings.connectTimeout);
   return {
     kind: 'rabbitmq',
     receipt: 'broker',
@@ -43,40 +38,4 @@ function ownConnections(amqplib: Amqplib, settings: RabbitMqSettings): Connectio
     next = index + 1;
     return { model, own: true };
   };
-}
-
-interface GivenConnection {
-  readonly inject: readonly InjectionToken[];
-  source(dependencies: unknown[]): ConnectionSource;
-}
-
-function givenConnection(option: RabbitMqConnectionOption): GivenConnection {
-  if (isConnection(option)) return { inject: [], source: () => async () => foreign(option) };
-  if (isFactory(option)) {
-    const { inject = [], useFactory } = option;
-    return { inject, source: (dependencies) => async () => foreign(await useFactory(...(dependencies as never[]))) };
-  }
-  return {
-    inject: [option as InjectionToken],
-    source:
-      ([connection]) =>
-      async () =>
-        foreign(connection),
-  };
-}
-
-function foreign(model: unknown): { model: AmqpConnection; own: false } {
-  if (isConnection(model)) return { model, own: false };
-  throw new OutboxConfigurationError(
-    'INVALID_OPTIONS',
-    'rabbitmq: connection is not a connection of amqplib (promise API).',
-  );
-}
-function isConnection(value: unknown): value is AmqpConnection {
-  return typeof (value as Partial<AmqpConnection> | null)?.createConfirmChannel === 'function';
-}
-function isFactory(
-  value: unknown,
-): value is { inject?: readonly InjectionToken[]; useFactory: (...d: never[]) => AmqpConnection } {
-  return typeof (value as { useFactory?: unknown } | null)?.useFactory === 'function';
 }
