@@ -41,9 +41,11 @@ export class MysqlLeases implements LeaseStore {
   }
 
   async renew(owner: string, leaseMs: number): Promise<Lease[]> {
-    const lease = this.database.connection('lease');
-    await retried(() => lease.run(this.sql.renew.bind(Math.round(leaseMs * 1000), owner)));
-    return readLeases(await lease.run(this.sql.held.bind(owner)));
+    return inTransaction(this.database.connection('lease'), async (tx) => {
+      await tx.run(this.sql.lockOwn.bind(owner));
+      await tx.run(this.sql.renew.bind(Math.round(leaseMs * 1000), owner));
+      return readLeases(await tx.run(this.sql.held.bind(owner)));
+    });
   }
 
   async giveBack(owner: string, leases: readonly Lease[]): Promise<void> {
@@ -120,6 +122,9 @@ function leaseStatements(names: TableNames) {
         on l.transport = k.t and l.bucket = k.b
       set l.owner = ?, l.epoch = l.epoch + 1, l.crashes = k.c, l.expires_at = ${EXPIRY}`,
     ),
+    // First: a statement's time is that of its beginning, and a lease may run out while it is waited for. Changes nothing; a
+    // `select … for update` would wait for the leases of others, too.
+    lockOwn: statement('lock own leases', `update ${leases} set owner = owner where owner = ?`),
     renew: statement('renew', `update ${leases} set expires_at = ${EXPIRY} where owner = ? and expires_at > ${NOW}`),
     held: statement('held', `select transport, bucket, epoch from ${leases} where owner = ? and expires_at > ${NOW}`),
     giveBack: statement(

@@ -101,11 +101,12 @@ function leaseStatements(names: TableNames): Record<'acquire' | 'renew' | 'giveB
          order by l.bucket limit ? for update skip locked))
        returning transport, bucket, epoch, crashes, trial`,
     ),
+    // Compared once more when all are locked: one may have run out meanwhile, and whoever waited for that was told so.
     renew: statement(
       'outbox_renew',
       `update ${leases} set expires_at = ${INTERVAL}
        where ctid = any(array(select l.ctid from ${leases} l where l.owner = ? and l.expires_at > clock_timestamp()
-         order by l.transport, l.bucket for update))
+         order by l.transport, l.bucket for update)) and expires_at > clock_timestamp()
        returning transport, bucket, epoch`,
     ),
     giveBack: statement(
