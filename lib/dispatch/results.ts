@@ -169,7 +169,7 @@ export class Results implements SettlerEvents {
   }
 
   transitioned(transitions: readonly Decided[], written: Written): void {
-    const { fence, readsBefore } = written;
+    const { fence, readsBefore, missed } = written;
     const { claimer, parked, queues, deps } = this.lane;
     claimer.floor.wrote(fence, readsBefore);
     this.lane.room.held -= transitions.length;
@@ -182,7 +182,7 @@ export class Results implements SettlerEvents {
       parked.parked(transition);
       const gate = queues.gateOf(message);
       // Dead, and its key goes on; or what it waited behind may be gone.
-      if (gate !== null && (wasAside === true || (!blocks && message.parkedId !== null))) {
+      if (gate !== null && (missed || wasAside === true || (!blocks && message.parkedId !== null))) {
         parked.continueKey(message.bucket, gate);
         soonest = 0;
       }

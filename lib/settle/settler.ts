@@ -24,6 +24,8 @@ export interface Transition {
 export interface Written {
   readonly fence: string | undefined;
   readonly readsBefore: number;
+  /** Some rows were gone: settled or removed by somebody else, who tells nobody that their keys can go on. */
+  readonly missed: boolean;
 }
 /** A transition, and the lease under which it was decided: under another one it is void, also when that is ours again. */
 export interface Decided extends Transition {
@@ -162,6 +164,7 @@ export class Settler {
     const fromReady = ours.filter(({ message }) => message.parkedId === null);
     const fromParked = ours.filter(({ message }) => message.parkedId !== null);
     let fence: string | undefined;
+    let affected = 0;
     if (fromReady.length > 0) {
       const entries = fromReady.map(({ message, epoch: _, ...rest }) => ({
         bucket: message.bucket,
@@ -169,7 +172,9 @@ export class Settler {
         id: message.id,
         ...rest,
       }));
-      fence = (await this.store.park(owner, [...leases.values()], entries)).fence;
+      const report = await this.store.park(owner, [...leases.values()], entries);
+      fence = report.fence;
+      affected += report.affected;
     }
     if (fromParked.length > 0) {
       const entries = fromParked.map(({ message, epoch: _, ...rest }) => ({
@@ -178,9 +183,11 @@ export class Settler {
         attemptsBefore: message.attempts,
         ...rest,
       }));
-      fence = (await this.store.repark(owner, [...leases.values()], entries)).fence ?? fence;
+      const report = await this.store.repark(owner, [...leases.values()], entries);
+      fence = report.fence ?? fence;
+      affected += report.affected;
     }
-    this.events.transitioned(ours, { fence, readsBefore: reads });
+    this.events.transitioned(ours, { fence, readsBefore: reads, missed: affected < ours.length });
     if (overtaken.length > 0) this.events.overtaken(overtaken);
   }
 

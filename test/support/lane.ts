@@ -7,6 +7,7 @@ import type { OutboxOptions } from '../../lib/outbox.options.js';
 import { resolveOptions } from '../../lib/resolve-options.js';
 import type { Acquired } from '../../lib/store/lease-store.js';
 import type { OutboxStore } from '../../lib/store/outbox-store.js';
+import type { WriteReport } from '../../lib/store/ready-store.js';
 import { FakeClock } from '../../lib/testing/fake-clock.js';
 import { RecordedHooks, ScriptedTransport } from './relay.js';
 
@@ -36,7 +37,6 @@ export function stored(fields: Partial<StoredMessage> = {}): OutboxMessage {
 }
 
 const QUIET = { xmin: '1', xmax: '1', open: [] };
-const WRITTEN = { fence: undefined, affected: 0 };
 type StoreParts = Pick<
   OutboxStore,
   | 'acquire'
@@ -120,7 +120,7 @@ export class StubStore implements StoreParts {
 
   due: OutboxStore['due'] = async () => ({ rows: [], nextIn: null });
   take: OutboxStore['take'] = async ({ keys }) => ({ messages: [], clear: [...keys], durable: true });
-  repark: OutboxStore['repark'] = async () => WRITTEN;
+  repark: OutboxStore['repark'] = async (_owner, _leases, { length }) => ({ fence: undefined, affected: length });
   blockingKeys: OutboxStore['blockingKeys'] = async () => [];
   hasBlocking: OutboxStore['hasBlocking'] = async () => false;
   blockedAmong: OutboxStore['blockedAmong'] = async () => [];
@@ -130,10 +130,11 @@ export class StubStore implements StoreParts {
       this.leases.set(bucket, { owner: null, epoch: 0n, crashes: 0, trial: null });
   }
 
-  remove(rows: readonly { seq: string }[]): typeof WRITTEN {
+  remove(rows: readonly { seq: string }[]): WriteReport {
     const gone = new Set(rows.map(({ seq }) => seq));
+    const before = this.ready.length;
     this.ready = this.ready.filter(({ seq }) => !gone.has(seq));
-    return WRITTEN;
+    return { fence: undefined, affected: before - this.ready.length };
   }
 }
 

@@ -1,5 +1,5 @@
 import { PUBLISHED, type PublishResult } from '../../lib/publish/transport.js';
-import { createLane, gate, stored, turn } from '../support/lane.js';
+import { createLane, gate, leased, stored, turn } from '../support/lane.js';
 
 describe('a success that is heard of when its lease is gone', () => {
   it.each([
@@ -24,5 +24,37 @@ describe('a success that is heard of when its lease is gone', () => {
     expect(store.ready).toEqual([]);
     expect(lane.room.held).toBe(0);
     acquire.mockRestore();
+  });
+});
+
+describe('a success of a former owner that comes while the message is out again', () => {
+  const FAILED: PublishResult = { ok: false, blame: 'message', error: new Error('no') };
+
+  it('lets what was parked behind it go on, when the second publish fails: ready', async () => {
+    const { lane, store, transport } = await leased(createLane());
+    const [first, second] = [stored({ key: 'a' }), stored({ key: 'a' })];
+    const out = gate<PublishResult>();
+    transport.behave = () => out.opened;
+    store.ready = [first, second];
+    await lane.readOnce();
+    await turn();
+    store.remove([first]);
+    out.open(FAILED);
+    await turn();
+    expect(store.ready).toEqual([]);
+    expect([...lane.parked.toContinue.keys()]).toEqual(['a']);
+  });
+
+  it('lets what was parked behind it go on, when the second publish fails: parked', async () => {
+    const { lane, store, transport } = await leased(createLane());
+    transport.behave = () => FAILED;
+    const parked = stored({ key: 'a', parkedId: '1', parkedState: 'waiting', attempts: 1 });
+    lane.accept([parked]);
+    await turn();
+    expect(lane.parked.toContinue.size).toBe(0);
+    store.repark = () => Promise.resolve({ fence: undefined, affected: 0 });
+    lane.accept([stored({ ...parked })]);
+    await turn();
+    expect([...lane.parked.toContinue.keys()]).toEqual(['a']);
   });
 });
