@@ -27,12 +27,12 @@ export class Publisher {
 
   /**
    * @param onResult called once per message, by its index, as soon as its result is known
-   * @param kill aborts what is under way, at a shutdown past its timeout
+   * @param kill aborts what is under way: at a shutdown past its timeout, or when the messages are not ours any more
    */
   async publish(
     batch: readonly OutboxMessage[],
     onResult: (index: number, result: PublishResult) => void,
-    kill: AbortSignal,
+    ...kill: AbortSignal[]
   ): Promise<void> {
     const reported = new Uint8Array(batch.length);
     let left = batch.length;
@@ -50,7 +50,7 @@ export class Publisher {
     };
     let deadline: AbortSignal | undefined;
     try {
-      const results = await this.bounded((signal) => this.send(batch, (deadline = signal), report), kill);
+      const results = await this.bounded((signal) => this.send(batch, (deadline = signal), report), ...kill);
       if (results !== undefined) for (let index = 0; index < results.length; index += 1) report(index, results[index]);
       if (left > 0)
         throw new OutboxError(
@@ -94,7 +94,7 @@ export class Publisher {
     const elapsed = stopwatch(this.clock);
     if (!this.connected) await this.connect(signal);
     const opened = batch.some(isEncrypted) ? await OpenedBatch.of(batch, this.transport, this.encryption) : undefined;
-    if (opened !== undefined) signal.throwIfAborted();
+    signal.throwIfAborted(); // a transport may connect in spite of it
     const timeout = this.timeout - elapsed();
     // The process stood still, or slept, while it connected; the lease may be over, and the timer comes too late.
     if (timeout <= 0) throw this.timedOut();
@@ -118,7 +118,7 @@ export class Publisher {
   }
 
   /** Runs work until the publish timeout, then aborts it and gives it a moment to tear down. @internal */
-  bounded<T>(work: (signal: AbortSignal) => Promise<T>, kill: AbortSignal): Promise<T> {
+  bounded<T>(work: (signal: AbortSignal) => Promise<T>, ...kill: AbortSignal[]): Promise<T> {
     const controller = new AbortController();
     return new Promise<T>((resolve, reject) => {
       let giveUp: (() => void) | undefined;
@@ -127,14 +127,14 @@ export class Publisher {
         giveUp ??= this.clock.after(TEARDOWN, () => done(() => reject(this.timedOut())));
       };
       const cancel = this.clock.after(this.timeout, abort);
-      kill.addEventListener('abort', abort, { once: true });
+      for (const each of kill) each.addEventListener('abort', abort, { once: true });
       const done = (settle: () => void): void => {
         cancel();
         giveUp?.();
-        kill.removeEventListener('abort', abort);
+        for (const each of kill) each.removeEventListener('abort', abort);
         settle();
       };
-      if (kill.aborted) abort();
+      if (kill.some(({ aborted }) => aborted)) abort();
       // `work` may throw synchronously: a transport's mistake is one failed publish.
       Promise.resolve()
         .then(() => work(controller.signal))

@@ -134,6 +134,19 @@ describe('the publisher', () => {
     expect(verdicts()).toEqual(['0 transport']);
   });
 
+  it('begins nothing when it was broken off while the transport connected, and that connects in spite of it', async () => {
+    const { transport, kill, publish, verdicts } = under();
+    const connected = gate();
+    Object.assign(transport, { connect: () => connected.opened });
+    const publishing = publish(1);
+    await turn();
+    kill.abort();
+    connected.open();
+    await publishing;
+    expect(transport.contexts).toEqual([]);
+    expect(verdicts()).toEqual(['0 transport']);
+  });
+
   it('is killed at a shutdown, also when that came before', async () => {
     const { clock, transport, publish, verdicts, kill } = under();
     transport.act = () => new Promise(() => undefined);
