@@ -3,7 +3,7 @@ import { errorText } from '../observe/error-text.js';
 import { fitting, isUnread } from '../large-payloads.js';
 import { Publisher } from '../publish/publisher.js';
 import type { PublishFailure } from '../publish/transport.js';
-import type { LockedOutcome } from '../store/parked-store.js';
+import type { LockedOutcome, LockSession } from '../store/parked-store.js';
 import type { OnResult } from './batch.types.js';
 import { LargePayloads } from './bring-payloads.js';
 import { within } from './clock.js';
@@ -163,10 +163,10 @@ export class RowLockLane implements RunningLane, OutageLane {
     const limit = (this.outage.probing ? PROBE_CHOICE : this.maxBatch) + this.payloads.waiting + this.refused.waiting;
     const request = { transport: id, limit, onPublished: options.onPublished };
     const results = new LockedResults(this, this.counts);
-    const report = await store.withLockedRows(request, async (rows, durable, alive) => {
+    const report = await store.withLockedRows(request, async (rows, durable, session) => {
       const locked = rows.filter((message) => this.payloads.mayRead(message) && this.refused.mayPublish(message));
       this.lastLocked = locked.length;
-      return locked.length === 0 ? NOTHING : this.publishLocked(locked, durable, alive, results);
+      return locked.length === 0 ? NOTHING : this.publishLocked(locked, durable, session, results);
     });
     results.tell(report.refused, this.refused);
     this.answered();
@@ -179,7 +179,7 @@ export class RowLockLane implements RunningLane, OutageLane {
   async publishLocked(
     locked: readonly OutboxMessage[],
     durable: boolean,
-    alive: () => Promise<unknown>,
+    session: LockSession,
     results: LockedResults,
   ): Promise<LockedOutcome> {
     const { store, options, clock } = this.deps;
@@ -187,18 +187,20 @@ export class RowLockLane implements RunningLane, OutageLane {
     let flushed = durable && options.durability !== 'always';
     let left = locked.length;
     for (const messages of this.batchesOf(locked)) {
-      if (left < locked.length && (this.outage.circuit.allows !== 'all' || clock.monotonic() > until)) break;
+      const first = left === locked.length;
+      if (!first && (this.outage.circuit.allows !== 'all' || clock.monotonic() > until)) break;
       left -= messages.length;
-      const verdict = messages.some(isUnread) ? await this.payloads.bring(messages) : 'go';
+      const unread = messages.some(isUnread);
+      const verdict = unread ? await this.payloads.bring(messages) : 'go';
       this.putOff = verdict === 'later';
       if (verdict === 'later') break;
-      if (verdict === 'go' && !flushed) {
-        await store.flush();
-        await alive(); // the server that showed them is the one that flushed
-        flushed = true;
-      }
+      const flush = verdict === 'go' && !flushed;
+      if (flush) await store.flush();
+      // Time went by since they were locked: they are ours still, and the server that showed them is the one that flushed.
+      if (!first || unread || flush) await session.alive();
+      flushed ||= flush;
       if (this.stopping) break;
-      await this.publish(messages, results, verdict === 'go' ? undefined : verdict);
+      await this.publish(messages, results, session.ended, verdict === 'go' ? undefined : verdict);
     }
     this.leftOver = left > 0;
     return results;
@@ -216,20 +218,30 @@ export class RowLockLane implements RunningLane, OutageLane {
 
   /**
    * All results of the transaction together.
+   * @param ended of the session with the locks: nothing of these messages is begun any more
    * @param failure what became of a single message already
    * @internal
    */
-  async publish(messages: readonly OutboxMessage[], results: LockedResults, failure?: PublishFailure): Promise<void> {
+  async publish(
+    messages: readonly OutboxMessage[],
+    results: LockedResults,
+    ended: AbortSignal,
+    failure?: PublishFailure,
+  ): Promise<void> {
     this.unresolved = messages.length;
     this.onlyOne = messages.length === 1;
     const onResult: OnResult = (index, result) => {
       this.unresolved -= 1;
       const message = messages[index] as OutboxMessage;
-      if (!result.ok) return results.failed(message, result);
+      if (!result.ok) {
+        // Broken off by us: that is no outage of the broker, and nothing can be written.
+        if (!ended.aborted) results.failed(message, result);
+        return;
+      }
       this.alone.delete(message.id);
       results.succeeded(message);
     };
-    if (failure === undefined) await this.publisher.publish(messages, onResult, this.kill.signal);
+    if (failure === undefined) await this.publisher.publish(messages, onResult, this.kill.signal, ended);
     else onResult(0, failure);
   }
 }

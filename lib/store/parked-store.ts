@@ -115,16 +115,22 @@ export interface LockedReport {
   /** Of `parked` and `reparked`, the same objects. What was published beside them is settled. */
   readonly refused: readonly Refused<ParkEntry | ReparkEntry>[];
 }
+/** Of the session that holds the locks. When it is over, its rows are anybody's: an operator may have cancelled them by now. */
+export interface LockSession {
+  /** Aborts as soon as the end of the session is noticed. */
+  readonly ended: AbortSignal;
+  /** Asks the server. @throws when the transaction is over: what it showed may be gone with its server */
+  alive(): Promise<unknown>;
+}
 /** For `coordination: 'rowLock'`, which has no leases, no fences and no order. */
 export interface RowLockStore {
   /**
    * Locks up to `limit` ready and due rows that nobody else has locked (`FOR UPDATE SKIP LOCKED`), keeps the transaction
    * open while `work` publishes them, writes what `work` says in the same transaction and commits. Rows that `work` does
    * not name stay as they are. When `work` throws, or the connection breaks, nothing is written.
-   * `alive` rejects when the transaction is over: what it showed may be gone with its server.
    */
   withLockedRows(
     request: { transport: number; limit: number; onPublished: 'delete' | 'archive' },
-    work: (messages: OutboxMessage[], durable: boolean, alive: () => Promise<unknown>) => Promise<LockedOutcome>,
+    work: (messages: OutboxMessage[], durable: boolean, session: LockSession) => Promise<LockedOutcome>,
   ): Promise<LockedReport>;
 }

@@ -57,7 +57,7 @@ export class ExplainingDatabase implements SqlDatabase {
         }
         return real.run(sql);
       },
-      transaction: (work) => real.transaction((tx) => work(this.within(tx))),
+      transaction: (work) => real.transaction((tx, ended) => work(this.within(tx), ended)),
     };
   }
 

@@ -1,61 +1,11 @@
 import { once } from 'node:events';
-import { BucketLeases } from '../../lib/claim/bucket-leases.js';
 import { Deadline } from '../../lib/dispatch/deadline.js';
-import { laneOptions } from '../../lib/dispatch/lane.types.js';
-import { RowLockLane } from '../../lib/dispatch/row-lock-lane.js';
-import type { OutboxOptions } from '../../lib/outbox.options.js';
 import { PUBLISHED, type PublishResult } from '../../lib/publish/transport.js';
-import { resolveOptions } from '../../lib/resolve-options.js';
-import type { OutboxStore } from '../../lib/store/outbox-store.js';
-import type { LockedOutcome } from '../../lib/store/parked-store.js';
-import { FakeClock } from '../../lib/testing/fake-clock.js';
-import { gate, StubStore, stored, turn } from '../support/lane.js';
-import { RecordedHooks, ScriptedTransport } from '../support/relay.js';
+import { gate, stored, turn } from '../support/lane.js';
+import { ScriptedTransport } from '../support/relay.js';
+import { createRowLockLane } from '../support/row-lock-lane.js';
 
 const rejected = (): PublishResult => ({ ok: false, blame: 'message', error: new Error('no') });
-
-/** A lane over rows in memory: what fails is due again at once. */
-function createRowLockLane(given: Partial<OutboxOptions> = {}, transport = new ScriptedTransport()) {
-  const options = resolveOptions(
-    { transports: { default: transport }, ordering: 'none', coordination: 'rowLock', ...given },
-    {},
-  );
-  const clock = new FakeClock();
-  const stub = new StubStore(4);
-  const outcomes: LockedOutcome[] = [];
-  const limits: number[] = [];
-  const withLockedRows: OutboxStore['withLockedRows'] = async ({ limit }, work) => {
-    await turn();
-    limits.push(limit);
-    const locked = stub.ready.slice(0, limit);
-    if (locked.length === 0) return { locked: 0, refused: [] };
-    const outcome = await work(locked, true, async () => undefined);
-    outcomes.push(outcome);
-    stub.remove(outcome.published.map(({ seq }) => ({ seq })));
-    return { locked: locked.length, refused: [] };
-  };
-  const store = Object.assign(stub, { withLockedRows }) as unknown as OutboxStore;
-  const hooks = new RecordedHooks();
-  const settings = { lease: options.lease, buckets: 4, leader: false, every: 1_000, need: 1_000 };
-  const leases = new BucketLeases(stub, clock, 'me', 'a test', settings);
-  const parts = {
-    name: 'default',
-    id: 0,
-    transport,
-    store,
-    leases,
-    options: laneOptions(options),
-    clock,
-    random: () => 0.5,
-    hooks,
-  };
-  const lane = new RowLockLane(
-    { ...parts, died: () => undefined },
-    () => 1_000,
-    () => undefined,
-  );
-  return { lane, stub, transport, hooks, outcomes, limits, clock };
-}
 
 describe('a lane with row locks', () => {
   it('a pass ends although what failed is due again at once', async () => {

@@ -16,8 +16,11 @@ export interface SqlExecutor {
 export interface SqlConnection extends SqlExecutor {
   /** Grows with every reconnect; a reader whose generation changed starts over. */
   readonly generation: number;
-  /** BEGIN … COMMIT around `work` on this connection; ROLLBACK when it throws. */
-  transaction<T>(work: (tx: SqlExecutor) => Promise<T>): Promise<T>;
+  /**
+   * BEGIN … COMMIT around `work` on this connection; ROLLBACK when it throws.
+   * `ended` aborts as soon as the session is known to be over, and with it the transaction and its locks.
+   */
+  transaction<T>(work: (tx: SqlExecutor, ended: AbortSignal) => Promise<T>): Promise<T>;
 }
 
 /** What the connections are for; each role is one connection, opened at first use, reopened after a failure. */

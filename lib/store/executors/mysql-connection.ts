@@ -30,6 +30,8 @@ export class MysqlConnection implements SqlConnection {
   /** @internal */ open: Promise<MysqlClient> | undefined;
   /** @internal */ tail: Promise<unknown> = Promise.resolve();
   /** @internal */ wasOpen = false;
+  /** @internal of the client that was opened last; aborted with it */
+  session = new AbortController();
   /** @internal what `open` resolved to, as long as it is that */
   client: MysqlClient | undefined;
   /** @internal fails the statement in flight: mysql2 forgets it when the connection is destroyed */
@@ -47,11 +49,12 @@ export class MysqlConnection implements SqlConnection {
     return this.enqueue((client) => this.execute(client, sql));
   }
 
-  transaction<T>(work: (tx: SqlExecutor) => Promise<T>): Promise<T> {
+  transaction<T>(work: (tx: SqlExecutor, ended: AbortSignal) => Promise<T>): Promise<T> {
     return this.enqueue(async (client) => {
+      const { signal } = this.session;
       await this.ask(client, 'start transaction');
       try {
-        const result = await work({ run: (sql) => this.execute(client, sql) });
+        const result = await work({ run: (sql) => this.execute(client, sql) }, signal);
         await this.ask(client, 'commit');
         return result;
       } catch (error) {
@@ -91,6 +94,7 @@ export class MysqlConnection implements SqlConnection {
         if (this.wasOpen) this.generation++;
         this.wasOpen = true;
         this.client = client;
+        this.session = new AbortController();
         const ended = (): void => void (this.open === open && this.drop());
         client.on('error', ended);
         client.on('end', ended);
@@ -112,6 +116,7 @@ export class MysqlConnection implements SqlConnection {
     // a connection before its end is forgotten with it.
     if (client !== undefined) destroy(client);
     abort?.(lost());
+    this.session.abort();
     await open?.catch(() => undefined); // one that is still being opened is discarded when it is there
   }
 

@@ -35,6 +35,7 @@ export class PostgresConnection implements SqlConnection {
   /** @internal */ open: Promise<CheckedOut> | undefined;
   /** @internal */ tail: Promise<unknown> = Promise.resolve();
   /** @internal */ wasOpen = false;
+  /** @internal Of the client that was opened last; aborted with it. */ session = new AbortController();
 
   constructor(
     readonly checkOut: () => Promise<CheckedOut>,
@@ -51,8 +52,11 @@ export class PostgresConnection implements SqlConnection {
     );
   }
 
-  transaction<T>(work: (tx: SqlExecutor) => Promise<T>): Promise<T> {
-    return this.enqueue(({ client }) => this.inTransaction(client, work));
+  transaction<T>(work: (tx: SqlExecutor, ended: AbortSignal) => Promise<T>): Promise<T> {
+    return this.enqueue(({ client }) => {
+      const { signal } = this.session;
+      return this.inTransaction(client, (tx) => work(tx, signal));
+    });
   }
 
   /** @internal */ async inTransaction<T>(client: PgClient, work: (tx: SqlExecutor) => Promise<T>): Promise<T> {
@@ -91,7 +95,11 @@ export class PostgresConnection implements SqlConnection {
       (checkedOut) => {
         if (this.wasOpen) this.generation++;
         this.wasOpen = true;
-        const lost = (): void => void (this.open === open && this.drop());
+        const session = (this.session = new AbortController());
+        const lost = (): void => {
+          session.abort();
+          if (this.open === open) void this.drop();
+        };
         checkedOut.client.on('error', lost);
         checkedOut.client.on('end', lost);
         return checkedOut;
@@ -108,6 +116,7 @@ export class PostgresConnection implements SqlConnection {
   /** @internal */ async drop(): Promise<void> {
     const { open } = this;
     this.open = undefined;
+    this.session.abort();
     const checkedOut = await open?.catch(() => undefined);
     await checkedOut?.release().catch(() => undefined);
   }

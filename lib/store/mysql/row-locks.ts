@@ -33,10 +33,10 @@ export class MysqlRowLocks implements RowLockStore {
   async withLockedRows(request: Request, work: Parameters<RowLockStore['withLockedRows']>[1]): Promise<LockedReport> {
     const durable = (await this.parts.server.state()).visibleIsDurable;
     const turn = this.turns.next(request.transport);
-    return this.connection(request.transport).transaction(async (tx) => {
+    return this.connection(request.transport).transaction(async (tx, ended) => {
       const messages = await this.lock(tx, request, turn);
       if (messages.length === 0) return { locked: 0, refused: [] };
-      const outcome = await work(messages, durable, () => tx.run(ALIVE.bind()));
+      const outcome = await work(messages, durable, { ended, alive: () => tx.run(ALIVE.bind()) });
       return { locked: messages.length, refused: await this.write(tx, request, outcome) };
     });
   }

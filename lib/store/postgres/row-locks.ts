@@ -46,11 +46,11 @@ export class PostgresRowLocks implements RowLockStore {
     const turn = this.turns.next(request.transport);
     let published = false;
     const pass = (as: RowsAs): Promise<LockedReport> =>
-      connection.transaction(async (tx) => {
+      connection.transaction(async (tx, ended) => {
         const { messages, durable } = await this.lock(tx, request, turn, as);
         if (messages.length === 0) return { locked: 0, refused: [] };
         published = true;
-        const outcome = await work(messages, durable, () => tx.run(ALIVE.bind()));
+        const outcome = await work(messages, durable, { ended, alive: () => tx.run(ALIVE.bind()) });
         return { locked: messages.length, refused: await this.write(tx, request, outcome) };
       });
     return this.parts.rowsRead.read(request.transport, pass, () => !published);

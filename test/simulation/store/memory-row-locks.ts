@@ -1,14 +1,16 @@
 import type { LockTurn } from '../../../lib/store/lock-turns.js';
-import type { LockedOutcome, RowLockStore } from '../../../lib/store/parked-store.js';
+import type { LockedOutcome, LockSession, RowLockStore } from '../../../lib/store/parked-store.js';
 import type { MemoryDatabase } from './memory-database.js';
 import { park, settleReady, type Read } from './memory-ready.js';
 import { repark, settleParked } from './memory-parked.js';
 import { byDueTime, isLocked, type ReadyRow } from './memory-rows.js';
 import type { MemoryTransaction } from './memory-transaction.js';
+import type { Wire } from './memory-wire.js';
 
 /** Rows locked in a transaction that stays open while they are published. */
 export class MemoryLockedRows {
   /** @internal */ readonly transaction: MemoryTransaction;
+  /** @internal */ readonly over = new AbortController();
 
   constructor(
     readonly database: MemoryDatabase,
@@ -34,8 +36,8 @@ export class MemoryLockedRows {
     };
   }
 
-  demandAlive(): void {
-    this.transaction.demandOpen();
+  session(wire: Wire): LockSession {
+    return { ended: this.over.signal, alive: () => wire('alive', () => this.transaction.demandOpen()) };
   }
 
   write({ published, parked, reparked }: LockedOutcome): void {
@@ -54,6 +56,7 @@ export class MemoryLockedRows {
   /** Nothing is written, and the rows are anybody's again; without an effect after the commit. */
   rollback(): void {
     if (this.transaction.state === 'open') this.transaction.end('rolledBack');
+    this.over.abort();
   }
 
   /** @internal */ dueRows(transport: number, bucket: number) {

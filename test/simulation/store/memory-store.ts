@@ -195,7 +195,7 @@ export class MemoryStore implements OutboxStore {
     try {
       const { messages, durable } = await this.call('lockRows', () => rows.lock(turn));
       if (messages.length === 0) return { locked: 0, refused: [] };
-      const outcome = await work(messages, durable, () => this.call('alive', () => rows.demandAlive()));
+      const outcome = await work(messages, durable, rows.session(this.wire));
       await this.call('commitRows', () => rows.write(outcome));
       return { locked: messages.length, refused: [] };
     } finally {
