@@ -1,3 +1,4 @@
+import { types } from 'node:util';
 import { didYouMean } from '../../did-you-mean.js';
 import { OutboxConfigurationError } from '../../outbox.errors.js';
 import { showNoText } from '../../show.js';
@@ -34,9 +35,11 @@ export function refuseNoOptions(factory: string, options: unknown, needed: strin
 
 /** What is wrong with the headers that a transport adds to every message. Their values are not shown. */
 export function headerProblems(headers: unknown): string[] {
-  if (headers === undefined || headers === null) return [];
-  if (typeof headers !== 'object' || Array.isArray(headers)) return ['headers must be an object of names and values'];
+  if (headers === undefined) return [];
+  // A list or a Map has no names of its own, and nothing of it would be sent.
+  if (typeof headers !== 'object' || headers === null || Symbol.iterator in headers)
+    return ['headers must be an object of names and values'];
   return Object.entries(headers)
-    .filter(([, value]) => ![value].flat().every((one) => typeof one === 'string' || one instanceof Uint8Array))
+    .filter(([, value]) => ![value].flat().every((one) => typeof one === 'string' || types.isUint8Array(one)))
     .map(([name]) => `headers.${name} must be a string, a Uint8Array or an array of those`);
 }

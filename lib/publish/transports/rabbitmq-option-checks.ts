@@ -1,5 +1,4 @@
-import { types } from 'node:util';
-import { unknownNames } from './option-names.js';
+import { headerProblems, unknownNames } from './option-names.js';
 import { rabbitMqLimits } from './rabbitmq-limits.js';
 import type { RabbitMqOptions, RabbitMqSettings, RabbitMqTopology } from './rabbitmq-options.js';
 
@@ -10,7 +9,7 @@ export function valueProblems(options: RabbitMqOptions): string[] {
   if (!isShortText(exchange ?? '')) problems.push(`exchange ${SHORT_TEXT}`);
   if (appId !== undefined && !isShortText(appId)) problems.push(`appId ${SHORT_TEXT}`);
   if (routingKey !== undefined && typeof routingKey !== 'function') problems.push('routingKey must be a function');
-  if (headers !== undefined) problems.push(...headersProblems(headers));
+  problems.push(...headerProblems(headers));
   if (cloudEvents !== undefined) problems.push(...cloudEventsProblems(cloudEvents));
   if (topology !== undefined && typeof topology !== 'function') problems.push(...topologyProblems(topology));
   return problems;
@@ -29,21 +28,6 @@ const SHORT_TEXT = 'must be a string of at most 255 bytes';
 /** An AMQP short string. */
 export function isShortText(text: unknown): text is string {
   return typeof text === 'string' && (text.length * 3 <= 255 || Buffer.byteLength(text) <= 255);
-}
-
-function headersProblems(headers: unknown): string[] {
-  // A Map has no names of its own, and nothing of it would be sent.
-  if (!isRecord(headers) || Symbol.iterator in headers) return ['headers must be an object of names and values'];
-  return Object.keys(headers)
-    .filter((name) => !isHeaderValue(headers[name]))
-    .map((name) => `headers.${name} must be a string, a Uint8Array or an array of those`);
-}
-
-function isHeaderValue(value: unknown): boolean {
-  return Array.isArray(value) ? value.every(isSingleValue) : isSingleValue(value);
-}
-function isSingleValue(value: unknown): boolean {
-  return typeof value === 'string' || types.isUint8Array(value);
 }
 
 function cloudEventsProblems(cloudEvents: unknown): string[] {
