@@ -82,6 +82,7 @@ export class OutboxService<TEvent extends object = object> {
   /**
    * Runs `work` with this transaction around it: `enqueue` inside needs no `manager`. Does not begin or end anything.
    * An Observable that `work` returns is subscribed to inside, so that an interceptor may return `next.handle()`.
+   * A query that only runs when it is awaited is handed back as it is, and runs outside.
    */
   bind<T>(manager: TransactionHandle, work: () => T): T {
     return this.scope.run(this.current.fromHandle(manager), work);

@@ -1,4 +1,5 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
+import { types } from 'node:util';
 import type { QueryRunner } from 'typeorm';
 
 interface Scope {
@@ -20,7 +21,8 @@ export class TransactionScope {
   run<T>(runner: QueryRunner, work: () => T): T {
     const scope: Scope = { runner, over: false };
     const result = this.storage.run(scope, work);
-    if (isPromise(result)) {
+    // Of the platform only: the `then` of a query builder runs its query, each time.
+    if (types.isPromise(result)) {
       const end = (): void => void (scope.over = true);
       result.then(end, end);
     } else if (isObservable(result)) {
@@ -45,9 +47,6 @@ interface Subscribable {
   subscribe(...observer: unknown[]): unknown;
 }
 
-function isPromise(value: unknown): value is PromiseLike<unknown> {
-  return typeof (value as PromiseLike<unknown> | null | undefined)?.then === 'function';
-}
 function isObservable(value: unknown): value is Subscribable {
   const { subscribe, pipe } = (value ?? {}) as { subscribe?: unknown; pipe?: unknown };
   return typeof subscribe === 'function' && typeof pipe === 'function';

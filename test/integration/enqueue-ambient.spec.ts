@@ -41,6 +41,17 @@ describeWith('postgres', 'the ambient transaction', () => {
     expect([await db.types(), await db.things()]).toEqual([[], 0]);
   });
 
+  it('hands a query that runs when it is awaited back as it is: it runs once', async () => {
+    await db.dataSource.transaction(async (manager) => {
+      // eslint-disable-next-line unicorn/no-thenable
+      const lazy = { then: (...done: never[]) => db.addThing(manager).then(...done) } as PromiseLike<unknown>;
+      const bound = outbox.bind(manager, () => lazy);
+      expect(bound).toBe(lazy);
+      await bound;
+    });
+    expect(await db.things()).toBe(1);
+  });
+
   it('is joined by an inner outbox.transaction; nested makes a savepoint', async () => {
     await outbox.transaction(async (outer) => {
       await outbox.transaction(async (inner) => {
