@@ -7,6 +7,7 @@ import type { Transition } from '../settle/settler.js';
 import { DueRows } from './due-rows.js';
 import type { GlobalHold } from './global-hold.js';
 import type { LaneDependencies } from './lane.types.js';
+import { UntoldKeys } from './untold-keys.js';
 
 export interface ParkedReaderEvents {
   /** Marked as being sent by us: to be published now. */
@@ -43,9 +44,8 @@ export class ParkedReader {
   loadedAt = 0;
   /** With more blocked keys than fit into memory: of each bucket the last one that was loaded. Empty: all were. */
   readonly loadedUpTo = new Map<number, string>();
-  recheckedAt = -Infinity;
-  lookedAt = -Infinity;
   /** @internal */ readonly dueRows: DueRows;
+  /** @internal */ readonly untold: UntoldKeys;
 
   constructor(
     readonly lane: LaneDependencies,
@@ -55,6 +55,7 @@ export class ParkedReader {
     readonly keys = new ParkedKeys(),
   ) {
     this.dueRows = new DueRows(lane, (row) => this.mayTake(row));
+    this.untold = new UntoldKeys(lane, keys, (key) => this.isFree(key));
   }
 
   /** @internal */ get isGlobal(): boolean {
@@ -87,6 +88,7 @@ export class ParkedReader {
   forget(bucket: number): void {
     this.keys.forget(bucket);
     this.loadedUpTo.delete(bucket);
+    this.untold.forget(bucket);
     for (const [key, at] of this.toContinue) if (at.bucket === bucket) this.toContinue.delete(key);
   }
 
@@ -110,6 +112,7 @@ export class ParkedReader {
     if (key === null || !blocks) return;
     count(this.pending, key, -1);
     if (closes(transition)) count(this.closed, key, -1);
+    else this.untold.parkedBehind(message.bucket, key);
   }
 
   /** The row in front of this key's blocked ones is gone. */
@@ -126,7 +129,7 @@ export class ParkedReader {
     if (buckets.length === 0) return { taken: 0, nextIn: null };
     await this.reload(buckets);
     const held = new Set(buckets);
-    await this.lookForFreed(held);
+    if (!this.isGlobal) for (const { bucket, key } of await this.untold.freed(held)) this.continueKey(bucket, key);
     const isOrdered = this.lane.options.ordering !== 'none';
     // Whatever is taken here is a key to ask for later: without a share of the pass these would pile up.
     const share = Math.min(this.toContinue.size, limit >> 1);
@@ -154,29 +157,11 @@ export class ParkedReader {
     return !this.queues.has(key) && !this.closed.has(key);
   }
 
-  /**
-   * Rows in front that were deleted, by an operator or by the cleaner, with nothing behind them: nobody tells, and what comes later
-   * is parked behind nothing. Few keys are asked for anyway.
-   * @internal
-   */
-  async lookForFreed(held: ReadonlySet<number>): Promise<void> {
-    const { store, id, clock, options } = this.lane;
-    if (this.isGlobal || this.keys.size <= RECHECK || clock.monotonic() - this.lookedAt < options.pollInterval) return;
-    this.lookedAt = clock.monotonic();
-    const keys = this.keys.next(LOOK, this.keys.look).filter(({ bucket, key }) => held.has(bucket) && this.isFree(key));
-    const blocked = new Set((await store.blockedAmong(id, keys)).map(({ key }) => key));
-    for (const { bucket, key } of keys) if (!blocked.has(key)) this.continueKey(bucket, key);
-  }
-
   /** Of the buckets that are held keys that can go on, and now and then some more in turn. @internal */
   keysToAsk(limit: number, held: ReadonlySet<number>): KeyInBucket[] {
-    const asked = new Map<string, KeyInBucket>();
-    const now = this.lane.clock.monotonic();
-    if (now - this.recheckedAt >= this.lane.options.pollInterval) {
-      this.recheckedAt = now;
-      for (const at of this.keys.next(Math.min(RECHECK, Math.ceil(limit / 2)), this.keys.recheck))
-        if (held.has(at.bucket) && this.isFree(at.key)) asked.set(at.key, at);
-    }
+    const { inTurn, behind } = this.untold.toAsk(limit, held);
+    const asked = new Map(inTurn.map((at) => [at.key, at]));
+    for (const { bucket, key } of behind) this.continueKey(bucket, key);
     for (const [key, at] of this.toContinue) {
       if (asked.size >= limit) break;
       if (held.has(at.bucket)) {
@@ -291,8 +276,4 @@ function count(counts: Map<string, number>, key: string, by: number): void {
 
 /** Blocked rows of one key that are brought back at once. */
 const PER_KEY = 100;
-/** Blocked keys that are asked for, once per poll, although nothing says that they can go on. */
-const RECHECK = 50;
-/** Blocked keys of which the store is asked, once per poll, whether they still are. */
-const LOOK = 2_500;
 const RELOAD_EVERY = 30_000;

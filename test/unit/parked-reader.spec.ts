@@ -124,6 +124,28 @@ describe('parked messages and the keys that go on', () => {
     expect(reader.keys.size).toBe(1);
   });
 
+  it('a key behind whose rows a message was parked is asked for at the next poll, once, beside however many others', async () => {
+    const { reader, blocking, asked, clock, pass } = createReader();
+    for (let i = 0; i < 5_000; i += 1) blocking.push({ bucket: 0, key: `k${i}`, ready: false });
+    for (const { key } of blocking) reader.keys.add(0, key);
+    const park = (key: string, state: 'blocked' | 'dead') =>
+      ({ message: stored({ key }), state, blocks: true, attempts: 0, delay: null, error: null }) as const;
+    const parked = [park('k4000', 'blocked'), park('k4001', 'dead')];
+    for (const each of parked) reader.parking(each);
+    for (const each of parked) reader.parked(each);
+    for (let polls = 0; polls < 3; polls += 1) {
+      await pass();
+      await clock.advance(POLL);
+    }
+    const times = (key: string): number => asked.flat().filter((at) => at.key === key).length;
+    expect([times('k4000'), times('k4001')]).toEqual([1, 0]);
+    for (let i = 0; i < 5_000; i += 1) reader.parked(park(`k${i}`, 'blocked'));
+    await pass();
+    expect(asked.at(-1)?.length).toBeLessThanOrEqual(300);
+    reader.forget(0);
+    expect(reader.untold.behind.size).toBe(0);
+  });
+
   it('a key whose bucket cannot be published from just now is asked for as soon as it can', async () => {
     const { reader, epochs, asked, pass } = createReader();
     epochs.set(3, '1');
