@@ -1,4 +1,4 @@
-import type { OutboxMessage } from '../message.js';
+import { OutboxMessage } from '../message.js';
 import { errorText, withoutSecrets } from '../observe/error-text.js';
 import { secretsOf } from '../observe/secrets.js';
 import type { PublishFailure } from '../publish/transport.js';
@@ -57,12 +57,16 @@ export class LockedResults implements LockedOutcome {
   /** After the commit. What was not written did not happen: it is told as that. */
   tell(refused: LockedReport['refused'], rows: RefusedRows): void {
     const { hooks, name } = this.lane.deps;
-    const left = new Set(refused.map(({ entry }) => entry));
+    const left = new Set<unknown>(refused.map(({ entry }) => entry));
     for (const { entry, tell } of this.told) if (entry === undefined || !left.has(entry)) tell();
-    for (const { entry, error } of refused) rows.refuse(this.messages.get(entry) as OutboxMessage, error);
-    this.counts.published += this.published.length;
-    if (this.published.length === 0 || !hooks.has('published')) return;
-    hooks.emit('published', { transport: name, ids: this.published.map(({ id }) => id) });
+    for (const { entry, error } of refused) {
+      if (entry instanceof OutboxMessage) rows.refuse(entry, error, true);
+      else rows.refuse(this.messages.get(entry as ParkEntry | ReparkEntry) as OutboxMessage, error, false);
+    }
+    const settled = left.size === 0 ? this.published : this.published.filter((message) => !left.has(message));
+    this.counts.published += settled.length;
+    if (settled.length === 0 || !hooks.has('published')) return;
+    hooks.emit('published', { transport: name, ids: settled.map(({ id }) => id) });
   }
 
   /** @internal */ transition(message: OutboxMessage, failure: PublishFailure): Transition | undefined {

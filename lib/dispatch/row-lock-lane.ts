@@ -3,7 +3,7 @@ import { errorText } from '../observe/error-text.js';
 import { fitting, isUnread } from '../large-payloads.js';
 import { Publisher } from '../publish/publisher.js';
 import type { PublishFailure } from '../publish/transport.js';
-import type { LockedOutcome, LockSession } from '../store/parked-store.js';
+import type { LockSession } from '../store/parked-store.js';
 import type { OnResult } from './batch.types.js';
 import { LargePayloads } from './bring-payloads.js';
 import { within } from './clock.js';
@@ -164,9 +164,13 @@ export class RowLockLane implements RunningLane, OutageLane {
     const request = { transport: id, limit, onPublished: options.onPublished };
     const results = new LockedResults(this, this.counts);
     const report = await store.withLockedRows(request, async (rows, durable, session) => {
-      const locked = rows.filter((message) => this.payloads.mayRead(message) && this.refused.mayPublish(message));
+      const locked = rows.filter((message) => this.payloads.mayRead(message) && this.refused.mayTry(message));
       this.lastLocked = locked.length;
-      return locked.length === 0 ? NOTHING : this.publishLocked(locked, durable, session, results);
+      const unpublished = locked.filter((message) => !this.refused.wasPublished(message));
+      if (unpublished.length < locked.length)
+        results.published.push(...locked.filter((message) => this.refused.wasPublished(message)));
+      if (unpublished.length > 0) await this.publishLocked(unpublished, durable, session, results);
+      return results;
     });
     results.tell(report.refused, this.refused);
     this.answered();
@@ -181,7 +185,7 @@ export class RowLockLane implements RunningLane, OutageLane {
     durable: boolean,
     session: LockSession,
     results: LockedResults,
-  ): Promise<LockedOutcome> {
+  ): Promise<void> {
     const { store, options, clock } = this.deps;
     const until = clock.monotonic() + ALONE_TIME;
     let flushed = durable && options.durability !== 'always';
@@ -203,7 +207,6 @@ export class RowLockLane implements RunningLane, OutageLane {
       await this.publish(messages, results, session.ended, verdict === 'go' ? undefined : verdict);
     }
     this.leftOver = left > 0;
-    return results;
   }
 
   /** Those that go alone come before the others, which are the next transaction's. @internal */
@@ -252,4 +255,3 @@ const MAX_ALONE = 5_000;
 const ALONE_TIME = 1_000;
 /** Rows that a probe chooses from. */
 const PROBE_CHOICE = 10;
-const NOTHING: LockedOutcome = { published: [], parked: [], reparked: [] };

@@ -112,8 +112,8 @@ export interface Refused<T> {
 export interface LockedReport {
   /** How many rows were locked. */
   readonly locked: number;
-  /** Of `parked` and `reparked`, the same objects. What was published beside them is settled. */
-  readonly refused: readonly Refused<ParkEntry | ReparkEntry>[];
+  /** Of the outcome, the same objects. What became of the others is written. */
+  readonly refused: readonly Refused<SettledMessage | ParkEntry | ReparkEntry>[];
 }
 /** Of the session that holds the locks. When it is over, its rows are anybody's: an operator may have cancelled them by now. */
 export interface LockSession {

@@ -1,6 +1,7 @@
 import { isOfTheRow } from '../read-errors.js';
 import type { SqlExecutor } from './executors/executor.js';
 import type { Refused } from './parked-store.js';
+import type { SettledMessage } from './ready-store.js';
 import { statement } from './sql.js';
 
 const SAVEPOINT = statement(undefined, 'savepoint outbox_rows');
@@ -31,4 +32,27 @@ export async function writeOrRefuse<T>(
   const half = Math.ceil(entries.length / 2);
   const first = await writeOrRefuse(tx, entries.slice(0, half), write);
   return [...first, ...(await writeOrRefuse(tx, entries.slice(half), write))];
+}
+
+/** The same for what was published. */
+export class SettleOrRefuse {
+  /** @internal A deletion failed for a reason of its row's: a trigger of theirs, say. */ deletionsFail = false;
+
+  /** So seldom that deletions pay for savepoints only once one failed, and undid its transaction. */
+  async write(
+    tx: SqlExecutor,
+    messages: readonly SettledMessage[],
+    onPublished: 'delete' | 'archive',
+    write: (messages: readonly SettledMessage[]) => Promise<unknown>,
+  ): Promise<Refused<SettledMessage>[]> {
+    if (onPublished === 'archive' || this.deletionsFail) return writeOrRefuse(tx, messages, write);
+    if (messages.length === 0) return [];
+    try {
+      await write(messages);
+      return [];
+    } catch (error) {
+      this.deletionsFail ||= isOfTheRow(error);
+      throw error;
+    }
+  }
 }

@@ -72,3 +72,67 @@ for (const kind of ['postgres', 'mariadb'] as const)
       expect(await harness.count('parked')).toBe(1);
     });
   });
+
+for (const kind of ['postgres', 'mariadb'] as const)
+  describeWith(kind, `with row locks, what was published and ${kind} does not let out of its table`, () => {
+    const REFUSED = 'refused';
+    let harness: Harness;
+    afterEach(() => harness?.close());
+
+    function relay() {
+      const transport = new ScriptedTransport();
+      const attempts = (ids: readonly string[]) =>
+        ids.map((id) => transport.attempted.filter((message) => message.id === id).length);
+      return { transport, attempts, ...harness.relay({ default: transport }) };
+    }
+
+    it.each([
+      ['ready', null],
+      ['parked', 0],
+    ] as const)('into the archive, from %s: only that waits, and is not published again', async (_from, delay) => {
+      const rowLock = { ordering: 'none', coordination: 'rowLock', pollInterval: 50 } as const;
+      harness = await createHarness(kind, { ...rowLock, onPublished: 'archive' });
+      await harness.dataSource.query(`alter table outbox_archive add constraint theirs check (topic <> '${REFUSED}')`);
+      const { dispatcher, hooks, attempts } = relay();
+      const ids = await harness.enqueue([{ delay }, { delay }, { delay, topic: REFUSED }, { delay }]);
+      const refused = ids[2] as string;
+      await dispatcher.start();
+      await hooks.until('error', 2);
+      expect(hooks.of('error')).toMatchObject([
+        { operation: 'settle', retryIn: 1_000 },
+        { operation: 'settle', retryIn: 2_000 },
+      ]);
+      expect(await harness.count('archive')).toBe(3);
+      const told = (): readonly string[] => hooks.of('published').flatMap((event) => event.ids);
+      expect([...told()].sort()).toEqual(ids.filter((id) => id !== refused).sort());
+
+      await harness.dataSource.query('alter table outbox_archive drop constraint theirs');
+      await until(async () => (await harness.count('archive')) === 4);
+      await until(() => told().includes(refused));
+      expect(attempts(ids)).toEqual([1, 1, 1, 1]);
+    });
+
+    it('that may not be deleted: the others are published once more at most', async () => {
+      harness = await createHarness(kind, { ordering: 'none', coordination: 'rowLock', pollInterval: 50 });
+      for (const text of REFUSE_DELETION[kind]) await harness.dataSource.query(text);
+      const { dispatcher, hooks, attempts } = relay();
+      const [refused, ...others] = (await harness.enqueue([{ topic: REFUSED }, {}, {}])) as [string, ...string[]];
+      await dispatcher.start();
+      await until(async () => (await harness.count('ready')) === 1);
+      await until(() => hooks.of('error').some(({ retryIn }) => retryIn === 2_000));
+      expect(attempts([refused, ...others])).toEqual([2, 2, 2]);
+      expect(hooks.of('published').flatMap(({ ids }) => ids)).toHaveLength(2);
+    });
+  });
+
+const REFUSE_DELETION = {
+  postgres: [
+    `create function theirs() returns trigger language plpgsql as
+      $$ begin if old.topic = 'refused' then raise exception 'not this one'; end if; return old; end $$`,
+    'create trigger theirs before delete on outbox_ready for each row execute function theirs()',
+  ],
+  mariadb: [
+    `create trigger theirs before delete on outbox_ready for each row
+      if old.topic = 'refused' then signal sqlstate '45000' set message_text = 'not this one'; end if`,
+  ],
+};

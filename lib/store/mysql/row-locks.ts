@@ -7,7 +7,7 @@ import { messageFrom, parkedFrom, readMessage, readParked, SCHEDULED, WAITING, t
 import type { MysqlParked } from './parked.js';
 import type { MysqlServer } from './server.js';
 import type { MysqlSettle } from './settle.js';
-import { writeOrRefuse } from '../write-or-refuse.js';
+import { SettleOrRefuse, writeOrRefuse } from '../write-or-refuse.js';
 import { statement } from '../sql.js';
 import { marks, sized } from './statements.js';
 
@@ -18,6 +18,7 @@ type Request = Parameters<RowLockStore['withLockedRows']>[0];
 export class MysqlRowLocks implements RowLockStore {
   /** @internal */ readonly sql: ReturnType<typeof lockStatements>;
   /** @internal */ readonly turns: LockTurns;
+  /** @internal */ readonly settling = new SettleOrRefuse();
 
   constructor(
     readonly connection: (transport: number) => SqlConnection,
@@ -69,9 +70,11 @@ export class MysqlRowLocks implements RowLockStore {
     const { settle, parked: waiting } = this.parts;
     const fromReady = published.filter((message) => message.parkedId === null);
     const fromParked = published.filter((message) => message.parkedId !== null);
-    if (fromReady.length > 0) await settle.removeIn(tx, transport, fromReady, onPublished);
-    if (fromParked.length > 0) await settle.settleParkedIn(tx, transport, fromParked, onPublished);
+    const settleReady = (some: typeof published) => settle.removeIn(tx, transport, some, onPublished);
+    const settleParked = (some: typeof published) => settle.settleParkedIn(tx, transport, some, onPublished);
     return [
+      ...(await this.settling.write(tx, fromReady, onPublished, settleReady)),
+      ...(await this.settling.write(tx, fromParked, onPublished, settleParked)),
       ...(await writeOrRefuse(tx, parked, (some) => settle.parkIn(tx, transport, some))),
       ...(await writeOrRefuse(tx, reparked, (some) => waiting.reparkLocked(tx, some))),
     ];

@@ -3,7 +3,7 @@ import type { SqlConnection, SqlExecutor } from '../executors/executor.js';
 import { LockTurns, type LockTurn } from '../lock-turns.js';
 import type { LockedOutcome, LockedReport, RowLockStore } from '../parked-store.js';
 import type { TableNames } from '../schema/names.js';
-import { writeOrRefuse } from '../write-or-refuse.js';
+import { SettleOrRefuse, writeOrRefuse } from '../write-or-refuse.js';
 import { statement, type Statement } from '../sql.js';
 import { plainArray } from './arrays.js';
 import {
@@ -25,6 +25,7 @@ export class PostgresRowLocks implements RowLockStore {
   /** @internal */ readonly ready: Record<RowsAs, Statement>;
   /** @internal */ readonly due: Record<RowsAs, Statement>;
   /** @internal */ readonly turns: LockTurns;
+  /** @internal */ readonly settling = new SettleOrRefuse();
 
   constructor(
     readonly connection: (transport: number) => SqlConnection,
@@ -84,9 +85,11 @@ export class PostgresRowLocks implements RowLockStore {
     const fromReady = published.filter((message) => message.parkedId === null);
     const fromParked = published.filter((message) => message.parkedId !== null);
     const settle = onPublished === 'archive' ? ready.sql.archive : ready.sql.settle;
-    if (fromReady.length > 0) await tx.run(settle.bind(...placeArrays(fromReady), transport));
-    if (fromParked.length > 0) await tx.run(ready.parkedSettle.settleSql(transport, fromParked, onPublished));
+    const settleReady = (some: typeof published) => tx.run(settle.bind(...placeArrays(some), transport));
+    const settleParked = (some: typeof published) => tx.run(ready.parkedSettle.settleSql(transport, some, onPublished));
     return [
+      ...(await this.settling.write(tx, fromReady, onPublished, settleReady)),
+      ...(await this.settling.write(tx, fromParked, onPublished, settleParked)),
       ...(await writeOrRefuse(tx, parked, (some) => tx.run(ready.sql.parkLocked.bind(...parkArrays(some), transport)))),
       ...(await writeOrRefuse(tx, reparked, (some) => tx.run(waiting.sql.reparkLocked.bind(...reparkArrays(some))))),
     ];
