@@ -5,7 +5,8 @@ import { OutboxDuplicateMessageError, OutboxError, OutboxMessageError } from '..
 import type { SqlExecutor } from '../store/executors/executor.js';
 import type { InsertReport } from '../store/outbox-store.js';
 import { statement } from '../store/sql.js';
-import { watchTransaction, type TransactionListener } from './transaction-watch.js';
+import type { TransactionListener } from './transaction-listener.js';
+import { watchTransaction } from './transaction-watch.js';
 import { Destinations, type Destination } from './destinations.js';
 import { refuseUnknown } from './draft.js';
 import { ENQUEUE_OPTION_NAMES, type EnqueueOptions } from './enqueue-options.js';

@@ -8,6 +8,8 @@ interface RunnerInternals {
   readonly dataSource?: DataSource;
   /** 0.3. */
   readonly connection?: DataSource;
+  /** Of PostgreSQL: pg's client. 8.23 tells, older releases may not. */
+  readonly databaseConnection?: { getTransactionStatus?(): unknown };
 }
 
 /** 1 in a transaction, one more per savepoint; `undefined` if this TypeORM does not tell. */
@@ -26,6 +28,11 @@ export function dataSourceOf(handle: TransactionHandle): DataSource | undefined 
  */
 export function isActive(runner: QueryRunner): boolean {
   return runner.isTransactionActive && !runner.isReleased && depthOf(runner) !== 0;
+}
+
+/** Whether a statement has failed and PostgreSQL takes nothing but the end, as its last answer said; `false` where nobody tells. */
+export function isAborted(runner: QueryRunner): boolean {
+  return (runner as unknown as RunnerInternals).databaseConnection?.getTransactionStatus?.() === 'E';
 }
 
 export function isMysql(runner: QueryRunner): boolean {

@@ -3,22 +3,10 @@ import { OutboxTransactionRequiredError } from '../outbox.errors.js';
 import type { SqlExecutor } from '../store/executors/executor.js';
 import { statement } from '../store/sql.js';
 import { boundaryOf } from './boundary.js';
-import { depthOf, isMysql } from './query-runner.js';
+import { depthOf, isAborted, isMysql } from './query-runner.js';
+import { tell, type Entry, type TransactionListener } from './transaction-listener.js';
 import { TransactionState } from './transaction-state.js';
 
-/** Who wants to know how a transaction ended. Called synchronously; what it throws is dropped. */
-export interface TransactionListener {
-  committed(ids: readonly string[]): void;
-  /** Of a whole transaction, or of a savepoint inside it. */
-  rolledBack(ids: readonly string[]): void;
-}
-
-interface Entry {
-  readonly listener: TransactionListener;
-  readonly ids: readonly string[];
-  /** Transaction depth at which they were written; falls as savepoints are released. */
-  depth: number;
-}
 type Ending = 'commitTransaction' | 'rollbackTransaction';
 /** `startTransaction` makes a savepoint here: a write that began before must not end up half inside. */
 const WRAPPED = ['startTransaction', 'commitTransaction', 'rollbackTransaction'] as const;
@@ -116,6 +104,8 @@ export class TransactionWatch {
   /** @internal */ readonly state = new TransactionState();
   /** @internal How to undo what is wrapped now. */
   readonly wrapped = new Map<Wrapped, () => boolean>();
+  /** What was sent last ends a transaction that PostgreSQL will not commit: it answers COMMIT with ROLLBACK, and no error. */
+  aborted = false;
   /** Every statement of the runner comes by here. */
   hears = false;
   /** @internal */ readonly losesTransactions: boolean;
@@ -214,7 +204,10 @@ export class TransactionWatch {
     const { state } = this;
     const boundary = boundaryOf(args[0], args[1]);
     if (boundary === undefined && !this.losesTransactions) return original.apply(this.runner, args);
-    const send = (): Promise<unknown> => state.send(boundary, () => original.apply(this.runner, args));
+    const send = (): Promise<unknown> => {
+      if (boundary === 'end' && this.entries.length > 0) this.aborted = isAborted(this.runner);
+      return state.send(boundary, () => original.apply(this.runner, args));
+    };
     if (boundary !== undefined && this.inFlight.size > 0) return this.quiet().then(send);
     return state.isAlone ? state.others().then(send) : send();
   }
@@ -241,11 +234,12 @@ export class TransactionWatch {
   /** @internal */
   ended(ending: Ending, wasActive: boolean): void {
     if (this.runner.isTransactionActive) return this.savepointEnded(ending);
-    const { entries } = this;
+    const { entries, aborted } = this;
     this.entries = [];
+    this.aborted = false;
     this.state.begin(); // for who begins the next one without our hearing of it
     for (const [name, restore] of this.wrapped) if (restore()) this.wrapped.delete(name);
-    tell(entries, ending === 'commitTransaction' && wasActive);
+    tell(entries, ending === 'commitTransaction' && wasActive && !aborted);
   }
 
   /** @internal */
@@ -275,22 +269,4 @@ function over(cause?: unknown): OutboxTransactionRequiredError {
       cause,
     },
   );
-}
-
-/** Each listener once, with all its ids, in the order of writing. */
-function tell(entries: readonly Entry[], committed: boolean): void {
-  const byListener = new Map<TransactionListener, string[]>();
-  for (const { listener, ids } of entries) {
-    const all = byListener.get(listener);
-    if (all === undefined) byListener.set(listener, [...ids]);
-    else for (const id of ids) all.push(id);
-  }
-  for (const [listener, ids] of byListener) {
-    try {
-      if (committed) listener.committed(ids);
-      else listener.rolledBack(ids);
-    } catch {
-      // A hint must never break a transaction that has ended; the relay polls anyway.
-    }
-  }
 }

@@ -49,7 +49,11 @@ export class OutboxTesting {
     return transport;
   }
 
-  /** What was enqueued and committed; with `capture` also what is not committed yet. Never what was rolled back. */
+  /**
+   * What was enqueued and committed; with `capture` also what is not committed yet. Not what was rolled back, unless the server did
+   * so at COMMIT without an error, after a failure that the application swallowed: with a pg older than 8.23, and on MariaDB and
+   * MySQL.
+   */
   enqueued(): RecordedMessage[] {
     const { capture = false } = this.overrides.settings;
     return this.overrides.enqueued

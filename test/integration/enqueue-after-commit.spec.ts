@@ -62,6 +62,23 @@ describeWith('postgres', 'after the commit', () => {
     });
   });
 
+  it('not after a COMMIT that the server answers with ROLLBACK, because the application swallowed a failure', async () => {
+    await withRunner(async (runner) => {
+      await runner.startTransaction();
+      const id = await enqueue(runner);
+      await expect(runner.query('select 1/0')).rejects.toThrow('division by zero');
+      await runner.commitTransaction(); // TypeORM takes it for one
+      expect([await db.types(), nudges, announced, dropped]).toEqual([[], 0, [], [[id]]]);
+      await runner.startTransaction();
+      await enqueue(runner);
+      await runner.query('savepoint mine');
+      await expect(runner.query('select 1/0')).rejects.toThrow('division by zero');
+      await runner.query('rollback to savepoint mine');
+      await runner.commitTransaction();
+      expect([await db.types(), nudges]).toEqual([['m'], 1]);
+    });
+  });
+
   it('a savepoint’s release tells nobody; its rollback drops its ids only', async () => {
     await withRunner(async (runner) => {
       await runner.startTransaction();

@@ -1,0 +1,32 @@
+/** Who wants to know how a transaction ended. Called synchronously; what it throws is dropped. */
+export interface TransactionListener {
+  committed(ids: readonly string[]): void;
+  /** Of a whole transaction, or of a savepoint inside it. */
+  rolledBack(ids: readonly string[]): void;
+}
+
+/** Messages that were written. */
+export interface Entry {
+  readonly listener: TransactionListener;
+  readonly ids: readonly string[];
+  /** Transaction depth at which they were written; falls as savepoints are released. */
+  depth: number;
+}
+
+/** Each listener once, with all its ids, in the order of writing. */
+export function tell(entries: readonly Entry[], committed: boolean): void {
+  const byListener = new Map<TransactionListener, string[]>();
+  for (const { listener, ids } of entries) {
+    const all = byListener.get(listener);
+    if (all === undefined) byListener.set(listener, [...ids]);
+    else for (const id of ids) all.push(id);
+  }
+  for (const [listener, ids] of byListener) {
+    try {
+      if (committed) listener.committed(ids);
+      else listener.rolledBack(ids);
+    } catch {
+      // A hint must never break a transaction that has ended; the relay polls anyway.
+    }
+  }
+}
