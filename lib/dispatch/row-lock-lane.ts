@@ -175,6 +175,8 @@ export class RowLockLane implements RunningLane, OutageLane {
     results.tell(report.refused, this.refused);
     this.answered();
     if (this.outage.probing && this.lastLocked === 0) this.outage.probeAgain(0, 1);
+    // One that failed by itself neither ended the probe nor the wait of those behind it.
+    if (this.outage.probing) return this.lastLocked > 0 && !this.putOff ? 0 : options.pollInterval;
     const more = (report.locked === limit && this.lastLocked > 0) || this.leftOver;
     return more && this.outage.circuit.allows === 'all' ? 0 : options.pollInterval;
   }

@@ -111,6 +111,23 @@ function describeRowLocks(kind: Kind): void {
     expect(hooks.of('dead')).toEqual([]);
     expect(transport.published.every(({ attempts }) => attempts === 0)).toBe(true);
   });
+
+  it('after an outage those that fail by themselves do not hold up the rest for a poll each', async () => {
+    harness = await createHarness(kind, { ...rowLock, pollInterval: '1m', retry: { initial: '10m', max: '10m' } });
+    const transport = new ScriptedTransport();
+    transport.behave = () => down();
+    const failing = Array.from({ length: 30 }, () => ({ bucket: 3, payload: text('bad') }));
+    await harness.enqueue([...failing, { bucket: 3, payload: text('good') }]);
+    // Each probe is the oldest, and none that failed is due again soon.
+    const { dispatcher, hooks } = harness.relay({ default: transport }, {}, { random: () => 0.04 });
+    await dispatcher.start();
+    await hooks.until('circuitOpened');
+    transport.behave = (message) => (String(message.payload) === 'bad' ? rejected('no such queue') : PUBLISHED);
+    await transport.until(() => transport.published.length === 1);
+    expect(transport.texts).toEqual(['good']);
+    await hooks.until('circuitClosed');
+    expect(hooks.of('retried')).toHaveLength(30);
+  });
 }
 
 function describeLeader(kind: Kind): void {
