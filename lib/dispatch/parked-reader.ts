@@ -54,7 +54,7 @@ export class ParkedReader {
     readonly hold: Pick<GlobalHold, 'hold'>,
     readonly keys = new ParkedKeys(),
   ) {
-    this.dueRows = new DueRows(lane, (row) => this.mayTake(row));
+    this.dueRows = new DueRows(lane, (row) => this.mayTake(row), this.continueKey.bind(this));
     this.untold = new UntoldKeys(lane, keys, (key) => this.isFree(key));
   }
 
@@ -214,6 +214,7 @@ export class ParkedReader {
     const epochs = new Map(leases.map(({ bucket, epoch }) => [bucket, epoch]));
     try {
       const result = await store.take({ owner: owned.owner, transport: id, leases, due, keys, perKey });
+      this.dueRows.passOver(result.passedOver);
       // Those of a lease that was lost meanwhile stay marked under its epoch: whoever has the bucket now takes them again.
       // And of its keys the next owner may have parked something since; under our next lease they are loaded anew.
       const isOurs = ({ bucket }: { readonly bucket: number }): boolean => this.epochOf(bucket) === epochs.get(bucket);

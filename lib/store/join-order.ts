@@ -1,4 +1,4 @@
-import type { KeyInBucket } from './parked-store.js';
+import type { DueRow, KeyInBucket } from './parked-store.js';
 
 interface DueInOrder {
   readonly bucket: number;
@@ -19,6 +19,20 @@ export function goBehind(rows: readonly DueInOrder[], blocked: readonly KeyInBuc
     const behind = taken.has(name);
     taken.add(name);
     return behind;
+  });
+}
+
+/**
+ * Due rows that nobody else has locked. Of the scheduled ones of a key none joins its order before one that fell due earlier.
+ * @param due in the order in which they fell due
+ * @param locked by us
+ */
+export function withinReach(due: readonly DueRow[], locked: ReadonlySet<string>): DueRow[] {
+  const closed = new Set<string>();
+  return due.filter((row) => {
+    const name = row.state === 'scheduled' && row.key !== null ? nameOf(row) : undefined;
+    if (name !== undefined && !locked.has(row.parkedId)) closed.add(name);
+    return locked.has(row.parkedId) && (name === undefined || !closed.has(name));
   });
 }
 

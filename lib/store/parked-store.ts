@@ -15,6 +15,7 @@ export interface DueRow {
   readonly key: string | null;
   readonly state: ParkedState;
 }
+export type PassedOver = Omit<DueRow, 'state'>;
 export interface TakeRequest {
   readonly owner: string;
   readonly transport: number;
@@ -34,6 +35,11 @@ export interface TakeResult {
   readonly messages: OutboxMessage[];
   /** Of `keys` and the keys of `due`: those without a blocking row. */
   readonly clear: KeyInBucket[];
+  /**
+   * Of `due`, and of the rows that stand first of their keys, those that are as they were because somebody else holds them
+   * locked, or changed them just then: to be asked for again in a while. Absent: none.
+   */
+  readonly passedOver?: readonly PassedOver[];
   readonly durable: boolean;
 }
 export interface ReparkEntry {

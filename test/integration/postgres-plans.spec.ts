@@ -245,7 +245,7 @@ describeWith('postgres', 'PostgreSQL plans', () => {
       outbox_heads: byKey,
       outbox_lock_due_text: ['outbox_parked_due'],
       outbox_lock_ready_text: ready,
-      outbox_held: [],
+      outbox_held: byId, // the rows that are due
       outbox_join_order: byId,
       outbox_park: ready,
       outbox_places_text: ready,

@@ -148,7 +148,7 @@ export const MARIADB = [
     name: 'mariadb-taken-without-lock',
     breaks: 'what is cancelled at that moment is taken, and sent all the same',
     file: 'lib/store/mysql/take.ts',
-    from: 'where p.transport = ? for update`',
+    from: 'where p.transport = ? for update skip locked`',
     to: 'where p.transport = ?`',
     contract: 'test/integration/take-races.spec.ts',
   },

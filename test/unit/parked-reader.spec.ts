@@ -71,6 +71,24 @@ const scheduled = (count: number): DueRow[] =>
   Array.from({ length: count }, (_, i) => ({ parkedId: String(i), bucket: 0, key: `k${i}`, state: 'scheduled' }));
 
 describe('parked messages and the keys that go on', () => {
+  it('what somebody else has locked is asked for once per poll, with its key, and hides nothing that is due', async () => {
+    const { reader, store, due, clock, pass } = createReader();
+    due.push(...scheduled(3), { parkedId: '3', bucket: 0, key: 'k0', state: 'scheduled' });
+    const asked: string[][] = [];
+    store.take = async (request) => {
+      asked.push([...request.due.map(({ parkedId }) => parkedId), ...request.keys.map(({ key }) => key)]);
+      return { durable: true, messages: [], clear: [], passedOver: request.due.slice(0, 1) };
+    };
+    reader.recheckedAt = clock.monotonic(); // no key comes in turn
+    for (let i = 0; i < 3; i += 1) await pass(undefined, 1);
+    expect(asked).toEqual([['0'], ['1'], ['2']]);
+    expect(await pass(undefined, 1)).toMatchObject({ taken: 0 });
+    expect(asked).toHaveLength(3);
+    await clock.advance(POLL);
+    await pass();
+    expect(asked[3]).toEqual(['0', '1', '2', '3', 'k0', 'k1', 'k2']);
+  });
+
   it('a backlog of what is due does not pile up keys to ask for, and those take their turn within it', async () => {
     const { reader, due, asked, pass } = createReader();
     due.push(...scheduled(20_000));

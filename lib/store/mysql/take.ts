@@ -1,8 +1,8 @@
 import { compareSeq, type OutboxMessage } from '../../message.js';
 import type { SqlExecutor } from '../executors/executor.js';
 import type { Lease } from '../lease-store.js';
-import { goBehind } from '../join-order.js';
-import type { DueRow, KeyInBucket, TakeRequest, TakeResult } from '../parked-store.js';
+import { goBehind, withinReach } from '../join-order.js';
+import type { DueRow, KeyInBucket, PassedOver, TakeRequest, TakeResult } from '../parked-store.js';
 import type { StoreSettings, TableNames } from '../schema/names.js';
 import { statement } from '../sql.js';
 import { BLOCKED, messageFrom, parkedFrom, readKey, readParked, SCHEDULED, WAITING } from './columns.js';
@@ -26,7 +26,8 @@ interface LockedRow {
 
 /**
  * Marks parked rows as being sent. Runs in a transaction of its own behind the fence; rows are locked before they are
- * judged, so that a row that `cancel` deleted is not taken and a row that is taken is not cancelled.
+ * judged, so that a row that `cancel` deleted is not taken and a row that is taken is not cancelled. None is waited for: one
+ * that somebody else holds for long would keep all that is due waiting.
  */
 export class MysqlTake {
   /** @internal */ readonly sql: ReturnType<typeof takeStatements>;
@@ -50,14 +51,7 @@ export class MysqlTake {
       request.leases.filter((lease) => lease.transport === transport),
     );
     if (held.size === 0) return EMPTY;
-    const locked = (
-      await this.lock(
-        tx,
-        held,
-        transport,
-        due.map(({ parkedId }) => parkedId),
-      )
-    ).filter((row) => row.due);
+    const { locked, passedOver } = await this.lockDue(tx, held, request);
     const ordered = locked.filter((row) => this.isOrdered(row));
     await this.join(tx, transport, due, ordered);
     const keysOfDue = due.flatMap(({ bucket, key }) => (key === null ? [] : [{ bucket, key }]));
@@ -70,10 +64,29 @@ export class MysqlTake {
     const rowsOf = groupByKey(first);
     const runs = wanted.map((key, index) => runOf(rowsOf.get(index) ?? [], held.get(key.bucket) as Lease, perKey));
     await this.demote(tx, ordered, rowsOf, runs);
-    chosen.push(...(await this.lockRuns(tx, held, transport, runs)));
+    const going = await this.lockRuns(tx, held, transport, runs);
+    chosen.push(...going.flat());
+    runs.forEach(([head], index) => {
+      if (head !== undefined && going[index]?.length === 0) passedOver.push(named(head, wanted[index] as KeyInBucket));
+    });
     const messages = await this.mark(tx, held, chosen);
     const clear = wanted.filter((_, index) => !rowsOf.has(index)).map(({ bucket, key }) => ({ bucket, key }));
-    return { messages, clear, durable: true }; // our own commit comes after the rows', so it brings them to disk
+    return { messages, clear, passedOver, durable: true }; // our own commit comes after the rows', so it brings them to disk
+  }
+
+  /** @internal */ async lockDue(
+    tx: SqlExecutor,
+    held: ReadonlyMap<number, Lease>,
+    { transport, due }: TakeRequest,
+  ): Promise<{ locked: LockedRow[]; passedOver: PassedOver[] }> {
+    const ids = due.map(({ parkedId }) => parkedId);
+    const rows = await this.lock(tx, held, transport, ids);
+    const locked = new Set(rows.map(({ parkedId }) => parkedId));
+    const free = new Set(withinReach(due, locked).map(({ parkedId }) => parkedId));
+    return {
+      locked: rows.filter((row) => row.due && free.has(row.parkedId)),
+      passedOver: due.filter(({ parkedId, bucket }) => held.has(bucket) && !locked.has(parkedId)),
+    };
   }
 
   /** @internal */ isOrdered(row: LockedRow): boolean {
@@ -82,7 +95,7 @@ export class MysqlTake {
     return row.blocking || row.state === SCHEDULED;
   }
 
-  /** @internal Locks rows that exist, belong to a held bucket and are not being sent in its epoch. */
+  /** @internal Locks rows that nobody else has locked, belong to a held bucket and are not being sent in its epoch. */
   async lock(
     tx: SqlExecutor,
     held: ReadonlyMap<number, Lease>,
@@ -135,20 +148,20 @@ export class MysqlTake {
     if (behind.length > 0) await tx.run(this.sql.demote.bind(idRows(behind)));
   }
 
-  /** @internal The runs were read without locks: each ends before the first row that changed since. */
+  /** @internal The runs were read without locks: each ends before the first row that changed since, or is locked. */
   async lockRuns(
     tx: SqlExecutor,
     held: ReadonlyMap<number, Lease>,
     transport: number,
     runs: readonly (readonly string[])[],
-  ): Promise<string[]> {
+  ): Promise<(readonly string[])[]> {
     const locked = await this.lock(tx, held, transport, runs.flat());
     const usable = new Set(
       locked
         .filter(({ state, blocking }) => blocking && (state === WAITING || state === BLOCKED))
         .map(({ parkedId }) => parkedId),
     );
-    return runs.flatMap((run) => {
+    return runs.map((run) => {
       const end = run.findIndex((id) => !usable.has(id));
       return end === -1 ? run : run.slice(0, end);
     });
@@ -197,7 +210,7 @@ function takeStatements({ parked }: TableNames) {
     lock: statement(
       'lock parked',
       `select p.parked_id, p.bucket, p.\`key\`, p.state, p.blocking,
-      p.due_at <= utc_timestamp(6), p.sending_epoch from ${byId} where p.transport = ? for update`,
+      p.due_at <= utc_timestamp(6), p.sending_epoch from ${byId} where p.transport = ? for update skip locked`,
     ),
     join: statement(
       'join order',
@@ -210,6 +223,7 @@ function takeStatements({ parked }: TableNames) {
   };
 }
 
+const named = (parkedId: string, { bucket, key }: KeyInBucket): PassedOver => ({ parkedId, bucket, key });
 const idRows = (ids: readonly string[]): string => jsonRows(ids.map((id) => [BigInt(id)]));
 
 function uniqueKeys(transport: number, keys: readonly KeyInBucket[]): (KeyInBucket & { transport: number })[] {

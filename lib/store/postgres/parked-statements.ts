@@ -11,7 +11,7 @@ type Ordering = StoreSettings['ordering'];
 export function parkedStatements(names: TableNames, inUtc: boolean, ordering: Ordering, errorHistory: number) {
   return {
     due: due(names, ordering),
-    held: statement('outbox_held', `select h.*, ${DURABLE} from (${heldLeases(names.leases, true)}) h`),
+    held: held(names),
     joinOrder: joinOrder(names, ordering),
     heads: heads(names, ordering),
     demote: statement(
@@ -44,13 +44,24 @@ export function parkedStatements(names: TableNames, inUtc: boolean, ordering: Or
   };
 }
 
+/** Locks lease rows, then rows that are due; of these only what nobody else has locked. */
+function held({ leases, parked }: TableNames): Statement {
+  return statement(
+    'outbox_held',
+    `with h as materialized (${heldLeases(leases, true)})
+     select h.bucket, null::bigint, ${DURABLE} from h
+     union all select null, x.parked_id, null from unnest(?::bigint[]) k(id) cross join lateral
+       (select o.parked_id from ${parked} o where o.parked_id = k.id for update skip locked) x`,
+  );
+}
+
 /**
  * Rows by their ids, looked up one by one. Conditions beside it are written so that no index fits them (`+ 0`): on a
  * table that was empty when the statement was planned, the planner otherwise reads all due rows, or a whole index.
  */
-const byIds = (parked: string): string =>
+const byIds = (parked: string, locking = 'offset 0'): string =>
   `o.ctid = any(array(select x.ctid from unnest(?::bigint[]) k(id)
-     cross join lateral (select p.ctid from ${parked} p where p.parked_id = k.id offset 0) x))`;
+     cross join lateral (select p.ctid from ${parked} p where p.parked_id = k.id ${locking}) x))`;
 
 /**
  * First row: milliseconds until the next due time of these buckets. `now()`, because a volatile clock is no index condition.
@@ -106,12 +117,12 @@ function heads({ parked, leases }: TableNames, ordering: Ordering): Statement {
   );
 }
 
-/** Only rows that nobody changed in the meantime; a blocked one is found through its key, not through the due poll. */
+/** Only rows that nobody changed in the meantime, or has locked; a blocked one is found through its key, not through the due poll. */
 function send({ parked, leases }: TableNames, as: RowsAs, inUtc: boolean): Statement {
   return statement(
     `outbox_send_${as}`,
     `update ${parked} o set sending_epoch = l.epoch, due_at = case when o.state = ${BLOCKED} then null else o.due_at end
-     from ${leases} l where ${byIds(parked)} and o.transport + 0 = ? and o.bucket + 0 = any(?::int[])
+     from ${leases} l where ${byIds(parked, 'for update skip locked')} and o.transport + 0 = ? and o.bucket + 0 = any(?::int[])
        and l.transport = o.transport + 0 and l.bucket = o.bucket + 0 and o.sending_epoch is distinct from l.epoch
        and (o.state = ${BLOCKED} or (o.state in (${SCHEDULED}, ${WAITING}) and o.due_at <= now()))
      returning ${messageColumns(as, inUtc)}, ${PARKED_COLUMNS}`,

@@ -1,7 +1,7 @@
 import { compareSeq } from '../../message.js';
 import type { SqlExecutor } from '../executors/executor.js';
-import { goBehind } from '../join-order.js';
-import type { DueRow, KeyInBucket, TakeRequest, TakeResult } from '../parked-store.js';
+import { goBehind, withinReach } from '../join-order.js';
+import type { DueRow, KeyInBucket, PassedOver, TakeRequest, TakeResult } from '../parked-store.js';
 import { plainArray, textArray } from './arrays.js';
 import { readParked, stateName, type RowsAs } from './columns.js';
 import { leaseArrays } from './leases.js';
@@ -16,7 +16,8 @@ interface Head {
 
 /**
  * Marks rows as being sent, in one short transaction that begins with a lock on the lease rows: from then on nobody takes
- * the buckets over, and operators see either the row before or the row being sent.
+ * the buckets over, and operators see either the row before or the row being sent. No row is waited for: one that somebody
+ * else holds for long would keep all that is due waiting.
  */
 export async function takeIn(
   tx: SqlExecutor,
@@ -25,16 +26,11 @@ export async function takeIn(
   as: RowsAs,
 ): Promise<TakeResult> {
   const { transport, perKey } = request;
-  const held = await lockLeases(tx, sql, request);
-  const due = request.due.filter((row) => held.has(row.bucket));
+  const { held, locked } = await lock(tx, sql, request);
+  const ours = request.due.filter((row) => held.has(row.bucket));
+  const due = withinReach(ours, locked);
   const buckets = plainArray([...held]);
-  const scheduled = due.filter((row) => row.state === 'scheduled' && row.key !== null);
-  if (scheduled.length > 0) {
-    const behind = await findBehind(tx, sql, transport, scheduled);
-    const ids = plainArray(scheduled.map((row) => row.parkedId));
-    await tx.run(sql.joinOrder.bind(ids, plainArray(behind), transport, buckets));
-  }
-
+  await joinOrder(tx, sql, transport, due, buckets);
   const keys = distinctKeys([...due, ...request.keys.filter((key) => held.has(key.bucket))]);
   const heads = await readHeads(tx, sql, transport, keys, perKey);
   const ids = due.filter((row) => row.key === null).map((row) => row.parkedId);
@@ -47,17 +43,19 @@ export async function takeIn(
 
   const sent = ids.length === 0 ? [] : (await tx.run(sql.send[as].bind(plainArray(ids), transport, buckets))).rows;
   const read = sent.map((row) => readParked(row, as));
-  const surplus = behindMissing(runs, new Set(read.map(({ parkedId }) => parkedId as string)));
+  const marked = new Set(read.map(({ parkedId }) => parkedId as string));
+  const surplus = behindMissing(runs, marked);
   if (surplus.size > 0) await tx.run(sql.unsend.bind(plainArray([...surplus])));
   const messages = read.filter(({ parkedId }) => !surplus.has(parkedId as string));
   messages.sort((a, b) => compareSeq(a.seq, b.seq) || compareSeq(a.parkedId as string, b.parkedId as string));
   const clear = keys.filter((_, index) => heads[index]?.length === 0);
+  const passedOver = [...ours.filter(({ parkedId }) => !locked.has(parkedId)), ...headsMissing(keys, runs, marked)];
   // Its own commit is a durable write that began after these rows were committed.
-  return { messages, clear, durable: true };
+  return { messages, clear, passedOver, durable: true };
 }
 
 /**
- * The runs were read without locks, and an operator may have changed a row since: `send` then passes it over, and what
+ * The runs were read without locks, and an operator may hold or have changed a row since: `send` then passes it over, and what
  * stands behind it in its run must not go without it.
  */
 export function behindMissing(runs: readonly (readonly string[])[], sent: ReadonlySet<string>): Set<string> {
@@ -69,10 +67,42 @@ export function behindMissing(runs: readonly (readonly string[])[], sent: Readon
   return behind;
 }
 
-async function lockLeases(tx: SqlExecutor, sql: ParkedStatements, request: TakeRequest): Promise<Set<number>> {
-  const leases = request.leases.filter((lease) => lease.transport === request.transport);
-  const { rows } = await tx.run(sql.held.bind(...leaseArrays(leases), request.owner));
-  return new Set(rows.map((row) => Number(row[1])));
+function headsMissing(
+  keys: readonly KeyInBucket[],
+  runs: readonly (readonly string[])[],
+  sent: ReadonlySet<string>,
+): PassedOver[] {
+  return runs.flatMap(([parkedId], index) =>
+    parkedId === undefined || sent.has(parkedId) ? [] : [{ ...(keys[index] as KeyInBucket), parkedId }],
+  );
+}
+
+/** Buckets whose lease is ours, and rows of `due`. */
+async function lock(
+  tx: SqlExecutor,
+  sql: ParkedStatements,
+  { owner, transport, leases, due }: TakeRequest,
+): Promise<{ held: Set<number>; locked: Set<string> }> {
+  const ours = leases.filter((lease) => lease.transport === transport);
+  const ids = plainArray(due.map(({ parkedId }) => parkedId));
+  const { rows } = await tx.run(sql.held.bind(...leaseArrays(ours), owner, ids));
+  const held = rows.flatMap(([bucket]) => (bucket === null ? [] : [Number(bucket)]));
+  const locked = rows.flatMap(([, parkedId]) => (parkedId === null ? [] : [parkedId as string]));
+  return { held: new Set(held), locked: new Set(locked) };
+}
+
+async function joinOrder(
+  tx: SqlExecutor,
+  sql: ParkedStatements,
+  transport: number,
+  due: readonly DueRow[],
+  buckets: string,
+): Promise<void> {
+  const scheduled = due.filter((row) => row.state === 'scheduled' && row.key !== null);
+  if (scheduled.length === 0) return;
+  const behind = await findBehind(tx, sql, transport, scheduled);
+  const ids = plainArray(scheduled.map((row) => row.parkedId));
+  await tx.run(sql.joinOrder.bind(ids, plainArray(behind), transport, buckets));
 }
 
 async function findBehind(
