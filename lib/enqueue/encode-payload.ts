@@ -16,7 +16,7 @@ const TEXT_TYPE = /^text\//i;
 
 /**
  * Once, at enqueue: what is stored is what is published.
- * - bytes pass untouched, `application/octet-stream` unless said otherwise;
+ * - bytes pass untouched, `application/octet-stream` unless said otherwise; not copied, which would double a large payload;
  * - `null` is a tombstone;
  * - a string with a content type is that content's text as it is (JSON must parse); without one it is a value to serialize;
  * - all else goes through the serializer.

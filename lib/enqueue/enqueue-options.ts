@@ -30,7 +30,10 @@ export interface PlainMessage extends MessageSettings {
   type: string;
   /** Default: `type`. */
   topic?: string;
-  /** `null` is a tombstone; bytes pass untouched; a string with a `contentType` is stored as it is. */
+  /**
+   * `null` is a tombstone; bytes pass untouched; a string with a `contentType` is stored as it is. Bytes are not copied: leave
+   * the buffer as it is until `enqueue` has resolved. All else is serialized at the call.
+   */
   payload: unknown;
   /** Default 1. */
   version?: number;

@@ -48,7 +48,8 @@ export class OutboxService<TEvent extends object = object> {
 
   /**
    * Writes events (classes with `@OutboxEvent`) or plain messages in a transaction: `options.manager`, else the one around
-   * this call. Without one it throws and writes nothing. An array is one INSERT.
+   * this call. Without one it throws and writes nothing. An array is one INSERT. A buffer that is a payload must stay as it is
+   * until this resolves: it is sent, not copied.
    * @returns the id of the message, or of each message of the array
    */
   enqueue(messages: readonly (TEvent | PlainMessage)[], options?: EnqueueOptions): Promise<string[]>;
