@@ -79,7 +79,7 @@ describe('parked messages and the keys that go on', () => {
       asked.push([...request.due.map(({ parkedId }) => parkedId), ...request.keys.map(({ key }) => key)]);
       return { durable: true, messages: [], clear: [], passedOver: request.due.slice(0, 1) };
     };
-    reader.recheckedAt = clock.monotonic(); // no key comes in turn
+    reader.untold.recheckedAt = clock.monotonic(); // no key comes in turn
     for (let i = 0; i < 3; i += 1) await pass(undefined, 1);
     expect(asked).toEqual([['0'], ['1'], ['2']]);
     expect(await pass(undefined, 1)).toMatchObject({ taken: 0 });
