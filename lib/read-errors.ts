@@ -27,6 +27,14 @@ export function isOfTheRow(error: unknown): boolean {
   return subjectOf(error) !== 'database' && !TOOK_TOO_LONG.has(code) && !TOOK_TOO_LONG.has(errno);
 }
 
+/** Whether a write ended for its time, or waited for a lock as long as it may: of one row, that may be for what holds this row. */
+export function waitedTooLong(error: unknown): boolean {
+  const { code, errno } = (error ?? {}) as Record<string, unknown>;
+  return TOOK_TOO_LONG.has(code) || TOOK_TOO_LONG.has(errno) || LOCK_WAIT.has(code) || LOCK_WAIT.has(errno);
+}
+
+/** `lock_not_available`, `ER_LOCK_WAIT_TIMEOUT`. */
+const LOCK_WAIT: ReadonlySet<unknown> = new Set(['55P03', 1205]);
 /** `query_canceled`; MariaDB's and MySQL's limits of a statement's time. */
 const TOOK_TOO_LONG: ReadonlySet<unknown> = new Set(['57014', 1969, 3024]);
 

@@ -13,7 +13,7 @@ export interface WriteBounds<T> {
 /**
  * Collects items while a write is under way and writes what came together in one go: the batch grows by itself with the
  * load and is one item when there is none. Items leave in the order in which they came; a failing write is repeated with
- * half of them, as it may have failed for its size, or for one of them: that one is set aside.
+ * half of them, or with one if it took too long, as it may have failed for its size, or for one of them: that one is set aside.
  */
 export class BatchWriter<T> {
   waiting: T[] = [];
@@ -26,6 +26,8 @@ export class BatchWriter<T> {
   stopped = false;
   /** Items of the next write: half of those of one that failed, twice as many after each that did not. @internal */
   most: number;
+  /** So many in front took too long together: they go one by one, while that is quick, as one of them may be locked. @internal */
+  suspects = 0;
   /** Writes that failed one after the other since the last that did not; and those that spoke of one item. @internal */
   failures = 0;
   /** @internal */ ownFailures = 0;
@@ -88,12 +90,13 @@ export class BatchWriter<T> {
       const retry = turn || this.waiting.length === 0 ? this.aside.next() : undefined;
       if (retry === undefined && this.waiting.length === 0) break;
       const batch = retry === undefined ? this.next() : [retry.item];
+      const since = this.clock.monotonic();
       try {
         await (this.writing = this.write(batch));
-        this.wrote(batch, retry);
+        this.wrote(batch, retry, this.clock.monotonic() - since);
       } catch (error) {
         this.writing = undefined;
-        const pause = this.keep(batch, retry, error);
+        const pause = this.keep(batch, retry, error, this.clock.monotonic() - since);
         if (pause > 0 && !this.stopped) await this.pause(pause);
       }
     }
@@ -112,9 +115,10 @@ export class BatchWriter<T> {
     return this.inHand;
   }
 
-  /** @internal */ wrote(batch: readonly T[], retry: AsideEntry<T> | undefined): void {
+  /** @internal */ wrote(batch: readonly T[], retry: AsideEntry<T> | undefined, took: number): void {
     this.failures = this.ownFailures = 0;
-    this.most = Math.min(this.bounds.items, this.most * 2);
+    if (retry === undefined) this.suspects = Math.max(0, this.suspects - batch.length);
+    if (this.suspects === 0 || took > QUICK) this.most = Math.min(this.bounds.items, this.most * 2);
     if (retry === undefined) {
       this.inHand = [];
       this.passed(batch.length);
@@ -126,19 +130,21 @@ export class BatchWriter<T> {
   }
 
   /** What could not be written waits. @returns milliseconds until the next write @internal */
-  keep(batch: readonly T[], retry: AsideEntry<T> | undefined, error: unknown): number {
+  keep(batch: readonly T[], retry: AsideEntry<T> | undefined, error: unknown, took: number): number {
     this.inHand = [];
-    const own = this.rules.isOwn(error);
     const alone = batch.length === 1 ? (batch[0] as T) : undefined;
+    const mayBeOwn = this.rules.mayBeOwn(error);
+    const own = this.rules.isOwn(error) || (alone !== undefined && mayBeOwn);
     if (own && alone !== undefined) {
-      this.failed(error, retry === undefined ? this.putAside(alone) : this.aside.again(retry, true));
+      this.failed(error, retry === undefined ? this.putAside(alone, took) : this.aside.again(retry, true, took));
       const inARow = this.ownFailures++; // after the first it may be all of them
       return inARow === 0 ? 0 : Math.min(MAX_OWN_PAUSE, 100 * 2 ** Math.min(inARow - 1, 10));
     }
-    if (retry !== undefined) this.aside.again(retry, false);
+    if (retry !== undefined) this.aside.again(retry, false, took);
     else {
       this.waiting = [...batch, ...this.waiting];
-      this.most = Math.max(1, batch.length >> 1);
+      this.most = mayBeOwn ? 1 : Math.max(1, batch.length >> 1);
+      if (mayBeOwn) this.suspects = Math.max(this.suspects, batch.length);
     }
     if (own) return 0; // which of them it is shows in halves
     const retryIn = Math.min(5_000, 100 * 2 ** Math.min(this.failures, 10));
@@ -148,8 +154,9 @@ export class BatchWriter<T> {
   }
 
   /** With what must not pass it. @internal */
-  putAside(item: T): number {
-    const delay = this.aside.put(item);
+  putAside(item: T, took: number): number {
+    const delay = this.aside.put(item, took);
+    this.suspects = Math.max(0, this.suspects - 1);
     this.passed(1);
     if (!this.waiting.some((other) => this.aside.mustWait(other))) return delay;
     const stays = (other: T): boolean => !this.aside.mustWait(other);
@@ -179,3 +186,4 @@ export class BatchWriter<T> {
 
 /** Milliseconds. */
 const MAX_OWN_PAUSE = 1_000;
+const QUICK = 100;

@@ -4,6 +4,8 @@ import type { Clock } from '../dispatch/clock.js';
 export interface AsideRules<T> {
   /** Whether an error of a write of one item speaks of that item alone. */
   readonly isOwn: (error: unknown) => boolean;
+  /** Whether it may, as it ended for its time: somebody may hold this one locked. */
+  readonly mayBeOwn: (error: unknown) => boolean;
   /** Items for which it says the same are written in their order; `undefined`: in any. */
   readonly orderOf: (item: T) => string | undefined;
   /** What is kept of one while it waits, perhaps for days. */
@@ -71,16 +73,20 @@ export class SetAside<T> {
     this.size += 1;
   }
 
-  /** @returns milliseconds until it is tried again */
-  put(item: T): number {
+  /**
+   * @param took milliseconds until its write failed: while it waits for a lock the others wait, too
+   * @returns milliseconds until it is tried again
+   */
+  put(item: T, took: number): number {
     const order = this.rules.orderOf(item);
-    const due = this.clock.monotonic() + FIRST_DELAY;
-    const entry = { item: this.rules.strip(item), order, behind: [], delay: FIRST_DELAY, due, trying: false };
+    const delay = atLeast(FIRST_DELAY, took);
+    const due = this.clock.monotonic() + delay;
+    const entry = { item: this.rules.strip(item), order, behind: [], delay, due, trying: false };
     this.entries.add(entry);
     if (order !== undefined) this.byOrder.set(order, entry);
     this.size += 1;
     this.schedule();
-    return FIRST_DELAY;
+    return delay;
   }
 
   /** The one that has waited longest past its time. */
@@ -92,8 +98,8 @@ export class SetAside<T> {
   }
 
   /** It could not be written again. @returns milliseconds until it is tried again */
-  again(entry: AsideEntry<T>, own: boolean): number {
-    if (own) entry.delay = Math.min(MAX_DELAY, entry.delay * 2);
+  again(entry: AsideEntry<T>, own: boolean, took: number): number {
+    if (own) entry.delay = atLeast(entry.delay * 2, took);
     entry.due = this.clock.monotonic() + entry.delay;
     entry.trying = false;
     this.schedule();
@@ -153,3 +159,6 @@ export class SetAside<T> {
 /** Milliseconds. */
 const FIRST_DELAY = 1_000;
 const MAX_DELAY = 30_000;
+
+/** Its tries are left a quarter of the time at most. */
+const atLeast = (delay: number, took: number): number => Math.min(MAX_DELAY, Math.max(delay, took * 3));

@@ -1,7 +1,7 @@
 import type { Clock } from '../dispatch/clock.js';
 import { lengthOf, placeOnly, withoutLargePayload } from '../large-payloads.js';
 import type { OutboxMessage } from '../message.js';
-import { isOfTheRow } from '../read-errors.js';
+import { isOfTheRow, waitedTooLong } from '../read-errors.js';
 import type { Lease } from '../store/lease-store.js';
 import type { ParkedStore } from '../store/parked-store.js';
 import type { ReadyStore } from '../store/ready-store.js';
@@ -77,7 +77,7 @@ export class Settler {
       { items: settings.batch, bytes: WRITE_BYTES, bytesOf: lengthOf },
       (batch) => this.writeSuccesses(batch),
       (error, retryIn) => events.failedWrite('settle', error, retryIn),
-      { isOwn: isOfTheRow, orderOf: () => undefined, strip: placeOnly },
+      { isOwn: isOfTheRow, mayBeOwn: waitedTooLong, orderOf: () => undefined, strip: placeOnly },
     );
     this.transitions = new BatchWriter(
       clock,
@@ -86,6 +86,7 @@ export class Settler {
       (error, retryIn) => events.failedWrite('park', error, retryIn),
       {
         isOwn: isOfTheRow,
+        mayBeOwn: waitedTooLong,
         orderOf,
         strip: (item) => ({ ...item, message: placeOnly(item.message), wasAside: true }),
       },

@@ -14,7 +14,7 @@ function writer(write: (batch: readonly number[]) => Promise<void>, items = 100,
       { items, bytes, bytesOf: Number },
       write,
       (_, retryIn) => failures.push(retryIn),
-      { isOwn: () => false, orderOf: () => undefined, strip: (item) => item },
+      { isOwn: () => false, mayBeOwn: () => false, orderOf: () => undefined, strip: (item) => item },
     ),
   };
 }

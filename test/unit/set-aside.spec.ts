@@ -3,6 +3,7 @@ import { FakeClock } from '../../lib/testing/fake-clock.js';
 import { gate, turn } from '../support/lane.js';
 
 class Own extends Error {}
+class TooLong extends Error {}
 
 /** Items of one letter, as `a1` and `a2`, are written in their order; those in capitals in any. */
 function writer(write: (batch: readonly string[]) => void | Promise<void>) {
@@ -19,6 +20,7 @@ function writer(write: (batch: readonly string[]) => void | Promise<void>) {
     },
     {
       isOwn: (error) => error instanceof Own,
+      mayBeOwn: (error) => error instanceof TooLong,
       orderOf: (item) => (/^[a-z]/.test(item) ? item[0] : undefined),
       strip: (item) => `${item.replace('*', '')}*`,
     },
@@ -109,6 +111,45 @@ describe('a write that fails for one item', () => {
     expect(times).toEqual([0, 0, 100, 300]);
     expect(under.aside.size).toBe(4);
     under.stop();
+  });
+
+  it('takes too long for one that somebody holds locked: that one is soon found, and tried a quarter of the time', async () => {
+    const locked = new Set(['a1']);
+    const written: string[] = [];
+    const { under, clock, failures } = writer(async (batch) => {
+      if (batch.some((item) => locked.has(item.replace('*', '')))) {
+        await new Promise<void>((resolve) => void clock.after(2_000, resolve));
+        throw new TooLong('cancelled');
+      }
+      written.push(...batch);
+    });
+    const others = Array.from({ length: 70 }, (_, i) => `${i}`);
+    for (const item of [...others.slice(0, 45), 'a1', 'a2', ...others.slice(45)]) under.add(item);
+    await turn();
+    await clock.advance(2_000);
+    await clock.advance(100);
+    await turn();
+    await clock.advance(2_000);
+    expect([failures, written, under.aside.size]).toEqual([[100, 6_000], others, 2]);
+    await clock.advance(6_000 + 2_000);
+    expect(failures.at(-1)).toBe(12_000);
+    locked.clear();
+    await clock.advance(12_000);
+    await under.quiet();
+    expect(written.slice(others.length)).toEqual(['a1*', 'a2*']);
+  });
+
+  it('takes too long for all of them together: on a slow server they do not go one by one', async () => {
+    const sizes: number[] = [];
+    const { under, clock } = writer(async (batch) => {
+      sizes.push(batch.length);
+      await new Promise<void>((resolve) => void clock.after(1_000, resolve));
+      if (batch.length > 20) throw new TooLong('cancelled');
+    });
+    for (let i = 0; i < 40; i += 1) under.add('A');
+    await turn();
+    for (let i = 0; i < 12; i += 1) await clock.advance(1_000);
+    expect(sizes).toEqual([40, 1, 2, 4, 8, 16, 9]);
   });
 
   it('does not put aside what an absent database does not take', async () => {
