@@ -11,6 +11,7 @@ export type Verdict = 'go' | 'later' | PublishFailure;
  * A message that kills the process which publishes it leaves no result behind, only a lease that runs out. Where that
  * happened to owner after owner of a bucket, its messages go one by one, and which one is written into the lease's row
  * before it goes. When the lease runs out again, whoever takes it charges that message with it, as with any other failure.
+ * An owner that lost the database, and lives, looks the same from there.
  */
 export class Trials {
   /** A message is on trial: nothing else of this lane is out. */
