@@ -156,20 +156,21 @@ export class RowLockLane implements RunningLane, OutageLane {
   /** @internal */ async readOnce(): Promise<number> {
     this.lastLocked = 0;
     this.leftOver = this.putOff = false;
-    const { options, id, store } = this.deps;
+    const { options, id, store, clock } = this.deps;
     await this.deps.admitted?.();
     if (!(await this.outage.mayRead()) || this.stopping) return options.pollInterval;
     // Those that are held back are locked with the others, or none would be seen behind them.
     const limit = (this.outage.probing ? PROBE_CHOICE : this.maxBatch) + this.payloads.waiting + this.refused.waiting;
     const request = { transport: id, limit, onPublished: options.onPublished };
     const results = new LockedResults(this, this.counts);
+    const askedAt = clock.monotonic();
     const report = await store.withLockedRows(request, async (rows, durable, session) => {
       const locked = rows.filter((message) => this.payloads.mayRead(message) && this.refused.mayTry(message));
       this.lastLocked = locked.length;
       const unpublished = locked.filter((message) => !this.refused.wasPublished(message));
       if (unpublished.length < locked.length)
         results.published.push(...locked.filter((message) => this.refused.wasPublished(message)));
-      if (unpublished.length > 0) await this.publishLocked(unpublished, durable, session, results);
+      if (unpublished.length > 0) await this.publishLocked(unpublished, durable, { ...session, askedAt }, results);
       return results;
     });
     results.tell(report.refused, this.refused);
@@ -185,7 +186,7 @@ export class RowLockLane implements RunningLane, OutageLane {
   async publishLocked(
     locked: readonly OutboxMessage[],
     durable: boolean,
-    session: LockSession,
+    session: LockSession & { readonly askedAt: number },
     results: LockedResults,
   ): Promise<void> {
     const { store, options, clock } = this.deps;
@@ -203,7 +204,8 @@ export class RowLockLane implements RunningLane, OutageLane {
       const flush = verdict === 'go' && !flushed;
       if (flush) await store.flush();
       // Time went by since they were locked: they are ours still, and the server that showed them is the one that flushed.
-      if (!first || unread || flush) await session.alive();
+      const late = clock.monotonic() - session.askedAt > LATE; // after a stand-still rows are read before their session's end is
+      if (!first || unread || flush || late) await session.alive();
       flushed ||= flush;
       if (this.stopping) break;
       await this.publish(messages, results, session.ended, verdict === 'go' ? undefined : verdict);
@@ -255,5 +257,7 @@ export class RowLockLane implements RunningLane, OutageLane {
 const MAX_ALONE = 5_000;
 /** Milliseconds after which no further message goes alone in the same transaction, which holds all its rows locked. */
 const ALONE_TIME = 1_000;
+/** Rows that came no later than this after they were asked for are ours without a question. */
+const LATE = 1_000;
 /** Rows that a probe chooses from. */
 const PROBE_CHOICE = 10;

@@ -155,6 +155,16 @@ export const PUBLISH = [
     chaos: false,
   },
   {
+    name: 'row-locks-session-unheard',
+    breaks:
+      'row locks: rows are published whose session, and with it their locks, is gone: cancel has called them done',
+    file: 'lib/dispatch/row-lock-lane.ts',
+    from: '{ ...session, askedAt }',
+    to: '{ ended: new AbortController().signal, alive: async () => undefined, askedAt }',
+    contract: 'test/integration/row-lock-ended.spec.ts',
+    chaos: false,
+  },
+  {
     name: 'kafka-answer-unread',
     breaks: 'Kafka: a send that resolves is taken for stored, whatever its answer says',
     file: 'lib/publish/transports/kafka-producer.ts',

@@ -73,4 +73,10 @@ export const SEEDS: readonly KeptSeed[] = [
     found: 'more blocked keys in memory than there is room for (17)',
     convictedBy: 'kept-for-those-before',
   },
+  {
+    seed: 21144758,
+    found:
+      'rows whose session ended while their process stood still were published after cancel had called them done (11)',
+    convictedBy: 'row-locks-session-unheard',
+  },
 ];

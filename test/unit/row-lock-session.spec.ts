@@ -30,6 +30,20 @@ describe('a lane with row locks, once the session that holds them is over', () =
     expect(transport.attempted).toEqual([]);
   });
 
+  it('nothing is begun of rows that come after a stand-still, before the end of their session is read', async () => {
+    const { lane, stub, transport, clock } = createRowLockLane();
+    stub.ready = [stored()];
+    const { withLockedRows } = stub as unknown as OutboxStore;
+    const late: OutboxStore['withLockedRows'] = (request, work) =>
+      withLockedRows(request, async (rows, durable, { ended }) => {
+        await clock.advance(2_000);
+        return work(rows, durable, { ended, alive: () => Promise.reject(over) });
+      });
+    Object.assign(stub, { withLockedRows: late });
+    await expect(lane.runPass()).rejects.toBe(over);
+    expect(transport.attempted).toEqual([]);
+  });
+
   it('what is on its way is broken off, and that is no outage of the broker', async () => {
     const { lane, stub, transport, ending, hooks, clock } = createRowLockLane();
     stub.ready = [stored(), stored()];
