@@ -35,6 +35,11 @@ export function isAborted(runner: QueryRunner): boolean {
   return (runner as unknown as RunnerInternals).databaseConnection?.getTransactionStatus?.() === 'E';
 }
 
+/** Whether PostgreSQL answered with it: what fails on this side, as for a parameter, ends no transaction. */
+export function isOfServer(error: unknown): boolean {
+  return typeof (error as { severity?: unknown } | null | undefined)?.severity === 'string';
+}
+
 export function isMysql(runner: QueryRunner): boolean {
   return dataSourceOf(runner)?.options.type !== 'postgres';
 }

@@ -3,7 +3,7 @@ import { OutboxTransactionRequiredError } from '../outbox.errors.js';
 import type { SqlExecutor } from '../store/executors/executor.js';
 import { statement } from '../store/sql.js';
 import { boundaryOf } from './boundary.js';
-import { depthOf, isAborted, isMysql } from './query-runner.js';
+import { depthOf, isAborted, isMysql, isOfServer } from './query-runner.js';
 import { tell, type Entry, type TransactionListener } from './transaction-listener.js';
 import { TransactionState } from './transaction-state.js';
 
@@ -104,6 +104,7 @@ export class TransactionWatch {
   /** @internal */ readonly state = new TransactionState();
   /** @internal How to undo what is wrapped now. */
   readonly wrapped = new Map<Wrapped, () => boolean>();
+  /** PostgreSQL said no to a statement, and nobody went back to a savepoint since. @internal */ failed = false;
   /** What was sent last ends a transaction that PostgreSQL will not commit: it answers COMMIT with ROLLBACK, and no error. */
   aborted = false;
   /** Every statement of the runner comes by here. */
@@ -203,14 +204,24 @@ export class TransactionWatch {
   pass(original: Method, args: unknown[]): Promise<unknown> {
     const { state } = this;
     const boundary = boundaryOf(args[0], args[1]);
-    if (boundary === undefined && !this.losesTransactions) return original.apply(this.runner, args);
+    if (boundary === undefined && !this.losesTransactions) {
+      const answer = original.apply(this.runner, args);
+      return this.entries.length === 0 ? answer : answer.catch(this.noted);
+    }
     const send = (): Promise<unknown> => {
-      if (boundary === 'end' && this.entries.length > 0) this.aborted = isAborted(this.runner);
+      if (boundary === 'back') this.failed = false;
+      if (boundary === 'end' && this.entries.length > 0) this.aborted = this.failed || isAborted(this.runner);
       return state.send(boundary, () => original.apply(this.runner, args));
     };
     if (boundary !== undefined && this.inFlight.size > 0) return this.quiet().then(send);
     return state.isAlone ? state.others().then(send) : send();
   }
+
+  /** Before the application can send its COMMIT: pg's client learns the transaction's state later than the error. @internal */
+  readonly noted = (error: unknown): never => {
+    this.failed ||= isOfServer(error);
+    throw error;
+  };
 
   /** @internal Returns how to undo it. */
   wrap(name: Wrapped): () => boolean {
@@ -236,7 +247,7 @@ export class TransactionWatch {
     if (this.runner.isTransactionActive) return this.savepointEnded(ending);
     const { entries, aborted } = this;
     this.entries = [];
-    this.aborted = false;
+    this.failed = this.aborted = false;
     this.state.begin(); // for who begins the next one without our hearing of it
     for (const [name, restore] of this.wrapped) if (restore()) this.wrapped.delete(name);
     tell(entries, ending === 'commitTransaction' && wasActive && !aborted);

@@ -50,9 +50,8 @@ export class OutboxTesting {
   }
 
   /**
-   * What was enqueued and committed; with `capture` also what is not committed yet. Not what was rolled back, unless the server did
-   * so at COMMIT without an error, after a failure that the application swallowed: with a pg older than 8.23, and on MariaDB and
-   * MySQL.
+   * What was enqueued and committed; with `capture` also what is not committed yet. Not what was rolled back, unless MariaDB or
+   * MySQL did so, after a deadlock that the application swallowed and went on to COMMIT.
    */
   enqueued(): RecordedMessage[] {
     const { capture = false } = this.overrides.settings;

@@ -79,6 +79,20 @@ describeWith('postgres', 'after the commit', () => {
     });
   });
 
+  it('nor when pg’s client learns of the failure later than the application, or never', async () => {
+    await withRunner(async (runner) => {
+      await runner.startTransaction();
+      const id = await enqueue(runner);
+      const client = (runner as unknown as { databaseConnection: { getTransactionStatus?: () => string } })
+        .databaseConnection;
+      client.getTransactionStatus = () => 'T';
+      await expect(runner.query('select 1/0')).rejects.toThrow('division by zero');
+      await runner.commitTransaction();
+      delete client.getTransactionStatus;
+      expect([await db.types(), nudges, announced, dropped]).toEqual([[], 0, [], [[id]]]);
+    });
+  });
+
   it('a savepoint’s release tells nobody; its rollback drops its ids only', async () => {
     await withRunner(async (runner) => {
       await runner.startTransaction();
