@@ -33,6 +33,10 @@ export class DueRows {
     for (const row of rows) this.passedOver.set(nameOf(row), row);
   }
 
+  forget(bucket: number): void {
+    for (const [name, row] of this.passedOver) if (row.bucket === bucket) this.passedOver.delete(name);
+  }
+
   /** @internal */ askAgain(): void {
     if (this.lane.clock.monotonic() - this.passedOverAt < this.lane.options.pollInterval) return;
     for (const { bucket, key } of this.passedOver.values()) if (key !== null) this.continueKey(bucket, key);

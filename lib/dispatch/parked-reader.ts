@@ -89,6 +89,7 @@ export class ParkedReader {
     this.keys.forget(bucket);
     this.loadedUpTo.delete(bucket);
     this.untold.forget(bucket);
+    this.dueRows.forget(bucket);
     for (const [key, at] of this.toContinue) if (at.bucket === bucket) this.toContinue.delete(key);
   }
 

@@ -1,6 +1,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { types } from 'node:util';
 import type { QueryRunner } from 'typeorm';
+import { isObservable, type ObservableLike } from '../is-observable.js';
 
 interface Scope {
   readonly runner: QueryRunner;
@@ -35,19 +36,10 @@ export class TransactionScope {
    * An interceptor returns `next.handle()` before anybody subscribes, so that a scope around the call alone is lost. Operators
    * subscribe through `source.subscribe`, so this one method is enough.
    */
-  /** @internal */ bound<T extends Subscribable>(scope: Scope, source: T): T {
+  /** @internal */ bound<T extends ObservableLike>(scope: Scope, source: T): T {
     const { storage } = this;
     const bound = Object.create(source) as T;
     bound.subscribe = (...observer) => storage.run(scope, () => source.subscribe(...observer));
     return bound;
   }
-}
-
-interface Subscribable {
-  subscribe(...observer: unknown[]): unknown;
-}
-
-function isObservable(value: unknown): value is Subscribable {
-  const { subscribe, pipe } = (value ?? {}) as { subscribe?: unknown; pipe?: unknown };
-  return typeof subscribe === 'function' && typeof pipe === 'function';
 }

@@ -1,4 +1,5 @@
 import { stopwatch, systemClock } from '../../dispatch/clock.js';
+import { isObservable } from '../../is-observable.js';
 import type { OutboxMessage } from '../../message.js';
 import { OutboxConfigurationError, OutboxError } from '../../outbox.errors.js';
 import type { TransportDefinition } from '../../outbox.options.js';
@@ -149,18 +150,11 @@ export class InProcessTransport extends OutboxTransport {
   }
 }
 
-/** What `HttpService` and other clients of Nest return; by its shape, as a process may hold several copies of rxjs. */
-interface ObservableLike {
-  pipe(...operators: never[]): unknown;
-  subscribe(observer: { error(error: unknown): void; complete(): void }): unknown;
-}
-
-/** An Observable does nothing until it is subscribed to, and has succeeded when it completes. */
+/** An Observable, as `HttpService` returns it, does nothing until it is subscribed to, and has succeeded when it completes. */
 function finished(returned: unknown): Promise<void> | undefined {
-  const { pipe, subscribe } = Object(returned) as Partial<ObservableLike>;
-  if (typeof subscribe !== 'function' || typeof pipe !== 'function') return undefined;
+  if (!isObservable(returned)) return undefined;
   return new Promise((complete, error) => {
-    (returned as ObservableLike).subscribe({ error, complete });
+    returned.subscribe({ error, complete });
   });
 }
 
