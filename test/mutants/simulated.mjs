@@ -33,11 +33,4 @@ export const SIMULATED = [
     from: 'Math.max(history.longestProbe, this.longestWait())',
     to: 'history.longestProbe',
   },
-  {
-    name: 'simulated-woke-up-late',
-    breaks: 'the judge gives no excuse to a process that was frozen and hears only afterwards what it lost',
-    file: 'test/simulation/scenario.ts',
-    from: '{ ms: ms + PATIENCE, by: name }',
-    to: '{ ms, by: name }',
-  },
 ].map((mutant) => ({ ...mutant, chaos: false }));

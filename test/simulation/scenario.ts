@@ -198,8 +198,8 @@ class Scenario {
         return fleet.restart(slot, ms);
       case 'freeze':
       case 'sleep':
-        // What it holds it may have lost meanwhile, and hears of it later.
-        history.fault(kind, `${name} ${ms.toFixed(0)} ms`, { ms: ms + PATIENCE, by: name });
+        // Once it is awake there is no excuse: it has to ask what it lost meanwhile before it publishes.
+        history.fault(kind, `${name} ${ms.toFixed(0)} ms`, { ms, by: name });
         return relay?.process[kind](ms);
       case 'clock step':
         history.fault(kind, `${name} ${ms.toFixed(0)} ms`, { ms: 0, by: name });

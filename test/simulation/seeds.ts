@@ -12,7 +12,7 @@ export interface KeptSeed {
  */
 export const SEEDS: readonly KeptSeed[] = [
   {
-    seed: 293,
+    seed: 4249,
     found: 'a relay that was frozen while it connected published after its lease was over (5)',
     convictedBy: 'connecting-takes-no-time',
   },
@@ -33,9 +33,8 @@ export const SEEDS: readonly KeptSeed[] = [
   },
   {
     seed: 20445255,
-    found:
-      'rows whose locks went with the database while their process was frozen: the judge saw no fault in the repetition',
-    convictedBy: 'simulated-woke-up-late',
+    found: 'rows whose locks went with the database while their process was frozen were published again (12)',
+    convictedBy: 'row-locks-session-unheard',
   },
   {
     seed: 3511,
