@@ -50,8 +50,9 @@ export class OutboxTesting {
   }
 
   /**
-   * What was enqueued and committed; with `capture` also what is not committed yet. Not what was rolled back, unless MariaDB or
-   * MySQL did so, after a deadlock that the application swallowed and went on to COMMIT.
+   * What was enqueued and committed; with `capture` also what is not committed yet. Not what was rolled back, unless the server did
+   * so at COMMIT, without an error, after a failure that the application swallowed: on MariaDB and MySQL a deadlock, and with a pg
+   * older than 8.23 an enqueue.
    */
   enqueued(): RecordedMessage[] {
     const { capture = false } = this.overrides.settings;
