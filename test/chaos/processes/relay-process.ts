@@ -17,22 +17,33 @@ const settings = readSettings<RelaySettings>();
 const now = clockSince(settings.origin);
 const part = new Part(settings.part, () => flushPublishes());
 
-/** When the first publish of a bucket began since the last flush, by transport and bucket. */
-const publishes: Map<number, number>[] = TRANSPORTS.map(() => new Map());
+interface Publishes {
+  readonly first: number;
+  last: number;
+}
+/** When the first and the last publish of a bucket began since the last flush: between the two it may have been frozen. */
+const publishes: Map<number, Publishes>[] = TRANSPORTS.map(() => new Map());
 
 function flushPublishes(): void {
-  publishes.forEach((times, transport) => {
-    if (times.size > 0) part.add(['p', settings.run, transport, [...times].flat()]);
-    times.clear();
+  publishes.forEach((buckets, transport) => {
+    const starts = [...buckets].flatMap(([bucket, { first, last }]) =>
+      first === last ? [bucket, first] : [bucket, first, bucket, last],
+    );
+    if (starts.length > 0) part.add(['p', settings.run, transport, starts]);
+    buckets.clear();
   });
 }
 
 function traced(transport: OutboxTransport, index: number): OutboxTransport {
   const publish = transport.publish.bind(transport);
-  const times = publishes[index] as Map<number, number>;
+  const buckets = publishes[index] as Map<number, Publishes>;
   transport.publish = (batch, context) => {
     const time = now();
-    for (const { bucket } of batch) if (!times.has(bucket)) times.set(bucket, time);
+    for (const { bucket } of batch) {
+      const seen = buckets.get(bucket);
+      if (seen === undefined) buckets.set(bucket, { first: time, last: time });
+      else seen.last = time;
+    }
     return publish(batch, context);
   };
   return transport;
