@@ -70,7 +70,7 @@ export const OPTIONS_TABLE: readonly OptionRow[] = [
     'buckets',
     32,
     integer(1, 1024),
-    'the most instances that publish at once; 16 cost a fifth of a drain, 64 gain nothing',
+    'the most instances that publish at once',
   ),
   row('retry.initial', '1s', RETRY_RULES.initial, 'most failures of one message pass within seconds'),
   row('retry.max', '5m', RETRY_RULES.max, 'a fixed cause is noticed within minutes'),

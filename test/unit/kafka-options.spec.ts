@@ -130,6 +130,7 @@ describe('kafka()', () => {
 
   it('warns about acks 1, as every transport warns', () => {
     expect(kafka({ client, acks: 1 }).warnings).toEqual([expect.stringContaining('can be lost')]);
+    expect(kafka({ client, idempotent: false }).warnings).toEqual([expect.stringContaining('twice')]);
     expect(kafka({ client }).warnings).toEqual([]);
   });
 });

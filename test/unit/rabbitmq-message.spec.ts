@@ -188,6 +188,13 @@ describe('rabbitmq() options', () => {
     );
   });
 
+  it('warn of what loses messages that count as published', () => {
+    const warnings = (options: Partial<RabbitMqOptions>) => rabbitmq({ url: 'amqp://h', ...options }).warnings;
+    expect(warnings({})).toEqual([]);
+    expect(warnings({ mandatory: false })).toEqual([expect.stringContaining('no queue takes is lost')]);
+    expect(warnings({ persistent: false })).toEqual([expect.stringContaining('restart of the broker drops')]);
+  });
+
   it('never show a password', () => {
     expect(() => rabbitmq({ url: 'amqps//user:secret@host' })).toThrow(
       expect.not.objectContaining({ message: expect.stringContaining('secret') }),

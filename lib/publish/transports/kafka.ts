@@ -25,7 +25,7 @@ export function kafka(options: KafkaOptions): TransportDefinition {
   const { client } = options;
   const { topicPrefix, maxMessageBytes, headers } = options;
   const limits = kafkaLimits({ topicPrefix, maxMessageBytes, headers, cloudEvents: Boolean(options.cloudEvents) });
-  const warnings = options.acks === 1 ? [ACKS_WARNING] : [];
+  const warnings = deliveryWarnings(options);
   const definition = { kind: 'kafka', receipt: 'broker' as const, limits, warnings };
   if (isClient(client)) return { ...definition, create: () => createTransport(options, client, limits) };
   if (isFactory(client)) {
@@ -73,6 +73,11 @@ async function createTransport(
     openProducer: (slot) => new KafkaProducer(guarded, configOf(slot), settings),
     openFenced: fencedBy(options, (config) => new KafkaProducer(guarded, { ...configOf(0), ...config }, fenced)),
   });
+}
+
+function deliveryWarnings({ acks, idempotent }: KafkaOptions): string[] {
+  if (acks === 1) return [ACKS_WARNING]; // which is never idempotent
+  return idempotent === false ? [IDEMPOTENT_WARNING] : [];
 }
 
 function fencedBy({ fencing }: KafkaOptions, open: (config: ProducerConfig) => KafkaProducer) {
@@ -136,3 +141,5 @@ async function requireCodec(compression: number): Promise<void> {
 
 const ACKS_WARNING =
   'kafka({ acks: 1 }): messages that the leader confirmed can be lost when it fails. Leave acks out: all in-sync replicas confirm then.';
+const IDEMPOTENT_WARNING =
+  'kafka({ idempotent: false }): one send may append a record twice, when the answer to its first try is lost. Leave idempotent out.';

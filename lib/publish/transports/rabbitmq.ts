@@ -19,7 +19,7 @@ export function rabbitmq(options: RabbitMqOptions): TransportDefinition {
     kind: 'rabbitmq',
     receipt: 'broker',
     limits,
-    warnings: topologyWarnings(settings.topology),
+    warnings: [...deliveryWarnings(settings), ...topologyWarnings(settings.topology)],
     ...(given === undefined ? {} : { inject: given.inject }),
     create: async (...dependencies: unknown[]): Promise<OutboxTransport> =>
       new RabbitMqTransport(
@@ -29,6 +29,15 @@ export function rabbitmq(options: RabbitMqOptions): TransportDefinition {
       ),
   };
 }
+
+function deliveryWarnings({ mandatory, persistent }: RabbitMqSettings): string[] {
+  return [...(mandatory ? [] : [MANDATORY_WARNING]), ...(persistent ? [] : [PERSISTENT_WARNING])];
+}
+
+const MANDATORY_WARNING =
+  'rabbitmq({ mandatory: false }): a message that no queue takes is lost, and counts as published. Leave mandatory out: it is a failure then, tried again.';
+const PERSISTENT_WARNING =
+  'rabbitmq({ persistent: false }): a restart of the broker drops messages that it confirmed. Leave persistent out: durable queues keep them then.';
 
 function ownConnections(amqplib: Amqplib, settings: RabbitMqSettings): ConnectionSource {
   let next = 0;
