@@ -16,7 +16,9 @@ export async function createTestDatabase(
   server = requiredUrl(kind),
 ): Promise<TestDatabase> {
   const name = `outbox_test_${randomBytes(6).toString('hex')}`;
-  await onServer(kind, server, `create database ${name}`);
+  // A server without a locale would make it SQL_ASCII, which is refused.
+  const utf8 = kind === 'postgres' ? ` template template0 encoding 'UTF8'` : '';
+  await onServer(kind, server, `create database ${name}${utf8}`);
   const url = new URL(server);
   url.pathname = `/${name}`;
   return {

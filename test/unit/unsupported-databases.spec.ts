@@ -45,7 +45,7 @@ describe('a database that cannot hold an outbox', () => {
 describe('a PostgreSQL', () => {
   /** The one answer of a server that does not run here. */
   const server = (number: string, version: string): PostgresSetup => {
-    const run: SqlConnection['run'] = async () => ({ rows: [[number, version, 'f', 'f']], affected: 0 });
+    const run: SqlConnection['run'] = async () => ({ rows: [[number, version, 'f', 'f', 'UTF8']], affected: 0 });
     const names = { schema: 'public', prefix: 'outbox_' };
     return new PostgresSetup(() => ({ run }) as SqlConnection, tableNames(names, '"'), names as StoreSettings);
   };

@@ -61,9 +61,9 @@ export class PostgresSetup implements StoreSetup {
 
   /** @internal */ async checkServer(): Promise<void> {
     const sql = `select current_setting('server_version_num'), current_setting('server_version'),
-      pg_is_in_recovery(), current_setting('default_transaction_read_only') = 'on'`;
+      pg_is_in_recovery(), current_setting('default_transaction_read_only') = 'on', current_setting('server_encoding')`;
     const [row] = (await this.connection().run(statement(undefined, sql).bind())).rows;
-    const [number, version, replica, readOnly] = row ?? [];
+    const [number, version, replica, readOnly, encoding] = row ?? [];
     if (!(Number(number) >= OLDEST_SERVER)) {
       throw unsuitable(`The database is PostgreSQL ${String(version)}.`, 'The outbox needs PostgreSQL 13 or later.');
     }
@@ -77,6 +77,13 @@ export class PostgresSetup implements StoreSetup {
       throw unsuitable(
         'Transactions are read-only here (default_transaction_read_only is on).',
         'Find out who set it for the server, the database or the role, and why: some hosts do so when the disk is full.',
+      );
+    }
+    // Another one has no place for every key and error text; SQL_ASCII takes bytes that are no text, which come back as others.
+    if (encoding !== 'UTF8') {
+      throw unsuitable(
+        `The database keeps its texts in ${String(encoding)}, not in UTF8 (server_encoding).`,
+        `Dump it, and restore it into one made with: create database … template template0 encoding 'UTF8'.`,
       );
     }
   }
