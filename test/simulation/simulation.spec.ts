@@ -5,17 +5,26 @@ import { SEEDS } from './seeds.js';
 import { partsOf, shrink } from './shrink.js';
 
 const HISTORIES = 150;
+const FAULTS = [
+  ...['kill', 'freeze', 'sleep', 'restart', 'clock step'],
+  ...['database away', 'database crash', 'statements fail', 'error', 'lost request', 'lost reply', 'late request'],
+  ...['broker away', 'broker refuses', 'broker blocks', 'broker silent', 'broker unreachable'],
+  ...['connection to the broker breaks', 'the broker does not answer', 'late arrival'],
+];
 
 describe('the relay in virtual time', () => {
   it.each(SEEDS)('keeps its promises in history $seed, which found: $found', async ({ seed }) => {
     expect((await play(drawPlan(seed))).violations).toEqual([]);
   });
 
-  it(`keeps its promises in ${HISTORIES} more`, async () => {
+  it(`keeps its promises in ${HISTORIES} more, which know every fault`, async () => {
+    const met = new Set<string>();
     for (let seed = 1; seed <= HISTORIES; seed += 1) {
-      const { violations } = await play(drawPlan(seed));
+      const { violations, faults } = await play(drawPlan(seed));
       expect({ seed, violations }).toEqual({ seed, violations: [] });
+      for (const fault of faults.keys()) met.add(fault);
     }
+    expect([...met].sort()).toEqual([...FAULTS].sort());
   }, 180_000);
 
   it('plays the same history for the same seed', async () => {
