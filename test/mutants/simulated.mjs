@@ -1,4 +1,7 @@
-/** Bugs in the simulation itself, which seeds of it once found: in its judge, and in its store, where that has what servers have. */
+/**
+ * Bugs in the simulation itself: in its judge and its store those which seeds of it once found; and in its store those which only its
+ * own statements can have, so that the rules about them (7 and 18) are seen to convict.
+ */
 export const SIMULATED = [
   {
     name: 'simulated-repark-of-a-former-life',
@@ -32,5 +35,26 @@ export const SIMULATED = [
     file: 'test/simulation/scenario.ts',
     from: 'Math.max(history.longestProbe, this.longestWait())',
     to: 'history.longestProbe',
+  },
+  {
+    name: 'simulated-lease-before-its-time',
+    breaks: 'the store gives a lease away that has not expired',
+    file: 'test/simulation/store/memory-leases.ts',
+    from: 'row.transport === transport && row.expiresAt <= now && ',
+    to: 'row.transport === transport && ',
+  },
+  {
+    name: 'simulated-epoch-twice',
+    breaks: 'the store gives two owners in a row the same epoch',
+    file: 'test/simulation/store/memory-leases.ts',
+    from: 'row.epoch += 1n;',
+    to: 'if (before.owner === null) row.epoch += 1n;',
+  },
+  {
+    name: 'simulated-archived-twice',
+    breaks: 'the store puts what is settled into the archive twice',
+    file: 'test/simulation/store/memory-ready.ts',
+    from: 'for (const row of gone) database.archive.add(',
+    to: 'for (const row of [...gone, ...gone]) database.archive.add(',
   },
 ].map((mutant) => ({ ...mutant, chaos: false }));
