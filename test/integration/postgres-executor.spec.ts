@@ -142,7 +142,8 @@ describeWith('postgres', 'PostgreSQL executors', () => {
     await database.close();
   });
 
-  it('gives up on a server that does not answer, and opens another connection', async () => {
+  /** With a database behind a proxy, and little patience. */
+  async function behindProxy(work: (proxy: TcpProxy, database: ReturnType<typeof open>) => Promise<void>) {
     const proxy = await TcpProxy.start(fixture.database.url);
     const url = new URL(fixture.database.url);
     url.port = String(proxy.port);
@@ -155,8 +156,19 @@ describeWith('postgres', 'PostgreSQL executors', () => {
       idleWithLocks: 30_000,
       connectTimeout: 5_000,
     });
-    const connection = database.connection('read');
     try {
+      await work(proxy, database);
+    } finally {
+      proxy.heal();
+      await database.close();
+      await application.destroy();
+      await proxy.close();
+    }
+  }
+
+  it('gives up on a server that does not answer, and opens another connection', () =>
+    behindProxy(async (proxy, database) => {
+      const connection = database.connection('read');
       await connection.run(one('select 1'));
       proxy.set({ down: 'drop' });
       const answers = Promise.allSettled([1, 2].map((n) => connection.run(one(`select ${n}`))));
@@ -164,13 +176,21 @@ describeWith('postgres', 'PostgreSQL executors', () => {
       proxy.heal();
       await until('an answer', () => connection.run(one('select 3')).catch(() => undefined));
       expect(connection.generation).toBeGreaterThan(0);
-    } finally {
+    }));
+
+  it('opens another connection, too, when the server is silent right after the login', () =>
+    behindProxy(async (proxy, database) => {
+      const up = (bytes: Buffer): Buffer => {
+        if (bytes.includes('enable_seqscan')) proxy.set({ down: 'drop' });
+        return bytes;
+      };
+      proxy.intercept = () => ({ up, down: (bytes) => bytes });
+      const connection = database.connection('read');
+      await expect(connection.run(one('select 1'))).rejects.toThrow('timeout');
+      proxy.intercept = () => ({ up: (bytes) => bytes, down: (bytes) => bytes });
       proxy.heal();
-      await database.close();
-      await application.destroy();
-      await proxy.close();
-    }
-  });
+      expect((await connection.run(one('select 2'))).rows).toEqual([['2']]);
+    }));
 
   it('hears notifications, and says when it no longer does', async () => {
     const store = fixture.store();

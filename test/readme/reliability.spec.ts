@@ -72,6 +72,25 @@ function literalsOf(file: string): string[] {
   return [...source.matchAll(/(['"`])((?:\\.|(?!\1).)*)\1/g)].map(([, , text]) => text as string);
 }
 
+describe('docs/reliability.md: what is promised', () => {
+  const [, section = ''] = text.split('\n## What is promised\n');
+  const [table = ''] = section.split('\n## ');
+  const all = [...table.matchAll(/^\| (.+?) \| (.+?) \| (.+?) \|$/gm)]
+    .map(([, promise, , answer]) => ({ promise: promise as string, answer: answer as string }))
+    .filter(({ promise }) => promise !== 'promise');
+
+  it('has each of them once, all in three columns', () => {
+    expect(all.length).toBeGreaterThanOrEqual(28);
+    expect(table.match(/^\|/gm)).toHaveLength(all.length + 2); // the head is two lines
+    expect(new Set(all.map(({ promise }) => promise)).size).toBe(all.length);
+  });
+
+  it.each(all)('$promise: names tests that are there, by words of their titles', ({ promise, answer }) => {
+    expect(answer).toMatch(CITED);
+    expect(problemsOf(promise, answer)).toEqual([]);
+  });
+});
+
 describe('docs/reliability.md: old mistakes', () => {
   /** How many each source has. */
   const counts = [24, 19, 13, 4, 32];

@@ -99,21 +99,19 @@ class TypeOrmPostgresDatabase implements SqlDatabase {
   /** A client of its own, with our session settings. */
   /** @internal */ async checkOut(extraSettings: string): Promise<CheckedOut> {
     const runner = (await this.open()).createQueryRunner('master');
+    const client = (await runner.connect()) as PgClient;
+    const release = async (): Promise<void> => {
+      // Ended first: our session settings must never reach another borrower, a hung statement must not be waited for, and
+      // who does not answer us does not answer the next one.
+      await goodbye(client);
+      await runner.release();
+    };
     try {
-      const client = (await runner.connect()) as PgClient;
       const ours = this.settings.preparedStatements;
       if (ours) await client.query(sessionSettings(this.settings) + extraSettings);
-      return {
-        client,
-        readCommitted: ours || (await isReadCommitted(client)),
-        release: async () => {
-          // Ended first: our session settings must never reach another borrower, and a hung statement must not be waited for.
-          await goodbye(client);
-          await runner.release();
-        },
-      };
+      return { client, readCommitted: ours || (await isReadCommitted(client)), release };
     } catch (error) {
-      await runner.release().catch(() => undefined);
+      await release().catch(() => undefined);
       throw error;
     }
   }
