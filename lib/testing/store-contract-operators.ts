@@ -105,6 +105,19 @@ export function describeOperators(run: StoreRun): void {
       );
     });
 
+    it('leave the first of a key its backoff, whatever behind it is removed', async () => {
+      const lane = await run.lane();
+      const ids = await lane.insert({ key: 'k' }, { key: 'k' }, { key: 'k' }, { key: 'k' });
+      const messages = await lane.ready();
+      await lane.park(messages.slice(0, 1), { state: 'waiting', delay: LATER });
+      await lane.park(messages.slice(1, 3), { state: 'blocked', delay: null });
+      await lane.park(messages.slice(3), { state: 'dead', delay: null });
+      assert.deepEqual((await run.other.discard({ ids: [ids[2] as string], limit: 1 })).done, [ids[2]]);
+      assert.deepEqual((await run.other.cancel({ ids: [ids[1] as string], limit: 1 })).done, [ids[1]]);
+      while ((await run.store.cleanDead(0, 100, false)) > 0);
+      assert.deepEqual((await lane.due()).rows, []);
+    });
+
     it('lets a key go on past its dead message, which stays', async () => {
       const lane = await run.lane();
       const key = randomUUID();

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { OutboxCleaner } from '../../lib/clean/cleaner.js';
 import type { ConnectionRole, SqlConnection, SqlDatabase } from '../../lib/store/executors/executor.js';
 import { openMysqlDatabase } from '../../lib/store/executors/typeorm-mysql.js';
+import { MysqlClean } from '../../lib/store/mysql/clean.js';
 import { MysqlStore } from '../../lib/store/mysql/mysql-store.js';
 import { MariaDbStores } from '../support/mariadb-store.js';
 import { RecordedHooks } from '../support/relay.js';
@@ -89,4 +90,30 @@ describeWith('mariadb', 'dedup keys of messages that wait for a year, on MariaDB
     expect(await cleaner.runOnce()).toMatchObject({ dedup: 1 });
     expect(take()).toBeLessThan(200);
   }, 120_000);
+
+  it('stay when somebody used the key again since it was looked at', async () => {
+    await settled('again');
+    jest.spyOn(MysqlClean.prototype, 'unsettled').mockImplementationOnce(async () => {
+      // Another instance cleans it, and an application enqueues.
+      await stores.application.query('delete from outbox_dedup');
+      await stores.application.query(
+        `insert into outbox_dedup (dedup_key, id, bucket, claim) values ('again', ${idOf('1')}, 0, 'of this call')`,
+      );
+      return new Set();
+    });
+    expect(await cleaner.runOnce()).toMatchObject({ dedup: 0 });
+    expect(await stores.application.query('select dedup_key from outbox_dedup')).toHaveLength(1);
+  });
+
+  it('that a transaction of the application holds are not waited for', async () => {
+    await settled('held');
+    await settled('free');
+    const holder = stores.application.createQueryRunner();
+    await holder.startTransaction('READ COMMITTED');
+    await holder.query(`select * from outbox_dedup force index (primary) where dedup_key = 'held' for update`);
+    expect(await cleaner.runOnce()).toMatchObject({ dedup: 1 });
+    await holder.rollbackTransaction();
+    await holder.release();
+    expect(await cleaner.runOnce()).toMatchObject({ dedup: 1 });
+  });
 });

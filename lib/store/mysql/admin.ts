@@ -103,7 +103,7 @@ export class MysqlAdmin {
       const places = rows.filter(([of]) => transport === undefined || Number(of) === transport);
       let released = 0;
       for (const [of, bucket] of places) released += (await tx.run(this.sql.unblock.bind(of, bucket, bytes))).affected;
-      await this.wake.wake(
+      await this.wake.wakeAtOnce(
         tx,
         places.map(([of, bucket]) => ({ transport: Number(of), bucket: Number(bucket), key })),
       );

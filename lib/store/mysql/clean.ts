@@ -4,7 +4,7 @@ import type { TableNames } from '../schema/names.js';
 import { statement } from '../sql.js';
 import { DEAD, readKey } from './columns.js';
 import { jsonRows, jsonTable, lookUp, PARKED_IDS } from './json-rows.js';
-import { inTransaction, retried } from './retry.js';
+import { inTransaction } from './retry.js';
 import { marks, sized } from './statements.js';
 import type { MysqlWake } from './wake.js';
 
@@ -13,6 +13,8 @@ const CLOCK_MARGIN = '1 hour';
 
 interface DedupRow {
   readonly key: Buffer;
+  /** Of the call that wrote it: the key may be free, and somebody else's, by the time that we remove it. */
+  readonly claim: Buffer;
   readonly id: string;
   readonly bucket: number;
   readonly createdAt: string;
@@ -75,8 +77,7 @@ export class MysqlClean implements CleanStore {
     const sql = this.sql.oldDedup.bind(microseconds(age), createdAt, createdAt, key, limit);
     const rows = (await this.database.connection('admin').run(sql)).rows.map(readDedup);
     const unsettled = rows.length === 0 ? new Set() : await this.unsettled(rows);
-    const keys = rows.filter(({ id }) => !unsettled.has(id)).map((row) => [row.key.toString('hex')]);
-    const removed = keys.length === 0 ? 0 : await this.remove(() => this.sql.removeDedup.bind(jsonRows(keys)));
+    const removed = await this.removeDedup(rows.filter(({ id }) => !unsettled.has(id)));
     this.lastLooked = rows.length < limit ? FRONT : (rows.at(-1) ?? FRONT);
     return { removed, looked: rows.length };
   }
@@ -109,10 +110,19 @@ export class MysqlClean implements CleanStore {
   /** @internal */ async transports(): Promise<number[]> {
     return (await this.database.connection('admin').run(this.sql.transports.bind())).rows.map(([id]) => Number(id));
   }
-  /** @internal */ async remove(
-    sql: () => Parameters<ReturnType<SqlDatabase['connection']>['run']>[0],
-  ): Promise<number> {
-    return (await retried(() => this.database.connection('admin').run(sql()))).affected;
+
+  /**
+   * @internal Waits for none that somebody holds: an enqueue locks several, in an order of its own, and must not be the victim
+   * of a deadlock with us.
+   */
+  removeDedup(rows: readonly DedupRow[]): Promise<number> {
+    if (rows.length === 0) return Promise.resolve(0);
+    return inTransaction(this.database.connection('admin'), async (tx) => {
+      const wanted = jsonRows(rows.map(({ key, claim }) => [key.toString('hex'), claim.toString('hex')]));
+      const locked = (await tx.run(this.sql.lockDedup.bind(wanted))).rows.map(([key]) => [String(key)]);
+      if (locked.length === 0) return 0;
+      return (await tx.run(this.sql.removeDedup.bind(jsonRows(locked)))).affected;
+    });
   }
 }
 
@@ -137,7 +147,7 @@ function cleanStatements({ archive, parked, dedup, ready, transports }: TableNam
     removeDead: statement('clean dead', `delete p from ${lookUp(PARKED_IDS, `${parked} p`)} on p.parked_id = k.p`),
     oldDedup: statement(
       'old dedup',
-      `select dedup_key, id, bucket, created_at from ${dedup} force index (by_time)
+      `select dedup_key, id, bucket, created_at, claim from ${dedup} force index (by_time)
       where created_at < ${tooOld} and created_at >= ? and (created_at > ? or dedup_key > ?)
       order by created_at, dedup_key limit ?`,
     ),
@@ -150,6 +160,11 @@ function cleanStatements({ archive, parked, dedup, ready, transports }: TableNam
       (n) => `select id from ${ready} force index (primary) where transport = ? and bucket = ? and id in (${marks(n)})`,
     ),
     inParked: sized((n) => `select id from ${parked} where id in (${marks(n)})`),
+    lockDedup: statement(
+      'lock dedup',
+      `select hex(d.dedup_key) from ${lookUp(jsonTable({ h: 'varchar(510)', c: 'char(32)' }), `${dedup} d`)}
+      on d.dedup_key = unhex(k.h) and d.claim = unhex(k.c) for update skip locked`,
+    ),
     removeDedup: statement(
       'clean dedup',
       `delete d from ${lookUp(jsonTable({ h: 'varchar(510)' }), `${dedup} d`)} on d.dedup_key = unhex(k.h)`,
@@ -157,8 +172,14 @@ function cleanStatements({ archive, parked, dedup, ready, transports }: TableNam
   };
 }
 
-function readDedup([key, id, bucket, createdAt]: readonly unknown[]): DedupRow {
-  return { key: key as Buffer, id: String(id), bucket: Number(bucket), createdAt: String(createdAt) };
+function readDedup([key, id, bucket, createdAt, claim]: readonly unknown[]): DedupRow {
+  return {
+    key: key as Buffer,
+    id: String(id),
+    bucket: Number(bucket),
+    createdAt: String(createdAt),
+    claim: claim as Buffer,
+  };
 }
 
 const microseconds = (age: number): number => Math.round(age * 1000);

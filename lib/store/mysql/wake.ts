@@ -58,12 +58,25 @@ export class MysqlWake {
     return this.ordering === 'global' ? [transport, bucket] : [transport, bucket, keyBytes(key)];
   }
 
-  /** The first waiting or blocked row of each key is due now. Returns how many keys had one. */
-  async wake(tx: SqlExecutor, keys: readonly KeyOfTransport[]): Promise<number> {
-    if (keys.length === 0) return 0;
-    const heads = (await this.first(tx, keys, 1)).filter(({ state }) => state === WAITING || state === BLOCKED);
-    if (heads.length === 0) return 0;
-    return (await tx.run(this.sql.wake.bind(jsonRows(heads.map(({ parkedId }) => [BigInt(parkedId)]))))).affected;
+  /** The first row of each key is due now, if it only waited for the ones before it: one that waits for its next try has its time. */
+  wake(tx: SqlExecutor, keys: readonly KeyOfTransport[]): Promise<void> {
+    return this.wakeIn([BLOCKED], tx, keys);
+  }
+
+  /** The same, also if it waits for its next try. */
+  wakeAtOnce(tx: SqlExecutor, keys: readonly KeyOfTransport[]): Promise<void> {
+    return this.wakeIn([WAITING, BLOCKED], tx, keys);
+  }
+
+  /** @internal */ async wakeIn(
+    states: readonly number[],
+    tx: SqlExecutor,
+    keys: readonly KeyOfTransport[],
+  ): Promise<void> {
+    if (keys.length === 0) return;
+    const heads = (await this.first(tx, keys, 1)).filter(({ state }) => states.includes(state));
+    if (heads.length === 0) return;
+    await tx.run(this.sql.wake.bind(jsonRows(heads.map(({ parkedId }) => [BigInt(parkedId)]))));
   }
 }
 
