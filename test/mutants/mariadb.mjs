@@ -153,6 +153,21 @@ export const MARIADB = [
     contract: 'test/integration/take-races.spec.ts',
   },
   {
+    name: 'mariadb-backoff-ended-by-an-operator',
+    breaks: 'a message that waits for its next try is tried at once when one behind it is removed',
+    file: 'lib/store/mysql/wake.ts',
+    from: 'return this.wakeIn([BLOCKED], tx, keys);',
+    to: 'return this.wakeIn([WAITING, BLOCKED], tx, keys);',
+  },
+  {
+    name: 'mariadb-dedup-key-of-somebody-else',
+    breaks: 'cleaning removes a dedup key that was used again since it was looked at',
+    file: 'lib/store/mysql/clean.ts',
+    from: ' and d.claim = unhex(k.c) for update',
+    to: ' and k.c is not null for update',
+    contract: 'test/integration/mariadb-dedup.spec.ts',
+  },
+  {
     name: 'mariadb-successors-out-of-order',
     breaks: 'parked successors of a key are taken from its end',
     file: 'lib/store/mysql/wake.ts',
