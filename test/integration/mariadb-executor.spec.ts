@@ -1,5 +1,5 @@
 import { createConnection } from 'mysql2/promise';
-import { DataSource } from 'typeorm';
+import { DataSource, EntitySchema, EventSubscriber } from 'typeorm';
 import type { SqlConnection, SqlDatabase } from '../../lib/store/executors/executor.js';
 import type { MysqlConnection } from '../../lib/store/executors/mysql-connection.js';
 import { openMysqlDatabase } from '../../lib/store/executors/typeorm-mysql.js';
@@ -222,12 +222,27 @@ describeWith('mariadb', 'connections to MariaDB', () => {
 
   it('leaves the tables of an application that drops and synchronizes its own schema alone', async () => {
     await stores.application.query('create table mine (a int)');
+    const Thing = new EntitySchema({ name: 'thing', columns: { id: { type: Number, primary: true } } });
+    class Never1795219200001 {
+      async up(): Promise<void> {
+        throw new Error('ran');
+      }
+      async down(): Promise<void> {}
+    }
+    @EventSubscriber()
+    class Never {
+      constructor() {
+        throw new Error('subscribed');
+      }
+    }
     const application = new DataSource({
       ...stores.database.options,
-      entities: [],
+      entities: [Thing],
       dropSchema: true,
       synchronize: true,
       migrationsRun: true,
+      migrations: [Never1795219200001],
+      subscribers: [Never],
       extra: { connectionLimit: 2, multipleStatements: true },
     } as never);
     const own = openMysqlDatabase(application, stores.storeSettings); // the application itself is not connected here
@@ -235,9 +250,10 @@ describeWith('mariadb', 'connections to MariaDB', () => {
       expect(
         await one(
           own.connection('read'),
-          `select count(*) from information_schema.tables where table_name = 'mine' and table_schema = database()`,
+          `select group_concat(table_name) from information_schema.tables
+           where table_name in ('mine', 'thing') and table_schema = database()`,
         ),
-      ).toBe('1');
+      ).toBe('mine');
       await expect(own.connection('read').run(sql('select 1; select 2'))).rejects.toMatchObject({ errno: 1064 });
     } finally {
       await own.close();

@@ -1,5 +1,5 @@
 import { inspect } from 'node:util';
-import { DataSource, EntitySchema, QueryFailedError, type QueryRunner } from 'typeorm';
+import { DataSource, EntitySchema, EventSubscriber, QueryFailedError, type QueryRunner } from 'typeorm';
 import { openPostgresDatabase } from '../../lib/store/executors/typeorm-postgres.js';
 import { transactionExecutor } from '../../lib/store/executors/typeorm-transaction.js';
 import { DURABLE } from '../../lib/store/postgres/ready-statements.js';
@@ -228,6 +228,12 @@ describeWith('postgres', 'PostgreSQL executors', () => {
       }
       async down(): Promise<void> {}
     }
+    @EventSubscriber()
+    class Never {
+      constructor() {
+        throw new Error('subscribed');
+      }
+    }
     const application = await new DataSource({
       ...fixture.database.options,
       entities: [Thing],
@@ -239,6 +245,7 @@ describeWith('postgres', 'PostgreSQL executors', () => {
       synchronize: true,
       migrationsRun: true,
       migrations: [Never1795219200001],
+      subscribers: [Never],
       cache: true,
     });
     const store = fixture.store({}, application);
