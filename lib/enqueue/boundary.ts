@@ -1,12 +1,31 @@
-/** What a statement does to the transaction; `unsure`: perhaps something, the database has to be asked. */
-export type Boundary = 'begin' | 'end' | 'back' | 'unsure';
+/**
+ * What a statement does to the transaction. `back`: ROLLBACK TO; `prepare`: of two phases, the end for us; `unsure`: perhaps
+ * something, the database has to be asked.
+ */
+export type Boundary = 'begin' | 'save' | 'release' | 'back' | 'commit' | 'rollback' | 'prepare' | 'unsure';
+
+export const isEnd = (boundary: Boundary | undefined): boolean =>
+  boundary === 'commit' || boundary === 'rollback' || boundary === 'prepare';
 
 /**
  * At one place of the text. The last group commits by itself on MySQL and MariaDB, and is answered with rows, which say
  * nothing of the transaction.
  */
 const BOUNDARY =
-  /(begin|start\s+transaction|commit|end|rollback|abort|prepare\s+transaction(?=\s*'))\b(\s+(?:work\s+|transaction\s+)?to\b)?|(analyze|cache|check|load\s+index|optimize|repair)\b/iy;
+  /(begin|start\s+transaction|savepoint|release|commit|end|rollback|abort|prepare\s+transaction(?=\s*'))\b(\s+(?:work\s+|transaction\s+)?to\b)?|(analyze|cache|check|load\s+index|optimize|repair)\b/iy;
+const BY_VERB: Readonly<Record<string, Boundary>> = {
+  be: 'begin',
+  st: 'begin',
+  sa: 'save',
+  re: 'release',
+  co: 'commit',
+  en: 'commit',
+  ro: 'rollback',
+  ab: 'rollback',
+  pr: 'prepare',
+};
+const SAVEPOINT =
+  /(?:savepoint|release(?:\s+savepoint)?|(?:rollback|abort)(?:\s+(?:work|transaction))?\s+to(?:\s+savepoint)?)\s+(?:"([^"]+)"|`([^`]+)`|([\w$]+))/iy;
 /** Of a text with more statements than this nobody looks at each. */
 const STATEMENTS = 100;
 
@@ -15,7 +34,7 @@ export function boundaryOf(text: unknown, parameters?: unknown): Boundary | unde
   if (typeof text !== 'string') return undefined;
   const start = startOf(text, 0);
   const first = boundaryAt(text, start);
-  if (first === 'end' || (Array.isArray(parameters) && parameters.length > 0)) return first;
+  if (isEnd(first) || (Array.isArray(parameters) && parameters.length > 0)) return first;
   return hasLater(text, start) ? 'unsure' : first;
 }
 
@@ -25,7 +44,14 @@ function boundaryAt(text: string, start: number): Boundary | undefined {
   if (found === null) return undefined;
   if (found[1] === undefined) return 'unsure';
   if (found[2] !== undefined) return 'back';
-  return /^[bs]/i.test(found[1]) ? 'begin' : 'end';
+  return BY_VERB[found[1].slice(0, 2).toLowerCase()];
+}
+
+/** The name in a statement that makes, releases or goes back to a savepoint, without regard to case; `''` where it cannot be read. */
+export function savepointOf(text: string): string {
+  SAVEPOINT.lastIndex = startOf(text, 0);
+  const [, ...names] = SAVEPOINT.exec(text) ?? [];
+  return (names.find((name) => name !== undefined) ?? '').toLowerCase();
 }
 
 /** Behind any semicolon, be it one inside a string: a question too many is answered, and costs nothing else. */

@@ -9,8 +9,6 @@ export interface TransactionListener {
 export interface Entry {
   readonly listener: TransactionListener;
   readonly ids: readonly string[];
-  /** Transaction depth at which they were written; falls as savepoints are released. */
-  depth: number;
 }
 
 /** Each listener once, with all its ids, in the order of writing. */

@@ -1,5 +1,5 @@
 import { systemClock, within } from '../dispatch/clock.js';
-import { tellsOfNoTransaction, type Boundary } from './boundary.js';
+import { isEnd, tellsOfNoTransaction, type Boundary } from './boundary.js';
 
 /**
  * Of one transaction what its statements tell. TypeORM's flags follow only when a statement was answered, and what the database
@@ -10,6 +10,8 @@ export class TransactionState {
   ended = false;
   /** ROLLBACK TO SAVEPOINT is on its way. */
   goingBack = false;
+  /** SAVEPOINT is on its way: the next statement is sent behind it, and would be inside. @internal */
+  saving: Promise<unknown> | undefined;
   /**
    * A statement failed, for which MySQL and MariaDB may have rolled the whole transaction back, as after a deadlock; or one may
    * have ended it that does not begin with COMMIT or ROLLBACK.
@@ -30,14 +32,16 @@ export class TransactionState {
   /** Passes a statement of the application on. */
   send<T>(boundary: Boundary | undefined, statement: () => Promise<T>): Promise<T> {
     if (boundary === 'begin') this.begin();
-    if (boundary === 'end') this.ended = true;
+    if (isEnd(boundary)) this.ended = true;
     if (boundary === 'back') this.goingBack = true;
     if (boundary === 'unsure') this.doubtful = true;
     const answer = statement();
     this.unanswered.add(answer);
+    if (boundary === 'save') this.saving = answer;
     const answered = (): void => {
       this.unanswered.delete(answer);
       if (boundary === 'back') this.goingBack = false;
+      if (this.saving === answer) this.saving = undefined;
     };
     answer.then(
       (result) => {
@@ -69,6 +73,11 @@ export class TransactionState {
 
   get isAlone(): boolean {
     return this.turn !== undefined;
+  }
+
+  /** Resolves when it is known on which side of a SAVEPOINT the next statement will be. */
+  async saved(): Promise<void> {
+    if (this.saving !== undefined) await within(systemClock, PATIENCE, this.saving);
   }
 
   /** Resolves when the application's turn has come. */

@@ -2,15 +2,14 @@ import type { DataSource, QueryRunner } from 'typeorm';
 import { OutboxTransactionRequiredError } from '../outbox.errors.js';
 import type { SqlExecutor } from '../store/executors/executor.js';
 import { statement } from '../store/sql.js';
-import { boundaryOf } from './boundary.js';
-import { depthOf, isAborted, isMysql, isOfServer } from './query-runner.js';
-import { tell, type Entry, type TransactionListener } from './transaction-listener.js';
+import { boundaryOf, isEnd, savepointOf, type Boundary } from './boundary.js';
+import { isAborted, isMysql, isOfServer } from './query-runner.js';
+import { tell, type TransactionListener } from './transaction-listener.js';
 import { TransactionState } from './transaction-state.js';
+import { WrittenMessages } from './written-messages.js';
 
-type Ending = 'commitTransaction' | 'rollbackTransaction';
-/** `startTransaction` makes a savepoint here: a write that began before must not end up half inside. */
-const WRAPPED = ['startTransaction', 'commitTransaction', 'rollbackTransaction'] as const;
-type Wrapped = (typeof WRAPPED)[number];
+const ENDINGS = ['commitTransaction', 'rollbackTransaction'] as const;
+type Ending = (typeof ENDINGS)[number];
 type Method = (...args: unknown[]) => Promise<unknown>;
 
 /**
@@ -19,7 +18,7 @@ type Method = (...args: unknown[]) => Promise<unknown>;
  */
 const WATCH = Symbol('nestjs-outbox: watch');
 const BEGINS = Symbol('nestjs-outbox: hears beginnings');
-interface Watched extends Record<Wrapped | 'query', Method> {
+interface Watched extends Record<Ending | 'query', Method> {
   [WATCH]?: TransactionWatch;
   [BEGINS]?: unknown;
 }
@@ -84,26 +83,27 @@ const PROBE = ['savepoint outbox_probe', 'release savepoint outbox_probe'].map((
 const NO_TRANSACTION = '25P01';
 
 /**
- * Wraps the `query` of one QueryRunner from its first transaction on, and the transaction methods from the first enqueue of a
- * transaction until it ends. Not a TypeORM subscriber: those are lost when a DataSource is initialized again, skipped when another
+ * Wraps the `query` of one QueryRunner from its first transaction on, and the methods that end one from the first enqueue of a
+ * transaction until then. Not a TypeORM subscriber: those are lost when a DataSource is initialized again, skipped when another
  * one throws, and can delay or fail a commit.
  *
  * - Every boundary waits for writes that are still in flight: after a ROLLBACK that overtook one, its next statement would
- *   run outside of any transaction; after a SAVEPOINT that did, a rollback would take half of it.
+ *   run outside of any transaction; after a SAVEPOINT that did, a rollback would take half of it, such as a message without
+ *   its dedup key. A write that begins when a SAVEPOINT is on its way waits for it, and is inside as a whole.
  * - From the moment at which COMMIT or ROLLBACK is sent, nothing is written any more: parallel work of a transaction goes on
  *   when one part of it has failed.
  * - A write asks first whether there still is a transaction, where one may have ended otherwise: on MySQL and MariaDB behind a
  *   statement that failed, or whose answer tells of no transaction; anywhere behind one text of several statements with an end.
- * - Whether it is the end is asked of the runner afterwards, not concluded from success: a failed COMMIT is followed by a
- *   ROLLBACK, a savepoint's release ends nothing, and a subscriber may throw after a COMMIT that succeeded.
+ * - What becomes of messages is told by the answers of COMMIT, ROLLBACK and ROLLBACK TO, whoever sent them, and where none came, by
+ *   the runner: a failed COMMIT is followed by a ROLLBACK, and a subscriber may throw after a COMMIT that succeeded.
  */
 export class TransactionWatch {
-  /** @internal */ entries: Entry[] = [];
+  /** @internal */ readonly written = new WrittenMessages();
   /** @internal */ readonly inFlight = new Set<Promise<unknown>>();
   /** @internal */ last: Promise<unknown> = Promise.resolve();
   /** @internal */ readonly state = new TransactionState();
   /** @internal How to undo what is wrapped now. */
-  readonly wrapped = new Map<Wrapped, () => boolean>();
+  readonly wrapped = new Map<Ending, () => boolean>();
   /** PostgreSQL said no to a statement, and nobody went back to a savepoint since. @internal */ failed = false;
   /** What was sent last ends a transaction that PostgreSQL will not commit: it answers COMMIT with ROLLBACK, and no error. */
   aborted = false;
@@ -124,10 +124,15 @@ export class TransactionWatch {
     work: () => Promise<{ result: T; ids: readonly string[] }>,
   ): Promise<T> {
     if (!this.state.isOpen) throw over();
-    const depth = depthOf(this.runner) ?? 1;
-    const turn = this.inFlight.size === 0 ? work() : this.last.then(work, work);
+    const { state } = this;
+    const later = async () => {
+      await state.saved();
+      return work();
+    };
+    const isFree = this.inFlight.size === 0 && state.saving === undefined;
+    const turn = isFree ? work() : this.last.then(later, later);
     const write = turn.then(({ result, ids }) => {
-      if (ids.length > 0) this.entries.push({ listener, depth, ids });
+      if (ids.length > 0) this.written.add({ listener, ids });
       return result;
     });
     this.last = write;
@@ -181,7 +186,7 @@ export class TransactionWatch {
 
   /** @internal Wraps what is not wrapped yet. */
   arm(): void {
-    for (const name of WRAPPED) if (!this.wrapped.has(name)) this.wrapped.set(name, this.wrap(name));
+    for (const name of ENDINGS) if (!this.wrapped.has(name)) this.wrapped.set(name, this.wrap(name));
   }
 
   /** @internal Resolves when nothing is being written. */
@@ -189,14 +194,14 @@ export class TransactionWatch {
     while (this.inFlight.size > 0) await Promise.allSettled(this.inFlight);
   }
 
-  /** @internal */ async endOf(name: Ending | 'startTransaction', original: Method, args: unknown[]): Promise<unknown> {
+  /** @internal */ async endOf(name: Ending, original: Method, args: unknown[]): Promise<unknown> {
     const { runner } = this;
     await this.quiet();
     const wasActive = runner.isTransactionActive;
     try {
       return await original.apply(runner, args);
     } finally {
-      if (name !== 'startTransaction') this.ended(name, wasActive);
+      this.ended(name, wasActive);
     }
   }
 
@@ -206,15 +211,34 @@ export class TransactionWatch {
     const boundary = boundaryOf(args[0], args[1]);
     if (boundary === undefined && !this.losesTransactions) {
       const answer = original.apply(this.runner, args);
-      return this.entries.length === 0 ? answer : answer.catch(this.noted);
+      return this.written.isEmpty ? answer : answer.catch(this.noted);
     }
     const send = (): Promise<unknown> => {
-      if (boundary === 'back') this.failed = false;
-      if (boundary === 'end' && this.entries.length > 0) this.aborted = this.failed || isAborted(this.runner);
-      return state.send(boundary, () => original.apply(this.runner, args));
+      if (isEnd(boundary) && !this.written.isEmpty) this.aborted = this.failed || isAborted(this.runner);
+      const answer = state.send(boundary, () => original.apply(this.runner, args));
+      return boundary === undefined ? answer : answer.then((result) => this.answered(boundary, args[0], result));
     };
     if (boundary !== undefined && this.inFlight.size > 0) return this.quiet().then(send);
     return state.isAlone ? state.others().then(send) : send();
+  }
+
+  /** @internal Before the application hears of it. */
+  answered<T>(boundary: Boundary, text: unknown, result: T): T {
+    const { written } = this;
+    const name = (): string => savepointOf(String(text));
+    if (boundary === 'save') written.saved(name());
+    else if (boundary === 'release') written.released(name());
+    else if (boundary === 'back') {
+      this.failed = false;
+      tell(written.wentBack(name()), false);
+    } else if (boundary === 'commit') this.tellAll(!this.aborted);
+    else if (boundary === 'rollback') this.tellAll(false);
+    return result;
+  }
+
+  /** @internal */ tellAll(committed: boolean): void {
+    this.failed = this.aborted = false;
+    tell(this.written.take(), committed);
   }
 
   /** Before the application can send its COMMIT: pg's client learns the transaction's state later than the error. @internal */
@@ -224,7 +248,7 @@ export class TransactionWatch {
   };
 
   /** @internal Returns how to undo it. */
-  wrap(name: Wrapped): () => boolean {
+  wrap(name: Ending): () => boolean {
     const runner = this.runner as unknown as Watched;
     const own = Object.getOwnPropertyDescriptor(runner, name);
     const original = runner[name];
@@ -244,26 +268,10 @@ export class TransactionWatch {
 
   /** @internal */
   ended(ending: Ending, wasActive: boolean): void {
-    if (this.runner.isTransactionActive) return this.savepointEnded(ending);
-    const { entries, aborted } = this;
-    this.entries = [];
-    this.failed = this.aborted = false;
+    if (this.runner.isTransactionActive) return; // a savepoint's end
     this.state.begin(); // for who begins the next one without our hearing of it
     for (const [name, restore] of this.wrapped) if (restore()) this.wrapped.delete(name);
-    tell(entries, ending === 'commitTransaction' && wasActive && !aborted);
-  }
-
-  /** @internal */
-  savepointEnded(ending: Ending): void {
-    const depth = depthOf(this.runner) ?? 1;
-    if (ending === 'commitTransaction') {
-      for (const entry of this.entries) entry.depth = Math.min(entry.depth, depth);
-      return;
-    }
-    const dropped = this.entries.filter((entry) => entry.depth > depth);
-    if (dropped.length === 0) return;
-    this.entries = this.entries.filter((entry) => entry.depth <= depth);
-    tell(dropped, false);
+    this.tellAll(ending === 'commitTransaction' && wasActive && !this.aborted);
   }
 }
 

@@ -1,5 +1,6 @@
 /** Bugs in the enqueue, which writes in a transaction that is not its own. */
 const WATCH = 'lib/enqueue/transaction-watch.ts';
+const SAVEPOINTS = 'test/integration/enqueue-savepoints.spec.ts';
 const ENDING = { contract: 'test/integration/enqueue-ending.spec.ts', simulation: false, chaos: false };
 
 export const ENQUEUE = [
@@ -18,6 +19,24 @@ export const ENQUEUE = [
     from: '    watch.hear();\n    return start',
     to: '    return start',
     ...ENDING,
+  },
+  {
+    name: 'savepoint-in-the-middle-of-a-write',
+    breaks: 'a SAVEPOINT passes a write that is in flight, of which a part goes back with it',
+    file: WATCH,
+    from: 'if (boundary !== undefined && this.inFlight.size > 0)',
+    to: "if (boundary !== undefined && boundary !== 'save' && this.inFlight.size > 0)",
+    ...ENDING,
+    contract: SAVEPOINTS,
+  },
+  {
+    name: 'told-although-taken-back',
+    breaks: 'what ROLLBACK TO took back is told as committed',
+    file: WATCH,
+    from: 'tell(written.wentBack(name()), false);',
+    to: '',
+    ...ENDING,
+    contract: SAVEPOINTS,
   },
   {
     name: 'mariadb-enqueued-behind-a-deadlock',

@@ -1,16 +1,14 @@
-import { boundaryOf, tellsOfNoTransaction } from '../../lib/enqueue/boundary.js';
+import { boundaryOf, savepointOf, tellsOfNoTransaction } from '../../lib/enqueue/boundary.js';
 import { TransactionState } from '../../lib/enqueue/transaction-state.js';
 
 describe('what statements tell of a transaction', () => {
   it.each<[ReturnType<typeof boundaryOf>, readonly unknown[]]>([
     ['begin', ['START TRANSACTION', 'BEGIN', '  begin isolation level serializable', 'start\n transaction']],
-    ['end', ['COMMIT', 'ROLLBACK', 'rollback;', 'END', 'abort work', 'COMMIT AND CHAIN']],
+    ['commit', ['COMMIT', 'END', 'COMMIT AND CHAIN', '-- a\n-- b\r\ncommit', '; commit', '# a\nend', 'commit; begin']],
+    ['rollback', ['ROLLBACK', 'rollback;', 'abort work', '/* a */rollback']],
+    ['prepare', ["prepare transaction 'a'"]],
     ['begin', ['/* audit */ begin', ';\n--\nstart transaction']],
-    [
-      'end',
-      ['/* a */rollback', '-- a\n-- b\r\ncommit', '; commit', '# a\nend', "prepare transaction 'a'", 'commit; begin'],
-    ],
-    ['end', ['/* a /* nested */ comment */ commit', `/*${' '.repeat(1_000_000)}*/ commit`]],
+    ['commit', ['/* a /* nested */ comment */ commit', `/*${' '.repeat(1_000_000)}*/ commit`]],
     ['back', ['/* a */ rollback to savepoint s', 'rollback to s; select 1']],
     [
       'unsure',
@@ -25,7 +23,9 @@ describe('what statements tell of a transaction', () => {
       ['-- rollback', '/* rollback', '/* rollback */', 'select 1; select 2;', "prepare a as select '1'", ';', '#'],
     ],
     ['back', ['ROLLBACK TO SAVEPOINT typeorm_1', 'rollback work to s', 'rollback transaction to savepoint s']],
-    [undefined, ['SAVEPOINT typeorm_1', 'RELEASE SAVEPOINT typeorm_1', 'select 1', 'commitment', '', undefined, {}]],
+    ['save', ['SAVEPOINT typeorm_1', '/* a */ savepoint b']],
+    ['release', ['RELEASE SAVEPOINT typeorm_1', 'release a']],
+    [undefined, ['select 1', 'commitment', 'savepoints', 'released', '', undefined, {}]],
   ])('%s', (boundary, texts) => {
     for (const text of texts) expect([text, boundaryOf(text)]).toEqual([text, boundary]);
   });
@@ -33,7 +33,19 @@ describe('what statements tell of a transaction', () => {
   it('a text with parameters is one statement', () => {
     expect(boundaryOf("select $1, '; rollback'", ['a'])).toBeUndefined();
     expect(boundaryOf("select '; rollback'", [])).toBe('unsure');
-    expect(boundaryOf('/* a */ commit', ['a'])).toBe('end');
+    expect(boundaryOf('/* a */ commit', ['a'])).toBe('commit');
+  });
+
+  it.each([
+    [
+      'a',
+      ['savepoint a', 'SAVEPOINT A;', '/* b */ release a', 'release savepoint "a"', 'rollback to a', 'abort work to a'],
+    ],
+    ['typeorm_1', ['SAVEPOINT typeorm_1', 'RELEASE SAVEPOINT typeorm_1', 'ROLLBACK TO SAVEPOINT typeorm_1']],
+    ['of two words', ['savepoint `of two words`', 'rollback transaction to savepoint "of two words"']],
+    ['', ['savepoint /* a */ b', 'savepoint']],
+  ])('the savepoint %j', (name, texts) => {
+    for (const text of texts) expect([text, savepointOf(text)]).toEqual([text, name]);
   });
 
   it('answers of MySQL and MariaDB tell when no transaction is open behind a statement; rows tell nothing', () => {
@@ -47,7 +59,7 @@ describe('what statements tell of a transaction', () => {
 
   it('it stays ended whatever became of its end, until another one begins', async () => {
     const state = new TransactionState();
-    await expect(state.send('end', () => Promise.reject(new Error('lost')))).rejects.toThrow('lost');
+    await expect(state.send('commit', () => Promise.reject(new Error('lost')))).rejects.toThrow('lost');
     expect(state.isOpen).toBe(false);
     await state.send('begin', () => Promise.resolve());
     expect([state.isOpen, state.doubtful]).toEqual([true, false]);
