@@ -66,12 +66,7 @@ export const OPTIONS_TABLE: readonly OptionRow[] = [
     oneOf('buckets', 'rowLock', 'leader'),
     'every instance publishes, nobody waits for a lock',
   ),
-  row(
-    'buckets',
-    32,
-    integer(1, 1024),
-    'the most instances that publish at once',
-  ),
+  row('buckets', 32, integer(1, 1024), 'the most instances that publish at once'),
   row('retry.initial', '1s', RETRY_RULES.initial, 'most failures of one message pass within seconds'),
   row('retry.max', '5m', RETRY_RULES.max, 'a fixed cause is noticed within minutes'),
   row(

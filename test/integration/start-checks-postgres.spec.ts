@@ -116,24 +116,6 @@ describeWith('postgres', 'checks at start on PostgreSQL', () => {
       }
     }));
 
-  it.each(['LATIN1', 'SQL_ASCII'])('F5: a database whose texts are %s is refused', async (encoding) => {
-    const url = `${fixture.database.url}_${encoding.toLowerCase()}`;
-    const database = new URL(url).pathname.slice(1);
-    await run(`create database ${database} template template0 encoding '${encoding}' lc_collate 'C' lc_ctype 'C'`);
-    const dataSource = await new DataSource({ type: 'postgres', url }).initialize();
-    try {
-      const own = fixture.store({}, dataSource);
-      for (const start of [own.create(SETTINGS), own.check(SETTINGS)])
-        await expect(start).rejects.toMatchObject({
-          code: 'UNSUPPORTED_DATABASE',
-          message: expect.stringContaining(`keeps its texts in ${encoding}`),
-        });
-    } finally {
-      await dataSource.destroy();
-      await run(`drop database ${database} with (force)`);
-    }
-  });
-
   it('warns of sessions that do not wait for the disk', () =>
     session('-c synchronous_commit=off', async (own) => {
       await own.check(SETTINGS);

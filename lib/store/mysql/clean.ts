@@ -126,7 +126,8 @@ export class MysqlClean implements CleanStore {
   }
 }
 
-function cleanStatements({ archive, parked, dedup, ready, transports }: TableNames) {
+function cleanStatements(tables: TableNames) {
+  const { archive, parked, transports } = tables;
   const tooOld = 'utc_timestamp(6) - interval ? microsecond';
   return {
     transports: statement('transports', `select id from ${transports}`),
@@ -145,6 +146,12 @@ function cleanStatements({ archive, parked, dedup, ready, transports }: TableNam
       where transport = ? and state = ${DEAD} and announced in (1, ?) and died_at < ${tooOld} limit ? for update skip locked`,
     ),
     removeDead: statement('clean dead', `delete p from ${lookUp(PARKED_IDS, `${parked} p`)} on p.parked_id = k.p`),
+    ...dedupStatements(tables, tooOld),
+  };
+}
+
+function dedupStatements({ parked, dedup, ready }: TableNames, tooOld: string) {
+  return {
     oldDedup: statement(
       'old dedup',
       `select dedup_key, id, bucket, created_at, claim from ${dedup} force index (by_time)
