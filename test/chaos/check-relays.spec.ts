@@ -11,14 +11,26 @@ function samples(
   });
 }
 const RELAY = life(1, 0, 0);
+/** Once in each window. */
+const works = (from: number, count: number): unknown[][] => [
+  ['l', 0, 0, 5, 'owner 1', 1],
+  ...Array.from({ length: count }, (_, n) => ['p', 1, 0, [5, (from + 2 * n) * SECOND]]),
+];
 /** The harness writes down a calm when it is over, before what the relays say and after what it saw itself. */
 const calm = (from: number, to: number): unknown[] => ['calm', from * SECOND, to * SECOND];
 
 describe('the checker of the chaos runs: what relays take', () => {
   it('memory: a relay that grows as it gets older', () => {
     const growing = (slope: number) => samples(600, (n) => ({ rss: 100 + (slope * n) / 30 }));
-    expect(judge(...CLEAN, ...RELAY, ...growing(0.5))).toMatchObject({ rssMbPerMinute: 0.5, broken: [] });
-    expect(judge(...CLEAN, ...RELAY, ...growing(2))).toMatchObject({ rssMbPerMinute: 2, broken: ['memoryGrowth'] });
+    const busy = [...RELAY, ...works(2, 600)];
+    expect(judge(...CLEAN, ...busy, ...growing(0.5))).toMatchObject({ rssMbPerMinute: 0.5, broken: [] });
+    expect(judge(...CLEAN, ...busy, ...growing(2))).toMatchObject({ rssMbPerMinute: 2, broken: ['memoryGrowth'] });
+  });
+
+  it('memory: what a relay takes when there is work at last is no growth', () => {
+    // For ten minutes the broker is away.
+    const late = samples(900, (n) => ({ rss: n < 300 ? 100 : 150 }));
+    expect(judge(...CLEAN, ...RELAY, ...works(602, 600), ...late)).toMatchObject({ rssMbPerMinute: 0, broken: [] });
   });
 
   it('descriptors: more and more of them', () => {

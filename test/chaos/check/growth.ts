@@ -1,6 +1,6 @@
 /**
- * Microseconds of a relay's life that do not count: it is idle until it has leases, then code is compiled and the heap
- * takes its size. Measured over 185 lives on a full machine: 135, 144, 146, 149, 151, 151, 149, 152 MB in their half minutes.
+ * Microseconds that do not count: code is compiled, and the heap takes its size. Measured over 185 lives on a full machine:
+ * 135, 144, 146, 149, 151, 151, 149, 152 MB in their half minutes.
  */
 const WARM_UP = 120e6;
 /** Fewer samples than these say nothing. */
@@ -14,7 +14,7 @@ export class Growth {
   private readonly minutes: number[] = [];
   private readonly values: number[] = [];
 
-  /** @param age microseconds since it was up */
+  /** @param age microseconds: of its life, or of its work */
   sample(age: number, value: number): void {
     if (age < WARM_UP) return;
     this.minutes.push(age / 60e6);

@@ -79,7 +79,10 @@ export class Judge {
     },
     o: ([, run, owner]) => this.leases.name(run, owner),
     l: ([, at, transport, bucket, owner]) => this.leases.change(at, transport, bucket, owner),
-    p: (line) => this.publish(line),
+    p: (line) => {
+      for (let i = 1; i < line[3].length; i += 2) this.resources.published(line[1], line[3][i]);
+      this.publish(line);
+    },
     d: ([, run, , transport, uid]) => this.told(run, transport, uid),
     b: ([, , time, error]) => {
       this.figures.businessFailures += 1;

@@ -31,10 +31,18 @@ interface Delay {
   readonly ms: number;
 }
 
+interface Memory {
+  readonly run: number;
+  readonly time: number;
+  readonly rss: number;
+}
+
 /** What the relays take: connections, memory, descriptors, their event loop. */
 export class Resources {
   private readonly born = new Map<number, number>();
-  private readonly memory = new Growth();
+  private readonly memory: Memory[] = [];
+  /** Windows in which each relay published. */
+  private readonly busy = new Map<number, Set<number>>();
   private readonly descriptors = new Growth();
   private readonly delays: Delay[] = [];
   /** A calm is known when it is over: what was seen in it is judged at the end. */
@@ -47,12 +55,18 @@ export class Resources {
 
   sample(run: number, time: number, rss: number, descriptors: number, delay: number): void {
     const age = time - (this.born.get(run) ?? Infinity);
-    this.memory.sample(age, rss);
+    this.memory.push({ run, time, rss });
     this.descriptors.sample(age, descriptors);
     // The first one saw the start.
     if (age >= 1.5 * WINDOW) this.delays.push({ run, time, ms: delay });
     this.most.maxRssMb = Math.max(this.most.maxRssMb, rss);
     this.most.maxDescriptors = Math.max(this.most.maxDescriptors, descriptors);
+  }
+
+  published(run: number, time: number): void {
+    let windows = this.busy.get(run);
+    if (windows === undefined) this.busy.set(run, (windows = new Set()));
+    windows.add(Math.floor(time / WINDOW));
   }
 
   open(side: 'Db' | 'Broker', time: number, slot: number, count: number): void {
@@ -64,7 +78,8 @@ export class Resources {
   /** @returns the figures */
   judge(limits: ResourceLimits, faults: FaultLog, broken: Violations): Record<string, number | undefined> {
     this.judgeConnections(limits, faults, broken);
-    const { memory, descriptors } = this;
+    const { descriptors } = this;
+    const memory = this.memoryByWork();
     if ((memory.slope ?? 0) > FLAT) broken.add('memoryGrowth', `${memory.slope} MB a minute`);
     if ((descriptors.slope ?? 0) > FLAT_DESCRIPTORS)
       broken.add('descriptorGrowth', `${descriptors.slope} descriptors a minute`);
@@ -74,6 +89,23 @@ export class Resources {
       descriptorsPerMinute: descriptors.slope,
       ...this.judgeLoop(faults, broken),
     };
+  }
+
+  /**
+   * By how long a relay has worked, not lived: one that is started while the broker is away has 100 MB for as long as that
+   * lasts, and 150 when it works.
+   */
+  private memoryByWork(): Growth {
+    const growth = new Growth();
+    const worked = new Map<number, number>();
+    for (const { run, time, rss } of this.memory) {
+      const [window, busy] = [Math.floor(time / WINDOW), this.busy.get(run)];
+      if (busy?.has(window) !== true && busy?.has(window - 1) !== true) continue;
+      const work = (worked.get(run) ?? 0) + WINDOW;
+      worked.set(run, work);
+      growth.sample(work, rss);
+    }
+    return growth;
   }
 
   private judgeConnections(limits: ResourceLimits, faults: FaultLog, broken: Violations): void {
