@@ -106,7 +106,8 @@ function timingOf({ subject, own }: Draft, settings: MessageSettings): Pick<NewM
   if (deliverAt !== undefined) {
     const time = types.isDate(deliverAt) ? deliverAt.getTime() : Number.NaN;
     if (!(time >= 0 && time <= LAST_INSTANT)) refuse(subject, 'deliverAt must be a valid Date from 1970 to 9999');
-    return { delay: null, deliverAt };
+    // A copy: the caller may change theirs before it is stored.
+    return { delay: null, deliverAt: new Date(time) };
   }
   if (delay === undefined) return AT_ONCE;
   const ms = milliseconds(delay);

@@ -100,6 +100,18 @@ describe.each(KINDS)('enqueue on %s', (kind) => {
       expect(Number((await db.dataSource.query('select count(*) as n from outbox_parked'))[0].n)).toBe(2);
     });
 
+    it('is due when its Date said so at the call, whatever becomes of the Date', async () => {
+      const deliverAt = new Date(Date.now() + 3_600_000);
+      await db.dataSource.transaction(async (manager) => {
+        const late = (type: string): Promise<string> => {
+          deliverAt.setTime(deliverAt.getTime() + 60_000);
+          return outbox.enqueue(plain(type), { manager, deliverAt });
+        };
+        await Promise.all(['1', '2', '3'].map(late));
+      });
+      expect(await db.dataSource.query('select distinct due_at from outbox_parked')).toHaveLength(3);
+    });
+
     it('enqueueOutsideTransaction commits by itself, whatever is around it', async () => {
       await outbox
         .transaction(async () => {

@@ -156,6 +156,14 @@ describe('a plain message', () => {
     });
   });
 
+  it('keeps a copy of deliverAt: callers may change theirs before it is stored', () => {
+    const deliverAt = new Date(5);
+    for (const row of [one({ type: 'x', payload: 1 }, { deliverAt }), one({ type: 'x', payload: 1, deliverAt })]) {
+      expect(row.deliverAt).toEqual(deliverAt);
+      expect(row.deliverAt).not.toBe(deliverAt);
+    }
+  });
+
   it('may come from another realm or have no prototype', () => {
     expect(one(structuredClone({ type: 'x', payload: 1 })).type).toBe('x');
     expect(one(Object.assign(Object.create(null), { type: 'x', payload: 1 })).type).toBe('x');
