@@ -1,5 +1,5 @@
-import { inspect } from 'node:util';
 import type { OutboxMessage } from '../message.js';
+import { textsOf } from './texts-of.js';
 
 /** Shorter values are parts of ordinary words and numbers: hiding them would make texts unreadable, and hide nothing. */
 const SHORTEST = 8;
@@ -42,7 +42,7 @@ export function secretsIn(value: unknown): Set<string> {
   return found;
 }
 
-/** Puts `***` where one of them stands, as it is or as JSON writes it; the longest first, as one may be part of another. */
+/** Puts `***` where one of them stands, as it is or as JSON writes it, once or twice; the longest first, as one may be part of another. */
 export function mask(text: string, secrets: Iterable<string>): string {
   const hits: string[] = [];
   for (const form of formsOf(secrets)) if (text.includes(form)) hits.push(form);
@@ -62,19 +62,27 @@ export function beforeAnyAcross(text: string, place: number, secrets: Iterable<s
   return start;
 }
 
-/** Whether anything of an error that a log may print holds one of them. */
+/** Whether anything of an error that a log may print holds one of them. @throws when it cannot be looked into */
 export function quotes(error: unknown, secrets: ReadonlySet<string>): boolean {
   if (secrets.size === 0) return false;
-  const text = inspect(error, { depth: 8, maxArrayLength: null, maxStringLength: null });
-  return mask(text, secrets) !== text;
+  const text = textsOf(error).join('\0');
+  for (const form of formsOf(secrets)) if (text.includes(form)) return true;
+  return false;
 }
 
-/** Each as it is and, if that is another text, as JSON writes it. */
+/** Each as it is and, if that is another text, as JSON writes it, and as JSON writes that: clients keep requests as text. */
 function* formsOf(secrets: Iterable<string>): Generator<string> {
   for (const secret of secrets) {
     yield secret;
-    if (/["\\\u0000-\u001f]/.test(secret)) yield JSON.stringify(secret).slice(1, -1);
+    const escaped = escape(secret);
+    if (escaped === secret) continue;
+    yield escaped;
+    yield escape(escaped);
   }
+}
+
+function escape(text: string): string {
+  return JSON.stringify(text).slice(1, -1);
 }
 
 function collectHeaders(message: OutboxMessage, found: Set<string>): void {

@@ -1,3 +1,4 @@
+import { get } from 'node:http';
 import { inspect } from 'node:util';
 import type { StoredMessage } from '../../lib/message.js';
 import { OutboxMessage } from '../../lib/message.js';
@@ -27,6 +28,8 @@ describe('what an error may say of its message', () => {
 
   it('hides them in JSON, in causes and in errors of errors', () => {
     expect(text(new Error(JSON.stringify({ holder: 'Jane "J" Doe' })), order)).toBe('{"holder":"***"}');
+    const twice = JSON.stringify(JSON.stringify({ holder: 'Jane "J" Doe' }));
+    expect(text(new Error(twice), order)).toBe('"{\\"holder\\":\\"***\\"}"');
     expect(text(new Error('a', { cause: new Error('b first value') }), order)).toBe('a ← b ***');
     expect(text(new AggregateError([new Error('first value')], 'all'), order)).toBe('AggregateError: all [***]');
     expect(text('first value', order)).toBe('***');
@@ -136,5 +139,68 @@ describe('an error that is shown as an object', () => {
       },
     });
     expect(inspect(withoutSecrets(hostile, secrets))).not.toContain('top secret');
+  });
+
+  const street = '12 Long Street\n12345 Town';
+  const pem = `-----BEGIN KEY-----\n${'abcd'.repeat(40)}\n-----END KEY-----`;
+  const payload = { holder: 'Jane "J" Doe', street, pem };
+  const of = (properties: object): Error => Object.assign(new Error('a'), properties);
+  const nested = (depth: number): object => (depth === 0 ? { pem } : { next: nested(depth - 1) });
+  const circular: Record<string, unknown> = { list: [new Map([['key', new Set([street])]])] };
+  circular['self'] = circular;
+  class Opaque {
+    readonly #secret = street;
+    toJSON(): unknown {
+      return { secret: this.#secret };
+    }
+  }
+
+  it.each<[string, unknown]>([
+    ['several lines in a cause', new Error('a', { cause: new Error(`no such street: ${street}`) })],
+    ['several lines in one of several errors', new AggregateError([new Error(pem), new Error('b')], 'a')],
+    ['quotes in JSON', of({ config: { data: JSON.stringify(payload) } })],
+    ['quotes in JSON in JSON', of({ body: JSON.stringify({ data: JSON.stringify({ holder: payload.holder }) }) })],
+    ['a long text', of({ value: pem })],
+    ['a long text in a list', of({ values: ['b', [pem]] })],
+    ['bytes', of({ input: Buffer.from(JSON.stringify(payload)) })],
+    ['a buffer of bytes', of({ input: new Uint8Array(Buffer.from(street)).buffer })],
+    ['the depth', of({ deep: nested(50) })],
+    ['maps, sets and circles', of({ circular })],
+    ['a key', of({ [street]: 1 })],
+    ['a symbol', of({ [Symbol('b')]: street })],
+    ['the stack', Object.defineProperty(new Error('a'), 'stack', { value: street })],
+    ['a property that no loop sees', Object.defineProperty(new Error('a'), 'hidden', { value: [street] })],
+    ['a message of the class', new (class extends Error { override get message() { return street; } })()], // prettier-ignore
+    ['a getter', of({ config: { get data() { return street; } } })], // prettier-ignore
+    ['what it says of itself', of({ opaque: new Opaque() })],
+    ['a URL', of({ url: new URL('https://host/?holder=9876543210') })],
+    ['what a promise holds', of({ promise: Promise.resolve({ pem }) })],
+    ['a number', of({ amounts: [9_876_543_210, 9_876_543_210n] })],
+    ['text that is an object', of({ text: Object(street) as unknown })],
+    ['no error', { street }],
+  ])('is a copy when they stand in %s', (_, error) => {
+    const copy = withoutSecrets(error, secretsIn({ ...payload, number: 9_876_543_210 })) as Error;
+    expect(copy).not.toBe(error);
+    expect(Object.keys(copy)).toEqual([]);
+    expect(copy.message + (copy.stack as string)).not.toMatch(/Long Street|abcd|Jane|9876543210/);
+  });
+
+  it('is a copy when a getter throws, or when it is more than can be looked at', () => {
+    const biting = { get data(): never { throw new Error('no'); } }; // prettier-ignore
+    const endless = (): object => new Proxy({}, { ownKeys: () => ['a'], getOwnPropertyDescriptor: () => ({ configurable: true, enumerable: true, value: endless() }) }); // prettier-ignore
+    for (const value of [biting, { list: Array.from({ length: 1_000_000 }, (_, i) => i) }, endless()]) {
+      const copy = withoutSecrets(of({ value }), secrets) as Error;
+      expect([copy.message, Object.keys(copy)]).toEqual(['a', []]);
+    }
+  });
+
+  it('is itself with all that clients attach, and starts nothing that only a getter would start', async () => {
+    let loaded = 0;
+    const lazy = Object.defineProperty({}, 'relation', { get: () => (loaded += 1), enumerable: false });
+    const request = get({ host: '127.0.0.1', port: 1 });
+    const error = await new Promise<Error>((resolve) => request.on('error', resolve));
+    Object.assign(error, { request, lazy, config: { env: { Blob, URL }, at: new Date(), pattern: /a/, none: null } });
+    expect(withoutSecrets(error, secrets)).toBe(error);
+    expect(loaded).toBe(0);
   });
 });
