@@ -1,4 +1,5 @@
 import type { OutboxMessage } from '../message.js';
+import { withoutCredentials } from './credentials.js';
 import { beforeAnyAcross, mask, quotes, secretsOf } from './secrets.js';
 
 /** Longest error text that is stored or logged, in code points. */
@@ -54,12 +55,9 @@ export function withoutSecrets(error: unknown, secrets: ReadonlySet<string>): un
 
 /** Removes the user and the password of every URL, what looks like a password elsewhere, and what JSON.parse quotes. */
 export function redact(text: string): string {
-  return withoutJson(text.slice(0, MOST_READ))
-    .replace(/\b([a-z][a-z0-9+.-]{1,20}:\/\/)[^\s/?#]*@/gi, '$1***@')
-    .replace(
-      /\b(passw(?:or)?d|pwd|secret|token|api[-_]?key|authorization)(["']?\s*[=:]\s*)("[^"]*"|'[^']*'|[^\s,;&)}]+)/gi,
-      '$1$2***',
-    );
+  return withoutCredentials(
+    withoutJson(text.slice(0, MOST_READ)).replace(/\b([a-z][a-z0-9+.-]{1,20}:\/\/)[^\s/?#]*@/gi, '$1***@'),
+  );
 }
 
 const NO_JSON = ' is not valid JSON';

@@ -141,7 +141,8 @@ describeWith('postgres', 'what an application sees of its outbox', () => {
     class Picky {
       @OnOutboxEvent({ type: 'local' })
       handle(payload: unknown): void {
-        throw new Error('cannot reach amqp://shop:canary-handler@host', { cause: payload });
+        const text = 'cannot reach amqp://shop:canary-handler@host, sent Authorization: Bearer canary.bearer';
+        throw new Error(text, { cause: payload });
       }
     }
     const url = new URL('amqp://127.0.0.1:1');

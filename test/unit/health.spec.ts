@@ -1,3 +1,4 @@
+import { withoutCredentials } from '../../lib/observe/credentials.js';
 import { errorText, MAX_ERROR_TEXT, redact } from '../../lib/observe/error-text.js';
 import { OutboxError } from '../../lib/outbox.errors.js';
 import { healthOf, type HealthSources } from '../../lib/observe/health.js';
@@ -38,6 +39,50 @@ describe('error texts', () => {
     const text = errorText(error);
     expect(text).toBe('cannot reach amqp://***@host/v and postgres://***@h/d password=***');
     expect(redact('{"password": "x y", "a": 1}')).toBe('{"password": ***, "a": 1}');
+  });
+
+  it.each([
+    ['Authorization: Bearer canary.a-b_c= was refused', 'Authorization: *** was refused'],
+    ['Authorization: Basic canary==, 401', 'Authorization: ***, 401'],
+    ['proxy-authorization=canary; 401', 'proxy-authorization=***; 401'],
+    ['Authorization: Digest username="my canary", response="canary" failed', 'Authorization: *** failed'],
+    ['Authorization: AWS4-HMAC-SHA256 Credential=canary/s3, Signature=canary', 'Authorization: ***'],
+    ['{"authorization":"Bearer canary","a":1}', '{"authorization":***,"a":1}'],
+    ['bad token: Bearer canary here', 'bad token: *** here'],
+    ['https://h/?access_token=canary&b=1', 'https://h/?access_token=***&b=1'],
+    ['{"refresh_token":"canary canary","a":1}', '{"refresh_token":***,"a":1}'],
+    ['client_secret=canary, DB_PASSWORD=canary', 'client_secret=***, DB_PASSWORD=***'],
+    ['AWS_SECRET_ACCESS_KEY=canary; x', 'AWS_SECRET_ACCESS_KEY=***; x'],
+    ['accessToken: canary x-api-key: canary secret1=canary', 'accessToken: *** x-api-key: *** secret1=***'],
+    ['{"password":"a\\"canary","a":"b"}', '{"password":***,"a":"b"}'],
+    ["{ password: 'it\\'s canary', a: 1 }", '{ password: ***, a: 1 }'],
+    ['{"data":"{\\"password\\":\\"my canary\\",\\"a\\":1}"}', '{"data":"{\\"password\\":***,\\"a\\":1}"}'],
+    [String.raw`"{\"token\":\"a\\\"canary\",\"b\":1}"`, String.raw`"{\"token\":***,\"b\":1}"`],
+    ['password="canary without an end', 'password=***'],
+    ['Error: password=canary', 'Error: password=***'],
+    ['dsn="host=h password=canary" a', 'dsn="host=h password=*** a'],
+    ['Unexpected token } at 3, no password, a=b', 'Unexpected token } at 3, no password, a=b'],
+  ])('hides what follows the name of a credential: %s', (text, shown) => {
+    expect(redact(text)).toBe(shown);
+  });
+
+  it.each([
+    ['a name', 'token'],
+    ['a name and a sign', 'token-'],
+    ['names and spaces', 'token  '],
+    ['quotes', 'token="\\'],
+    ['other quotes', "token=\"x'token='y"],
+    ['backslashes', 'token\\'],
+    ['schemes', 'authorization: a '],
+    ['parameters', 'authorization: a b=c, '],
+    ['users', 'ab://c'],
+  ])('takes no time for 100 KB of %s', (_, piece) => {
+    for (const text of [piece.repeat(100_000 / piece.length), `token: "${piece.repeat(20_000)}`]) {
+      const start = performance.now();
+      redact(text);
+      withoutCredentials(text);
+      expect(performance.now() - start).toBeLessThan(100);
+    }
   });
 
   it.each(['canary', '"canary" and canary', `{"card": ${'canary '.repeat(100)}}`, 'undefined canary'])(
