@@ -146,7 +146,7 @@ export class OutboxService<TEvent extends object = object> {
   stats(): Promise<OutboxStats> {
     return this.runtime.report.stats();
   }
-  /** Whether messages are being published, and what is wrong if not. */
+  /** Whether messages are being published, and what is wrong if not. A database that says nothing for 2 s is down. */
   health(): Promise<OutboxHealth> {
     return this.runtime.report.health();
   }

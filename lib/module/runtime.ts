@@ -8,12 +8,10 @@ import { OutboxDispatcher } from '../dispatch/dispatcher.js';
 import { classifierFor } from '../enqueue/event-metadata.js';
 import type { EnqueueRuntime } from '../enqueue/runtime.js';
 import type { OutboxEventMap, OutboxHooks } from '../observe/events.js';
-import { healthOf, type OutboxHealth } from '../observe/health.js';
 import { errorText } from '../observe/error-text.js';
 import { logEvents, write } from '../observe/log-events.js';
 import { LogLine } from '../observe/log-line.js';
 import { OutboxEvents } from '../observe/outbox-events.js';
-import { readStats, type OutboxStats } from '../observe/stats.js';
 import { OutboxConfigurationError } from '../outbox.errors.js';
 import type { Classifier, OutboxExtras, OutboxOptions, ResolvedOptions } from '../outbox.options.js';
 import { InProcessHandlers } from '../publish/transports/in-process-handlers.js';
@@ -24,6 +22,7 @@ import type { OutboxStore } from '../store/outbox-store.js';
 import { ownFile, register, registerCopy, type Instance } from './instances.js';
 import { Notifier } from './notifier.js';
 import type { OutboxOverrides } from './overrides.js';
+import { reportOf } from './report.js';
 import { tablesOf } from './tables-of.js';
 import { createTransports } from './transports.js';
 
@@ -111,7 +110,7 @@ function assemble(parts: Parts): OutboxRuntime {
     transportIds,
     createTransports: () => createTransports(options.transports, moduleRef),
   });
-  const report = reportOf({ store, dispatcher, options, transportIds });
+  const report = reportOf({ store, dispatcher, options, transportIds, clock });
   const enqueue: EnqueueRuntime = {
     options,
     dataSource,
@@ -208,29 +207,6 @@ async function prepareStore(
   const ofTransports = [...options.transports.values()].flatMap(({ warnings = [] }) => warnings);
   for (const text of [...(await store.warnings()), ...ofTransports]) events.emit('warning', { text });
   return ids;
-}
-
-function reportOf(parts: {
-  store: OutboxStore;
-  dispatcher: OutboxDispatcher;
-  options: ResolvedOptions;
-  transportIds: ReadonlyMap<string, number>;
-}): { stats(): Promise<OutboxStats>; health(): Promise<OutboxHealth> } {
-  const { store, dispatcher, options, transportIds } = parts;
-  const stats = (): Promise<OutboxStats> => readStats(store, transportIds);
-  return {
-    stats,
-    async health() {
-      const counts = await stats().catch((error: unknown) => ({ error }));
-      return healthOf({
-        mode: options.relay,
-        lease: options.lease,
-        relay: dispatcher.status(),
-        transports: options.transports,
-        stats: counts,
-      });
-    },
-  };
 }
 
 function orUndo<T>(work: () => T, undo: () => void): T {

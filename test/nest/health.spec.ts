@@ -1,6 +1,7 @@
 import { OutboxModule, OutboxService, type OutboxOptions } from '../../lib/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { describeWith } from '../support/services.js';
+import { TcpProxy } from '../support/tcp-proxy.js';
 import { Applications, build, MoodyTransport, OrderPlaced, quiet, typeOrm, until } from './support/app.js';
 
 const KEY = 'customer-4711';
@@ -19,9 +20,10 @@ describe.each(['postgres', 'mariadb'] as const)('health on %s', (kind) => {
     const start = async (
       transport: MoodyTransport,
       retry: NonNullable<OutboxOptions['retry']>,
+      at = database,
     ): Promise<OutboxService> => {
       const outbox = OutboxModule.forRoot(quiet({ transports: { default: transport }, retry }));
-      return (await applications.start(build([typeOrm(database), outbox]))).get(OutboxService);
+      return (await applications.start(build([typeOrm(at), outbox]))).get(OutboxService);
     };
     const enqueue = (outbox: OutboxService) => outbox.enqueueOutsideTransaction(new OrderPlaced(KEY));
     const blocked = (behind: number) =>
@@ -64,6 +66,26 @@ describe.each(['postgres', 'mariadb'] as const)('health on %s', (kind) => {
       await enqueue(outbox);
       await until(async () => (await outbox.stats()).total.blocked === 1);
       expect(await outbox.health()).toMatchObject({ status: 'degraded', reasons: [blocked(1)] });
+    });
+
+    it('is down within two seconds of a database that fell silent, for as many as ask, and up again with it', async () => {
+      const proxy = await TcpProxy.start(database.url);
+      const url = new URL(database.url);
+      url.host = `${proxy.host}:${proxy.port}`;
+      const through = { ...database, options: { ...database.options, url: url.href } } as TestDatabase;
+      const outbox = await start(new MoodyTransport(), {}, through);
+      expect(await outbox.health()).toMatchObject({ status: 'up' });
+      proxy.set({ up: 'hold', down: 'hold' });
+      const began = performance.now();
+      const answers = await Promise.all(Array.from({ length: 20 }, () => outbox.health()));
+      expect(performance.now() - began).toBeLessThan(4_000);
+      for (const { status, reasons } of answers) {
+        expect([status, reasons[0]]).toEqual(['down', expect.stringContaining('(STORE_UNAVAILABLE)')]);
+      }
+      proxy.heal();
+      await until(async () => (await outbox.health()).status === 'up');
+      await applications.close();
+      await proxy.close();
     });
   });
 });
