@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { inspect, isDeepStrictEqual } from 'node:util';
+import { inspect, isDeepStrictEqual, types } from 'node:util';
 import { eventMetadata, type EventClass } from '../enqueue/event-metadata.js';
 import type { MessageHeaders } from '../message.js';
 
@@ -20,11 +20,15 @@ export interface RecordedMessage {
 /** Which messages are meant: those of a class, or of a type. */
 export type Wanted = EventClass | string;
 
-/** Objects match when every field of `expected` does; everything else must be deeply equal. */
-export function matches(actual: unknown, expected: unknown): boolean {
-  if (!isPlain(expected)) return isDeepStrictEqual(actual, expected);
+/**
+ * Objects match when every field of `expected` does; everything else must be deeply equal.
+ * @param json `actual` was JSON: dates and instances are expected as JSON makes them
+ */
+export function matches(actual: unknown, expected: unknown, json: boolean): boolean {
+  const wanted = json && !isPlain(expected) ? asJson(expected) : expected;
+  if (!isPlain(wanted)) return isDeepStrictEqual(actual, wanted);
   if (typeof actual !== 'object' || actual === null) return false;
-  return Object.entries(expected).every(([key, value]) => matches((actual as Record<string, unknown>)[key], value));
+  return Object.entries(wanted).every(([key, value]) => matches((actual as Record<string, unknown>)[key], value, json));
 }
 
 /** The first message of this kind whose payload matches; an AssertionError that shows what there is otherwise. */
@@ -36,7 +40,8 @@ export function expectOne(
 ): RecordedMessage {
   const { type, version } = typeOf(wanted);
   const candidates = all.filter((one) => one.type === type && (version === undefined || one.version === version));
-  const found = payload === undefined ? candidates[0] : candidates.find((one) => matches(one.payload, plain(payload)));
+  const fits = (seen: unknown): boolean => matches(seen, plain(payload), !types.isUint8Array(seen));
+  const found = payload === undefined ? candidates[0] : candidates.find((one) => fits(one.payload));
   if (found !== undefined) return found;
   const there =
     candidates.length > 0 ? candidates.map(({ payload: seen }) => seen) : [...new Set(all.map((one) => one.type))];
@@ -62,7 +67,18 @@ function typeOf(wanted: Wanted): { type: string; version: number | undefined } {
 function isPlain(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype;
 }
-/** Events as expectations: their fields count, not their class. */
+/** Events as expectations: their fields count, not their class, unless they write themselves. */
 function plain(value: unknown): unknown {
-  return typeof value === 'object' && value !== null && !Array.isArray(value) ? { ...value } : value;
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value;
+  return typeof (value as { toJSON?: unknown }).toJSON === 'function' ? value : { ...value };
+}
+
+/** What JSON refuses, such as a bigint, stays as it is, and equals nothing that was JSON. */
+function asJson(value: unknown): unknown {
+  try {
+    const text = JSON.stringify(value) as string | undefined;
+    return text === undefined ? undefined : (JSON.parse(text) as unknown);
+  } catch {
+    return value;
+  }
 }

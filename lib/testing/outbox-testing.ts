@@ -66,7 +66,7 @@ export class OutboxTesting {
     return names.flatMap((name) => this.transport(name).published.map((message) => fromStored(name, message)));
   }
 
-  /** Asserts that a message of this class or type was enqueued whose payload has these fields. @returns it */
+  /** Asserts that a message of this class or type was enqueued whose payload has these fields, as JSON makes them. @returns it */
   expectEnqueued<T>(wanted: EventLike<T> | string, payload?: Partial<T>): RecordedMessage {
     return expectOne('enqueued', this.enqueued(), wanted as Wanted, payload);
   }

@@ -55,6 +55,11 @@ describeWith(['postgres', 'mariadb'], 'nestjs-outbox/testing', () => {
       expect(() => testing.expectPublished('nothing')).toThrow(
         "No 'nothing' was published; there are: [ 'order.placed' ]",
       );
+      const at = new Date();
+      await outbox.enqueueOutsideTransaction({ type: 'dated', key: null, payload: { at, by: new OrderPlaced('1') } });
+      await testing.drain();
+      const dated = { at: new Date(at), by: new OrderPlaced('1') };
+      expect(testing.expectEnqueued('dated', dated)).toEqual(testing.expectPublished('dated', dated));
       testing.clear();
       expect([...testing.published(), ...testing.enqueued()]).toEqual([]);
       await expect(
