@@ -40,6 +40,8 @@ export function toFilter(
     const text: unknown = selection[name];
     if (text === undefined) continue;
     if (typeof text !== 'string' || text === '') refuse(operation, `${name} must be a string that is not empty`);
+    // No message has one: PostgreSQL would fail the statement.
+    if (text.includes('\0')) refuse(operation, `${name} contains a NUL character`);
     texts[name] = text;
   }
   return {

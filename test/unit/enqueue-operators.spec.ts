@@ -68,6 +68,9 @@ describe('requeue, discard and cancel', () => {
     [{ kind: 'x' }, 'INVALID_MESSAGE', /unknown field 'kind'/],
     [{ topc: 'x' }, 'INVALID_MESSAGE', /Did you mean 'topic'\?/],
     [{ key: '' }, 'INVALID_MESSAGE', /key must be a string that is not empty/],
+    [{ type: 'a\0' }, 'INVALID_MESSAGE', /^requeue: type contains a NUL character/],
+    [{ topic: '\0' }, 'INVALID_MESSAGE', /topic contains a NUL character/],
+    [{ key: 'a\0b', type: 'x' }, 'INVALID_MESSAGE', /key contains a NUL character/],
     [{ type: 'x', limit: 0 }, 'INVALID_MESSAGE', /limit must be a whole number from 1/],
     [{ transport: 'adit' }, 'UNKNOWN_TRANSPORT', /no transport 'adit'. Did you mean 'audit'\?/],
   ])('%# is refused before any SQL', async (selection, code, expected) => {
@@ -86,5 +89,7 @@ describe('release', () => {
     expect(await outbox.release('k', { transport: 'audit' })).toEqual({ released: 1 });
     expect([filters, nudges()]).toEqual([[{ key: 'k' }, { key: 'k', transport: 1 }], 2]);
     expect((await refusal(() => outbox.release(''))).message).toMatch(/^release: key must be/);
+    const refused = await refusal(() => outbox.release('canary\0'));
+    expect([refused.code, refused.message]).toEqual(['INVALID_MESSAGE', 'release: key contains a NUL character.']);
   });
 });
