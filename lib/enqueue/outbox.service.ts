@@ -146,7 +146,7 @@ export class OutboxService<TEvent extends object = object> {
   stats(): Promise<OutboxStats> {
     return this.runtime.report.stats();
   }
-  /** Whether messages are being published, and what is wrong if not. A database that says nothing for 2 s is down. */
+  /** Whether messages are being published, and what is wrong if not. It takes 2 s at most: without the counts, if they take longer. */
   health(): Promise<OutboxHealth> {
     return this.runtime.report.health();
   }

@@ -1,17 +1,13 @@
 import { within, type Clock } from '../dispatch/clock.js';
 import type { OutboxDispatcher } from '../dispatch/dispatcher.js';
-import { durationText } from '../duration.js';
 import type { EnqueueRuntime } from '../enqueue/runtime.js';
-import { healthOf } from '../observe/health.js';
+import { healthOf, type Counts } from '../observe/health.js';
 import { readStats, type OutboxStats } from '../observe/stats.js';
-import { OutboxError } from '../outbox.errors.js';
 import type { ResolvedOptions } from '../outbox.options.js';
 import type { AdminStore } from '../store/admin-store.js';
 
 /** Milliseconds: probes give up after a few seconds, a database that fell silent is given up only after many. */
 const HEALTH_TIMEOUT = 2_000;
-
-type Counts = OutboxStats | { readonly error: unknown };
 
 export interface ReportSources {
   readonly store: AdminStore;
@@ -40,13 +36,17 @@ export function reportOf({ store, dispatcher, options, transportIds, clock }: Re
   };
 }
 
-/** All who ask meanwhile wait for the same answer: in a silent database each question would keep one of few connections. */
+/**
+ * All who ask meanwhile wait for the same answer: in a silent database each question would keep one of few connections. Who
+ * does not get it in time gets the failure before it, or that it is late: millions of rows are counted for seconds, too.
+ */
 function shared(clock: Clock, ask: () => Promise<Counts>): () => Promise<Counts> {
   let underWay: Promise<Counts> | undefined;
+  let before: Counts | undefined;
+  const counted = async (): Promise<Counts> => (before = await ask().finally(() => (underWay = undefined)));
   return async () => {
-    const answer = (underWay ??= ask().finally(() => (underWay = undefined)));
+    const answer = (underWay ??= counted());
     if (await within(clock, HEALTH_TIMEOUT, answer)) return answer;
-    const text = `It said nothing for ${durationText(HEALTH_TIMEOUT)}.`;
-    return { error: new OutboxError('STORE_UNAVAILABLE', text) };
+    return before !== undefined && 'error' in before ? before : { late: HEALTH_TIMEOUT };
   };
 }

@@ -23,7 +23,7 @@ export interface TransportHealthReport {
   /** `idle`: this process does not publish to it. */
   readonly circuit: LaneView['circuit'] | 'idle';
   readonly lastError: string | null;
-  /** `null`: the database did not answer. */
+  /** `null`: the database did not answer, or not in time. */
   readonly stats: OutboxTransportStats | null;
 }
 
@@ -42,18 +42,20 @@ export interface LaneView {
   readonly lastError: string | null;
 }
 
+/** The counts, why there are none, or that there are none yet: after so many milliseconds. */
+export type Counts = OutboxStats | { readonly error: unknown } | { readonly late: number };
+
 export interface HealthSources {
   /** Milliseconds. */
   readonly lease?: number;
   readonly mode: boolean | 'manual';
   readonly relay: RelayView;
   readonly transports: ReadonlyMap<string, { readonly kind: string; readonly receipt: 'broker' | 'handler' | 'none' }>;
-  /** The counts, or why there are none. */
-  readonly stats: OutboxStats | { readonly error: unknown };
+  readonly stats: Counts;
 }
 
 export function healthOf({ mode, relay, transports, stats, lease = Infinity }: HealthSources): OutboxHealth {
-  const counts = 'error' in stats ? undefined : stats.transports;
+  const counts = 'transports' in stats ? stats.transports : undefined;
   const down = [
     ...('error' in stats ? [`The database does not answer: ${errorText(stats.error)}.`] : []),
     ...(relay.storeDownFor === null
@@ -66,6 +68,7 @@ export function healthOf({ mode, relay, transports, stats, lease = Infinity }: H
   const { heartbeatLate = 0 } = relay;
   const problems = [
     ...(heartbeatLate > lease / 3 ? [`The process stood still for ${durationText(heartbeatLate)}.`] : []),
+    ...('late' in stats ? [`The database has not counted the messages within ${durationText(stats.late)}.`] : []),
     ...relay.lanes.flatMap(laneProblems),
     ...Object.entries(counts ?? {}).flatMap(([name, one]) => countProblems(name, one)),
   ];

@@ -24,22 +24,20 @@ function silent() {
   const ask = (times: number): Promise<OutboxHealth>[] => Array.from({ length: times }, () => health());
   return { clock, asked, stats, ask };
 }
-const DOWN = {
-  status: 'down',
-  reasons: ['The database does not answer: OutboxError: It said nothing for 2s. (STORE_UNAVAILABLE).'],
-};
+const LATE = { status: 'degraded', reasons: ['The database has not counted the messages within 2s.'] };
+const DOWN = { status: 'down', reasons: ['The database does not answer: gone.'] };
 
 describe('health of a database that says nothing', () => {
-  it('is down after two seconds, however many ask, and asks once', async () => {
+  it('tells so after two seconds, however many ask, and asks once', async () => {
     const { clock, asked, ask } = silent();
     const answers = Promise.all(ask(20));
     await clock.advance(1_999);
     expect(await Promise.race([answers, 'none yet'])).toBe('none yet');
     await clock.advance(1);
-    expect(await answers).toEqual(Array.from({ length: 20 }, () => expect.objectContaining(DOWN)));
+    expect(await answers).toEqual(Array.from({ length: 20 }, () => expect.objectContaining(LATE)));
     const later = Promise.all(ask(2));
     await clock.advance(2_000);
-    expect(await later).toMatchObject([DOWN, DOWN]);
+    expect(await later).toMatchObject([LATE, LATE]);
     expect([asked.length, clock.pending]).toEqual([1, 0]);
   });
 
@@ -50,7 +48,7 @@ describe('health of a database that says nothing', () => {
     const { clock, asked, ask } = silent();
     const [first] = ask(1);
     await clock.advance(2_000);
-    expect(await first).toMatchObject(DOWN);
+    expect(await first).toMatchObject(LATE);
     const unhandled: unknown[] = [];
     const listen = (error: unknown): void => void unhandled.push(error);
     process.on('unhandledRejection', listen);
@@ -62,6 +60,16 @@ describe('health of a database that says nothing', () => {
     asked[1]?.resolve([]);
     expect(await second).toMatchObject({ status: 'up', reasons: [] });
     expect([asked.length, clock.pending]).toEqual([2, 0]);
+  });
+
+  it('is down while the answer before was a failure', async () => {
+    const { clock, asked, ask } = silent();
+    const [first] = ask(1);
+    asked[0]?.reject(new Error('gone'));
+    expect(await first).toMatchObject(DOWN);
+    const [second] = ask(1);
+    await clock.advance(2_000);
+    expect(await second).toMatchObject(DOWN);
   });
 
   it('tells all who asked what it is told in time', async () => {
