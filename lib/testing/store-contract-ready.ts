@@ -188,6 +188,19 @@ function describeSettle(run: StoreRun): void {
       });
     }
 
+    for (const where of ['ready', 'parked'] as const) {
+      it(`archives a message once that is named twice (${where})`, async () => {
+        const lane = await run.lane();
+        await lane.insert({});
+        const ready = await lane.ready();
+        if (where === 'parked') await lane.park(ready);
+        const messages = where === 'parked' ? (await lane.take()).messages : ready;
+        while ((await run.store.cleanArchive(0, 100)) > 0);
+        assert.equal((await lane.settle([...messages, ...ready, ...messages], 'archive')).affected, 1);
+        assert.equal(await run.store.cleanArchive(0, 100), 1);
+      });
+    }
+
     it('lets the key go on when a former owner’s success removes its first row', async () => {
       const lane = await run.lane();
       await lane.insert({}, {}, {});

@@ -66,7 +66,8 @@ export class MysqlSettle {
     places: readonly (Place & { id: string })[],
     onPublished: string,
   ): Promise<number> {
-    const rows = placeRows(places);
+    // What is named twice would be archived twice.
+    const rows = placeRows([...new Map(places.map((place) => [`${place.seq} ${place.id}`, place])).values()]);
     if (onPublished === 'archive') await tx.run(this.sql.archive.bind(rows, transport));
     return (await tx.run(this.sql.remove.bind(rows, transport))).affected;
   }
@@ -93,8 +94,9 @@ export class MysqlSettle {
     const list = jsonRows(
       messages.map(({ seq, id, parkedId }) => [id, BigInt(seq), parkedId === null ? null : BigInt(parkedId)]),
     );
-    const { rows } = await tx.run(this.sql.lockParked.bind(list, transport));
-    if (rows.length === 0) return 0;
+    const found = (await tx.run(this.sql.lockParked.bind(list, transport))).rows;
+    if (found.length === 0) return 0;
+    const rows = [...new Map(found.map((row) => [row[0], row])).values()]; // two entries may name one row
     const ids = jsonRows(rows.map(([parkedId]) => [BigInt(parkedId as string)]));
     if (onPublished === 'archive') await tx.run(this.sql.archiveParked.bind(ids));
     await tx.run(this.sql.removeParked.bind(ids));
