@@ -118,6 +118,17 @@ export function describeOperators(run: StoreRun): void {
       assert.deepEqual((await lane.due()).rows, []);
     });
 
+    it('begin with the first in the order of enqueues, whichever was parked first', async () => {
+      const lane = await run.lane();
+      const { transport } = lane;
+      const key = randomUUID();
+      const bucket = await bucketByStore(run, key);
+      const ids = await lane.insert({ key, bucket }, { key, bucket }, { key, bucket });
+      for (const message of (await lane.ready()).reverse()) await lane.park([message], { state: 'dead', delay: null });
+      assert.deepEqual((await run.other.discard({ transport, limit: 1 })).done, ids.slice(0, 1));
+      assert.deepEqual((await run.other.cancel({ key, limit: 1 })).done, ids.slice(1, 2));
+    });
+
     it('lets a key go on past its dead message, which stays', async () => {
       const lane = await run.lane();
       const key = randomUUID();

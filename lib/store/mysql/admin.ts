@@ -1,4 +1,5 @@
 import { keyBytes } from '../../key-bytes.js';
+import { compareSeq } from '../../message.js';
 import type { SqlDatabase, SqlExecutor } from '../executors/executor.js';
 import type { MessageFilter, OperatorReport } from '../admin-store.js';
 import type { StoreSettings, TableNames } from '../schema/names.js';
@@ -118,7 +119,7 @@ export class MysqlAdmin {
     const { rows } = await admin.run(this.find.parked(filter, STATES[action], limit));
     outcome.sawAll &&= rows.length < limit;
     for (const some of transactionsOf(rows, action)) {
-      const ids = some.map(([parkedId]) => String(parkedId));
+      const ids = some.map(([parkedId]) => String(parkedId)).sort(compareSeq); // everybody locks in this order
       const { changed, untouched } = await inTransaction(admin, (tx) => this.change(tx, action, ids));
       outcome.changed.push(...changed);
       for (const { id } of changed) outcome.done.add(id);

@@ -17,12 +17,12 @@ export class MysqlFind {
     readonly settings: StoreSettings,
   ) {}
 
-  /** Key and id of parked rows. Those in other states must not use up the limit. */
+  /** Key and id of parked rows, first ones first. Those in other states must not use up the limit. */
   parked(filter: MessageFilter, states: readonly number[], limit: number): Sql {
     const { conditions, values } = this.conditions(filter);
     conditions.push(`state in (${states.join(', ')})`);
     const index = filter.ids === undefined ? '' : 'force index (by_id) ';
-    const text = `select parked_id, id from ${this.names.parked} ${index}where ${conditions.join(' and ')} order by parked_id limit ?`;
+    const text = `select parked_id, id from ${this.names.parked} ${index}where ${conditions.join(' and ')} order by seq, parked_id limit ?`;
     return statement(undefined, text).bind(...values, limit);
   }
 
