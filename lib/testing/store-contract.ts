@@ -11,6 +11,7 @@ import { describeParked } from './store-contract-parked.js';
 import { describeRaces } from './store-contract-races.js';
 import { describePayloads } from './store-contract-payloads.js';
 import { describeReady } from './store-contract-ready.js';
+import { describeWake } from './store-contract-wake.js';
 import { StoreRun, type StoreHarness } from './store-harness.js';
 import type { ContractRunner } from './transport-harness.js';
 
@@ -39,6 +40,7 @@ export function describeStoreContract(
     describeOperators(run);
     describeCancel(run);
     describeNamedIds(run);
+    describeWake(run);
     describeRaces(run);
     describeRowLocks(run);
     describeCleaning(run);

@@ -4,7 +4,7 @@ import type { KeyInBucket } from '../parked-store.js';
 import type { StoreSettings, TableNames } from '../schema/names.js';
 import { statement } from '../sql.js';
 import { BLOCKED, WAITING } from './columns.js';
-import { jsonRows, lookUp, PARKED_IDS } from './json-rows.js';
+import { jsonRows, jsonTable, LEASES, lookUp, type JsonCell } from './json-rows.js';
 import { sized, times } from './statements.js';
 
 export interface KeyOfTransport extends KeyInBucket {
@@ -75,23 +75,54 @@ export class MysqlWake {
   ): Promise<void> {
     if (keys.length === 0) return;
     const heads = (await this.first(tx, keys, 1)).filter(({ state }) => states.includes(state));
-    if (heads.length === 0) return;
-    await tx.run(this.sql.wake.bind(jsonRows(heads.map(({ parkedId }) => [BigInt(parkedId)]))));
+    const sending = await this.beingSent(tx, keys, heads);
+    const rows = heads.filter((head) => !sending.has(head)).map(asItWas);
+    if (rows.length > 0) await tx.run(this.sql.wake.bind(jsonRows(rows)));
+  }
+
+  /** @internal Whoever is sending a key's first row goes on with the key. */
+  async beingSent(
+    tx: SqlExecutor,
+    keys: readonly KeyOfTransport[],
+    heads: readonly BlockingRow[],
+  ): Promise<Set<BlockingRow>> {
+    const marked = heads.filter(({ sendingEpoch }) => sendingEpoch !== null);
+    if (marked.length === 0) return new Set();
+    const leases = marked.map(({ key, sendingEpoch }): JsonCell[] => {
+      const { transport, bucket } = keys[key] as KeyOfTransport;
+      return [transport, bucket, BigInt(sendingEpoch as string)];
+    });
+    const { rows } = await tx.run(this.sql.held.bind(jsonRows(leases)));
+    const held = new Set(rows.map((lease) => lease.join(' ')));
+    return new Set(marked.filter((_, i) => held.has((leases[i] as JsonCell[]).join(' '))));
   }
 }
 
-function wakeStatements({ parked }: TableNames, ordering: StoreSettings['ordering']) {
+/** They are read without locks: one that was sent, or that failed, since then is not woken. */
+const asItWas = ({ parkedId, state, sendingEpoch }: BlockingRow): JsonCell[] => [
+  BigInt(parkedId),
+  state,
+  sendingEpoch === null ? null : BigInt(sendingEpoch),
+];
+
+function wakeStatements({ parked, leases }: TableNames, ordering: StoreSettings['ordering']) {
   // A global order has no index of its own: it sorts what blocks.
   const ofKey = ordering === 'global' ? '' : 'and `key` = ?';
   const branch = `(select ? as k, parked_id, seq, state, due_at <= utc_timestamp(6), sending_epoch
     from ${parked} force index (by_key) where transport = ? and bucket = ? and blocking = 1 ${ofKey}
     order by seq, parked_id limit ?)`;
+  const seen = jsonTable({ p: 'bigint unsigned', s: 'tinyint', e: 'bigint unsigned' });
   return {
     first: sized((n) => times(n, branch, ' union all ')),
     wake: statement(
       'wake',
-      `update ${lookUp(PARKED_IDS, `${parked} p`)} on p.parked_id = k.p
-      set p.due_at = utc_timestamp(6) where p.state in (${WAITING}, ${BLOCKED})`,
+      `update ${lookUp(seen, `${parked} p`)} on p.parked_id = k.p
+      set p.due_at = utc_timestamp(6) where p.state = k.s and p.sending_epoch <=> k.e`,
+    ),
+    held: statement(
+      'held by somebody',
+      `select l.transport, l.bucket, l.epoch from ${lookUp(LEASES, `${leases} l`)}
+      on l.transport = k.t and l.bucket = k.b where l.epoch = k.e and l.expires_at > utc_timestamp(6)`,
     ),
   };
 }

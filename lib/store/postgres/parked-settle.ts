@@ -56,9 +56,9 @@ function settleParked({ parked, archive, leases }: TableNames, keep: boolean): s
     returning ${MOVED}, parked_id, attempts, blocking and key is not null and not ${beingSent(leases)} as unblocks),
     next as (update ${parked} set due_at = now() where ctid = any(array(select x.ctid
       from (select distinct g.bucket, g.key from gone g where g.unblocks) g
-      cross join lateral (select o.ctid, o.state from ${parked} o where o.transport = ? and o.bucket = g.bucket
+      cross join lateral (select o.ctid, o.state, ${beingSent(leases)} as sending from ${parked} o where o.transport = ? and o.bucket = g.bucket
         and o.key = g.key and o.blocking and not exists (select from gone d where d.parked_id = o.parked_id)
-        order by o.seq, o.parked_id limit 1) x where x.state = ${BLOCKED})))
+        order by o.seq, o.parked_id limit 1) x where x.state = ${BLOCKED} and not x.sending)))
     ${keep ? `, kept as (insert into ${archive} (${MOVED}, attempts) select ${MOVED}, attempts from gone)` : ''}
     select pg_current_xact_id(), (select count(*) from gone), ${DURABLE}, (select count(*) from found)`;
 }

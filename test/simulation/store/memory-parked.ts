@@ -99,7 +99,7 @@ export function settleParked(
   }
   for (const { bucket, key } of distinctKeys(gone.filter((row) => row.blocking && !isBeingSent(database, row, now)))) {
     const [next] = blockingRows(database, transport, bucket, key);
-    if (next?.state !== 'blocked') continue;
+    if (next?.state !== 'blocked' || isBeingSent(database, next, now)) continue;
     const { dueAt } = next;
     next.dueAt = now;
     transaction.onRollback(() => void (next.dueAt = dueAt));
