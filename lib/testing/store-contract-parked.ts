@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import type { Lane, StoreRun } from './store-harness.js';
+import { eventually, type Lane, type StoreRun } from './store-harness.js';
 import type { OutboxMessage } from '../message.js';
 import type { ReparkEntry } from '../store/parked-store.js';
 
@@ -206,6 +206,23 @@ function describeRepark(run: StoreRun): void {
           [progress, lane.transport, 'refused'], // no error: the last one stays
         ],
       );
+    });
+
+    it('and park write what a lease that ran out has seen, as long as nobody took it over; take does not', async () => {
+      const lane = await run.lane();
+      const id = await lane.parked({ key: null });
+      const { messages } = await lane.take();
+      const [ready] = await lane.insert({ key: null });
+      const rows = await lane.ready();
+      await run.store.renew(run.owner, 1);
+      await eventually('expiry', async () => ((await run.store.renew(run.owner, 1)).length === 0 ? true : undefined));
+      assert.equal((await lane.park(rows)).affected, 1);
+      const failed = messages.map((message) => repark(message, { attempts: 5 }));
+      assert.equal((await run.store.repark(run.owner, lane.leases, failed)).affected, 1);
+      assert.deepEqual((await lane.take()).messages, []);
+      await lane.acquire(run.store, 60_000);
+      const attempts = new Map((await lane.take()).messages.map((message) => [message.id, message.attempts]));
+      assert.deepEqual([attempts.get(id), attempts.get(ready as string)], [5, 1]);
     });
 
     it('gives blocked rows back to their place, and waits again', async () => {

@@ -24,7 +24,7 @@ describeWith('mariadb', 'what a transaction of the relay holds', () => {
     await store.database.connection('settle').run(statement(undefined, 'select 1').bind()); // connected
     await store.renew(run.owner, 5_000);
     await store.database.connection('settle').transaction(async (tx) => {
-      expect((await store.parts.settle.fence.hold(tx, run.owner, leases)).size).toBe(leases.length);
+      expect((await store.parts.settle.fence.hold(tx, run.owner, leases, true)).size).toBe(leases.length);
       await eventually('they are over', async () => (await left()) === 0 || undefined);
       expect(await run.other.acquire(request)).toEqual([]);
     });

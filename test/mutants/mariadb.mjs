@@ -17,8 +17,8 @@ export const MARIADB = [
     name: 'mariadb-no-fence-on-park',
     breaks: 'an instance whose lease was taken over still parks and buries',
     file: LEASES,
-    from: 'l.owner = ? and l.epoch = k.e and l.expires_at > ${NOW} lock',
-    to: '(l.owner = ? or true) and l.expires_at > ${NOW} lock',
+    from: 'l.owner = ? and l.epoch = k.e${more} lock',
+    to: '(l.owner = ? or true)${more} lock',
   },
   {
     name: 'mariadb-told-of-a-former-death',

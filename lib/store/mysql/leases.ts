@@ -201,24 +201,31 @@ function readLeases({ rows }: { rows: readonly (readonly unknown[])[] }): Lease[
  * can take them over, so that what it writes is written by the owner.
  */
 export class MysqlFence {
-  /** @internal */ readonly lock: Statement;
+  /** @internal */ readonly lock: (alive: boolean) => Statement;
 
   constructor(names: TableNames) {
-    this.lock = statement(
-      'fence',
-      `select l.transport, l.bucket, l.epoch
+    const lock = (name: string, more: string): Statement =>
+      statement(
+        name,
+        `select l.transport, l.bucket, l.epoch
       from ${lookUp(LEASES, `${names.leases} l`)} on l.transport = k.t and l.bucket = k.b
-      where l.owner = ? and l.epoch = k.e and l.expires_at > ${NOW} lock in share mode`,
-    );
+      where l.owner = ? and l.epoch = k.e${more} lock in share mode`,
+      );
+    const [any, alive] = [lock('fence', ''), lock('fence of a take', ` and l.expires_at > ${NOW}`)];
+    this.lock = (mustLive) => (mustLive ? alive : any);
   }
 
-  /** Bucket → its lease, of those that still are the owner's. One transport per call. */
-  async hold(tx: SqlExecutor, owner: string, leases: readonly Lease[]): Promise<Map<number, Lease>> {
+  /**
+   * Bucket → its lease, of those that still are the owner's. One transport per call.
+   * @param alive and have not run out: who begins a publish needs that. What became of one is the owner's to write until
+   * somebody takes over.
+   */
+  async hold(tx: SqlExecutor, owner: string, leases: readonly Lease[], alive: boolean): Promise<Map<number, Lease>> {
     if (leases.length === 0) return new Map();
     if (leases.some(({ transport }) => transport !== leases[0]?.transport)) {
       throw new TypeError('The leases of one call belong to one transport.');
     }
-    const held = readLeases(await tx.run(this.lock.bind(leaseRows(leases), owner)));
+    const held = readLeases(await tx.run(this.lock(alive).bind(leaseRows(leases), owner)));
     return new Map(held.map((lease) => [lease.bucket, lease]));
   }
 }

@@ -72,7 +72,7 @@ export class MysqlParked implements ParkedStore {
   async repark(owner: string, leases: readonly Lease[], entries: readonly ReparkEntry[]): Promise<WriteReport> {
     if (leases.length === 0 || entries.length === 0) return { fence: undefined, affected: 0 };
     const affected = await inTransaction(this.database.connection('settle'), async (tx) => {
-      const held = await this.fence.hold(tx, owner, leases);
+      const held = await this.fence.hold(tx, owner, leases, false);
       const ours = entries.filter(({ bucket }) => held.has(bucket));
       if (ours.length === 0) return 0;
       const list = jsonRows(ours.map((entry) => reparkRow(entry, (held.get(entry.bucket) as Lease).epoch)));

@@ -116,7 +116,7 @@ export class MysqlSettle {
     if (transport === undefined || entries.length === 0) return { fence: undefined, affected: 0 };
     const connection = this.database.connection('settle');
     const affected = await inTransaction(connection, async (tx) => {
-      const held = await this.fence.hold(tx, owner, leases);
+      const held = await this.fence.hold(tx, owner, leases, false);
       return this.parkIn(
         tx,
         transport,

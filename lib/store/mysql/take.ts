@@ -49,6 +49,7 @@ export class MysqlTake {
       tx,
       owner,
       request.leases.filter((lease) => lease.transport === transport),
+      true,
     );
     if (held.size === 0) return EMPTY;
     const { locked, passedOver } = await this.lockDue(tx, held, request);
