@@ -54,7 +54,14 @@ export function failures(history: number, before: string | undefined): string {
   const entry = `json_object('attempt', k.attempts, 'at', date_format(utc_timestamp(6), '%Y-%m-%dT%H:%i:%s.%fZ'), 'error', k.error)`;
   if (before === undefined) return `if(k.error is null, null, json_array(${entry}))`;
   const all = `json_array_append(coalesce(${before}, '[]'), '$', ${entry})`;
-  return `if(k.error is null, ${before}, if(json_length(${all}) > ${history}, json_remove(${all}, '$[0]'), ${all}))`;
+  const length = `json_length(${before})`;
+  // One of them after the other: neither server can remove so many from the front at once.
+  const last = Array.from({ length: history - 1 }, (_, i) => history - 1 - i).map(
+    (fromEnd) => `json_extract(${before}, concat('$[', ${length} - ${fromEnd}, ']'))`,
+  );
+  return `case when k.error is null then ${before}
+    when ${length} > ${history} then json_array(${[...last, entry].join(', ')})
+    when ${length} = ${history} then json_remove(${all}, '$[0]') else ${all} end`;
 }
 
 export type Row = readonly unknown[];
