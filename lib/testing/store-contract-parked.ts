@@ -225,6 +225,25 @@ function describeRepark(run: StoreRun): void {
       assert.deepEqual([attempts.get(id), attempts.get(ready as string)], [5, 1]);
     });
 
+    it('and park: a delay counts for what waits, and none is no delay', async () => {
+      const lane = await run.lane();
+      const unset = { delay: 0, blocks: false } as const;
+      const waiting = await lane.parked({ key: null }, { state: 'waiting', delay: null });
+      await lane.parked({ key: null }, { state: 'dead', ...unset });
+      await lane.parked({ key: 'b' }, { state: 'blocked', delay: 0 });
+      const look = async () => (await lane.due()).rows.map(({ state }) => state);
+      assert.deepEqual(await look(), ['waiting']);
+      const write = async (fields: Partial<ReparkEntry>): Promise<void> => {
+        const { messages } = await lane.take();
+        assert.deepEqual(idsOf(messages), [waiting]);
+        const entries = messages.map((message) => repark(message, fields));
+        assert.equal((await run.store.repark(run.owner, lane.leases, entries)).affected, 1);
+      };
+      await write({ state: 'waiting', delay: null });
+      await write({ state: 'dead', ...unset });
+      assert.deepEqual(await lane.due(), { rows: [], nextIn: null });
+    });
+
     it('gives blocked rows back to their place, and waits again', async () => {
       const lane = await run.lane();
       const ids = await key(lane, 'waiting', 0, 3);

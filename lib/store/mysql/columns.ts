@@ -44,6 +44,9 @@ export const DEAD = 4;
 export const stateNumber = (state: ParkedState): number => STATES.indexOf(state) + 1;
 export const stateName = (value: unknown): ParkedState => STATES[Number(value) - 1] as ParkedState;
 
+/** When the entry `k` that is written is due: only what waits has a time. */
+export const DUE_AT = `if(k.state = ${WAITING}, utc_timestamp(6) + interval coalesce(k.delay, 0) microsecond, null)`;
+
 /**
  * What a parked row keeps of its failures, after one more: the last `history` as a JSON array, oldest first. `k` is the
  * entry that is written.

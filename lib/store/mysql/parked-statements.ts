@@ -1,6 +1,6 @@
 import type { TableNames } from '../schema/names.js';
 import { statement, type Statement } from '../sql.js';
-import { DEAD, failures, messageFrom, parkedFrom } from './columns.js';
+import { DEAD, DUE_AT, failures, messageFrom, parkedFrom } from './columns.js';
 import { jsonTable, lookUp } from './json-rows.js';
 import { marks, sized, times } from './statements.js';
 
@@ -63,7 +63,7 @@ function reparkStatement(parked: string, fenced: boolean, errorHistory: number):
     fenced ? 'repark' : 'repark locked',
     `update ${lookUp(list, `${parked} p`)} on p.parked_id = k.p
       set p.state = k.state, p.blocking = k.blocking, p.attempts = k.attempts,
-        p.due_at = ${NOW} + interval k.delay microsecond, p.attempted_at = if(k.error is null, p.attempted_at, ${NOW}),
+        p.due_at = ${DUE_AT}, p.attempted_at = if(k.error is null, p.attempted_at, ${NOW}),
         p.errors = ${failures(errorHistory, 'p.errors')}, p.last_error = coalesce(k.error, p.last_error),
         p.progress = if(k.changed = 1, k.progress, p.progress), p.sending_epoch = null,
         p.died_at = if(k.state = ${DEAD}, ${NOW}, null), p.announced = 0

@@ -4,7 +4,7 @@ import type { Lease } from '../lease-store.js';
 import type { ParkEntry, SettledMessage, WriteReport } from '../ready-store.js';
 import type { TableNames } from '../schema/names.js';
 import { statement, type Statement } from '../sql.js';
-import { DEAD, MOVED, movedFrom, readKey, stateNumber, failures } from './columns.js';
+import { DEAD, DUE_AT, MOVED, movedFrom, readKey, stateNumber, failures } from './columns.js';
 import { jsonRows, jsonTable, lookUp, PLACES, type JsonCell } from './json-rows.js';
 import type { MysqlFence } from './leases.js';
 import { inTransaction, retried } from './retry.js';
@@ -192,7 +192,7 @@ function parkStatement(parked: string, there: (list: string) => string, errorHis
     'park',
     `insert into ${parked}
       (${MOVED}, state, blocking, attempts, due_at, attempted_at, last_error, errors, progress, died_at)
-      select ${movedFrom('h')}, k.state, k.blocking, k.attempts, utc_timestamp(6) + interval k.delay microsecond,
+      select ${movedFrom('h')}, k.state, k.blocking, k.attempts, ${DUE_AT},
         if(k.error is null, null, utc_timestamp(6)), k.error, ${failures(errorHistory, undefined)}, k.progress, if(k.state = ${DEAD}, utc_timestamp(6), null) from ${there(entries)}`,
   );
 }
