@@ -36,7 +36,8 @@ export interface LeaseStore {
   leave(owner: string): Promise<void>;
   /**
    * Fenced: of this transport the owner publishes this message from now on, and no other; `null`: none. When its leases run
-   * out before the next word, whoever takes this bucket knows what killed it.
+   * out before the next word, whoever takes this bucket knows what killed it. What it noted in other buckets is through,
+   * whatever the answer and also where the lease has run out.
    * @returns false when the lease is not this owner's any more
    */
   noteTrial(owner: string, lease: Lease, id: string | null): Promise<boolean>;

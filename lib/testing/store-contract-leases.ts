@@ -143,6 +143,24 @@ export function describeLeases(run: StoreRun): void {
       assert.deepEqual([taken.get(5), taken.get(6)], [null, id]);
     });
 
+    for (const answer of [true, false]) {
+      it(`forgets what the owner tried before, in a bucket that has run out, too: the next one goes: ${answer}`, async () => {
+        const lane = await run.lane({ leased: false });
+        const owner = randomUUID();
+        const [former] = (await acquired(lane, owner, { only: [5] })) as [Acquired];
+        const [elsewhere] = (await acquired(await run.lane({ leased: false }), owner, { only: [5] })) as [Acquired];
+        for (const lease of [former, elsewhere]) assert.ok(await run.store.noteTrial(owner, lease, randomUUID()));
+        await eventually('expiry', async () => ((await run.store.renew(owner, 1)).length === 0 ? true : undefined));
+        const [last] = (await acquired(lane, owner, { only: [6] })) as [Acquired];
+        const named = answer ? last : { ...last, epoch: '999' };
+        assert.equal(await run.store.noteTrial(owner, named, randomUUID()), answer);
+        assert.equal((await next(lane)).trial, null);
+        const { transport } = elsewhere;
+        const [other] = await run.other.acquire({ owner, transport, leaseMs: MINUTE, limit: 1, only: [5] });
+        assert.ok(other?.trial, 'of another transport');
+      });
+    }
+
     it('notes nothing once the lease has run out', async () => {
       const lane = await run.lane({ leased: false });
       const owner = randomUUID();

@@ -131,8 +131,8 @@ function trialStatements({ leases }: TableNames): Record<'noteTrial' | 'lasted',
     noteTrial: statement(
       'outbox_note_trial',
       `update ${leases} set trial = case when bucket = ? then ?::uuid end
-       where ctid = any(array(select l.ctid from ${leases} l where l.transport = ? and l.owner = ? and l.expires_at > clock_timestamp()
-         and (l.bucket = ? and l.epoch = ? or l.bucket <> ? and l.trial is not null) order by l.bucket for update))
+       where ctid = any(array(select l.ctid from ${leases} l where l.transport = ? and l.owner = ?
+         and (l.bucket = ? and l.epoch = ? and l.expires_at > clock_timestamp() or l.bucket <> ? and l.trial is not null) order by l.bucket for update))
        returning bucket`,
     ),
     lasted: statement('outbox_lasted', `update ${leases} set crashes = 0, trial = null where ${given(leases)}`),

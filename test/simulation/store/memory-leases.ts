@@ -36,11 +36,12 @@ export function giveBack(database: MemoryDatabase, owner: string, leases: readon
 }
 
 export function noteTrial(database: MemoryDatabase, owner: string, lease: Lease, id: string | null): boolean {
+  const { transport, bucket } = lease;
+  for (const each of database.leases.values()) {
+    if (each.owner === owner && each.transport === transport && each.bucket !== bucket) each.trial = null;
+  }
   const [row] = database.held(owner, [lease]);
   if (row === undefined || row.expiresAt <= database.now()) return false;
-  for (const each of database.leases.values()) {
-    if (each.owner === owner && each.transport === lease.transport) each.trial = null;
-  }
   row.trial = id;
   return true;
 }
