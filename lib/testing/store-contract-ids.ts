@@ -31,6 +31,16 @@ export function describeNamedIds(run: StoreRun): void {
         });
       }
 
+      it(`use up the limit also where they are being sent: ${action}`, async () => {
+        const lane = await run.lane();
+        const ids = [await lane.parked({ key: null })];
+        await lane.take();
+        for (let i = 0; i < 2; i += 1) ids.push(await lane.parked({ key: null }, { state: 'dead', delay: null }));
+        const [sending, first, second] = ids as [string, string, string];
+        const report = await run.other[action]({ ids: [...ids].reverse(), limit: 2 });
+        assert.deepEqual(report, { done: [first], tooLate: [second, sending], notFound: [] });
+      });
+
       it(`are not found where the other conditions name something else: ${action}`, async () => {
         const lane = await run.lane();
         const one = { key: 'one', topic: 'one', type: 'one' } as const;

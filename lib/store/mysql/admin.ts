@@ -36,6 +36,8 @@ class Outcome {
   readonly done = new Set<string>();
   /** Being sent, or in a state that the action does not change. */
   readonly untouched = new Set<string>();
+  /** Rows that the filter's limit counts: those that are being sent, too. */
+  looked = 0;
   /** Every row of the filter was looked at. */
   sawAll = true;
 }
@@ -114,9 +116,10 @@ export class MysqlAdmin {
 
   /** @internal */ async applyOnce(action: Action, filter: MessageFilter, outcome: Outcome): Promise<void> {
     const admin = this.database.connection('admin');
-    const limit = filter.limit - outcome.changed.length;
+    const limit = filter.limit - outcome.looked;
     if (limit <= 0) return;
     const { rows } = await admin.run(this.find.parked(filter, STATES[action], limit));
+    outcome.looked += rows.length;
     outcome.sawAll &&= rows.length < limit;
     for (const some of transactionsOf(rows, action)) {
       const ids = some.map(([parkedId]) => String(parkedId)).sort(compareSeq); // everybody locks in this order
