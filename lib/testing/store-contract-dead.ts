@@ -5,6 +5,7 @@ import { eventually, type Lane, type StoreRun } from './store-harness.js';
 
 export function describeDead(run: StoreRun): void {
   const { describe, it } = run.runner;
+  const { inOrder } = run;
   async function dieAgain(lane: Lane, id: string): Promise<void> {
     assert.deepEqual((await run.store.requeue({ ids: [id], limit: 10 })).done, [id]);
     const { messages } = await lane.take();
@@ -80,7 +81,7 @@ export function describeDead(run: StoreRun): void {
       assert.deepEqual((await lane.take(['k'])).clear, [{ bucket: 1, key: 'k' }]);
     });
 
-    it('lists blocking keys one by one, however many rows they have', async () => {
+    inOrder('lists blocking keys one by one, however many rows they have', async () => {
       const lane = await run.lane();
       for (const name of ['a', 'b', 'c']) {
         await lane.insert(...Array.from({ length: 5 }, () => ({ key: name })));
@@ -97,7 +98,7 @@ export function describeDead(run: StoreRun): void {
       ]);
     });
 
-    it('lists blocking keys page by page, whatever they are made of', async () => {
+    inOrder('lists blocking keys page by page, whatever they are made of', async () => {
       const lane = await run.lane();
       const names = ['\u0001', ' ', 'A', 'a', 'a\u0001', 'a ', 'aa', 'b', 'é', '一', '💥'];
       await lane.insert(...names.flatMap((name) => [1, 3].map((bucket) => ({ key: name, bucket }))));

@@ -6,6 +6,7 @@ const AGES = 1_000_000_000; // older than anything here
 
 export function describeCleaning(run: StoreRun): void {
   const { describe, it } = run.runner;
+  const { inOrder } = run;
   describe('clean', () => {
     it('removes archived messages of that age, at most so many', async () => {
       const lane = await run.lane();
@@ -17,7 +18,7 @@ export function describeCleaning(run: StoreRun): void {
       assert.equal(await run.store.cleanArchive(0, 100), 0);
     });
 
-    it('removes dead messages only, and lets their keys go on', async () => {
+    inOrder('removes dead messages only, and lets their keys go on', async () => {
       const lane = await run.lane();
       await lane.insert({}, {}, { key: 'w' }, { delay: AGES }, { key: 'ready' });
       const ready = await lane.ready();

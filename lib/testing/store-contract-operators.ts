@@ -15,6 +15,7 @@ async function blockedKey(lane: Lane, key = 'k'): Promise<string[]> {
 
 export function describeOperators(run: StoreRun): void {
   const { describe, it } = run.runner;
+  const { inOrder } = run;
   describe('cancel', () => {
     it('stops what is not on its way, and tells what cannot be stopped', async () => {
       const lane = await run.lane();
@@ -56,7 +57,7 @@ export function describeOperators(run: StoreRun): void {
 
   describeTooLate(run);
   describe('requeue', () => {
-    it('puts a dead message back into its old place', async () => {
+    inOrder('puts a dead message back into its old place', async () => {
       const lane = await run.lane();
       const ids = await blockedKey(lane);
       assert.deepEqual(
@@ -75,7 +76,7 @@ export function describeOperators(run: StoreRun): void {
       );
     });
 
-    it('does not let a later message pass an earlier one', async () => {
+    inOrder('does not let a later message pass an earlier one', async () => {
       const lane = await run.lane();
       const ids = await blockedKey(lane);
       assert.deepEqual((await run.other.requeue({ ids: ids.slice(2), limit: 10 })).done, ids.slice(2));
@@ -95,7 +96,7 @@ export function describeOperators(run: StoreRun): void {
   });
 
   describe('discard and release', () => {
-    it('deletes the first of a key, and the key goes on', async () => {
+    inOrder('deletes the first of a key, and the key goes on', async () => {
       const lane = await run.lane();
       const ids = await blockedKey(lane);
       assert.deepEqual((await run.other.discard({ ids: [ids[0] as string], limit: 1 })).done, [ids[0]]);
@@ -129,7 +130,7 @@ export function describeOperators(run: StoreRun): void {
       assert.deepEqual((await run.other.cancel({ key, limit: 1 })).done, ids.slice(1, 2));
     });
 
-    it('lets a key go on past its dead message, which stays', async () => {
+    inOrder('lets a key go on past its dead message, which stays', async () => {
       const lane = await run.lane();
       const key = randomUUID();
       const bucket = await bucketByStore(run, key);
@@ -245,9 +246,10 @@ async function bucketByStore(run: StoreRun, key: string): Promise<number> {
 }
 
 function describeStats(run: StoreRun): void {
-  const { describe, it } = run.runner;
+  const { describe } = run.runner;
+  const { inOrder } = run;
   describe('stats', () => {
-    it('counts by transport and state', async () => {
+    inOrder('counts by transport and state', async () => {
       const lane = await run.lane();
       const owner = randomUUID();
       await run.store.beat({ owner, transports: [lane.transport], info: '' }, 60_000);

@@ -33,6 +33,7 @@ async function key(lane: Lane, first: 'waiting' | 'dead', delay: number | null, 
 
 export function describeParked(run: StoreRun): void {
   const { describe, it } = run.runner;
+  const { inOrder } = run;
   describe('due', () => {
     it('shows what is due, oldest first, and when the next one will be', async () => {
       const lane = await run.lane();
@@ -51,11 +52,35 @@ export function describeParked(run: StoreRun): void {
       );
       const due = await lane.due(1);
       assert.equal(due.rows.length, 1);
-      assert.deepEqual([due.rows[0]?.key, due.rows[0]?.state, due.rows[0]?.bucket], ['x', 'scheduled', 1]);
+      assert.deepEqual(
+        [due.rows[0]?.key, due.rows[0]?.state, due.rows[0]?.bucket],
+        [run.ordered ? 'x' : null, 'scheduled', 1],
+      );
       assert.equal((await lane.take()).messages[0]?.id, second);
     });
   });
   describe('take', () => {
+    it('and due ask for no key of a row that holds nobody back, and give it as it is', async () => {
+      const lane = await run.lane();
+      await lane.parked({}, { blocks: false });
+      assert.deepEqual(
+        (await lane.due()).rows.map(({ key: name, state }) => [name, state]),
+        [[null, 'waiting']],
+      );
+      const { messages, clear } = await lane.take();
+      assert.deepEqual([messages.map((message) => message.key), clear], [['k'], []]);
+    });
+
+    it('takes what an operator requeued since it was found due, with a key that it holds since then', async () => {
+      const lane = await run.lane();
+      const id = await lane.parked({}, { blocks: false });
+      const due = (await lane.due()).rows;
+      assert.deepEqual((await run.other.requeue({ ids: [id], limit: 1 })).done, [id]);
+      const { transport, leases } = lane;
+      const taken = await run.store.take({ owner: run.owner, transport, leases, due, keys: [], perKey: 1 });
+      assert.deepEqual(idsOf(taken.messages), [id]);
+    });
+
     it('takes what is due once, in this epoch', async () => {
       const lane = await run.lane();
       const id = await lane.parked({ key: null }, { state: 'waiting' });
@@ -86,7 +111,7 @@ export function describeParked(run: StoreRun): void {
       assert.equal((await lane.take()).messages.length, 1);
     });
 
-    it('takes again what an older epoch was sending', async () => {
+    inOrder('takes again what an older epoch was sending', async () => {
       const lane = await run.lane();
       const keyless = await lane.parked({ key: null });
       const ordered = await key(lane, 'waiting', 0, 2);
@@ -102,7 +127,7 @@ export function describeParked(run: StoreRun): void {
       assert.deepEqual(await run.store.blockingKeys(lane.transport, [1], 10), [{ bucket: 1, key: 'k', ready: false }]);
     });
 
-    it('sends the first of a key alone, then the rest in order, then reports the key as clear', async () => {
+    inOrder('sends the first of a key alone, then the rest in order, then reports the key as clear', async () => {
       const lane = await run.lane();
       const ids = await key(lane, 'waiting', 0, 5);
       const first = await lane.take();
@@ -122,7 +147,7 @@ export function describeParked(run: StoreRun): void {
       ]);
     });
 
-    it('holds a key behind a row that waits or is dead', async () => {
+    inOrder('holds a key behind a row that waits or is dead', async () => {
       for (const [state, delay] of [
         ['waiting', LATER],
         ['dead', null],
@@ -137,7 +162,7 @@ export function describeParked(run: StoreRun): void {
       }
     });
 
-    it('puts a due row behind an earlier one of its key, where it does not clog the poll', async () => {
+    inOrder('puts a due row behind an earlier one of its key, where it does not clog the poll', async () => {
       const lane = await run.lane();
       const earlier = await lane.parked({}, { state: 'waiting', delay: 0 });
       const behind = await lane.parked({}, { state: 'waiting', delay: 0 });
@@ -149,7 +174,7 @@ export function describeParked(run: StoreRun): void {
       assert.deepEqual(idsOf((await lane.take(['k'])).messages), [behind]);
     });
 
-    it('lets a scheduled message hold its key only from its time on', async () => {
+    inOrder('lets a scheduled message hold its key only from its time on', async () => {
       const lane = await run.lane();
       await lane.insert({ delay: LATER });
       assert.deepEqual(await run.store.blockedAmong(lane.transport, [{ bucket: 1, key: 'k' }]), []);
@@ -164,6 +189,7 @@ export function describeParked(run: StoreRun): void {
 
 function describeRepark(run: StoreRun): void {
   const { describe, it } = run.runner;
+  const { inOrder } = run;
   describe('repark', () => {
     it('records what happened, for rows that this epoch is sending', async () => {
       const lane = await run.lane();
@@ -171,7 +197,7 @@ function describeRepark(run: StoreRun): void {
       const { messages } = await lane.take();
       const [message] = messages as [OutboxMessage];
       const stale = lane.leases.map((lease) => ({ ...lease, epoch: String(BigInt(lease.epoch) - 1n) }));
-      const entry = repark(message, { attempts: 5, delay: 0 });
+      const entry = repark(message, { attempts: 5, delay: 0, blocks: run.ordered });
       assert.equal((await run.store.repark(run.owner, stale, [entry])).affected, 0);
       assert.equal((await run.store.repark(randomUUID(), lane.leases, [entry])).affected, 0);
       assert.equal((await run.store.repark(run.owner, lane.leases, [entry])).affected, 1);
@@ -244,7 +270,7 @@ function describeRepark(run: StoreRun): void {
       assert.deepEqual(await lane.due(), { rows: [], nextIn: null });
     });
 
-    it('gives blocked rows back to their place, and waits again', async () => {
+    inOrder('gives blocked rows back to their place, and waits again', async () => {
       const lane = await run.lane();
       const ids = await key(lane, 'waiting', 0, 3);
       const [first] = (await lane.take()).messages as [OutboxMessage];

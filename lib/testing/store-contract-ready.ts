@@ -154,6 +154,7 @@ function describeProbe(run: StoreRun): void {
 
 function describeSettle(run: StoreRun): void {
   const { describe, it } = run.runner;
+  const { inOrder } = run;
   describe('settle', () => {
     for (const onPublished of ['delete', 'archive'] as const) {
       it(`removes exactly these messages, once (${onPublished})`, async () => {
@@ -201,7 +202,7 @@ function describeSettle(run: StoreRun): void {
       });
     }
 
-    it('lets the key go on when a former owner’s success removes its first row', async () => {
+    inOrder('lets the key go on when a former owner’s success removes its first row', async () => {
       const lane = await run.lane();
       await lane.insert({}, {}, {});
       const messages = await lane.ready();

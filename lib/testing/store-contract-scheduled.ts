@@ -77,6 +77,27 @@ export function describeScheduled(run: StoreRun): void {
   });
 }
 
+/** On tables of no order: a key holds nobody back. */
+export function describeUnordered(run: StoreRun): void {
+  const { describe, it } = run.runner;
+  describe('no order', () => {
+    it('takes all that is due of a key at once, whatever failed before it', async () => {
+      const lane = await run.lane();
+      const dead = await lane.parked({}, { state: 'dead', delay: null });
+      await lane.parked({}, { state: 'waiting', delay: LATER });
+      const failed = await lane.parked({}, { state: 'waiting' });
+      const scheduled = await lane.insert(at(2_000), at(1_000));
+      const { rows } = await lane.due();
+      assert.deepEqual(new Set(rows.map(({ key }) => key)), new Set([null]));
+      const { messages, clear } = await lane.take();
+      assert.deepEqual([new Set(idsOf(messages)), clear], [new Set([...scheduled, failed]), []]);
+      assert.deepEqual((await run.store.requeue({ ids: [dead], limit: 1 })).done, [dead]);
+      assert.deepEqual(idsOf((await lane.take()).messages), [dead]);
+      assert.deepEqual(await run.store.blockingKeys(lane.transport, lane.allBuckets, 10), []);
+    });
+  });
+}
+
 /** On tables of a global order: everything is in bucket 0, and in one line. */
 export function describeGlobalOrder(run: StoreRun): void {
   const { describe, it } = run.runner;

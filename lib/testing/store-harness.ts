@@ -39,6 +39,15 @@ export class StoreRun {
     readonly runner: ContractRunner,
   ) {}
 
+  /** Without an order no row holds another back. */
+  get ordered(): boolean {
+    return this.harness.settings.ordering !== 'none';
+  }
+  /** A test of what only an order promises. */
+  get inOrder(): ContractRunner['it'] {
+    return this.ordered ? this.runner.it : () => undefined;
+  }
+
   async start(): Promise<void> {
     await this.harness.start();
     this.store = await this.harness.open();
@@ -143,7 +152,7 @@ export class Lane {
     return this.store.park(
       this.run.owner,
       this.leases,
-      messages.map((message) => parkEntry(message, entry)),
+      messages.map((message) => parkEntry(message, { blocks: this.run.ordered && message.key !== null, ...entry })),
     );
   }
 

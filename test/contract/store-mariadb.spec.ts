@@ -18,5 +18,6 @@ describeWith('mariadb', 'MariaDB store', () => {
     'an odd session, two connections, commit order',
     new MariaDbStores({ poolSize: 2, ordering: 'strict' }, SESSION, NARROW),
   );
+  describeStoreContract('no order', new MariaDbStores({ ordering: 'none' }));
   describeStoreContract('a global order', new MariaDbStores({ ordering: 'global' }));
 });

@@ -1,7 +1,7 @@
 import { DataSource } from 'typeorm';
 import { transactionExecutor } from '../../lib/store/executors/typeorm-transaction.js';
 import { openStore } from '../../lib/store/open-store.js';
-import type { OutboxStore } from '../../lib/store/outbox-store.js';
+import type { OutboxStore, SchemaSettings } from '../../lib/store/outbox-store.js';
 import { describeStoreContract, type StoreHarness } from '../../lib/testing/store-contract.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { describeWith } from '../support/services.js';
@@ -13,7 +13,7 @@ const SESSION = {
 
 function postgres(
   database: { schema?: string; prefix: string; preparedStatements: boolean; poolSize: number },
-  ordering: 'key' | 'strict' | 'global' = 'key',
+  ordering: SchemaSettings['ordering'] = 'key',
 ): StoreHarness {
   const settings = { buckets: 8, ordering, coordination: 'buckets' } as const;
   let testDatabase: TestDatabase;
@@ -64,6 +64,7 @@ describeWith('postgres', 'PostgreSQL store', () => {
     'unprepared, two connections, commit order',
     postgres({ prefix: 'outbox_', preparedStatements: false, poolSize: 2 }, 'strict'),
   );
+  describeStoreContract('no order', postgres({ prefix: 'outbox_', preparedStatements: true, poolSize: 4 }, 'none'));
   describeStoreContract(
     'a global order',
     postgres({ prefix: 'outbox_', preparedStatements: true, poolSize: 4 }, 'global'),

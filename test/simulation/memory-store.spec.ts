@@ -11,7 +11,7 @@ function wallClock(): () => number {
   return () => (last = Math.max(Date.now(), last + 0.001));
 }
 
-function memory(proof: 'snapshot' | 'probe', ordering: 'key' | 'global' = 'key'): StoreHarness {
+function memory(proof: 'snapshot' | 'probe', ordering: 'key' | 'none' | 'global' = 'key'): StoreHarness {
   const settings = { buckets: 8, ordering, coordination: 'buckets' } as const;
   let database: MemoryDatabase;
   return {
@@ -35,6 +35,7 @@ function memory(proof: 'snapshot' | 'probe', ordering: 'key' | 'global' = 'key')
 
 describeStoreContract('in memory, with snapshots', memory('snapshot'));
 describeStoreContract('in memory, with probes', memory('probe'));
+describeStoreContract('in memory, no order', memory('snapshot', 'none'));
 describeStoreContract('in memory, a global order', memory('snapshot', 'global'));
 
 describe('a database in memory', () => {

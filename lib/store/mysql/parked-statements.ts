@@ -14,7 +14,7 @@ export function parkedStatements({ parked, leases }: TableNames, errorHistory: n
   const minimum = (more: string): string =>
     `(select min(due_at) from ${parked} force index (due) where transport = ? and bucket = ?${more}) as due`;
   // The lease is one row by its key, read once; the order is the index's.
-  const dueBranch = `(select p.parked_id, p.bucket, p.\`key\`, p.state, p.due_at, p.seq
+  const dueBranch = `(select p.parked_id, p.bucket, p.\`key\`, p.state, p.blocking, p.due_at, p.seq
     from ${joined} force index (due) on ${onPlace}
     where l.transport = ? and l.bucket = ? and p.due_at <= ${NOW} and not ${SENDING} order by p.due_at, p.seq limit ?)`;
   return {
@@ -22,7 +22,9 @@ export function parkedStatements({ parked, leases }: TableNames, errorHistory: n
     earliest: sized((n) => `select ${NOW}, ${times(n, minimum(''), ', ')}`),
     later: sized((n) => `select ${times(n, minimum(` and due_at > ${NOW}`), ', ')}`),
     due: sized(
-      (n) => `select d.parked_id, d.bucket, d.\`key\`, d.state from (${times(n, dueBranch, ' union all ')}) d
+      (
+        n,
+      ) => `select d.parked_id, d.bucket, d.\`key\`, d.state, d.blocking from (${times(n, dueBranch, ' union all ')}) d
       order by d.due_at, d.seq, d.parked_id limit ?`,
     ),
     repark: reparkStatement(parked, true, errorHistory),

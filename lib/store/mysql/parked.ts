@@ -1,4 +1,5 @@
 import { keyBytes } from '../../key-bytes.js';
+import type { ParkedState } from '../../message.js';
 import type { SqlDatabase, SqlExecutor } from '../executors/executor.js';
 import type { Lease } from '../lease-store.js';
 import type {
@@ -54,15 +55,22 @@ export class MysqlParked implements ParkedStore {
     const later = times.flatMap((time) => (time !== null && time > now ? [time] : []));
     if (withDue.length === 0) return { rows: [], nextIn: untilFirst(later, now) };
     const due = this.sql.due(withDue.length).bind(...withDue.flatMap((bucket) => [transport, bucket, limit]), limit);
-    const rows = (await read.run(due)).rows.map(([parkedId, bucket, key, state]) => ({
+    const rows = (await read.run(due)).rows.map(([parkedId, bucket, key, state, blocking]) => ({
       parkedId: String(parkedId),
       bucket: Number(bucket),
-      key: this.settings.ordering === 'global' ? '' : readKey(key),
+      key: this.keyToAsk(key, stateName(state), Number(blocking) === 1),
       state: stateName(state),
     }));
     const next = this.sql.later(withDue.length).bind(...withDue.flatMap((bucket) => [transport, bucket]));
     for (const time of (await read.run(next)).rows[0] ?? []) if (time !== null) later.push(readTime(time));
     return { rows, nextIn: untilFirst(later, now) };
+  }
+
+  /** @internal A row that holds nobody back, and never will, is nobody's successor either: it goes as one without a key. */
+  keyToAsk(key: unknown, state: ParkedState, blocking: boolean): string | null {
+    const { ordering } = this.settings;
+    if (!blocking && (ordering === 'none' || state !== 'scheduled')) return null;
+    return ordering === 'global' ? '' : readKey(key);
   }
 
   take(request: TakeRequest): Promise<TakeResult> {

@@ -56,9 +56,11 @@ export class MysqlTake {
     const ordered = locked.filter((row) => this.isOrdered(row));
     await this.join(tx, transport, due, ordered);
     const keysOfDue = due.flatMap(({ bucket, key }) => (key === null ? [] : [{ bucket, key }]));
+    // Of what was requeued since it was found due, which did not name it.
+    const keysOfOrdered = ordered.map(({ bucket, key }) => ({ bucket, key: this.isGlobal ? '' : (key as string) }));
     const wanted = uniqueKeys(
       transport,
-      [...keysOfDue, ...keys].filter(({ bucket }) => held.has(bucket)),
+      [...keysOfDue, ...keysOfOrdered, ...keys].filter(({ bucket }) => held.has(bucket)),
     );
     const first = await this.wake.first(tx, wanted, perKey + LOOK_BEYOND);
     const chosen: string[] = locked.filter((row) => !this.isOrdered(row)).map(({ parkedId }) => parkedId);
@@ -90,9 +92,12 @@ export class MysqlTake {
     };
   }
 
+  /** @internal */ get isGlobal(): boolean {
+    return this.settings.ordering === 'global';
+  }
+
   /** @internal */ isOrdered(row: LockedRow): boolean {
-    const { ordering } = this.settings;
-    if (ordering === 'none' || (row.key === null && ordering !== 'global')) return false;
+    if (this.settings.ordering === 'none' || (row.key === null && !this.isGlobal)) return false;
     return row.blocking || row.state === SCHEDULED;
   }
 
