@@ -49,13 +49,13 @@ export class MysqlStats {
     transport: number,
   ): Promise<Pick<TransportStats, 'ready' | 'readyIsExact' | 'oldestReadyAge'>> {
     const admin = this.database.connection('admin');
-    const count = Number((await admin.run(this.sql.ready.bind(transport, STATS_COUNT_LIMIT + 1))).rows[0]?.[0]);
+    const count = Number((await admin.run(this.sql.ready.bind(transport, STATS_COUNT_LIMIT))).rows[0]?.[0]);
     const places = Array.from({ length: this.settings.buckets }, (_, bucket) => [transport, bucket]).flat();
     const [first = []] = (await admin.run(this.sql.oldest(this.settings.buckets).bind(...places))).rows;
     const created = first.slice(1).flatMap((text) => (text === null ? [] : [readTime(text)]));
     return {
-      ready: Math.min(count, STATS_COUNT_LIMIT),
-      readyIsExact: count <= STATS_COUNT_LIMIT,
+      ready: count,
+      readyIsExact: count < STATS_COUNT_LIMIT,
       oldestReadyAge: created.length === 0 ? null : Math.max(0, Math.round(readTime(first[0]) - Math.min(...created))),
     };
   }
