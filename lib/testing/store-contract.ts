@@ -11,7 +11,7 @@ import { describeParked } from './store-contract-parked.js';
 import { describeRaces } from './store-contract-races.js';
 import { describePayloads } from './store-contract-payloads.js';
 import { describeReady } from './store-contract-ready.js';
-import { describeWake } from './store-contract-wake.js';
+import { describeGlobalWake, describeWake } from './store-contract-wake.js';
 import { StoreRun, type StoreHarness } from './store-harness.js';
 import type { ContractRunner } from './transport-harness.js';
 
@@ -29,7 +29,10 @@ export function describeStoreContract(
     const run = new StoreRun(harness, runner);
     beforeAll(() => run.start());
     afterAll(() => run.stop());
-    if (harness.settings.ordering === 'global') return describeGlobalOrder(run);
+    if (harness.settings.ordering === 'global') {
+      describeGlobalOrder(run);
+      return describeGlobalWake(run);
+    }
     describeInsert(run);
     describeLeases(run);
     describeReady(run);

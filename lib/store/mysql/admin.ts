@@ -185,8 +185,10 @@ function adminStatements({ parked, leases, transports }: TableNames, find: Mysql
     remove: statement('remove parked', `delete p from ${byId}`),
     placesOf: statement(
       'places of a key',
-      `select distinct transport, bucket from ${parked} force index (by_key)
-      where transport in (select id from ${transports}) and ${find.ofKey('blocking = 1')}`,
+      find.settings.ordering === 'global'
+        ? `select id, 0 from ${transports} where ? is not null` // whatever is first there
+        : `select distinct transport, bucket from ${parked} force index (by_key)
+          where transport in (select id from ${transports}) and ${find.ofKey('blocking = 1')}`,
     ),
     unblock: statement(
       'unblock',

@@ -58,12 +58,12 @@ export class MysqlClean implements CleanStore {
       const { rows } = await tx.run(this.sql.dead.bind(transport, announcedOnly ? 1 : 0, microseconds(age), limit));
       if (rows.length === 0) return 0;
       await tx.run(this.sql.removeDead.bind(jsonRows(rows.map(([parkedId]) => [BigInt(parkedId as string)]))));
-      const held = rows.filter(([, , key, blocking]) => Number(blocking) === 1 && key !== null);
+      const held = rows.filter(([, , key, blocking]) => this.wake.holds(blocking, key));
       const keys = held.map(
         ([, bucket, key]) =>
           [
             `${String(bucket)} ${readKey(key)}`,
-            { transport, bucket: Number(bucket), key: readKey(key) as string },
+            { transport, bucket: Number(bucket), key: readKey(key) ?? '' },
           ] as const,
       );
       await this.wake.wake(tx, [...new Map(keys).values()]);

@@ -100,12 +100,10 @@ export class MysqlSettle {
     const ids = jsonRows(rows.map(([parkedId]) => [BigInt(parkedId as string)]));
     if (onPublished === 'archive') await tx.run(this.sql.archiveParked.bind(ids));
     await tx.run(this.sql.removeParked.bind(ids));
-    const surprising = rows.filter(
-      ([, , key, blocking, epoch]) => Number(blocking) === 1 && key !== null && epoch === null,
-    );
+    const surprising = rows.filter(([, , key, blocking, epoch]) => this.wake.holds(blocking, key) && epoch === null);
     await this.wake.wake(
       tx,
-      surprising.map(([, bucket, key]) => ({ transport, bucket: Number(bucket), key: readKey(key) as string })),
+      surprising.map(([, bucket, key]) => ({ transport, bucket: Number(bucket), key: readKey(key) ?? '' })),
     );
     return rows.length;
   }

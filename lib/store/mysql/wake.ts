@@ -58,6 +58,11 @@ export class MysqlWake {
     return this.ordering === 'global' ? [transport, bucket] : [transport, bucket, keyBytes(key)];
   }
 
+  /** Whether the rows that stand behind this one are its key's, or in a global order all. */
+  holds(blocking: unknown, key: unknown): boolean {
+    return Number(blocking) === 1 && (key !== null || this.ordering === 'global');
+  }
+
   /** The first row of each key is due now, if it only waited for the ones before it: one that waits for its next try has its time. */
   wake(tx: SqlExecutor, keys: readonly KeyOfTransport[]): Promise<void> {
     return this.wakeIn([BLOCKED], tx, keys);
@@ -76,7 +81,7 @@ export class MysqlWake {
     if (keys.length === 0) return;
     const heads = (await this.first(tx, keys, 1)).filter(({ state }) => states.includes(state));
     const sending = await this.beingSent(tx, keys, heads);
-    const rows = heads.filter((head) => !sending.has(head)).map(asItWas);
+    const rows = heads.filter((head) => !sending.has(head)).map((head) => asItWas(head, keys));
     if (rows.length > 0) await tx.run(this.sql.wake.bind(jsonRows(rows)));
   }
 
@@ -99,10 +104,11 @@ export class MysqlWake {
 }
 
 /** They are read without locks: one that was sent, or that failed, since then is not woken. */
-const asItWas = ({ parkedId, state, sendingEpoch }: BlockingRow): JsonCell[] => [
+const asItWas = ({ key, parkedId, state, sendingEpoch }: BlockingRow, keys: readonly KeyOfTransport[]): JsonCell[] => [
   BigInt(parkedId),
   state,
   sendingEpoch === null ? null : BigInt(sendingEpoch),
+  keyBytes((keys[key] as KeyOfTransport).key).toString('hex'),
 ];
 
 function wakeStatements({ parked, leases }: TableNames, ordering: StoreSettings['ordering']) {
@@ -111,13 +117,15 @@ function wakeStatements({ parked, leases }: TableNames, ordering: StoreSettings[
   const branch = `(select ? as k, parked_id, seq, state, due_at <= utc_timestamp(6), sending_epoch
     from ${parked} force index (by_key) where transport = ? and bucket = ? and blocking = 1 ${ofKey}
     order by seq, parked_id limit ?)`;
-  const seen = jsonTable({ p: 'bigint unsigned', s: 'tinyint', e: 'bigint unsigned' });
+  const seen = jsonTable({ p: 'bigint unsigned', s: 'tinyint', e: 'bigint unsigned', h: 'varchar(510)' });
   return {
     first: sized((n) => times(n, branch, ' union all ')),
+    // The first one of a global order may be another key's: its backoff is not ours.
     wake: statement(
       'wake',
       `update ${lookUp(seen, `${parked} p`)} on p.parked_id = k.p
-      set p.due_at = utc_timestamp(6) where p.state = k.s and p.sending_epoch <=> k.e`,
+      set p.due_at = utc_timestamp(6) where p.state = k.s and p.sending_epoch <=> k.e
+        and (p.state = ${BLOCKED} or p.\`key\` = unhex(k.h))`,
     ),
     held: statement(
       'held by somebody',

@@ -32,7 +32,7 @@ export function adminStatements(names: TableNames, settings: StoreSettings) {
          (select * from unnest(?::smallint[], ?::smallint[])) order by l.transport, l.bucket for share`,
     ),
     change: each((change) => changeRows(names, change, BLOCKS[settings.ordering])),
-    wakeNext: wakeNext(names),
+    wakeNext: wakeNext(names, settings),
     keyArrays: (rows: readonly (readonly unknown[])[]): [string, string, string] => [
       plainArray(rows.map((row) => row[1] as string)),
       plainArray(rows.map((row) => row[2] as string)),
@@ -64,14 +64,15 @@ function changeRows({ parked, leases }: TableNames, change: Change, blocks: stri
   );
 }
 
-/** The next row of each key, if it was only waiting for the ones before it. */
-function wakeNext({ parked, leases }: TableNames): Statement {
+/** The next row of each key, in a global order the first of all, if it was only waiting for the ones before it. */
+function wakeNext({ parked, leases }: TableNames, { ordering }: StoreSettings): Statement {
+  const ofKey = ordering === 'global' ? '' : 'and o.key = k.key';
   return statement(
     undefined,
     `update ${parked} set due_at = now() where ctid = any(array(select x.ctid
        from (select distinct * from unnest(?::smallint[], ?::smallint[], ?::text[]) k(t, b, key)) k
        cross join lateral (select o.ctid, o.state, ${beingSent(leases)} as sending from ${parked} o
-         where o.transport = k.t and o.bucket = k.b and o.key = k.key and o.blocking order by o.seq, o.parked_id limit 1) x
+         where o.transport = k.t and o.bucket = k.b ${ofKey} and o.blocking order by o.seq, o.parked_id limit 1) x
        where x.state = ${BLOCKED} and not x.sending))`,
   );
 }
@@ -89,6 +90,11 @@ function keyStatements(names: TableNames, settings: StoreSettings) {
   // Without a key to hash in it, the parameter must still stand somewhere.
   const inBucket = global ? `o.bucket = 0 and ?::text is not null` : `o.bucket = ${bucketOf(settings)}`;
   const ofKey = `${transports} and ${inBucket} and o.key = ? and o.blocking`;
+  // In a global order the first row of all, which may be another key's: its backoff is not this key's.
+  const first = global ? `${transports} and ${inBucket} and o.blocking` : ofKey;
+  const mayGo = global
+    ? `(x.state = ${BLOCKED} or x.state = ${WAITING} and x.key = ?)`
+    : `x.state in (${WAITING}, ${BLOCKED})`;
   return {
     lockKey: statement(
       undefined,
@@ -98,9 +104,9 @@ function keyStatements(names: TableNames, settings: StoreSettings) {
     wakeKey: statement(
       undefined,
       `update ${parked} set due_at = now() where ctid = any(array(select x.ctid from ${names.transports} t
-         cross join lateral (select o.ctid, o.state, ${beingSent(leases)} as sending from ${parked} o
-           where o.transport = t.id and ${ofKey} order by o.seq, o.parked_id limit 1) x
-         where x.state in (${WAITING}, ${BLOCKED}) and not x.sending))`,
+         cross join lateral (select o.ctid, o.state, o.key, ${beingSent(leases)} as sending from ${parked} o
+           where o.transport = t.id and ${first} order by o.seq, o.parked_id limit 1) x
+         where ${mayGo} and not x.sending))`,
     ),
   };
 }

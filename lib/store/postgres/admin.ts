@@ -14,6 +14,7 @@ export class PostgresAdmin implements AdminStore {
   /** @internal */ readonly sql: AdminStatements;
   /** @internal */ readonly statsSql;
   /** @internal */ readonly tooLate: PostgresTooLate;
+  /** @internal */ readonly isGlobal: boolean;
 
   constructor(
     readonly connection: () => SqlConnection,
@@ -23,6 +24,7 @@ export class PostgresAdmin implements AdminStore {
     this.sql = adminStatements(names, settings);
     this.statsSql = statsStatement(names, settings);
     this.tooLate = new PostgresTooLate(connection, names, settings);
+    this.isGlobal = settings.ordering === 'global';
   }
 
   requeue(filter: MessageFilter): Promise<OperatorReport> {
@@ -106,7 +108,7 @@ export class PostgresAdmin implements AdminStore {
 
   /** @internal The keys whose blocking rows were deleted go on with their next row. Rows: id, transport, bucket, key, blocking. */
   async wakeKeys(tx: SqlExecutor, rows: readonly (readonly unknown[])[]): Promise<void> {
-    const held = rows.filter((row) => row[4] === 't' && row[3] !== null);
+    const held = rows.filter((row) => row[4] === 't' && (row[3] !== null || this.isGlobal));
     if (held.length > 0) await tx.run(this.sql.wakeNext.bind(...this.sql.keyArrays(held)));
   }
 }

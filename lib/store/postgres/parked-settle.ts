@@ -1,6 +1,6 @@
 import type { SqlConnection } from '../executors/executor.js';
 import type { SettledMessage, WriteReport } from '../ready-store.js';
-import type { TableNames } from '../schema/names.js';
+import type { StoreSettings, TableNames } from '../schema/names.js';
 import { statement, type Sql, type Statement } from '../sql.js';
 import { plainArray } from './arrays.js';
 import { BLOCKED, MOVED } from './columns.js';
@@ -19,10 +19,11 @@ export class PostgresParkedSettle {
   constructor(
     readonly connections: { settle(): SqlConnection; write(): SqlConnection },
     names: TableNames,
+    ordering: StoreSettings['ordering'],
   ) {
     this.sql = {
-      delete: statement('outbox_settle_parked', settleParked(names, false)),
-      archive: statement('outbox_archive_parked', settleParked(names, true)),
+      delete: statement('outbox_settle_parked', settleParked(names, ordering, false)),
+      archive: statement('outbox_archive_parked', settleParked(names, ordering, true)),
     };
   }
 
@@ -49,15 +50,20 @@ export class PostgresParkedSettle {
  * On disk before it is answered: of a row that a crash of the server brought back its owner would not know, and nobody else
  * takes it as long as the lease goes on.
  */
-function settleParked({ parked, archive, leases }: TableNames, keep: boolean): string {
+function settleParked(
+  { parked, archive, leases }: TableNames,
+  ordering: StoreSettings['ordering'],
+  keep: boolean,
+): string {
+  const [keyed, sameKey] = ordering === 'global' ? ['', ''] : ['and key is not null ', 'and o.key = g.key '];
   return `with found as materialized (select x.place from unnest(?::uuid[], ?::bigint[]) k(i, s)
       cross join lateral (select p.ctid as place from ${parked} p where p.id = k.i and p.transport = ? and p.seq = k.s offset 0) x),
     gone as (delete from ${parked} o where o.ctid = any(array(select f.place from found f))
-    returning ${MOVED}, parked_id, attempts, blocking and key is not null and not ${beingSent(leases)} as unblocks),
+    returning ${MOVED}, parked_id, attempts, blocking ${keyed}and not ${beingSent(leases)} as unblocks),
     next as (update ${parked} set due_at = now() where ctid = any(array(select x.ctid
       from (select distinct g.bucket, g.key from gone g where g.unblocks) g
       cross join lateral (select o.ctid, o.state, ${beingSent(leases)} as sending from ${parked} o where o.transport = ? and o.bucket = g.bucket
-        and o.key = g.key and o.blocking and not exists (select from gone d where d.parked_id = o.parked_id)
+        ${sameKey}and o.blocking and not exists (select from gone d where d.parked_id = o.parked_id)
         order by o.seq, o.parked_id limit 1) x where x.state = ${BLOCKED} and not x.sending)))
     ${keep ? `, kept as (insert into ${archive} (${MOVED}, attempts) select ${MOVED}, attempts from gone)` : ''}
     select pg_current_xact_id(), (select count(*) from gone), ${DURABLE}, (select count(*) from found)`;

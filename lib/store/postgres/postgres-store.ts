@@ -59,7 +59,7 @@ export class PostgresStore implements OutboxStore {
     this.names = names;
     this.writer = new PostgresInsert(names, settings.preparedStatements, settings.ordering === 'strict');
     this.leases = new PostgresLeases(() => database.connection('lease'), names);
-    const parkedSettle = new PostgresParkedSettle(connections, names);
+    const parkedSettle = new PostgresParkedSettle(connections, names, settings.ordering);
     const rowsRead = new RowsRead();
     this.ready = new PostgresReady(connections, names, inUtcSession, parkedSettle, settings.errorHistory, rowsRead);
     this.payloads = new PostgresPayloads(connections.read, names);

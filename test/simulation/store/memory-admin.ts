@@ -66,11 +66,11 @@ function requeue({ settings }: MemoryDatabase, row: ParkedRow, now: number): voi
   row.announced = false;
 }
 
-/** The keys whose blocking rows were deleted go on with their next row, if it was only waiting for them. */
+/** The keys whose blocking rows were deleted, or a global order, go on with their next row, if it was only waiting for them. */
 export function wakeNext(database: MemoryDatabase, deleted: readonly ParkedRow[], now: number): void {
   for (const { transport, bucket, key, blocking } of deleted) {
-    if (!blocking || key === null) continue;
-    const [next] = blockingRows(database, transport, bucket, key);
+    if (!blocking || (key === null && database.settings.ordering !== 'global')) continue;
+    const [next] = blockingRows(database, transport, bucket, key ?? '');
     if (next?.state === 'blocked' && !isBeingSent(database, next, now)) next.dueAt = now;
   }
 }
@@ -138,8 +138,9 @@ export function release(database: MemoryDatabase, filter: { key: string; transpo
       row.blocking = false;
       released += 1;
     }
-    const first = ofKey.find(({ blocking }) => blocking);
-    if (first !== undefined && !isBeingSent(database, first, now)) first.dueAt = now;
+    const [first] = blockingRows(database, transport, bucket, key);
+    if (first === undefined || isBeingSent(database, first, now)) continue;
+    if (first.state === 'blocked' || (first.state === 'waiting' && first.key === key)) first.dueAt = now;
   }
   return { released };
 }

@@ -97,7 +97,9 @@ export function settleParked(
     database.watch?.settled(row);
     if (onPublished === 'archive') database.archive.add({ ...row, publishedAt: now });
   }
-  for (const { bucket, key } of distinctKeys(gone.filter((row) => row.blocking && !isBeingSent(database, row, now)))) {
+  const surprising = gone.filter((row) => row.blocking && !isBeingSent(database, row, now));
+  const isGlobal = database.settings.ordering === 'global';
+  for (const { bucket, key } of distinctKeys(isGlobal ? surprising.map(inOneOrder) : surprising)) {
     const [next] = blockingRows(database, transport, bucket, key);
     if (next?.state !== 'blocked' || isBeingSent(database, next, now)) continue;
     const { dueAt } = next;
@@ -106,6 +108,8 @@ export function settleParked(
   }
   return gone.length;
 }
+
+const inOneOrder = ({ bucket }: ParkedRow): KeyInBucket => ({ bucket, key: '' });
 
 export function blockingKeys(
   database: MemoryDatabase,
