@@ -111,8 +111,9 @@ export class LaneLoops implements RunningLane {
   /** Reads must not overlap: while the loops run, they do it. @internal */
   async step(): Promise<{ read: number; taken: number; more: boolean }> {
     if (!this.readLoop.running) {
+      const probe = this.lane.outage.asksParked ? await this.lane.parkedOnce() : undefined;
       const { read, more } = await this.lane.readOnce();
-      const { taken } = await this.lane.parkedOnce();
+      const { taken } = probe ?? (await this.lane.parkedOnce());
       return { read, taken, more };
     }
     await this.readLoop.runNow();

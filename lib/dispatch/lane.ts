@@ -59,12 +59,8 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
     );
     const floor = store.probe === undefined ? new SnapshotFloor() : new ProbeFloor(() => clock.monotonic());
     this.claimer = new Claimer(store, id, floor, clock, () => this.settler.writing);
-    const settings = {
-      transport: id,
-      owner: leases.owner,
-      onPublished: options.onPublished,
-      batch: Math.max(1_000, options.batchSize),
-    };
+    const batch = Math.max(1_000, options.batchSize);
+    const settings = { transport: id, owner: leases.owner, onPublished: options.onPublished, batch };
     this.settler = new Settler(
       store,
       clock,
@@ -118,7 +114,7 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
 
   /** Reads what is ready and hands it over. */
   async readOnce(): Promise<{ read: number; more: boolean }> {
-    if (this.stopping) return IDLE;
+    if (this.stopping || this.outage.asksParked) return IDLE;
     this.handOver.pump(); // what waited for a circuit or a lease may go, also when there is nothing new
     await this.openBuckets();
     await this.globalHold.look([...this.open]);
@@ -143,14 +139,19 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
     return IDLE;
   }
 
-  /** Takes parked messages whose turn it is. */
-  async parkedOnce(): Promise<{ taken: number; nextIn: number | null }> {
+  /** Takes parked messages whose turn it is; as a probe, one. */
+  async parkedOnce(): Promise<typeof NONE_TAKEN> {
+    if (this.outage.circuit.allows === 'all') return this.takeParked(Infinity);
+    return (await this.outage.probeParked(() => this.takeParked(1))) ?? NONE_TAKEN;
+  }
+
+  /** @internal */ async takeParked(most: number): Promise<typeof NONE_TAKEN> {
     const { leftForParked: room, empty } = this.room;
-    if (this.stopping || this.outage.circuit.allows !== 'all' || room < 1) return { taken: 0, nextIn: null };
+    if (this.stopping || room < 1) return NONE_TAKEN;
     await this.openBuckets();
     const buckets = [...this.open].filter((bucket) => this.usable(bucket));
     const leases = buckets.map((bucket) => this.deps.leases.lease(this.deps.id, bucket) as Lease);
-    const result = await this.parked.runOnce(buckets, leases, room);
+    const result = await this.parked.runOnce(buckets, leases, Math.min(most, room));
     if (buckets.length > 0) this.answers += 1;
     this.handOver.foundNothing('parked', empty && result.taken === 0);
     if (result.taken === 0) await this.globalHold.look([...this.open]); // also those that may not be sent from now
@@ -296,3 +297,4 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
 }
 
 const IDLE = { read: 0, more: false };
+const NONE_TAKEN: { taken: number; nextIn: number | null } = { taken: 0, nextIn: null };

@@ -20,8 +20,9 @@ export interface OutageLane {
 
 /**
  * What happens to a lane while its broker is away: nothing is claimed, nobody is charged, one probe at a time asks whether
- * it is back. Probes rotate over the buckets. A message that fails alone while others get through, three times in a row, is
- * no outage of the transport: it is put off, and charged only where it may be what kills the connection.
+ * it is back. Probes rotate over the buckets; once a message failed alone, every other one looks for a parked message first,
+ * as all that is ready may be that one. A message that fails alone while others get through, three times in a row, is no
+ * outage of the transport: it is put off, and charged only where it may be what kills the connection.
  */
 export class Outage {
   readonly circuit = new Circuit();
@@ -34,6 +35,8 @@ export class Outage {
   reconnected = false;
   triedBuckets = 0;
   lastProbe = -1;
+  /** @internal */ parkedFirst = false;
+  /** @internal */ probes = 0;
   /** @internal */ stopped = false;
   /** @internal */ cancelProbe: (() => void) | undefined;
 
@@ -163,6 +166,22 @@ export class Outage {
     }
   }
 
+  /** The probe looks for a parked message first: until it has, nothing that is ready is read. */
+  get asksParked(): boolean {
+    return this.probing && this.parkedFirst;
+  }
+
+  /** Has one parked message taken, if that is what the probe looks for. With none due it goes on in the ready table. */
+  async probeParked<T>(take: () => Promise<T>): Promise<T | undefined> {
+    if (!this.asksParked) return undefined;
+    try {
+      return (await this.mayRead()) ? await take() : undefined;
+    } finally {
+      this.parkedFirst = false;
+      this.lane.wanted('read');
+    }
+  }
+
   /** Which bucket to ask for a probe, and by which chance to take it. */
   nextProbe(buckets: readonly number[]): Probe {
     this.lastProbe = (this.lastProbe + 1) % Math.max(1, buckets.length);
@@ -196,8 +215,10 @@ export class Outage {
     this.puttingOff.refill();
     this.reconnected = false;
     this.triedBuckets = 0;
+    this.probes += 1;
+    this.parkedFirst = this.failedAlone !== undefined && this.probes % 2 === 0;
     this.circuit.probe();
-    this.lane.wanted('read');
+    this.lane.wanted(this.parkedFirst ? 'parked' : 'read');
   }
 
   /** @internal */ isSuspect({ id }: OutboxMessage): boolean {
