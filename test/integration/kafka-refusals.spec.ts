@@ -86,6 +86,17 @@ describeWith('kafka', 'kafka() refuses and commits', () => {
       expect(await topics.exists(unknown)).toBe(false);
     });
 
+    it('a message without a topic, as plain SQL can write one, is dead at once, its neighbours are published', async () => {
+      const topic = await topics.create();
+      const results = await publish(
+        await open(),
+        [topic, '', topic].map((each) => contractMessage({ topic: each })),
+      );
+      expect(results).toMatchObject([{ ok: true }, { ok: false, blame: 'message', final: true }, { ok: true }]);
+      expect((results[1] as { error: Error }).error.message).toContain('no topic');
+      expect(await topics.total(topic)).toBe(2);
+    });
+
     it('a record that the topic’s rules forbid: no key on a compacted topic', async () => {
       const topic = await topics.create(1, { 'cleanup.policy': 'compact' });
       const transport = await open();

@@ -51,3 +51,28 @@ describe('clientProxy() and a message that cannot be given to the client', () =>
     expect(ok).toEqual({ ok: true });
   });
 });
+
+describe('clientProxy() over ClientKafka and a message without a topic', () => {
+  /** As kafkajs answers. */
+  class ClientKafka extends OwnClient {
+    protected override async dispatchEvent<T>(...[packet]: unknown[]): Promise<T> {
+      const { pattern } = packet as { pattern: string };
+      if (pattern === '') throw Object.assign(new Error('Invalid topic'), { name: 'KafkaJSNonRetriableError' });
+      return [{ topicName: pattern, partition: 0, errorCode: 0 }] as T;
+    }
+  }
+  const empty = contractMessage({ topic: '' });
+
+  it.each([
+    ['dead at once', {}, true],
+    ['as long as the pattern is a function’s, tried again', { pattern: () => '' }, undefined],
+  ] as const)('it alone fails: %s', async (_what, options, final) => {
+    const transport = await clientProxy({ client: new ClientKafka(), concurrency: 1, ...options }).create();
+    const { results: found } = await probePublish(transport, final ? [good, empty, good] : [empty], { timeout: 5_000 });
+    await transport.close?.();
+    const failed = found[final ? 1 : 0];
+    expect(failed).toMatchObject({ ok: false, blame: 'message', error: { code: 'INVALID_MESSAGE' } });
+    expect((failed as { final?: true }).final).toBe(final);
+    expect(found.filter(({ ok }) => ok)).toHaveLength(final ? 2 : 0);
+  });
+});

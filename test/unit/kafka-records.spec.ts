@@ -86,6 +86,14 @@ describe('Kafka record plan', () => {
     },
   );
 
+  it('leaves out what has no topic: kafkajs would refuse the whole request', () => {
+    const topics = ['a', '', 'b'].map((topic) => contractMessage({ topic }));
+    const p = new RecordPlan(topics, { ...settings, topicPrefix: '' });
+    expect(indexes(p.next())).toEqual({ a: [0], b: [2] });
+    expect(p.unreadable).toMatchObject([{ index: 1, error: { message: expect.stringContaining('no topic') } }]);
+    expect(indexes(plan({ topic: '' }).next())).toEqual({ 'eu.': [0] });
+  });
+
   it('takes an empty batch', () => {
     expect(plan().next()).toBeUndefined();
   });

@@ -4,11 +4,12 @@ import { OutboxError } from '../../outbox.errors.js';
 import { OutboxTransport, type PublishContext, type PublishResult, type TransportHealth } from '../transport.js';
 import { KafkaLink } from './client-proxy-kafka.js';
 import { type ClientKind, kindOfClient, limitsOf, type NestClient, receiptOf, WORTH } from './client-proxy-kind.js';
-import { ApplicationFunctionError, blameForUnsent } from './client-proxy-blame.js';
+import { ApplicationFunctionError, blameForUnsent, failed } from './client-proxy-blame.js';
 import { ClientLink } from './client-proxy-link.js';
 import { releaseClient, takeClient } from './client-proxy-owner.js';
 import { kafkaRecord, parsedPayload, placed, type RecordOption, rmqRecord } from './client-proxy-record.js';
 import { RmqLink } from './client-proxy-rmq.js';
+import { noTopic } from './kafka-records.js';
 
 export interface ClientProxySettings {
   readonly pattern: (message: OutboxMessage) => unknown;
@@ -89,6 +90,8 @@ export class ClientProxyTransport extends OutboxTransport {
     } catch (error) {
       return blameForUnsent(error);
     }
+    // An application's function may find one after its next deployment.
+    if (this.kind === 'kafka' && pattern === '') return failed('message', noTopic(), !this.settings.readsOptions);
     return link.emit(message, pattern, record);
   }
 

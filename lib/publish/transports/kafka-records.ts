@@ -1,6 +1,7 @@
 import type { IHeaders, Message } from 'kafkajs';
 import { recordKey } from '../../key-bytes.js';
 import type { KafkaMessageOptions, OutboxMessage } from '../../message.js';
+import { OutboxMessageError } from '../../outbox.errors.js';
 import type { Envelope } from './envelope.js';
 
 /** A record on its way. */
@@ -43,7 +44,7 @@ const BLOCKED = NaN;
 export class RecordPlan {
   /** Indexes that must wait for an earlier message of their key; grows with each chunk. */
   readonly skipped: number[] = [];
-  /** What no record can be made of, as its headers or options are nothing that we wrote; grows with each chunk. */
+  /** What no record can be made of, as topic, headers or options are nothing that we wrote; grows with each chunk. */
   readonly unreadable: { readonly index: number; readonly error: unknown }[] = [];
   /** @internal */ position = 0;
   /** @internal by topic and key, the partition that the caller fixed; only filled where it matters */
@@ -83,8 +84,10 @@ export class RecordPlan {
   /** @internal */ put(chunk: Chunk, message: OutboxMessage, bytes: number): void {
     const { topicPrefix, envelope } = this.settings;
     const options = message.optionsJson === null ? undefined : message.options.kafka;
+    const topic = topicPrefix + message.topic;
+    if (topic === '') throw noTopic();
     if (this.waits(message, options?.partition)) this.skipped.push(this.position);
-    else add(chunk, topicPrefix + message.topic, toRecord(message, options, envelope), this.position, bytes);
+    else add(chunk, topic, toRecord(message, options, envelope), this.position, bytes);
   }
 
   /** @internal A run is all or nothing because it lands in one record batch: only while it goes to one partition. */
@@ -96,6 +99,11 @@ export class RecordPlan {
     this.runs.set(run, BLOCKED);
     return true;
   }
+}
+
+/** Over one of them kafkajs throws away the whole request, with an error that speaks of no message. */
+export function noTopic(): OutboxMessageError {
+  return new OutboxMessageError('INVALID_MESSAGE', 'The message cannot be sent: it has no topic.');
 }
 
 const runOf = ({ topic, key }: OutboxMessage): string => `${topic}\0${key}`;

@@ -1,5 +1,5 @@
 import type { OutboxMessage } from '../../message.js';
-import { OutboxError } from '../../outbox.errors.js';
+import { OutboxError, OutboxMessageError } from '../../outbox.errors.js';
 import {
   OutboxTransport,
   PUBLISHED,
@@ -252,6 +252,7 @@ function rejected(text: string, cause?: unknown): OutboxError {
   return new OutboxError('PUBLISH_REJECTED', text, { cause });
 }
 function unreadable(cause: unknown): PublishFailure {
+  if (cause instanceof OutboxMessageError) return failure(UNSENT.unreadable, cause);
   const text = 'No Kafka record can be made of the message: its headers or options cannot be read.';
   return failure(UNSENT.unreadable, rejected(text, cause));
 }
