@@ -44,6 +44,9 @@ class TopicReader {
     await until(() => messages.length >= count, 15_000);
     return messages;
   }
+  remove(topic: string): Promise<void> {
+    return this.topics.remove(topic);
+  }
   written(topic: string): Promise<number> {
     return this.topics.total(topic);
   }
@@ -63,10 +66,11 @@ class TopicReader {
   }
 }
 
-function kafkaClient(more: { client?: object } = {}): ClientKafka {
+function kafkaClient(more: { client?: object; producer?: object } = {}): ClientKafka {
   return new ClientKafka({
     client: { clientId: 'shop', brokers: brokers(), logLevel: logLevel.NOTHING, ...more.client } as never,
     producerOnlyMode: true,
+    ...(more.producer && { producer: more.producer }),
   });
 }
 async function transportOf(client: ClientKafka, options: object = {}): Promise<OutboxTransport> {
@@ -148,6 +152,25 @@ describeWith('kafka', 'clientProxy() over ClientKafka', () => {
     const { results } = await probePublish(transport, [message], { timeout: 5_000 });
     expect(results[0]).toMatchObject({ ok: false });
     expect(await topics.written(topic)).toBe(0);
+    await transport.close?.();
+  });
+
+  it('C10: a topic that is deleted is no failure of messages to others, beside it and after it', async () => {
+    const [known, gone, fresh] = [await topics.create(), await topics.create(), await topics.create()];
+    const transport = await transportOf(kafkaClient({ producer: { metadataMaxAge: 1 } }));
+    const sent = async (...to: string[]): Promise<string[]> => {
+      const batch = to.map((topic) => contractMessage({ topic }));
+      const { results } = await probePublish(transport, batch, { timeout: 10_000 });
+      return results.map((result) => (result.ok ? 'ok' : result.blame));
+    };
+    expect(await sent(known, gone)).toEqual(['ok', 'ok']);
+    await topics.remove(gone);
+    expect(await sent(known, known)).toEqual(['ok', 'ok']);
+    expect(await sent(fresh)).toEqual(['ok']);
+    // One answer about all that are on their way: whoever shares it is tried again by itself.
+    expect(await sent(known, gone)).toEqual(['collateral', 'message']);
+    expect(await sent(known)).toEqual(['ok']);
+    expect(await sent(gone)).toEqual(['message']);
     await transport.close?.();
   });
 

@@ -86,6 +86,35 @@ describeWith('kafka', 'kafka() refuses and commits', () => {
       expect(await topics.exists(unknown)).toBe(false);
     });
 
+    it.each([
+      ['of one configuration', () => kafkaConfig()],
+      ['of a Kafka object', () => new Kafka(kafkaConfig())],
+    ])('C10: a topic that is deleted is no failure of messages to others (%s)', async (_, client) => {
+      const [known, gone, fresh] = [await topics.create(), await topics.create(), await topics.create()];
+      // Each send asks about all topics again.
+      const transport = await open({ client: client(), producers: 1, producer: { metadataMaxAge: 1 } });
+      allOk(await publish(transport, [...messages(known, 1), ...messages(gone, 1)]));
+      await topics.remove(gone);
+      allOk(await publish(transport, messages(known, 1)));
+      allOk(await publish(transport, messages(fresh, 1)));
+      expect(await publish(transport, messages(gone, 1))).toMatchObject([{ ok: false, blame: 'message' }]);
+      allOk(await publish(transport, messages(known, 1)));
+      await topics.create(1, {}, gone);
+      allOk(await publish(transport, messages(gone, 1)));
+    });
+
+    it('C10: a topic that is there again is found again by a producer that others went on with', async () => {
+      const [gone, fresh] = [await topics.create(), await topics.create()];
+      const transport = await open({ producers: 1 });
+      allOk(await publish(transport, messages(gone, 1)));
+      await topics.remove(gone);
+      allOk(await publish(transport, messages(fresh, 1))); // asks about both
+      await topics.create(1, {}, gone);
+      // Its offsets began anew, by which a producer would tell that nothing was stored: then another one sends it again.
+      await publish(transport, messages(gone, 1));
+      expect(await topics.total(gone)).toBe(1);
+    });
+
     it('a message without a topic, as plain SQL can write one, is dead at once, its neighbours are published', async () => {
       const topic = await topics.create();
       const results = await publish(

@@ -72,6 +72,12 @@ export class TestTopics {
     return (await this.admin.listTopics()).includes(topic);
   }
 
+  async remove(topic: string): Promise<void> {
+    await this.admin.deleteTopics({ topics: [topic] });
+    this.topics.splice(this.topics.indexOf(topic), 1);
+    await eventually('the broker has forgotten the topic', async () => !(await this.exists(topic)));
+  }
+
   async configure(topic: string, name: string, value: string): Promise<void> {
     const resources = [{ type: TOPIC, name: topic, configEntries: [{ name, value }] }];
     await this.admin.alterConfigs({ validateOnly: false, resources });

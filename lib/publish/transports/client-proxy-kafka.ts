@@ -1,10 +1,11 @@
-import type { Kafka } from 'kafkajs';
+import type { Kafka, Producer, ProducerConfig } from 'kafkajs';
 import type { OutboxMessage } from '../../message.js';
 import { PUBLISHED, type PublishResult } from '../transport.js';
-import { blameForKafkaAnswer } from './client-proxy-blame.js';
+import { blameForKafkaAnswer, failed, wrapped } from './client-proxy-blame.js';
 import type { NestClient } from './client-proxy-kind.js';
 import { atMost, CLOSE_DEADLINE, ClientLink } from './client-proxy-link.js';
 import { fromInstance, SocketGuard } from './kafka-client.js';
+import { topicBehind } from './kafka-metadata.js';
 
 /** The protected half of ClientKafka. */
 interface KafkaClient extends NestClient {
@@ -25,6 +26,8 @@ interface Disconnectable {
 export class KafkaLink extends ClientLink {
   declare readonly client: KafkaClient;
   /** @internal */ readonly guard = new SocketGuard();
+  /** @internal records on their way, by topic */
+  readonly sending = new Map<string, number>();
 
   override async connect(): Promise<unknown> {
     const { client } = this;
@@ -45,7 +48,28 @@ export class KafkaLink extends ClientLink {
   /** @internal */
   guarded(kafka: Kafka): Kafka {
     this.refuseIfDead();
-    return fromInstance(kafka)(this.guard);
+    this.guard.isIdle = (topic) => this.sending.get(topic) === 0;
+    const own = fromInstance(kafka)(this.guard);
+    const create = own.producer.bind(own);
+    own.producer = (config?: ProducerConfig) => this.watched(create(config));
+    return own;
+  }
+
+  /** @internal */
+  watched(producer: Producer): Producer {
+    const count = (topic: string, by: number): unknown => this.sending.set(topic, (this.sending.get(topic) ?? 0) + by);
+    const send: Producer['send'] = async (record) => {
+      count(record.topic, 1);
+      try {
+        return await producer.send(record);
+      } catch (error) {
+        // Sends that are under way together share one answer about the topics of all.
+        throw isOfAnother(error, record.topic) ? new OtherTopicError(error) : error;
+      } finally {
+        count(record.topic, -1);
+      }
+    };
+    return { ...producer, send };
   }
 
   override async destroy(): Promise<void> {
@@ -65,8 +89,23 @@ export class KafkaLink extends ClientLink {
   override endsWith(): boolean {
     return true;
   }
+  override failure(error: unknown): PublishResult {
+    return error instanceof OtherTopicError ? failed('collateral', wrapped(error.cause)) : super.failure(error);
+  }
   override verdict(_message: OutboxMessage, answer: unknown): PublishResult {
     if (this.client.options?.send?.acks === 0) return PUBLISHED;
     return blameForKafkaAnswer(answer) ?? PUBLISHED;
   }
+}
+
+/** A send that failed over the topic of another one. */
+class OtherTopicError extends Error {
+  constructor(override readonly cause: unknown) {
+    super('Kafka refused the topic of another message.');
+  }
+}
+
+function isOfAnother(error: unknown, topic: string): boolean {
+  const behind = topicBehind(error);
+  return behind !== undefined && behind !== topic;
 }

@@ -19,7 +19,7 @@ export interface ProtocolRequest {
     readonly apiVersion: number;
     readonly encode: () => Promise<{ readonly buffer: Buffer }>;
   };
-  readonly response: { readonly parse: (answer: ProduceAnswer) => Promise<unknown> };
+  readonly response: { readonly parse: (answer: never) => Promise<unknown> };
 }
 export interface RequestSender {
   send: (request: ProtocolRequest) => Promise<unknown>;
@@ -42,7 +42,7 @@ function keepingAnswer(protocol: ProtocolRequest): ProtocolRequest {
   const { response } = protocol;
   const parse = async (answer: ProduceAnswer): Promise<unknown> => {
     try {
-      return await response.parse(answer);
+      return await response.parse(answer as never);
     } catch (error) {
       answers.set(error as object, flat(answer));
       throw error;

@@ -5,7 +5,7 @@ import { OutboxConfigurationError } from '../../outbox.errors.js';
 import { askBeforeWrites } from './ask-before-writes.js';
 import { cutSocket } from './cut-socket.js';
 import { keepAnswers, type RequestSender } from './kafka-answers.js';
-import { askAboutNoOthers } from './kafka-metadata.js';
+import { askAboutNoOthers, keepTopicsApart } from './kafka-metadata.js';
 import { keepApart, keepTokensApart } from './kafka-providers.js';
 
 type KafkaModule = typeof import('kafkajs');
@@ -40,6 +40,8 @@ export class SocketGuard {
    * come before the timer of a deadline. Who says yes has killed this guard.
    */
   isTooLate: () => boolean = () => false;
+  /** Of the topics that records were sent to: whether none is on its way there now. */
+  isIdle: (topic: string) => boolean = () => false;
 
   wrap(factory: ISocketFactory): ISocketFactory {
     return (args) => {
@@ -79,7 +81,7 @@ export function fromConfig({ Kafka }: KafkaModule, config: KafkaConfig): Guarded
       socketFactory: guard.wrap(config.socketFactory ?? openSocket),
     });
     const watched = withCluster(kafka, (cluster) => {
-      watchPools(cluster, () => undefined);
+      watchPools(cluster, guard, () => undefined);
       stopOnKill(cluster, guard);
     });
     return watched ?? kafka;
@@ -90,7 +92,7 @@ export function fromConfig({ Kafka }: KafkaModule, config: KafkaConfig): Guarded
 export function fromInstance(kafka: Kafka): GuardedKafka {
   const guarded = (guard: SocketGuard): Kafka | undefined =>
     withCluster(kafka, (cluster) => {
-      watchPools(cluster, (connections) => guardSockets(connections, guard));
+      watchPools(cluster, guard, (connections) => guardSockets(connections, guard));
       stopOnKill(cluster, guard);
     });
   if (guarded(new SocketGuard()) === undefined) throw notUsable();
@@ -128,7 +130,11 @@ function withCluster(kafka: Kafka, onCluster: (cluster: Cluster) => void): Kafka
 }
 
 /** Every pool of connections that the cluster makes, one for each broker. */
-function watchPools({ connectionPoolBuilder }: Cluster, onPool: (pool: ConnectionPool) => void): void {
+function watchPools(
+  { connectionPoolBuilder }: Cluster,
+  guard: SocketGuard,
+  onPool: (pool: ConnectionPool) => void,
+): void {
   const build = connectionPoolBuilder?.build;
   if (typeof build !== 'function') throw notUsable();
   connectionPoolBuilder.build = async (destination) => {
@@ -137,6 +143,7 @@ function watchPools({ connectionPoolBuilder }: Cluster, onPool: (pool: Connectio
     pool.pool.forEach(keepTokensApart);
     keepAnswers(pool);
     askAboutNoOthers(pool);
+    keepTopicsApart(pool, (topic) => guard.isIdle(topic));
     return pool;
   };
 }

@@ -29,3 +29,58 @@ function narrowed(request: ProtocolRequest['request']): ProtocolRequest['request
   };
   return { ...request, encode };
 }
+
+interface TopicMetadata {
+  readonly topicErrorCode: number;
+  readonly topic: string;
+  readonly partitionMetadata: readonly { readonly partitionErrorCode: number }[];
+}
+interface MetadataAnswer {
+  readonly topicMetadata: readonly TopicMetadata[];
+}
+
+/** Topics by the error that kafkajs made of them. */
+const topics = new WeakMap<object, string>();
+
+/**
+ * kafkajs goes on asking about every topic that a producer was ever used for, and fails the whole answer over the first with
+ * which something is wrong: one that was deleted, or to which the right was taken away, would be the failure of messages to
+ * others. From here on such a topic is one without partitions, about which kafkajs asks again before it sends anything there.
+ */
+export function keepTopicsApart(sender: RequestSender, isIdle: (topic: string) => boolean): void {
+  const send = sender.send.bind(sender);
+  sender.send = (protocol) => send(protocol.request.apiKey === METADATA ? judgingTopics(protocol, isIdle) : protocol);
+}
+
+function judgingTopics(protocol: ProtocolRequest, isIdle: (topic: string) => boolean): ProtocolRequest {
+  const { response } = protocol;
+  const parse = async (answer: MetadataAnswer): Promise<unknown> => {
+    const topicMetadata = answer.topicMetadata.map((each) =>
+      isWrong(each) && isIdle(each.topic) ? { ...each, topicErrorCode: 0, partitionMetadata: [] } : each,
+    );
+    try {
+      return await response.parse({ ...answer, topicMetadata } as never);
+    } catch (error) {
+      // As kafkajs chooses.
+      const first = topicMetadata.find(({ topicErrorCode }) => topicErrorCode !== 0) ?? topicMetadata.find(isWrong);
+      if (first !== undefined) topics.set(error as object, first.topic);
+      throw error;
+    }
+  };
+  return { ...protocol, response: { ...response, parse } };
+}
+
+function isWrong({ topicErrorCode, partitionMetadata }: TopicMetadata): boolean {
+  return topicErrorCode !== 0 || partitionMetadata.some(({ partitionErrorCode }) => partitionErrorCode !== 0);
+}
+
+/** The topic that a rejected send failed over before anything was sent there; not always its own. kafkajs wraps its errors. */
+export function topicBehind(error: unknown): string | undefined {
+  let current = error as { cause?: unknown } | null | undefined;
+  for (let depth = 0; depth < 5 && typeof current === 'object' && current !== null; depth += 1) {
+    const topic = topics.get(current);
+    if (topic !== undefined) return topic;
+    current = current.cause as typeof current;
+  }
+  return undefined;
+}

@@ -51,6 +51,7 @@ export class KafkaProducer {
    */
   send(chunk: Chunk, timeout: number): Promise<number[]> {
     const { transactional } = this.settings;
+    this.guard.isIdle = (topic) => !chunk.topics.has(topic);
     return this.orKilled(
       transactional ? this.sendInTransaction(chunk, timeout) : this.sendOn(this.producer, chunk, timeout),
     );
