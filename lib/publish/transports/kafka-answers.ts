@@ -26,42 +26,56 @@ export interface RequestSender {
 }
 
 const PRODUCE = 0;
-/** Answers by the error that kafkajs made of them. */
-const answers = new WeakMap<object, readonly PartitionAnswer[]>();
+
+/** What the brokers said to the produce requests of one send: one to each leader, and again what kafkajs tries again. */
+export class ProduceAnswers {
+  /** @internal */ readonly said: PartitionAnswer[] = [];
+  /** @internal */ readonly outstanding = new Set<Promise<unknown>>();
+
+  get stored(): PartitionAnswer[] {
+    return this.said.filter(({ errorCode }) => errorCode === 0);
+  }
+
+  /**
+   * Resolves at once, unless a broker refused its part: kafkajs gives up with the first refusal, and then the others are about
+   * to say that they stored theirs.
+   */
+  async ofOthers(): Promise<void> {
+    if (this.stored.length < this.said.length) await Promise.allSettled(this.outstanding);
+  }
+
+  /** @internal */ hear({ topics }: ProduceAnswer): void {
+    for (const { topicName, partitions } of topics)
+      for (const answer of partitions) this.said.push({ ...answer, topicName });
+  }
+
+  /** @internal */ expect(answer: Promise<unknown>): void {
+    this.outstanding.add(answer);
+    const forget = (): unknown => this.outstanding.delete(answer);
+    answer.then(forget, forget);
+  }
+}
 
 /**
- * When the broker refuses one partition of a produce request, kafkajs throws its error and forgets what the answer says
- * about the others, which are stored. From here on it is kept, with the error.
+ * When the broker refuses one partition of a produce request, kafkajs throws its error and forgets what this answer, and those
+ * of other brokers, say about the others, which are stored. From here on that is kept, for who asks for it.
  */
-export function keepAnswers(sender: RequestSender): void {
+export function keepAnswers(sender: RequestSender, current: () => ProduceAnswers | undefined): void {
   const send = sender.send.bind(sender);
-  sender.send = (protocol) => send(protocol.request.apiKey === PRODUCE ? keepingAnswer(protocol) : protocol);
+  sender.send = (protocol) => {
+    const answers = protocol.request.apiKey === PRODUCE ? current() : undefined;
+    if (answers === undefined) return send(protocol);
+    const answer = send(heard(protocol, answers));
+    answers.expect(answer);
+    return answer;
+  };
 }
 
-function keepingAnswer(protocol: ProtocolRequest): ProtocolRequest {
+function heard(protocol: ProtocolRequest, answers: ProduceAnswers): ProtocolRequest {
   const { response } = protocol;
-  const parse = async (answer: ProduceAnswer): Promise<unknown> => {
-    try {
-      return await response.parse(answer as never);
-    } catch (error) {
-      answers.set(error as object, flat(answer));
-      throw error;
-    }
+  const parse = (answer: ProduceAnswer): Promise<unknown> => {
+    answers.hear(answer);
+    return response.parse(answer as never);
   };
   return { ...protocol, response: { ...response, parse } };
-}
-
-function flat({ topics }: ProduceAnswer): PartitionAnswer[] {
-  return topics.flatMap(({ topicName, partitions }) => partitions.map((answer) => ({ ...answer, topicName })));
-}
-
-/** The answer behind a rejected send, if there was one: kafkajs wraps its errors. */
-export function answerBehind(error: unknown): readonly PartitionAnswer[] {
-  let current = error as { cause?: unknown } | null | undefined;
-  for (let depth = 0; depth < 5 && typeof current === 'object' && current !== null; depth += 1) {
-    const answer = answers.get(current);
-    if (answer !== undefined) return answer;
-    current = current.cause as typeof current;
-  }
-  return [];
 }

@@ -4,7 +4,7 @@ import type { ISocketFactory, ISocketFactoryArgs, Kafka, KafkaConfig, RetryOptio
 import { OutboxConfigurationError } from '../../outbox.errors.js';
 import { askBeforeWrites } from './ask-before-writes.js';
 import { cutSocket } from './cut-socket.js';
-import { keepAnswers, type RequestSender } from './kafka-answers.js';
+import { keepAnswers, type ProduceAnswers, type RequestSender } from './kafka-answers.js';
 import { askAboutNoOthers, keepTopicsApart } from './kafka-metadata.js';
 import { keepApart, keepTokensApart } from './kafka-providers.js';
 
@@ -42,6 +42,8 @@ export class SocketGuard {
   isTooLate: () => boolean = () => false;
   /** Of the topics that records were sent to: whether none is on its way there now. */
   isIdle: (topic: string) => boolean = () => false;
+  /** To the send that is under way, or was last, where somebody asks for them. */
+  answers: ProduceAnswers | undefined;
 
   wrap(factory: ISocketFactory): ISocketFactory {
     return (args) => {
@@ -141,7 +143,7 @@ function watchPools(
     const pool = await keepApart(() => build(destination));
     onPool(pool);
     pool.pool.forEach(keepTokensApart);
-    keepAnswers(pool);
+    keepAnswers(pool, () => guard.answers);
     askAboutNoOthers(pool);
     keepTopicsApart(pool, (topic) => guard.isIdle(topic));
     return pool;

@@ -2,7 +2,7 @@ import type { Kafka, Producer, ProducerBatch, ProducerConfig, RecordMetadata } f
 import { stopwatch, systemClock } from '../../dispatch/clock.js';
 import { OutboxError } from '../../outbox.errors.js';
 import { SocketGuard, type GuardedKafka } from './kafka-client.js';
-import { answerBehind, type PartitionAnswer } from './kafka-answers.js';
+import { ProduceAnswers, type PartitionAnswer } from './kafka-answers.js';
 import { timedOut, type Deadline } from './kafka-deadline.js';
 import type { Chunk } from './kafka-records.js';
 
@@ -52,8 +52,9 @@ export class KafkaProducer {
   send(chunk: Chunk, timeout: number): Promise<number[]> {
     const { transactional } = this.settings;
     this.guard.isIdle = (topic) => !chunk.topics.has(topic);
+    this.guard.answers = new ProduceAnswers();
     return this.orKilled(
-      transactional ? this.sendInTransaction(chunk, timeout) : this.sendOn(this.producer, chunk, timeout),
+      transactional ? this.sendInTransaction(chunk, timeout) : this.sendToAll(chunk, timeout, this.guard.answers),
     );
   }
 
@@ -85,6 +86,15 @@ export class KafkaProducer {
     } finally {
       cancel();
       this.kill(new Error('The transport was closed.'));
+    }
+  }
+
+  /** @internal */ async sendToAll(chunk: Chunk, timeout: number, answers: ProduceAnswers): Promise<number[]> {
+    try {
+      return await this.sendOn(this.producer, chunk, timeout);
+    } catch (error) {
+      await answers.ofOthers();
+      throw error;
     }
   }
 
@@ -135,18 +145,15 @@ export class KafkaProducer {
   }
 
   /**
-   * Indexes of the messages that the broker stored although the send was rejected, because it refused others of the same
-   * request. None in a transaction, which was aborted.
+   * Indexes of the messages of the last send that were stored although it was rejected, because others of it were refused.
+   * None in a transaction, which was aborted.
    */
-  storedDespite(error: unknown, chunk: Chunk): number[] {
-    if (this.settings.transactional) return [];
-    const isStored = ({ topicName, partition, errorCode, baseOffset }: PartitionAnswer): boolean =>
-      errorCode === 0 && Number(baseOffset) > (this.lastOffsets.get(`${topicName}:${partition}`) ?? -1);
-    const stored = new Set(
-      answerBehind(error)
-        .filter(isStored)
-        .map(({ topicName, partition }) => `${topicName}:${partition}`),
-    );
+  storedDespite(chunk: Chunk): number[] {
+    const { answers } = this.guard;
+    if (this.settings.transactional || answers === undefined) return [];
+    const isNew = ({ topicName, partition, baseOffset }: PartitionAnswer): boolean =>
+      Number(baseOffset) > (this.lastOffsets.get(`${topicName}:${partition}`) ?? -1);
+    const stored = new Set(answers.stored.filter(isNew).map(({ topicName, partition }) => `${topicName}:${partition}`));
     return [...chunk.topics].flatMap(([topic, { records, indexes }]) =>
       indexes.filter((_, i) => stored.has(`${topic}:${records[i]!.partition}`)),
     );

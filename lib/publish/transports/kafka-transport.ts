@@ -189,7 +189,7 @@ export class KafkaTransport extends OutboxTransport {
     results: Results,
     deadline: Deadline,
   ): Blame {
-    for (const i of sender?.storedDespite(error, chunk) ?? []) results[i] = PUBLISHED;
+    for (const i of sender?.storedDespite(chunk) ?? []) results[i] = PUBLISHED;
     const refused = [...chunk.topics.values()].map(({ indexes }) => indexes.filter((i) => results[i] !== PUBLISHED));
     const count = refused.reduce((sum, indexes) => sum + indexes.length, 0);
     const topics = refused.filter(({ length }) => length > 0).length;
