@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net';
 import amqp, { type ChannelModel } from 'amqplib';
 import type { OutboxTransport } from '../../lib/publish/transport.js';
 import { rabbitmq, type RabbitMqOptions } from '../../lib/rabbitmq.js';
@@ -14,6 +15,22 @@ describeWith('rabbitmq', 'a connection of the application', () => {
     given.push(connection);
     return connection;
   }
+
+  it('is written to as before, however often the transport connected', async () => {
+    const connection = await connected();
+    const { stream } = connection.connection as unknown as { stream: Socket };
+    const { write } = stream;
+    const transport = await rabbitmq({ connection }).create();
+    for (let n = 0; n < 50; n++) {
+      await transport.connect!(AbortSignal.timeout(5_000));
+      await transport.reset!();
+    }
+    await transport.connect!(AbortSignal.timeout(5_000));
+    expect(stream.write).not.toBe(write);
+    await transport.close!();
+    await until(() => openChannels(connection) === 0);
+    expect(stream.write).toBe(write);
+  });
 
   describe('is left without a channel of ours by a connect', () => {
     it('whose topology fails', async () => {
