@@ -46,9 +46,9 @@ export function inProcess(options: InProcessOptions = {}): TransportDefinition {
 export class InProcessTransport extends OutboxTransport {
   override readonly receipt = 'handler';
   override readonly maxBatch: number;
-  /** Message id → handlers that succeeded while others have not. */
+  /** Row → handlers that succeeded while others have not. */
   /** @internal */ readonly succeeded = new Map<string, Set<string>>();
-  /** Message id and handler id → a call that went on past its deadline; the next try joins it instead of calling again. */
+  /** Row and handler id → a call that went on past its deadline; the next try joins it instead of calling again. */
   /** @internal */ readonly running = new Map<string, Promise<unknown>>();
 
   /** @internal */ closed = false;
@@ -114,18 +114,19 @@ export class InProcessTransport extends OutboxTransport {
     }
     // Only now: one that failed by itself is its message's fault, whatever became of the others.
     if (cutOff.length > 0) return blameFor({ kind: 'cut-off', ids: cutOff });
-    this.succeeded.delete(message.id);
+    this.succeeded.delete(rowOf(message));
     return PUBLISHED;
   }
 
   /** What the parked row and this process remember. @internal */
   doneOf(message: OutboxMessage): Set<string> {
-    return new Set([...readProgress(message.progress), ...(this.succeeded.get(message.id) ?? [])]);
+    return new Set([...readProgress(message.progress), ...(this.succeeded.get(rowOf(message)) ?? [])]);
   }
 
   /** @internal */
   call(handler: InProcessHandler, message: OutboxMessage): Promise<unknown> {
-    const place = `${message.id} ${handler.id}`;
+    const row = rowOf(message);
+    const place = `${row} ${handler.id}`;
     const running = this.running.get(place);
     if (running !== undefined) return running;
     const call = (async () => finished(await handler.call(message)))();
@@ -133,21 +134,26 @@ export class InProcessTransport extends OutboxTransport {
     const forget = (): unknown => this.running.delete(place);
     call.then(() => {
       forget();
-      this.remember(message.id, handler.id);
+      this.remember(row, handler.id);
     }, forget);
     return call;
   }
 
   /** Also what ended too late to be reported. @internal */
-  remember(messageId: string, handlerId: string): void {
-    const ids = this.succeeded.get(messageId);
+  remember(row: string, handlerId: string): void {
+    const ids = this.succeeded.get(row);
     if (ids !== undefined) {
       ids.add(handlerId);
       return;
     }
     if (this.succeeded.size >= MAX_REMEMBERED) this.succeeded.delete(this.succeeded.keys().next().value as string);
-    this.succeeded.set(messageId, new Set([handlerId]));
+    this.succeeded.set(row, new Set([handlerId]));
   }
+}
+
+/** Plain SQL can give two rows one id. From its first try on a row keeps its `seq`, wherever it is parked. */
+function rowOf({ id, seq }: OutboxMessage): string {
+  return `${id} ${seq}`;
 }
 
 /** An Observable, as `HttpService` returns it, does nothing until it is subscribed to, and has succeeded when it completes. */
