@@ -153,6 +153,13 @@ export const MARIADB = [
     contract: 'test/integration/take-races.spec.ts',
   },
   {
+    name: 'mariadb-archived-twice',
+    breaks: 'a message that is named twice in one settle is archived twice',
+    file: SETTLE,
+    from: 'const rows = [...new Map(found.map((row) => [row[0], row])).values()];',
+    to: 'const rows = found;',
+  },
+  {
     name: 'mariadb-backoff-ended-by-an-operator',
     breaks: 'a message that waits for its next try is tried at once when one behind it is removed',
     file: 'lib/store/mysql/wake.ts',

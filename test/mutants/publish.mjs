@@ -1,6 +1,33 @@
 /** Bugs between the relay and the broker. */
 export const PUBLISH = [
   {
+    name: 'probes-of-what-is-ready-only',
+    breaks: 'one ready message that cannot get through keeps all that is parked from its turn',
+    file: 'lib/dispatch/outage.ts',
+    from: 'this.parkedFirst = this.failedAlone !== undefined && this.probes % 2 === 0;',
+    to: 'this.parkedFirst = false;',
+    contract: 'test/unit/lane-probe-parked.spec.ts',
+    chaos: false,
+  },
+  {
+    name: 'kafka-answers-of-others-forgotten',
+    breaks: 'what other brokers stored is sent again when one of them refuses its part',
+    file: 'lib/publish/transports/kafka-producer.ts',
+    from: 'await answers.ofOthers();',
+    to: '',
+    contract: 'test/unit/kafka-producer.spec.ts',
+    chaos: false,
+  },
+  {
+    name: 'kafka-topic-of-another',
+    breaks: 'a topic that is gone fails messages to others',
+    file: 'lib/publish/transports/kafka-metadata.ts',
+    from: 'isWrong(each) && isIdle(each.topic)',
+    to: 'isWrong(each) && isIdle(`${each.topic} `)',
+    contract: 'test/unit/kafka-metadata.spec.ts',
+    chaos: false,
+  },
+  {
     name: 'large-payload-of-a-lost-lease',
     breaks: 'while a large payload was read its lease went, and it is published all the same',
     file: 'lib/dispatch/hand-over.ts',
