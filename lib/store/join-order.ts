@@ -27,7 +27,7 @@ export function goBehind(rows: readonly DueInOrder[], blocked: readonly KeyInBuc
  * @param due in the order in which they fell due
  * @param locked by us
  */
-export function withinReach(due: readonly DueRow[], locked: ReadonlySet<string>): DueRow[] {
+export function withinReach(due: readonly DueRow[], locked: { has(parkedId: string): boolean }): DueRow[] {
   const closed = new Set<string>();
   return due.filter((row) => {
     const name = row.state === 'scheduled' && row.key !== null ? nameOf(row) : undefined;

@@ -71,16 +71,6 @@ export function describeParked(run: StoreRun): void {
       assert.deepEqual([messages.map((message) => message.key), clear], [['k'], []]);
     });
 
-    it('takes what an operator requeued since it was found due, with a key that it holds since then', async () => {
-      const lane = await run.lane();
-      const id = await lane.parked({}, { blocks: false });
-      const due = (await lane.due()).rows;
-      assert.deepEqual((await run.other.requeue({ ids: [id], limit: 1 })).done, [id]);
-      const { transport, leases } = lane;
-      const taken = await run.store.take({ owner: run.owner, transport, leases, due, keys: [], perKey: 1 });
-      assert.deepEqual(idsOf(taken.messages), [id]);
-    });
-
     it('takes what is due once, in this epoch', async () => {
       const lane = await run.lane();
       const id = await lane.parked({ key: null }, { state: 'waiting' });

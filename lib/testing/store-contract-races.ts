@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import type { OutboxMessage } from '../message.js';
 import type { ReparkEntry } from '../store/parked-store.js';
-import { parkEntry, type StoreRun } from './store-harness.js';
+import { parkEntry, type Lane, type StoreRun } from './store-harness.js';
 import { repark } from './store-contract-parked.js';
 
 /** Rounds per race: each starts both sides at once and asserts what must hold whoever was first. */
@@ -11,6 +11,8 @@ const ROUNDS = 40;
 export function describeRaces(run: StoreRun): void {
   const { describe, it } = run.runner;
   describe('races', () => {
+    describeRequeuedMeanwhile(run);
+
     it('gives no bucket to two acquirers', async () => {
       for (let round = 0; round < ROUNDS / 4; round++) {
         const lane = await run.lane({ leased: false });
@@ -144,5 +146,36 @@ export function describeRaces(run: StoreRun): void {
         );
       }
     });
+  });
+}
+
+/** Between the look at what is due and the taking of it: it was found without a key, and holds one now. */
+function describeRequeuedMeanwhile(run: StoreRun): void {
+  const takeRequeued = async (lane: Lane, id: string): Promise<string[]> => {
+    const due = (await lane.due()).rows;
+    assert.deepEqual((await run.other.requeue({ ids: [id], limit: 1 })).done, [id]);
+    const { transport, leases } = lane;
+    const taken = await run.store.take({ owner: run.owner, transport, leases, due, keys: [], perKey: 1 });
+    return taken.messages.map((message) => message.id);
+  };
+
+  run.runner.it('takes what an operator requeued since it was found due', async () => {
+    const lane = await run.lane();
+    const id = await lane.parked({}, { blocks: false });
+    assert.deepEqual(await takeRequeued(lane, id), [id]);
+  });
+
+  run.inOrder('but not if it stands behind an earlier one of its key', async () => {
+    const lane = await run.lane();
+    const [first, second] = (await lane.insert({}, {})) as [string, string];
+    const [dead, later] = (await lane.ready()) as [OutboxMessage, OutboxMessage];
+    await lane.park([dead], { state: 'dead', delay: null });
+    await lane.park([later], { blocks: false });
+    assert.deepEqual(await takeRequeued(lane, second), []);
+    await run.other.discard({ ids: [first], limit: 1 });
+    assert.deepEqual(
+      (await lane.take()).messages.map(({ id }) => id),
+      [second],
+    );
   });
 }

@@ -11,7 +11,7 @@ type Ordering = StoreSettings['ordering'];
 export function parkedStatements(names: TableNames, inUtc: boolean, ordering: Ordering, errorHistory: number) {
   return {
     due: due(names, ordering),
-    held: held(names),
+    held: held(names, ordering),
     joinOrder: joinOrder(names, ordering),
     heads: heads(names, ordering),
     demote: statement(
@@ -44,14 +44,15 @@ export function parkedStatements(names: TableNames, inUtc: boolean, ordering: Or
   };
 }
 
-/** Locks lease rows, then rows that are due; of these only what nobody else has locked. */
-function held({ leases, parked }: TableNames): Statement {
+/** Locks lease rows, then rows that are due; of these only what nobody else has locked, with the key that each holds by now. */
+function held({ leases, parked }: TableNames, ordering: Ordering): Statement {
+  const key = ordering === 'global' ? `''` : 'o.key';
   return statement(
     'outbox_held',
     `with h as materialized (${heldLeases(leases, true)})
-     select h.bucket, null::bigint, ${DURABLE} from h
-     union all select null, x.parked_id, null from unnest(?::bigint[]) k(id) cross join lateral
-       (select o.parked_id from ${parked} o where o.parked_id = k.id for update skip locked) x`,
+     select h.bucket, null::bigint, ${DURABLE}, null from h
+     union all select null, x.parked_id, null, x.key from unnest(?::bigint[]) k(id) cross join lateral
+       (select o.parked_id, case when o.blocking then ${key} end as key from ${parked} o where o.parked_id = k.id for update skip locked) x`,
   );
 }
 

@@ -28,7 +28,7 @@ export async function takeIn(
   const { transport, perKey } = request;
   const { held, locked } = await lock(tx, sql, request);
   const ours = request.due.filter((row) => held.has(row.bucket));
-  const due = withinReach(ours, locked);
+  const due = withinReach(ours, locked).map((row) => withKey(row, locked.get(row.parkedId)));
   const buckets = plainArray([...held]);
   await joinOrder(tx, sql, transport, due, buckets);
   const keys = distinctKeys([...due, ...request.keys.filter((key) => held.has(key.bucket))]);
@@ -77,18 +77,25 @@ function headsMissing(
   );
 }
 
-/** Buckets whose lease is ours, and rows of `due`. */
+/** Buckets whose lease is ours, and rows of `due` with the keys that they hold. */
 async function lock(
   tx: SqlExecutor,
   sql: ParkedStatements,
   { owner, transport, leases, due }: TakeRequest,
-): Promise<{ held: Set<number>; locked: Set<string> }> {
+): Promise<{ held: Set<number>; locked: Map<string, string | null> }> {
   const ours = leases.filter((lease) => lease.transport === transport);
   const ids = plainArray(due.map(({ parkedId }) => parkedId));
   const { rows } = await tx.run(sql.held.bind(...leaseArrays(ours), owner, ids));
   const held = rows.flatMap(([bucket]) => (bucket === null ? [] : [Number(bucket)]));
-  const locked = rows.flatMap(([, parkedId]) => (parkedId === null ? [] : [parkedId as string]));
-  return { held: new Set(held), locked: new Set(locked) };
+  const locked = rows.flatMap(([, parkedId, , key]): [string, string | null][] =>
+    parkedId === null ? [] : [[parkedId as string, key as string | null]],
+  );
+  return { held: new Set(held), locked: new Map(locked) };
+}
+
+/** A row that was found due without one, and requeued since then, holds its key and stands behind the earlier ones of it. */
+function withKey(row: DueRow, key: string | null | undefined): DueRow {
+  return row.key === null && typeof key === 'string' ? { ...row, key } : row;
 }
 
 async function joinOrder(

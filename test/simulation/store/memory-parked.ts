@@ -32,7 +32,7 @@ function isMarked(database: MemoryDatabase, { transport, bucket, sendingEpoch }:
 }
 
 /** A row that holds nobody back, and never will, is nobody's successor either: it goes as one without a key. */
-function keyToAsk({ settings }: MemoryDatabase, { blocking, state, key }: ParkedRow): string | null {
+export function keyToAsk({ settings }: MemoryDatabase, { blocking, state, key }: ParkedRow): string | null {
   if (!blocking && (settings.ordering === 'none' || state !== 'scheduled')) return null;
   return settings.ordering === 'global' ? '' : key;
 }

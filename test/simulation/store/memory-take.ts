@@ -1,6 +1,7 @@
 import { goBehind } from '../../../lib/store/join-order.js';
 import type { DueRow, TakeRequest, TakeResult } from '../../../lib/store/parked-store.js';
 import { blockingRows, distinctKeys } from './memory-keys.js';
+import { keyToAsk } from './memory-parked.js';
 import type { MemoryDatabase } from './memory-database.js';
 import { byOrder, type ParkedRow } from './memory-rows.js';
 
@@ -9,7 +10,7 @@ export function take(database: MemoryDatabase, request: TakeRequest): TakeResult
   const { transport, perKey } = request;
   const now = database.now();
   const epochs = heldEpochs(database, request, now);
-  const due = request.due.filter(({ bucket }) => epochs.has(bucket));
+  const due = request.due.filter(({ bucket }) => epochs.has(bucket)).map((row) => withKey(database, row));
   const isSending = (row: ParkedRow): boolean => row.sendingEpoch === database.lease(transport, row.bucket)?.epoch;
 
   joinOrder(database, transport, due, now);
@@ -35,6 +36,12 @@ export function take(database: MemoryDatabase, request: TakeRequest): TakeResult
     clear: keys.filter((_, index) => heads[index]?.length === 0),
     durable: true,
   };
+}
+
+/** A row that was found due without one, and requeued since then, holds its key. */
+function withKey(database: MemoryDatabase, row: DueRow): DueRow {
+  const now = database.parked.get(row.parkedId);
+  return row.key !== null || now === undefined ? row : { ...row, key: keyToAsk(database, now) };
 }
 
 /** Unlike a park, a take needs a lease that has not expired: it begins a publish. */
