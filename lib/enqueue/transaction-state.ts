@@ -77,7 +77,7 @@ export class TransactionState {
 
   /** Resolves when it is known on which side of a SAVEPOINT the next statement will be. */
   async saved(): Promise<void> {
-    if (this.saving !== undefined) await within(systemClock, PATIENCE, this.saving);
+    if (this.saving !== undefined) await within(systemClock, PATIENCE, Promise.allSettled([this.saving]));
   }
 
   /** Resolves when the application's turn has come. */

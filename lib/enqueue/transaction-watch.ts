@@ -124,13 +124,8 @@ export class TransactionWatch {
     work: () => Promise<{ result: T; ids: readonly string[] }>,
   ): Promise<T> {
     if (!this.state.isOpen) throw over();
-    const { state } = this;
-    const later = async () => {
-      await state.saved();
-      return work();
-    };
-    const isFree = this.inFlight.size === 0 && state.saving === undefined;
-    const turn = isFree ? work() : this.last.then(later, later);
+    const isFree = this.inFlight.size === 0 && this.state.saving === undefined;
+    const turn = isFree ? work() : Promise.allSettled([this.last, this.state.saved()]).then(work);
     const write = turn.then(({ result, ids }) => {
       if (ids.length > 0) this.written.add({ listener, ids });
       return result;
@@ -209,14 +204,15 @@ export class TransactionWatch {
   pass(original: Method, args: unknown[]): Promise<unknown> {
     const { state } = this;
     const boundary = boundaryOf(args[0], args[1]);
+    const noted = this.written.isEmpty ? undefined : this.noted;
     if (boundary === undefined && !this.losesTransactions) {
       const answer = original.apply(this.runner, args);
-      return this.written.isEmpty ? answer : answer.catch(this.noted);
+      return noted === undefined ? answer : answer.catch(noted);
     }
     const send = (): Promise<unknown> => {
       if (isEnd(boundary) && !this.written.isEmpty) this.aborted = this.failed || isAborted(this.runner);
       const answer = state.send(boundary, () => original.apply(this.runner, args));
-      return boundary === undefined ? answer : answer.then((result) => this.answered(boundary, args[0], result));
+      return boundary === undefined ? answer : answer.then((result) => this.answered(boundary, args[0], result), noted);
     };
     if (boundary !== undefined && this.inFlight.size > 0) return this.quiet().then(send);
     return state.isAlone ? state.others().then(send) : send();

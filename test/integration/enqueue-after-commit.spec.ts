@@ -79,14 +79,18 @@ describeWith('postgres', 'after the commit', () => {
     });
   });
 
-  it('nor when pg’s client learns of the failure later than the application, or never', async () => {
+  it.each([
+    ['a statement', 'select 1/0', 'division by zero'],
+    ['the release of a savepoint that is not there', 'release savepoint nowhere', 'nowhere'],
+    ['the way back to one', 'rollback to savepoint nowhere', 'nowhere'],
+  ])('nor when pg’s client learns of the failure later than the application, or never: %s', async (_, sql, words) => {
     await withRunner(async (runner) => {
       await runner.startTransaction();
       const id = await enqueue(runner);
       const client = (runner as unknown as { databaseConnection: { getTransactionStatus?: () => string } })
         .databaseConnection;
       client.getTransactionStatus = () => 'T';
-      await expect(runner.query('select 1/0')).rejects.toThrow('division by zero');
+      await expect(runner.query(sql)).rejects.toThrow(words);
       await runner.commitTransaction();
       delete client.getTransactionStatus;
       expect([await db.types(), nudges, announced, dropped]).toEqual([[], 0, [], [[id]]]);

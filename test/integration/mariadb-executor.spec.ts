@@ -1,5 +1,5 @@
 import { createConnection } from 'mysql2/promise';
-import { DataSource, EntitySchema, EventSubscriber } from 'typeorm';
+import { DataSource } from 'typeorm';
 import type { SqlConnection, SqlDatabase } from '../../lib/store/executors/executor.js';
 import type { MysqlConnection } from '../../lib/store/executors/mysql-connection.js';
 import { openMysqlDatabase } from '../../lib/store/executors/typeorm-mysql.js';
@@ -8,6 +8,7 @@ import { tableNames } from '../../lib/store/schema/names.js';
 import { statement } from '../../lib/store/sql.js';
 import { eventually } from '../../lib/testing/store-harness.js';
 import { MariaDbStores } from '../support/mariadb-store.js';
+import { HOSTILE } from '../support/hostile-options.js';
 import { describeWith } from '../support/services.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
 
@@ -222,27 +223,9 @@ describeWith('mariadb', 'connections to MariaDB', () => {
 
   it('leaves the tables of an application that drops and synchronizes its own schema alone', async () => {
     await stores.application.query('create table mine (a int)');
-    const Thing = new EntitySchema({ name: 'thing', columns: { id: { type: Number, primary: true } } });
-    class Never1795219200001 {
-      async up(): Promise<void> {
-        throw new Error('ran');
-      }
-      async down(): Promise<void> {}
-    }
-    @EventSubscriber()
-    class Never {
-      constructor() {
-        throw new Error('subscribed');
-      }
-    }
     const application = new DataSource({
       ...stores.database.options,
-      entities: [Thing],
-      dropSchema: true,
-      synchronize: true,
-      migrationsRun: true,
-      migrations: [Never1795219200001],
-      subscribers: [Never],
+      ...HOSTILE,
       extra: { connectionLimit: 2, multipleStatements: true },
     } as never);
     const own = openMysqlDatabase(application, stores.storeSettings); // the application itself is not connected here

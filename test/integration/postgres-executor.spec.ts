@@ -1,9 +1,10 @@
 import { inspect } from 'node:util';
-import { DataSource, EntitySchema, EventSubscriber, QueryFailedError, type QueryRunner } from 'typeorm';
+import { DataSource, QueryFailedError, type QueryRunner } from 'typeorm';
 import { openPostgresDatabase } from '../../lib/store/executors/typeorm-postgres.js';
 import { transactionExecutor } from '../../lib/store/executors/typeorm-transaction.js';
 import { DURABLE } from '../../lib/store/postgres/ready-statements.js';
 import { statement } from '../../lib/store/sql.js';
+import { HOSTILE, Thing } from '../support/hostile-options.js';
 import { describeWith } from '../support/services.js';
 import { DATABASE, PostgresFixture, SETTINGS, until } from '../support/postgres-store.js';
 
@@ -170,33 +171,13 @@ describeWith('postgres', 'PostgreSQL executors', () => {
   });
 
   it('keeps what the application has, whatever its options would do to a second connection', async () => {
-    const Thing = new EntitySchema({ name: 'thing', columns: { id: { type: Number, primary: true } } });
-    class Never1795219200001 {
-      async up(): Promise<void> {
-        throw new Error('ran');
-      }
-      async down(): Promise<void> {}
-    }
-    @EventSubscriber()
-    class Never {
-      constructor() {
-        throw new Error('subscribed');
-      }
-    }
     const application = await new DataSource({
       ...fixture.database.options,
       entities: [Thing],
       synchronize: true,
     }).initialize();
     await application.query('insert into thing values (1)');
-    Object.assign(application.options, {
-      dropSchema: true,
-      synchronize: true,
-      migrationsRun: true,
-      migrations: [Never1795219200001],
-      subscribers: [Never],
-      cache: true,
-    });
+    Object.assign(application.options, HOSTILE, { cache: true });
     const store = fixture.store({}, application);
     await store.create(SETTINGS);
     expect(await application.query('select * from thing')).toEqual([{ id: 1 }]);

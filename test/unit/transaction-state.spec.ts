@@ -65,6 +65,13 @@ describe('what statements tell of a transaction', () => {
     expect([state.isOpen, state.doubtful]).toEqual([true, false]);
   });
 
+  it('a SAVEPOINT that fails is its sender’s failure, not that of a write which waits for it', async () => {
+    const state = new TransactionState();
+    const failing = state.send('save', () => Promise.reject(new Error('no')));
+    await expect(Promise.all([state.saved(), failing.catch(() => undefined)])).resolves.toBeDefined();
+    expect(state.saving).toBeUndefined();
+  });
+
   it('nobody asks the database while nothing failed; after a failure the next one does, once', async () => {
     const state = new TransactionState();
     const probe = jest.fn(() => Promise.resolve());

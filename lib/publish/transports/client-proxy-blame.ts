@@ -1,6 +1,7 @@
 import { types } from 'node:util';
 import { OutboxError } from '../../outbox.errors.js';
 import type { Blame, PublishFailure } from '../transport.js';
+import { chainOf } from './chain-of.js';
 import type { ClientKind } from './client-proxy-kind.js';
 import { blameFor as blameForKafka } from './kafka-blame.js';
 import { BROKEN_CONNECTION, ENCODING_ERRORS, isNetworkError } from './network-errors.js';
@@ -162,16 +163,15 @@ export function wrapped(error: unknown): Error {
 /** Code, class and text, of the error and of what caused it. */
 function namesOf(error: unknown): string[] {
   const names: string[] = [];
-  let current: unknown = typeof error === 'string' ? { message: error.replace(/^Error: /, '') } : error;
-  for (let depth = 0; depth < 5 && typeof current === 'object' && current !== null; depth += 1) {
-    const { code, message, cause } = current as { code?: unknown; message?: unknown; cause?: unknown };
+  const root = typeof error === 'string' ? { message: error.replace(/^Error: /, '') } : error;
+  for (const one of chainOf(root)) {
+    const { code, message } = one as { code?: unknown; message?: unknown };
     if (typeof code === 'string' || typeof code === 'number') names.push(String(code));
-    const name = (current as object).constructor?.name;
+    const name = one.constructor?.name;
     if (name !== undefined && name !== 'Object' && name !== 'Error') names.push(name);
     if (typeof message === 'string') names.push(message);
     // What rejects with a string has its code there.
     if (typeof error === 'string') names.push(...(error.match(/\b[A-Z][A-Z_]{3,}\b/g) ?? []));
-    current = cause;
   }
   return names;
 }

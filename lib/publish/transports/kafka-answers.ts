@@ -38,7 +38,7 @@ export class ProduceAnswers {
 
   /**
    * Resolves at once, unless a broker refused its part: kafkajs gives up with the first refusal, and then the others are about
-   * to say that they stored theirs.
+   * to say that they stored theirs. Ends with the deadline of the send, at which the producer is killed.
    */
   async ofOthers(): Promise<void> {
     if (this.stored.length < this.said.length) await Promise.allSettled(this.outstanding);

@@ -1,4 +1,5 @@
 import type { Blame, PublishFailure } from '../transport.js';
+import { chainOf } from './chain-of.js';
 import { VERDICTS, type Verdict } from './kafka-errors.js';
 import { isOfConnecting } from './kafka-providers.js';
 
@@ -51,7 +52,6 @@ interface KafkaErrorLike {
   readonly name?: unknown;
   readonly type?: unknown;
   readonly code?: unknown;
-  readonly cause?: unknown;
 }
 
 /**
@@ -60,12 +60,10 @@ interface KafkaErrorLike {
  */
 function nameOf(error: unknown): string {
   let name = 'UNKNOWN_ERROR';
-  let current = error as KafkaErrorLike | null | undefined;
-  for (let depth = 0; depth < 5 && typeof current === 'object' && current !== null; depth += 1) {
-    if (typeof current.type === 'string') return current.type;
-    if (typeof current.code === 'string') name = current.code;
-    else if (typeof current.name === 'string') name = current.name;
-    current = current.cause as KafkaErrorLike | undefined;
+  for (const one of chainOf(error) as KafkaErrorLike[]) {
+    if (typeof one.type === 'string') return one.type;
+    if (typeof one.code === 'string') name = one.code;
+    else if (typeof one.name === 'string') name = one.name;
   }
   return name;
 }

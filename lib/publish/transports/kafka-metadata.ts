@@ -1,3 +1,4 @@
+import { chainOf } from './chain-of.js';
 import type { ProtocolRequest, RequestSender } from './kafka-answers.js';
 
 const METADATA = 3;
@@ -74,13 +75,8 @@ function isWrong({ topicErrorCode, partitionMetadata }: TopicMetadata): boolean 
   return topicErrorCode !== 0 || partitionMetadata.some(({ partitionErrorCode }) => partitionErrorCode !== 0);
 }
 
-/** The topic that a rejected send failed over before anything was sent there; not always its own. kafkajs wraps its errors. */
+/** The topic that a rejected send failed over before anything was sent there; not always its own. */
 export function topicBehind(error: unknown): string | undefined {
-  let current = error as { cause?: unknown } | null | undefined;
-  for (let depth = 0; depth < 5 && typeof current === 'object' && current !== null; depth += 1) {
-    const topic = topics.get(current);
-    if (topic !== undefined) return topic;
-    current = current.cause as typeof current;
-  }
-  return undefined;
+  const one = chainOf(error).find((each) => topics.has(each));
+  return one && topics.get(one);
 }

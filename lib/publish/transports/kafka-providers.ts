@@ -1,3 +1,5 @@
+import { chainOf } from './chain-of.js';
+
 /** What was thrown while kafkajs looked for a broker or showed who it is. */
 const thrown = new WeakSet<object>();
 
@@ -27,14 +29,4 @@ export function keepTokensApart(connection: object): void {
 /** Whether it came of connecting; kafkajs wraps its errors, and keeps the innermost one only. */
 export function isOfConnecting(error: unknown): boolean {
   return chainOf(error).some((one) => thrown.has(one));
-}
-
-function chainOf(error: unknown): object[] {
-  const chain: object[] = [];
-  let current = error;
-  for (let depth = 0; depth < 5 && typeof current === 'object' && current !== null; depth += 1) {
-    chain.push(current);
-    current = (current as { cause?: unknown }).cause;
-  }
-  return chain;
 }
