@@ -66,10 +66,12 @@ export class MysqlSettle {
     places: readonly (Place & { id: string })[],
     onPublished: string,
   ): Promise<number> {
-    // What is named twice would be archived twice.
-    const rows = placeRows([...new Map(places.map((place) => [`${place.seq} ${place.id}`, place])).values()]);
-    if (onPublished === 'archive') await tx.run(this.sql.archive.bind(rows, transport));
-    return (await tx.run(this.sql.remove.bind(rows, transport))).affected;
+    if (onPublished === 'archive') {
+      // What is named twice would be archived twice; it is removed once anyway.
+      const once = new Map(places.map((place) => [`${place.seq} ${place.id}`, place]));
+      await tx.run(this.sql.archive.bind(placeRows([...once.values()]), transport));
+    }
+    return (await tx.run(this.sql.remove.bind(placeRows(places), transport))).affected;
   }
 
   /**
