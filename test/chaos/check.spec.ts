@@ -98,6 +98,16 @@ describe('the checker of the chaos runs', () => {
     expect(judge(['calm', 10 * SECOND, 20 * SECOND], ...CLEAN, error)).toMatchObject({ businessErrors: 1 });
   });
 
+  it.each([
+    'QueryFailedError: Deadlock found when trying to get lock; try restarting transaction',
+    'QueryFailedError: Lock wait timeout exceeded; try restarting transaction',
+    'QueryFailedError: deadlock detected',
+    'QueryFailedError: could not serialize access due to concurrent update',
+    'QueryFailedError: canceling statement due to lock timeout',
+  ])('business: over a lock, whatever else was wrong: %s', (error) => {
+    expect(judge(...CLEAN, ['b', 1, 15 * SECOND, error])).toMatchObject({ businessErrors: 1 });
+  });
+
   it("duplicates: what the broker delivers again is not the relay's", () => {
     const again = ['s', 0, 12 * SECOND, 1, 1, [uid(1, 1)]];
     expect(judge(...CLEAN, again)).toMatchObject({ duplicates: 0, redelivered: 1, published: 2, broken: [] });

@@ -31,6 +31,8 @@ const IN_TABLES = 1;
 const IS_DEAD = 2;
 /** Rows beyond its batches that a relay may hold: retries. */
 const RETRIES = 100;
+/** No fault does this by itself; a relay would, and the transactions of the business must not notice relays (I10). */
+const LOCKS = /deadlock|lock wait timeout|lock timeout|could not serialize|could not obtain lock/i;
 
 /** Takes the lines of one history, in their order, and says which promises were broken. */
 export class Judge {
@@ -86,7 +88,7 @@ export class Judge {
     d: ([, run, , transport, uid]) => this.told(run, transport, uid),
     b: ([, , time, error]) => {
       this.figures.businessFailures += 1;
-      if (this.faults.isCalm(time)) this.broken.add('businessErrors', `${error} at ${time}`);
+      if (this.faults.isCalm(time) || LOCKS.test(error)) this.broken.add('businessErrors', `${error} at ${time}`);
     },
     a: () => (this.figures.conflicts += 1),
     m: ([, run, time, rss, descriptors, delay]) => this.resources.sample(run, time, rss, descriptors, delay),
