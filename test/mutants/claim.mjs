@@ -57,8 +57,6 @@ export const CLAIM = [
     file: 'lib/claim/bucket-leases.ts',
     from: 'return held !== undefined && held.deadline.remaining > need',
     to: 'return held !== undefined',
-    chaos: { faults: ['relay-freeze', 'relay-block'] },
-    every: true,
   },
   {
     name: 'lease-deadline-after-answer',

@@ -1,35 +1,24 @@
 import { layersFor, nameOfRun, serversOf, CHAOS, CONTRACT, SIMULATION } from './layers.mjs';
 import { planted } from './plant.mjs';
+import { sideBySide } from './side-by-side.mjs';
 import { ACQUITS } from './verdicts.mjs';
 
 /**
  * The unchanged sources before the layers that will judge these mutants: the simulation, each contract, one chaos run for each set of
  * servers and faults. Tells `settings` how long the simulation took.
+ * @param judge what a layer makes of a mutant, and in how many seconds
  * @returns what each said
  */
-export function control(mutants, settings, say) {
-  return planted(undefined, async (folder) => {
-    const results = [];
-    for (const { layer, what, mutant } of trials(mutants)) {
-      const begun = performance.now();
-      const { verdict, detail } = await layer.judge(folder, mutant, settings);
-      const ms = performance.now() - begun;
-      if (layer === SIMULATION) settings.simulationTakes = ms;
-      const result = {
-        layer: layer.name,
-        what,
-        acquits: verdict === ACQUITS,
-        verdict,
-        detail,
-        seconds: Math.round(ms / 100) / 10,
-      };
-      results.push(result);
-      say(
-        `control ${layer.name}${what === '' ? '' : ` ${what}`}: ${verdict}, ${result.seconds} s${detail ? ` (${detail})` : ''}`,
-      );
-    }
-    return results;
-  });
+export function control(mutants, settings, judge, say) {
+  return planted(undefined, (folder) =>
+    sideBySide(trials(mutants), settings.jobs, async ({ layer, what, mutant }) => {
+      const { verdict, detail, seconds } = await judge(layer, folder, mutant);
+      if (layer === SIMULATION) settings.simulationTakes = seconds * 1000;
+      const named = `${layer.name}${what === '' ? '' : ` ${what}`}`;
+      say(`control ${named}: ${verdict}, ${seconds} s${detail ? ` (${detail})` : ''}`);
+      return { layer: layer.name, what, acquits: verdict === ACQUITS, verdict, detail, seconds };
+    }),
+  );
 }
 
 /** Each once, by layer, by what distinguishes it. */

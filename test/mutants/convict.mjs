@@ -3,16 +3,15 @@ import { BROKE, CONVICTS } from './verdicts.mjs';
 /**
  * One layer after the other, until one convicts. A mutant for `every` layer is convicted by all or by none: it is there to show that
  * each of them sees it. A layer that could not judge is no acquittal.
- * @param judge tells what this layer makes of it
+ * @param judge tells what this layer makes of it, and in how many seconds
  */
 export async function convict({ every = false }, layers, judge) {
   const trials = [];
   let blindSeeds = [];
   for (const layer of layers) {
-    const begun = performance.now();
-    const { verdict, detail, blindSeeds: blind = [] } = await judge(layer);
+    const { verdict, detail, seconds, blindSeeds: blind = [] } = await judge(layer);
     blindSeeds = [...blindSeeds, ...blind];
-    trials.push({ layer: layer.name, verdict, detail, seconds: Math.round((performance.now() - begun) / 100) / 10 });
+    trials.push({ layer: layer.name, verdict, detail, seconds });
     if ((verdict === CONVICTS) !== every) break;
   }
   const guilty = trials.filter(({ verdict }) => verdict === CONVICTS);

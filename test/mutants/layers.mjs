@@ -1,6 +1,6 @@
 import { spawn } from 'node:child_process';
 import { existsSync, readFileSync, rmSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { BROKE, CONVICTS, ofChaos, ofContract, ofSimulation } from './verdicts.mjs';
 
 /** A mutant of these is seen by real servers only: the simulation has a store and a broker of its own. */
@@ -54,7 +54,7 @@ async function simulate(folder, { name }, { histories, seeds = [], simulationTak
 }
 
 async function runContract(folder, { contract }, { services }) {
-  const file = join(folder, 'contract.json');
+  const file = join(folder, `${basename(contract)}.json`);
   rmSync(file, { force: true });
   const options = [
     '--runInBand',

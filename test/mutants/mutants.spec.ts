@@ -84,7 +84,7 @@ describe('a mutant before its layers', () => {
     const { convict } = await load<{ convict: (...given: unknown[]) => Promise<Result> }>('convict');
     const layers = [simulation, contract, chaos].filter((layer) => layer !== undefined && layer.name in verdicts);
     return convict(mutant, layers, ({ name }: { name: string }) =>
-      Promise.resolve({ verdict: verdicts[name], detail: `by ${name}` }),
+      Promise.resolve({ verdict: verdicts[name], detail: `by ${name}`, seconds: 0.5 }),
     );
   }
 
@@ -157,9 +157,41 @@ describe('a mutant before its layers', () => {
     ].map((result) => ({ breaks: 'it', seconds: 1.5, ...result }));
     const text = report({ controls: [], results, settings: { histories: 1, seconds: 1 }, of: 3 });
     expect(text).toContain('2 of 3 convicted (chaos 1, contract 1)');
-    expect(text).toContain('| `one` | it | chaos | 0 | 1.5 | simulation | by chaos |');
-    expect(text).toContain('| `three` | it | **only contract** | 0 | 1.5 | chaos | by contract |');
+    expect(text).toContain('| `one` | it | chaos | 0.5 | 1.5 | simulation | by chaos |');
+    expect(text).toContain('| `three` | it | **only contract** | 0.5 | 1.5 | chaos | by contract |');
     expect(text).toMatch(/## Judged by contracts alone\n\n1 of 3 had no other judge.*\n\n`two`\n/);
+  });
+});
+
+describe('judges side by side', () => {
+  interface SideBySide {
+    readonly Slots: new (size: number) => { hold<T>(alone: boolean, work: () => Promise<T>): Promise<T> };
+    readonly sideBySide: <I, R>(items: I[], jobs: number, work: (item: I) => Promise<R>) => Promise<R[]>;
+  }
+
+  it('as many as were asked for, but nothing beside the one that needs the machine, which nobody passes', async () => {
+    const { Slots, sideBySide } = await load<SideBySide>('side-by-side');
+    const slots = new Slots(2);
+    const running = new Set<string>();
+    const seen: string[] = [];
+    const work = (name: string): Promise<string> =>
+      slots.hold(name === 'chaos', async () => {
+        running.add(name);
+        seen.push([...running].join('+'));
+        await new Promise(setImmediate);
+        running.delete(name);
+        return name;
+      });
+    const results = await sideBySide(['a', 'b', 'chaos', 'c', 'd'], 3, work);
+    expect(results).toEqual(['a', 'b', 'chaos', 'c', 'd']);
+    expect(seen).toEqual(['a', 'a+b', 'chaos', 'c', 'c+d']);
+  });
+
+  it('what fails gives its place back', async () => {
+    const { Slots } = await load<SideBySide>('side-by-side');
+    const slots = new Slots(1);
+    await expect(slots.hold(true, () => Promise.reject(new Error('no server')))).rejects.toThrow('no server');
+    expect(await slots.hold(false, () => Promise.resolve('next'))).toBe('next');
   });
 });
 

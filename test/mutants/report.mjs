@@ -8,12 +8,13 @@ export function report({ controls, results, settings, of }) {
   const convicted = results.filter(({ by }) => by.length > 0).length;
   const blind = results.flatMap(({ blindSeeds }) => blindSeeds);
   const seeds = blind.length > 0 ? ` Kept seeds that do not convict their mutant: ${blind.join(', ')}.` : '';
+  const beside = settings.jobs > 1 ? `; ${settings.jobs} judged side by side, but for chaos, which runs alone` : '';
   const part = results.length < of ? ` Only ${results.length} of ${of} were planted: this is a part.` : '';
   return `# Mutants
 
 \`npm run mutants\` plants each bug into a copy of the sources; simulation, contract and chaos try to convict it, one after the other, and the first that does ends it,
 but for those that every one of their layers must convict.
-${convicted} of ${results.length} convicted (${layers.join(', ')}), at ${commit()}, Node ${process.version}, up to ${settings.histories} histories and ${settings.seconds} s of chaos for each.${part}${seeds}
+${convicted} of ${results.length} convicted (${layers.join(', ')}), at ${commit()}, Node ${process.version}, up to ${settings.histories} histories and ${settings.seconds} s of chaos for each${beside}.${part}${seeds}
 
 ## The unchanged sources
 
@@ -21,7 +22,7 @@ ${controls.length === 0 ? 'Were not judged.' : table(['layer', 'run', 'verdict',
 
 ## The planted bugs
 
-"Seconds" are those of the layer that convicted; "in all" has those that acquitted before it, too.
+"Seconds" are those of the layer that convicted; "in all" has those that acquitted before it, too, and what it waited for others.
 
 ${table(['mutant', 'what it breaks', 'convicted by', 'seconds', 'in all', 'acquitted by', 'how'], results.map(mutantRow))}
 

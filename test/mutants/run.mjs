@@ -1,20 +1,22 @@
-// npm run mutants -- [--only name,name] [--list] [--histories N] [--seconds S] [--report FILE] [--skip-control]
+// npm run mutants -- [--only name,name] [--list] [--histories N] [--seconds S] [--jobs N] [--report FILE] [--skip-control]
 // Plants one bug after the other into a copy of the sources and lets simulation, contract and chaos try to convict it. A harness that
 // convicts nobody proves nothing: fails when one survives. One that convicts the innocent proves as little: first the same layers judge
 // the unchanged sources (not with --skip-control), and unless all acquit them nothing is planted.
 // The simulation plays first what `test/simulation/seeds.ts` keeps for a mutant: a kept seed that does not convict it is blind, and fails
 // the run, too.
+// --jobs lets so many be judged side by side (1); a chaos run always has the machine for itself.
 // --report writes a table as Markdown. The last line is the result as one JSON object.
 import { writeFileSync } from 'node:fs';
 import { parseArgs } from 'node:util';
 import '../../tools/typescript.mjs';
 import { control } from './control.mjs';
 import { convict, countBy } from './convict.mjs';
-import { layersFor } from './layers.mjs';
+import { layersFor, CHAOS } from './layers.mjs';
 import { MUTANTS } from './mutants.mjs';
 import { planted } from './plant.mjs';
 import { report } from './report.mjs';
 import { Services } from './services.mjs';
+import { sideBySide, Slots } from './side-by-side.mjs';
 
 const { values } = parseArgs({
   options: {
@@ -22,6 +24,7 @@ const { values } = parseArgs({
     list: { type: 'boolean', default: false },
     histories: { type: 'string', default: '10000' },
     seconds: { type: 'string', default: '40' },
+    jobs: { type: 'string', default: '1' },
     report: { type: 'string' },
     'skip-control': { type: 'boolean', default: false },
   },
@@ -39,8 +42,11 @@ if (values.list) {
 for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(130));
 
 const { SEEDS: seeds } = await import('../simulation/seeds.ts');
+const jobs = Number(values.jobs);
+if (!Number.isInteger(jobs) || jobs < 1) throw new Error(`--jobs must be a whole number from 1, not ${values.jobs}`);
 const services = new Services();
-const settings = { histories: values.histories, seconds: values.seconds, services, seeds };
+const settings = { histories: values.histories, seconds: values.seconds, jobs, services, seeds };
+const slots = new Slots(jobs);
 try {
   if (chosen.some(({ contract }) => contract !== undefined)) await services.bringUp();
   await main();
@@ -49,10 +55,9 @@ try {
 }
 
 async function main() {
-  const controls = values['skip-control'] ? [] : await control(chosen, settings, say);
+  const controls = values['skip-control'] ? [] : await control(chosen, settings, judge, say);
   const isSound = controls.every(({ acquits }) => acquits);
-  const results = [];
-  for (const mutant of isSound ? chosen : []) results.push(await plant(mutant));
+  const results = await sideBySide(isSound ? chosen : [], jobs, plant);
   const convicted = results.filter(({ by }) => by.length > 0);
   const survived = results.filter(({ by, broke }) => by.length === 0 && broke === undefined).map(({ name }) => name);
   const broke = results.filter((result) => result.broke !== undefined).map(({ name }) => name);
@@ -71,7 +76,7 @@ async function plant(mutant) {
   const begun = performance.now();
   const layers = layersFor(mutant);
   const result = await planted(mutant, (folder) =>
-    convict(mutant, layers, (layer) => layer.judge(folder, mutant, settings)),
+    convict(mutant, layers, (layer) => judge(layer, folder, mutant)),
   ).catch((error) => ({
     judges: layers.map((layer) => layer.name),
     by: [],
@@ -79,13 +84,25 @@ async function plant(mutant) {
     blindSeeds: [],
     trials: [],
   }));
-  const seconds = Math.round((performance.now() - begun) / 100) / 10;
+  const seconds = secondsSince(begun);
   const fate = result.by.length > 0 ? 'convicted' : result.broke === undefined ? 'SURVIVED' : 'BROKE';
   const told = result.trials.map(
     (trial) => `${trial.layer} ${trial.verdict}, ${trial.seconds} s${trial.detail ? `: ${trial.detail}` : ''}`,
   );
   say(`${fate} ${name}: ${seconds} s (${told.join('; ') || result.broke})`);
   return { name, breaks, ...result, seconds };
+}
+
+function judge(layer, folder, mutant) {
+  return slots.hold(layer === CHAOS, async () => {
+    const begun = performance.now();
+    const judged = await layer.judge(folder, mutant, settings);
+    return { ...judged, seconds: secondsSince(begun) };
+  });
+}
+
+function secondsSince(begun) {
+  return Math.round((performance.now() - begun) / 100) / 10;
 }
 
 function say(text) {

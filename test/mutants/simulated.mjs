@@ -30,13 +30,6 @@ export const SIMULATED = [
     to: ';',
   },
   {
-    name: 'simulated-put-off-is-stuck',
-    breaks: 'the judge takes what was put off for its destination, for up to a minute, for stuck',
-    file: 'test/simulation/scenario.ts',
-    from: 'Math.max(history.longestProbe, this.longestWait())',
-    to: 'history.longestProbe',
-  },
-  {
     name: 'simulated-lease-before-its-time',
     breaks: 'the store gives a lease away that has not expired',
     file: 'test/simulation/store/memory-leases.ts',

@@ -27,11 +27,6 @@ export const SEEDS: readonly KeptSeed[] = [
     convictedBy: 'simulated-requeued-meanwhile',
   },
   {
-    seed: 14555,
-    found: 'a message that was put off for its destination: the judge took it for stuck',
-    convictedBy: 'simulated-put-off-is-stuck',
-  },
-  {
     seed: 20445255,
     found: 'rows whose locks went with the database while their process was frozen were published again (12)',
     convictedBy: 'row-locks-session-unheard',
@@ -63,7 +58,7 @@ export const SEEDS: readonly KeptSeed[] = [
     convictedBy: 'simulated-repark-of-a-former-life',
   },
   {
-    seed: 2386,
+    seed: 246,
     found: 'a broker that took connections and no writes killed a message that went alone (13)',
     convictedBy: 'connection-convicts',
   },
