@@ -13,6 +13,7 @@ describeWith('postgres', 'tables on PostgreSQL that are not as they were made', 
   const run = (sql: string) => fixture.application.query(sql);
   const script = { key: outboxSql('postgres'), strict: outboxSql('postgres', { ordering: 'strict' }) };
   beforeAll(() => fixture.start());
+  afterEach(() => fixture.closeStores());
   afterAll(() => fixture.stop());
 
   const refusal = (ordering: 'key' | 'strict'): Promise<string> =>
