@@ -13,7 +13,7 @@ export async function readLargePayloads(
   transport: number,
   messages: readonly OutboxMessage[],
 ): Promise<boolean> {
-  const large = messages.filter(isUnread);
+  const large = messages.filter((message) => isUnread(message) && !message.tooLarge);
   if (large.length === 0) return true;
   const payloads = await store.readPayloads(transport, large);
   let complete = true;
@@ -67,6 +67,11 @@ export function countFitting<T>(
   let count = 0;
   for (let sum = 0; count < end && (count === 0 || sum < bytes); count += 1) sum += bytesOf(items[count] as T);
   return count;
+}
+
+/** What it takes in memory, and will when its payload is read. */
+export function weightOf(message: OutboxMessage): number {
+  return lengthOf(message) + (message.headersJson?.length ?? 0) + (message.optionsJson?.length ?? 0);
 }
 
 /** UTF-16 units for text, bytes for bytes: close enough for a bound, and free. */

@@ -38,7 +38,7 @@ export interface MessageOptions {
 export interface KafkaMessageOptions {
   /** Fixed partition; must exist. Default: the partitioner's choice by key. */
   readonly partition?: number;
-  /** Record timestamp, milliseconds since the epoch. Default: the time of the enqueue. */
+  /** Record timestamp, milliseconds since the epoch. Default: the transport's `timestamp`, the time of the publish. */
   readonly timestamp?: number;
 }
 export interface RabbitMqMessageOptions {
@@ -98,6 +98,8 @@ export interface StoredMessage {
   readonly body: string | Buffer | null;
   /** Bytes of a large payload that the read left where it is; absent or 0: `body` is all there is. */
   readonly unread?: number;
+  /** A column is longer than anybody may write (`ROW_LIMITS`), and the read left it in the database. */
+  readonly tooLarge?: boolean;
   /** Microseconds or milliseconds of the enqueue as the database prints it in UTC, `YYYY-MM-DD hh:mm:ss[.ffffff][+00]`. */
   readonly createdText: string;
   /** Failures charged to the message so far. */
@@ -133,6 +135,7 @@ export class OutboxMessage {
   body: string | Buffer | null;
   /** @internal bytes of a large payload that stays in the database until the message's turn comes (see `large-payloads`) */
   unread: number;
+  /** @internal */ readonly tooLarge: boolean;
   /** @internal */ readonly createdText: string;
 
   /** @internal the next message of the same key while both wait for their turn (see `key-queues`) */
@@ -156,6 +159,7 @@ export class OutboxMessage {
     this.optionsJson = row.optionsJson;
     this.body = row.body;
     this.unread = row.unread ?? 0;
+    this.tooLarge = row.tooLarge ?? false;
     this.createdText = row.createdText;
   }
 
@@ -189,9 +193,14 @@ export class OutboxMessage {
 /** Among a message's options; names with `$` belong to the outbox. */
 export const ENCRYPTION_OPTION = '$encryption';
 
-/** By its options, whatever they are worth. Nearly all messages have none. */
+/** By its options. Nearly all messages have none, and few of those that have can be: JSON may write a name with escapes. */
 export function isEncrypted({ optionsJson }: Pick<StoredMessage, 'optionsJson'>): boolean {
-  return optionsJson !== null && optionsJson.includes(`"${ENCRYPTION_OPTION}"`);
+  if (optionsJson === null || !(optionsJson.includes(ENCRYPTION_OPTION) || optionsJson.includes('\\u'))) return false;
+  try {
+    return Object.hasOwn(Object(JSON.parse(optionsJson)) as object, ENCRYPTION_OPTION);
+  } catch {
+    return false; // a foreign writer's text that is no JSON
+  }
 }
 
 const NO_HEADERS: MessageHeaders = Object.freeze(Object.create(null) as MessageHeaders);

@@ -76,25 +76,30 @@ export function orNull(rule: Rule): Rule {
   return { allowed: `${rule.allowed}, or null`, parse: (value) => (value === null ? null : rule.parse(value)) };
 }
 
-/** The rule, or `{ cron: text }`; the expression itself is checked by the cron package when the cleaner starts. */
+/** The rule, or `{ cron: text }`, perhaps with `CronJob`; the expression is checked by the cron package when the cleaner starts. */
 export function orCron(rule: Rule): Rule {
   return {
-    allowed: `${rule.allowed}; or { cron: '0 3 * * *' }`,
+    allowed: `${rule.allowed}; or { cron: '0 3 * * *', CronJob? }`,
     parse(value) {
       if (typeof value !== 'object' || value === null) return rule.parse(value);
-      const { cron, ...rest } = value as { cron?: unknown };
+      const { cron, CronJob, ...rest } = value as { cron?: unknown; CronJob?: { from?: unknown } | null };
       const valid = typeof cron === 'string' && cron.trim().split(/\s+/).length >= 5 && Object.keys(rest).length === 0;
-      return valid ? Object.freeze({ cron }) : INVALID;
+      if (!valid) return INVALID;
+      if (CronJob === undefined) return Object.freeze({ cron });
+      return typeof CronJob?.from === 'function' ? Object.freeze({ cron, CronJob }) : INVALID;
     },
   };
 }
 
-/** `{ encrypt, decrypt, deliver? }`, kept as it is: it may be an instance of a class. */
+/** `{ encrypt, decrypt, deliver?, required? }`, kept as it is: it may be an instance of a class. */
 export const encryption: Rule = {
-  allowed: "an object with encrypt(), decrypt(), and deliver 'plain' or 'encrypted', if any",
+  allowed:
+    "an object with encrypt(), decrypt(), and, if any, deliver 'plain' or 'encrypted' and a boolean or function required",
   noText: true,
   parse(value) {
-    const { deliver = 'plain' } = Object(value) as { deliver?: unknown };
-    return deliver === 'plain' || deliver === 'encrypted' ? having('encrypt', 'decrypt').parse(value) : INVALID;
+    const { deliver = 'plain', required = false } = Object(value) as { deliver?: unknown; required?: unknown };
+    if (deliver !== 'plain' && deliver !== 'encrypted') return INVALID;
+    if (typeof required !== 'boolean' && typeof required !== 'function') return INVALID;
+    return having('encrypt', 'decrypt').parse(value);
   },
 };

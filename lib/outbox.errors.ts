@@ -13,6 +13,7 @@ export type OutboxErrorCode =
   | 'DUPLICATE_MESSAGE'
   | 'UNKNOWN_TRANSPORT'
   | 'TRANSACTION_CONFLICT'
+  | 'ROLLBACK_ONLY'
   // configuration and start
   | 'INVALID_OPTIONS'
   | 'MISSING_PEER'
@@ -32,6 +33,7 @@ export type OutboxErrorCode =
   | 'DECRYPTION_FAILED'
   | 'HANDLER_MISSING'
   | 'HANDLER_FAILED'
+  | 'HANDLER_BUSY'
   | 'STORE_UNAVAILABLE'
   | 'TIMEOUT';
 
@@ -81,12 +83,21 @@ export class OutboxDuplicateMessageError extends OutboxError {
   }
 }
 /**
- * `ordering: 'strict'` on MySQL and MariaDB: another transaction holds a key that this one needs. Retryable: roll back and
- * run the whole transaction again.
+ * On MySQL and MariaDB: another transaction holds a key of `ordering: 'strict'` that this one needs, or has claimed its dedup
+ * key. Retryable: roll back and run the whole transaction again.
  */
 export class OutboxTransactionConflictError extends OutboxError {
   constructor(message: string, details?: OutboxErrorDetails) {
     super('TRANSACTION_CONFLICT', message, details);
+  }
+}
+/**
+ * An enqueue failed in this transaction in a way that leaves open whether its message was written, as when an answer is lost. Until
+ * a ROLLBACK, or a ROLLBACK TO a savepoint from before that enqueue, every other statement of the transaction is refused, COMMIT included.
+ */
+export class OutboxRollbackOnlyError extends OutboxError {
+  constructor(message: string, details?: OutboxErrorDetails) {
+    super('ROLLBACK_ONLY', message, details);
   }
 }
 /** Options, schema or environment make a start impossible. */

@@ -1,4 +1,11 @@
-import { Module, type DynamicModule, type InjectionToken, type ModuleMetadata, type Provider } from '@nestjs/common';
+import {
+  Logger,
+  Module,
+  type DynamicModule,
+  type InjectionToken,
+  type ModuleMetadata,
+  type Provider,
+} from '@nestjs/common';
 import { ModuleRef, ModulesContainer } from '@nestjs/core';
 import { OutboxUnlocker } from './claim/unlocker.js';
 import { OutboxCleaner } from './clean/cleaner.js';
@@ -6,9 +13,10 @@ import { OutboxDispatcher } from './dispatch/dispatcher.js';
 import { OutboxService } from './enqueue/outbox.service.js';
 import { asyncOptionsProviders } from './module/async-options.js';
 import { dataSourceTokens, pickDataSource } from './module/data-source.js';
-import { callerOf } from './module/instances.js';
+import { callerOf, copiesText } from './module/instances.js';
 import { OutboxLifecycle } from './module/lifecycle.js';
 import type { OutboxOverrides } from './module/overrides.js';
+import { OutboxRelayModule, relayHooksProvider, type RelayHooks } from './module/relay-hooks.js';
 import { createRuntime, type OutboxRuntime } from './module/runtime.js';
 import type { OutboxAsyncOptions, OutboxExtras, OutboxOptions } from './outbox.options.js';
 import {
@@ -17,6 +25,7 @@ import {
   lifecycleToken,
   optionsToken,
   overridesToken,
+  relayHooksToken,
   runtimeToken,
   type OutboxPart,
 } from './outbox.tokens.js';
@@ -58,12 +67,15 @@ interface Declaration {
 
 function declare({ extras, options, imports, declaredAt }: Declaration): DynamicModule {
   const name = extras.name ?? DEFAULT_NAME;
+  const copies = copiesText();
+  if (copies !== undefined) new Logger('Outbox').warn(copies); // before Nest says that it has no such class
   const runtime = runtimeToken(name);
   const parts = partProviders(name, runtime);
+  const hooks = relayHooksToken(name);
   return {
     module: OutboxModule,
     global: extras.isGlobal ?? true,
-    imports,
+    imports: [...imports, { module: OutboxRelayModule, providers: [relayHooksProvider(hooks)], exports: [hooks] }],
     providers: [
       ...options,
       { provide: overridesToken(name), useValue: null },
@@ -74,15 +86,17 @@ function declare({ extras, options, imports, declaredAt }: Declaration): Dynamic
         inject: [
           runtime,
           ModulesContainer,
+          hooks,
           ...[OutboxDispatcher, OutboxUnlocker, OutboxCleaner].map((type) => getOutboxToken(name, type)),
         ],
         useFactory: (
           opened: OutboxRuntime,
           modules: ModulesContainer,
+          relayHooks: RelayHooks,
           dispatcher: OutboxDispatcher,
           unlocker: OutboxUnlocker,
           cleaner: OutboxCleaner,
-        ) => new OutboxLifecycle({ ...opened, dispatcher, unlocker, cleaner }, modules),
+        ) => (relayHooks.relay = new OutboxLifecycle({ ...opened, dispatcher, unlocker, cleaner }, modules)),
       },
       { provide: InProcessHandlers, inject: [runtime], useFactory: ({ handlers }: OutboxRuntime) => handlers },
       ...parts.map(({ provider }) => provider),

@@ -38,7 +38,10 @@ export type TransportOption =
       limits?: OutboxTransport['limits'];
     };
 
-/** Overrules who is to blame for a failure. `undefined` keeps the transport's own verdict; `dead` gives up at once. */
+/**
+ * Overrules who is to blame for a failure. `undefined` keeps the transport's own verdict; `dead` gives up at once. Not async: one
+ * that throws or returns a promise has no say, and is told as an `error`.
+ */
 export type Classifier = (error: unknown, message: OutboxMessage, blame: Blame) => Blame | 'dead' | undefined;
 
 export interface RetryOptions {
@@ -76,6 +79,13 @@ export interface DeadLetterEvent {
   readonly diedAt: Date;
 }
 
+/** What we use of the class `CronJob` of the package `cron`. */
+export interface CronJobClass {
+  from(options: { cronTime: string; onTick: () => void; start: boolean; unrefTimeout: boolean }): {
+    start(): void;
+    stop(): unknown;
+  };
+}
 export interface OutboxOptions {
   /** At least one, by name. Required. */
   transports: Record<string, TransportOption>;
@@ -112,7 +122,11 @@ export interface OutboxOptions {
   retry?: RetryOptions;
   /** What a dead message does to its key. Default `block` (messages without a key never block). */
   onDead?: 'block' | 'skip';
-  /** Called at least once per death, after commit. A rejection, or no answer within `publishTimeout`, is logged and tried again. */
+  /**
+   * Called at least once per death, after commit. A rejection is logged, and the letter told again after half a `lease`. So is a
+   * call that takes longer than `publishTimeout`, unless it still ends well: while it runs its letter is not told again, for
+   * 30 × `publishTimeout` at most.
+   */
   deadLetter?: (letter: DeadLetterEvent) => void | Promise<void>;
   onPublished?: 'delete' | 'archive';
   retention?: {
@@ -122,8 +136,11 @@ export interface OutboxOptions {
     dead?: Duration | null;
     /** Age at which dedup keys go. Default 7 d. */
     dedup?: Duration;
-    /** Default 1 h. */
-    every?: Duration | { cron: string };
+    /**
+     * Default 1 h. `CronJob` is that of the package `cron`, for a bundle without `node_modules`; it is looked for behind
+     * `@nestjs/schedule` otherwise.
+     */
+    every?: Duration | { cron: string; CronJob?: CronJobClass };
   };
   /** Default 30 s. */
   lease?: Duration;
@@ -208,7 +225,7 @@ export interface ResolvedOptions {
     readonly published: number;
     readonly dead: number | null;
     readonly dedup: number;
-    readonly every: number | { readonly cron: string };
+    readonly every: number | { readonly cron: string; readonly CronJob?: CronJobClass };
   };
   readonly lease: number;
   readonly batchSize: number;

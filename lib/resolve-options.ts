@@ -15,6 +15,8 @@ import { toDefinitions } from './transport-option.js';
  */
 export const SETTLE_TIMEOUT = 5_000;
 export const LEASE_MARGIN = 2_000;
+/** How long a renewed lease is good for one more publish, at the least: without it no publish could ever begin. */
+export const LEASE_ROOM = 1_000;
 
 const EXTRAS = ['name', 'isGlobal', 'dataSource'];
 
@@ -121,10 +123,11 @@ function defaultTransport(given: unknown, names: readonly string[], problems: st
 
 function crossChecks(values: Values, problems: string[]): void {
   const [lease, publish] = [values.get('lease') as number, values.get('publishTimeout') as number];
-  if (publish + SETTLE_TIMEOUT + LEASE_MARGIN >= lease) {
+  const longest = lease - SETTLE_TIMEOUT - LEASE_MARGIN - LEASE_ROOM;
+  if (publish > longest) {
     problems.push(
-      `publishTimeout: is ${durationText(publish)}; must be less than lease − 7s (5s to settle, 2s margin), ` +
-        `which is ${durationText(Math.max(0, lease - SETTLE_TIMEOUT - LEASE_MARGIN))} with a lease of ${durationText(lease)}`,
+      `publishTimeout: is ${durationText(publish)}; must be at most lease − 8s (5s to settle, 2s margin, 1s to begin after a renewal), ` +
+        `which is ${durationText(Math.max(0, longest))} with a lease of ${durationText(lease)}`,
     );
   }
   if (values.get('coordination') === 'rowLock' && values.get('ordering') !== 'none') {

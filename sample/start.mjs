@@ -96,7 +96,7 @@ async function server(kind) {
   if (kind === 'postgres') {
     const file = join(here, '01-quick-start', 'dist', 'embedded-postgres.js');
     const { startEmbeddedPostgres } = await import(pathToFileURL(file).href);
-    return keep(await startEmbeddedPostgres());
+    return keep(await startEmbeddedPostgres({ password: true }));
   }
   const { provide } = await import('../tools/services/provide.mjs');
   const { [kind]: service } = await import(`../tools/services/${kind}.mjs`);

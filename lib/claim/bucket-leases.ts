@@ -1,28 +1,10 @@
 import type { Clock } from '../dispatch/clock.js';
-import type { Acquired, Instance, Lease, LeaseStore } from '../store/lease-store.js';
+import type { Instance, Lease, LeaseStore } from '../store/lease-store.js';
 import { LeaseDeadline } from './lease-deadline.js';
+import type { Held, LeaseHolder, LeaseSettings } from './lease-holder.js';
+import { PassingOn } from './passing-on.js';
 
-export interface LeaseHolder {
-  /** Buckets of this transport are ours now. */
-  gained(leases: readonly Acquired[]): void;
-  /** The leases are good for longer: what had to wait for that may go. */
-  renewed(): void;
-  /** No longer ours: expired, or taken over. Nothing may be written for them but success. */
-  lost(buckets: readonly number[]): void;
-  /** Asked to hand over: resolves when nothing of these buckets is unresolved. */
-  drain(buckets: readonly number[]): Promise<void>;
-  /** False while the transport's circuit stays open: this may be the only instance that cannot reach the broker. */
-  readonly participates: boolean;
-}
-
-interface Held {
-  epoch: string;
-  deadline: LeaseDeadline;
-  /** Leases in a row before this one that ran out; 0 once this one has lasted. */
-  crashes: number;
-  /** When it was taken, by the monotonic clock. */
-  readonly since: number;
-}
+export type { LeaseHolder } from './lease-holder.js';
 
 /**
  * Which buckets this instance may read and publish. All transports of the relay share one heartbeat and one renewal, on
@@ -39,12 +21,15 @@ export class BucketLeases {
   instances: Instance[] = [];
   renewedAt = -Infinity;
   beatenAt = -Infinity;
+  /** Milliseconds that the last renewal took, where it left no time to begin a publish in; else `null`. */
+  slowRenewal: number | null = null;
   draining = new Set<string>();
   /** Times that the database answered. */
   answers = 0;
   /** @internal what the database's clock said at the last beat, and when that was */
   databaseClock = { now: -Infinity, at: 0 };
-  /** Buckets were given back, and some of them may be wanted again. Set by the dispatcher. */
+  readonly passingOn: PassingOn;
+  /** Buckets were given back, or are to be. Set by the dispatcher. */
   freed: () => void = () => undefined;
 
   constructor(
@@ -53,15 +38,10 @@ export class BucketLeases {
     /** Random per start. */
     readonly owner: string,
     readonly info: string,
-    readonly settings: {
-      readonly lease: number;
-      /** Those that hold messages, from 0; the schema may have more. */
-      readonly buckets: number;
-      readonly leader: boolean;
-      readonly every: number;
-      readonly need: number;
-    },
-  ) {}
+    readonly settings: LeaseSettings,
+  ) {
+    this.passingOn = new PassingOn(clock, settings, () => this.freed());
+  }
 
   register(transport: number, holder: LeaseHolder): void {
     this.holders.set(transport, holder);
@@ -72,6 +52,11 @@ export class BucketLeases {
   /** For a transport without leases: the others, and health, see that somebody publishes to it. */
   announce(transport: number, holder: Pick<LeaseHolder, 'participates'>): void {
     this.present.set(transport, holder);
+  }
+
+  /** @returns whether another instance can handle this: the bucket goes there for a while, as soon as it was held for one */
+  passOn(transport: number, bucket: number, what: string): boolean {
+    return !this.settings.leader && this.passingOn.want(transport, bucket, what, this.others);
   }
 
   of(transport: number): ReadonlyMap<number, { readonly epoch: string }> {
@@ -137,7 +122,11 @@ export class BucketLeases {
   }
 
   get hasPeers(): boolean {
-    return this.instances.some(({ owner }) => owner !== this.owner);
+    return this.others.length > 0;
+  }
+
+  get others(): readonly Instance[] {
+    return this.instances.filter(({ owner }) => owner !== this.owner);
   }
 
   /** @internal */ async renew(): Promise<void> {
@@ -153,6 +142,8 @@ export class BucketLeases {
     }
     this.answers += renewed.size > 0 || orphans.length > 0 ? 1 : 0;
     this.renewedAt = this.clock.monotonic();
+    const { lease, need } = this.settings;
+    this.slowRenewal = renewed.size > 0 && deadline.remaining <= need ? lease - deadline.remaining : null;
     for (const [transport, buckets] of this.held) {
       const lost: number[] = [];
       for (const [bucket, held] of buckets) {
@@ -186,10 +177,8 @@ export class BucketLeases {
 
   /** @internal */ dropExpired(): void {
     for (const [transport, buckets] of this.held) {
-      this.lose(
-        transport,
-        [...buckets].filter(([, { deadline }]) => deadline.remaining <= 0).map(([bucket]) => bucket),
-      );
+      const expired = [...buckets.keys()].filter((bucket) => (buckets.get(bucket) as Held).deadline.remaining <= 0);
+      this.lose(transport, expired);
     }
   }
 
@@ -202,7 +191,7 @@ export class BucketLeases {
   /** @internal */ async beat(): Promise<void> {
     const transports = [...this.present].filter(([, holder]) => holder.participates).map(([transport]) => transport);
     const { instances, now } = await this.store.beat(
-      { owner: this.owner, transports, info: this.info },
+      { owner: this.owner, transports, info: this.passingOn.announced(this.info) },
       this.settings.lease,
     );
     this.instances = instances;
@@ -214,8 +203,10 @@ export class BucketLeases {
 
   /** @returns whether this instance still wants more than it has @internal */
   async balance(transport: number, holder: LeaseHolder): Promise<boolean> {
-    const mine = this.held.get(transport) as Map<number, Held>;
+    const all = this.held.get(transport) as Map<number, Held>;
     const share = this.share(transport, holder);
+    if (!this.settings.leader) await this.exchange(transport, holder, all);
+    const mine = this.passingOn.withoutGuests(transport, all);
     if (mine.size > share) {
       this.giveBack(transport, holder, [...mine.keys()].slice(share));
       return false;
@@ -228,8 +219,16 @@ export class BucketLeases {
         return true;
       }
     }
-    await this.acquire(transport, holder, share - mine.size);
-    return mine.size < share;
+    await this.acquire(transport, holder, share - mine.size, this.passingOn.allBut(transport) ?? this.used);
+    return this.passingOn.withoutGuests(transport, all).size < share;
+  }
+
+  /** Gives buckets away whose messages others can handle, and takes those of others, beside its share. @internal */
+  async exchange(transport: number, holder: LeaseHolder, mine: ReadonlyMap<number, Held>): Promise<void> {
+    this.giveBack(transport, holder, this.passingOn.give(transport, mine));
+    const offered = holder.participates ? this.passingOn.offered(transport, mine, this.others) : [];
+    if (offered.length > 0) await this.acquire(transport, holder, offered.length, offered);
+    this.passingOn.took(transport, offered, mine);
   }
 
   /** In a global order all messages are in one bucket, and any other one would be leased in vain. @internal */
@@ -252,15 +251,11 @@ export class BucketLeases {
     return Math.floor(buckets / owners.length) + (owners.indexOf(this.owner) < buckets % owners.length ? 1 : 0);
   }
 
-  /** @internal */ async acquire(
-    transport: number,
-    holder: LeaseHolder,
-    limit: number,
-    only = this.used,
-  ): Promise<void> {
+  /** @internal */
+  async acquire(transport: number, holder: LeaseHolder, limit: number, only = this.used): Promise<void> {
     const deadline = new LeaseDeadline(this.clock, this.settings.lease);
     const request = { owner: this.owner, leaseMs: this.settings.lease, transport, limit };
-    const leases = await this.store.acquire(only === undefined ? request : { ...request, only });
+    const leases = await this.store.acquire({ ...request, ...(only && { only }) });
     if (leases.length === 0) return;
     const mine = this.held.get(transport) as Map<number, Held>;
     // Expired and taken again within one pass: what was concluded under the old epoch is void, as after any other loss.
@@ -269,6 +264,11 @@ export class BucketLeases {
     const since = this.clock.monotonic();
     for (const { bucket, epoch, crashes } of leases) mine.set(bucket, { epoch, deadline, crashes, since });
     holder.gained(leases);
+  }
+
+  /** What is known of any bucket is void, and is learned again under a new lease. */
+  giveBackAll(): void {
+    for (const [id, holder] of this.holders) this.giveBack(id, holder, [...this.of(id).keys()]);
   }
 
   /** Drains first, then frees; not awaited by the loop, so that renewal goes on meanwhile. @internal */
@@ -289,6 +289,7 @@ export class BucketLeases {
       .catch(() => undefined)
       .finally(() => {
         for (const bucket of fresh) this.draining.delete(`${transport}/${bucket}`);
+        if (this.passingOn.isOffering(transport)) this.lookAgain(); // and tells the others
         this.freed();
       });
   }

@@ -3,6 +3,7 @@ import type { OutboxMessage } from '../message.js';
 import { withoutSecrets } from '../observe/error-text.js';
 import { secretsOf } from '../observe/secrets.js';
 import { STATEMENT_TIMEOUT, subjectOf } from '../read-errors.js';
+import { TOO_LARGE } from '../store/schema/limits.js';
 import { pause } from './clock.js';
 import type { LaneDependencies } from './lane.types.js';
 import type { Verdict } from './trials.js';
@@ -41,6 +42,12 @@ export class LargePayloads {
 
   async bring(messages: readonly OutboxMessage[]): Promise<Verdict> {
     const { store, id, hooks, clock } = this.lane;
+    const tooLarge = messages.filter((message) => message.tooLarge);
+    if (tooLarge.length > 0) {
+      if (messages.length === 1) return { ok: false, blame: 'message', final: true, error: new Error(TOO_LARGE) };
+      for (const message of tooLarge) this.markAlone(message);
+      return 'later';
+    }
     const asked = clock.monotonic();
     try {
       if (await readLargePayloads(store, id, messages)) {

@@ -1,10 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
+import { inCleanScope } from '../async-scope.js';
 import { BucketLeases } from '../claim/bucket-leases.js';
 import type { OutboxHooks } from '../observe/events.js';
 import { OutboxConfigurationError, OutboxError } from '../outbox.errors.js';
 import type { OutboxTransport } from '../publish/transport.js';
+import { isMissingTable } from '../read-errors.js';
 import { DeadLetters } from '../settle/dead-letters.js';
+import { DatabaseFailures, type DatabaseOperation } from './database-failures.js';
 import { Deadline } from './deadline.js';
 import { LaneLoops } from './lane-loops.js';
 import { Lane } from './lane.js';
@@ -12,6 +15,7 @@ import { laneOptions, timeOfOne, type LaneDependencies } from './lane.types.js';
 import { Loop } from './loop.js';
 import type { RelayDependencies, RelayStatus, RunningLane, RunReport } from './relay.js';
 import { RowLockLane } from './row-lock-lane.js';
+import { NOTHING, sum, sumOf } from './run-reports.js';
 
 /**
  * Claims, publishes and settles. Injectable; with `relay: 'manual'` it does so when `start`, `runOnce` or `drain` is called.
@@ -22,7 +26,7 @@ export class OutboxDispatcher {
   /** @internal */ lanes: RunningLane[] = [];
   /** @internal */ leases: BucketLeases | undefined;
   /** @internal */ running = false;
-  /** @internal */ storeDownSince: number | null = null;
+  /** @internal */ readonly failures: DatabaseFailures;
   /** @internal */ heldBack: string | null = null;
   /** @internal */ origin: Promise<void> | undefined;
   /** @internal */ opening: Promise<void> | undefined;
@@ -36,7 +40,9 @@ export class OutboxDispatcher {
   /** @internal */ transports: ReadonlyMap<string, OutboxTransport> = new Map();
 
   /** @internal */
-  constructor(/** @internal */ readonly relay: RelayDependencies) {}
+  constructor(/** @internal */ readonly relay: RelayDependencies) {
+    this.failures = new DatabaseFailures(relay.clock);
+  }
 
   /** Starts the loops; resolves when they run, not when there is a lease. */
   async start(): Promise<void> {
@@ -58,7 +64,7 @@ export class OutboxDispatcher {
    */
   stop(): Promise<void> {
     this.stops += 1;
-    return (this.ending ??= this.end().finally(() => (this.ending = undefined)));
+    return (this.ending ??= inCleanScope(() => this.end()).finally(() => (this.ending = undefined)));
   }
 
   /** A stop that still waits goes on as if its time were over. Without one nothing happens. @internal */
@@ -81,6 +87,7 @@ export class OutboxDispatcher {
     const release = leases.releaseAll().then(() => (released = true));
     await deadline.within(release, Math.max(2_000, clock.monotonic() - deadline.at + LAST_WORD));
     this.leases = undefined;
+    this.failures.clear();
     this.lanes = [];
     this.opening = undefined;
     this.origin = undefined;
@@ -88,11 +95,11 @@ export class OutboxDispatcher {
   }
 
   /**
-   * One pass: leases what is free, publishes everything that is ready or due, and waits until that is settled. Gives the
+   * One pass: leases what is free, and renews that; publishes everything that is ready or due, and waits until that is settled. Gives the
    * leases back unless the loops run. Concurrent calls share one pass.
    */
   runOnce(): Promise<RunReport> {
-    return (this.pass ??= this.runPass().finally(() => (this.pass = undefined)));
+    return (this.pass ??= inCleanScope(() => this.runPass()).finally(() => (this.pass = undefined)));
   }
 
   /**
@@ -102,24 +109,21 @@ export class OutboxDispatcher {
    */
   async drain({ timeout = 10_000 }: { timeout?: number } = {}): Promise<RunReport> {
     const deadline = new Deadline(this.relay.clock, timeout);
-    const total = { published: 0, retried: 0, dead: 0 };
+    let total = NOTHING;
     const { stops } = this; // another pass would be a life after the stop
     for (;;) {
       const pass = this.runOnce();
-      if (!(await deadline.within(pass))) {
+      if (!(await deadline.within(pass)))
         throw new OutboxError('TIMEOUT', `The outbox was not empty after ${timeout} ms.`);
-      }
-      const { published, retried, dead } = await pass;
-      total.published += published;
-      total.retried += retried;
-      total.dead += dead;
-      if (published + retried + dead === 0 || stops !== this.stops) return total;
+      const report = await pass;
+      total = sum(total, report);
+      if (report.published + report.retried + report.dead === 0 || stops !== this.stops) return total;
     }
   }
 
-  /** A hint that there is work. Synchronous, never throws. */
-  nudge(where: 'ready' | 'parked' = 'ready'): void {
-    for (const lane of this.lanes) lane.nudge(where);
+  /** A hint that there is work, or will be in `ms` milliseconds. Synchronous, never throws. */
+  nudge(where: 'ready' | 'parked' = 'ready', ms = 0): void {
+    for (const lane of this.lanes) lane.nudge(where, ms);
   }
 
   /** Whether everything that is committed now is this instance's to publish: nobody else needs to know of it. @internal */
@@ -134,19 +138,21 @@ export class OutboxDispatcher {
   }
 
   status(): RelayStatus {
-    const { storeDownSince, heldBack } = this;
+    const failing = [...this.failures.list(), ...this.lanes.flatMap((lane) => lane.failingWrites())];
     return {
       running: this.running,
       owner: this.owner,
-      storeDownFor: storeDownSince === null ? null : this.relay.clock.monotonic() - storeDownSince,
-      heldBack,
+      storeDownFor: failing.length === 0 ? null : Math.max(...failing.map(({ failingFor }) => failingFor)),
+      failing,
+      heldBack: this.heldBack,
       heartbeatLate: Math.round(this.leaseLoop?.lateBy ?? 0),
+      slowRenewal: this.leases?.slowRenewal ?? null,
       lanes: this.lanes.map((lane) => lane.status()),
     };
   }
 
   /** @internal */ open(): Promise<void> {
-    return (this.opening ??= this.build().catch((error: unknown) => {
+    return (this.opening ??= inCleanScope(() => this.build()).catch((error: unknown) => {
       this.opening = undefined;
       throw error;
     }));
@@ -171,7 +177,7 @@ export class OutboxDispatcher {
     this.leaseLoop = new Loop(
       clock,
       () => this.guarded(leases),
-      (error) => this.failed('lease', error, options.pollInterval),
+      (error) => this.failed('lease', null, error, options.pollInterval),
     );
     this.lanes = [...this.transports].map(([name, transport]) => {
       const died = (): void => this.deadLoop?.nudge();
@@ -184,17 +190,20 @@ export class OutboxDispatcher {
 
   /** @internal */ lane(parts: LaneDependencies): RunningLane {
     const { coordination, pollInterval } = this.relay.options;
-    const failed = (operation: 'fetch' | 'take', error: unknown): number => this.failed(operation, error, pollInterval);
-    const answered = (): void => this.answered();
+    const { name } = parts;
+    const failed = (operation: 'fetch' | 'take', error: unknown): number =>
+      this.failed(operation, name, error, pollInterval);
+    const succeeded = (operation: 'fetch' | 'take'): void => this.failures.succeeded(operation, name);
+    parts.leases.passingOn.register(parts.id, parts.transport);
     if (coordination === 'rowLock' && parts.transport.perBucket === true)
       throw new OutboxConfigurationError(
         'INVALID_OPTIONS',
-        `The transport '${parts.name}' is fenced by bucket, and with coordination: 'rowLock' nobody owns a bucket.`,
+        `The transport '${name}' is fenced by bucket, and with coordination: 'rowLock' nobody owns a bucket.`,
         { hint: `Take coordination: 'buckets', or turn the fencing off.` },
       );
     return coordination === 'rowLock'
-      ? new RowLockLane(parts, failed, answered)
-      : new LaneLoops(new Lane(parts), failed, answered);
+      ? new RowLockLane(parts, failed, succeeded)
+      : new LaneLoops(new Lane(parts), failed, succeeded);
   }
 
   /** @internal */ deadLetters(hooks: OutboxHooks): Loop | undefined {
@@ -205,8 +214,12 @@ export class OutboxDispatcher {
     const every = Math.max(1_000, options.lease / 2);
     return new Loop(
       clock,
-      async () => ((await letters.runOnce()) ? 0 : every),
-      (error) => this.failed('deadLetter', error, every),
+      async () => {
+        const more = await letters.runOnce();
+        this.failures.succeeded('deadLetter', null);
+        return more ? 0 : every;
+      },
+      (error) => this.failed('deadLetter', null, error, every),
     );
   }
 
@@ -219,23 +232,26 @@ export class OutboxDispatcher {
   /** @internal */ async runPass(): Promise<RunReport> {
     await this.ending;
     await this.open();
-    const leases = this.leases as BucketLeases;
+    const [leases, loop] = [this.leases as BucketLeases, this.leaseLoop as Loop];
     const manual = !this.running;
     await this.admitted();
     if (manual) leases.lookAgain();
-    await (manual ? leases.runOnce() : this.leaseLoop?.runNow());
+    await (manual ? leases.runOnce() : loop.runNow());
+    if (manual && this.leases === leases) loop.start(leases.renewEvery); // not behind a stop
     try {
       // All of them to their end, also when one fails: the next pass must find none at work.
       const passes = await Promise.allSettled(this.lanes.map((lane) => lane.runPass()));
       await (manual ? this.deadLoop?.runOnce() : this.deadLoop?.runNow());
-      return passes.map(valueOf).reduce(sum, { published: 0, retried: 0, dead: 0 });
+      return sumOf(passes);
     } finally {
-      if (manual) await this.handBack(leases);
+      if (manual) await this.handBack(leases, loop);
     }
   }
 
-  /** @internal */ async handBack(leases: BucketLeases): Promise<void> {
+  /** @internal */ async handBack(leases: BucketLeases, loop: Loop): Promise<void> {
     await Promise.all(this.lanes.map((lane) => lane.drain()));
+    await loop.stop();
+    this.failures.clear();
     await leases.releaseAll();
   }
 
@@ -244,7 +260,7 @@ export class OutboxDispatcher {
     this.lookAtTime();
     await this.admitted();
     const delay = await leases.runOnce();
-    if (leases.answers > answers) this.answered();
+    if (leases.answers > answers) this.failures.succeeded('lease', null);
     return delay;
   }
 
@@ -266,14 +282,10 @@ export class OutboxDispatcher {
     ));
   }
 
-  /** @internal */ answered(): void {
-    this.storeDownSince = null;
-  }
-
   /** The database did not answer: the loops go on, slower. @internal */
-  failed(operation: 'lease' | 'fetch' | 'take' | 'deadLetter', error: unknown, pause: number): number {
-    if (this.heldBack === null) this.storeDownSince ??= this.relay.clock.monotonic();
-    const downFor = this.relay.clock.monotonic() - (this.storeDownSince ?? this.relay.clock.monotonic());
+  failed(operation: DatabaseOperation, transport: string | null, error: unknown, pause: number): number {
+    if (isMissingTable(error)) this.leases?.giveBackAll(); // the numbers of a new table begin again, below what was read
+    const downFor = this.heldBack === null ? this.failures.failed(operation, transport, error) : 0;
     const retryIn = Math.min(5_000, Math.max(pause, downFor / 2)) * (0.75 + this.relay.random() / 2);
     this.relay.hooks.emit('error', { runId: this.owner, operation, error, retryIn });
     return retryIn;
@@ -285,12 +297,3 @@ const STOOD_STILL =
 
 /** Milliseconds for freeing the leases, however late it is. */
 const LAST_WORD = 500;
-
-function sum(a: RunReport, b: RunReport): RunReport {
-  return { published: a.published + b.published, retried: a.retried + b.retried, dead: a.dead + b.dead };
-}
-
-function valueOf<T>(result: PromiseSettledResult<T>): T {
-  if (result.status === 'rejected') throw result.reason;
-  return result.value;
-}

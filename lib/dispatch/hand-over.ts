@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events';
 import type { KeyQueues } from '../claim/key-queues.js';
 import type { OutboxMessage } from '../message.js';
 import type { Circuit } from '../publish/circuit.js';
@@ -7,6 +8,7 @@ import type { PublishFailure, PublishResult } from '../publish/transport.js';
 import type { Batch, OnResult, Unit } from './batch.types.js';
 import { LargePayloads } from './bring-payloads.js';
 import type { LaneDependencies } from './lane.types.js';
+import { RunResults } from './run-results.js';
 import { Trials, type Verdict } from './trials.js';
 
 export interface HandOverEvents {
@@ -39,6 +41,7 @@ export class HandOver {
   readonly trials: Trials;
   readonly payloads: LargePayloads;
   /** @internal */ readonly runs: boolean;
+  /** @internal */ readonly runResults: RunResults;
   /** @internal */ readonly maxBatch: number;
 
   constructor(
@@ -51,6 +54,8 @@ export class HandOver {
   ) {
     this.trials = new Trials(lane);
     this.payloads = new LargePayloads(lane, (message) => this.markAlone(message));
+    this.runResults = new RunResults(this);
+    setMaxListeners(0, kill); // one for each batch
     this.maxBatch = Math.min(lane.options.batchSize, lane.transport.maxBatch ?? Infinity);
     // In a global order a run would span keys, which no broker publishes all or nothing.
     this.runs = lane.transport.atomicRuns && lane.options.ordering === 'key';
@@ -58,13 +63,35 @@ export class HandOver {
 
   /** Hands over what may go now. Synchronous; called whenever something changed. */
   pump(): void {
-    const limit = this.circuit.allows === 'all' ? this.lane.options.batchesInFlight : 1;
-    while (this.circuit.allows !== 'none' && this.inFlight.size < limit && !this.trials.running) {
-      const batch = this.fill(this.circuit.allows === 'one' ? 1 : this.maxBatch);
+    for (let { room } = this; room > 0; { room } = this) {
+      const batch = this.fill(room);
       if (batch === undefined) return;
       void this.send(batch);
     }
   }
+
+  /** Messages that the next batch may hold. What works on them one by one has so many slots, whichever batches they are in. @internal */
+  get room(): number {
+    const { inFlight, circuit, maxBatch } = this;
+    const { batchesInFlight } = this.lane.options;
+    if (circuit.allows === 'none' || this.trials.running) return 0;
+    if (circuit.allows === 'one') return inFlight.size === 0 ? 1 : 0;
+    if (!this.isOneByOne) return inFlight.size < batchesInFlight ? maxBatch : 0;
+    return Math.min(maxBatch, batchesInFlight * maxBatch - this.messagesInFlight);
+  }
+
+  /** Handlers; a broker's batch is one request. @internal */ get isOneByOne(): boolean {
+    return this.lane.transport.receipt === 'handler';
+  }
+
+  /** A slot is free before its batch is through. Those that get free together are filled together. @internal */
+  pumpSoon(): void {
+    this.cancelPump ??= this.lane.clock.after(0, () => {
+      this.cancelPump = undefined;
+      this.pump();
+    });
+  }
+  /** @internal */ cancelPump: (() => void) | undefined;
 
   /** What is out now is one single message. */
   get onlyOne(): boolean {
@@ -185,7 +212,8 @@ export class HandOver {
       this.messagesInFlight -= 1;
       const part = batch.units?.get(index);
       if (part === undefined) this.resolve(batch.messages[index] as OutboxMessage, result);
-      else this.resolvePart(part.unit, part.index, result);
+      else this.runResults.resolve(part.unit, part.index, result);
+      if (this.isOneByOne) this.pumpSoon();
     };
     if (this.trials.needed(bucket)) await this.try(batch, onResult);
     else await this.deliver(batch, onResult);
@@ -245,38 +273,6 @@ export class HandOver {
     } else this.events.results.failed(message, result);
   }
 
-  /** A run is resolved when all of it is, in order: what was published first, then what was not. @internal */
-  resolvePart(unit: Unit, index: number, result: PublishResult): void {
-    unit.results[index] = result;
-    unit.left -= 1;
-    if (unit.left > 0) return;
-    const failedAt = unit.results.findIndex((each) => each?.ok === false);
-    if (failedAt === -1) {
-      for (const message of unit.messages) this.events.results.published(message);
-      this.unlinkRun(unit);
-      this.queues.resolve(unit.messages.at(-1) as OutboxMessage);
-      return;
-    }
-    this.resolveBrokenRun(unit, failedAt);
-  }
-
-  /** @internal */ resolveBrokenRun(unit: Unit, failedAt: number): void {
-    const behind = this.queues.cut(unit.messages.at(-1) as OutboxMessage);
-    this.unlinkRun(unit);
-    const unpublished: OutboxMessage[] = [];
-    unit.messages.forEach((message, i) => {
-      if (unit.results[i]?.ok === true) this.events.results.published(message);
-      else unpublished.push(message);
-    });
-    // The rest of the run, and what waited, queue up again behind the first that failed; `failed` decides for all of them.
-    const failure = unit.results[failedAt] as PublishFailure;
-    for (const message of [...unpublished, ...behind]) this.queues.accept(message);
-    const [first, ...rest] = unpublished as [OutboxMessage, ...OutboxMessage[]];
-    this.queues.withdraw(first);
-    if (failure.blame !== 'transport') for (const message of rest) this.markAlone(message);
-    this.resolve(first, failure);
-  }
-
   /** Whose turn is to come alone is in memory or in one of these tables; when not, they went elsewhere. */
   foundNothing(where: 'ready' | 'parked', nothing: boolean): void {
     this.empty[where] = nothing;
@@ -285,11 +281,6 @@ export class HandOver {
 
   markAlone(message: OutboxMessage): void {
     if (this.alone.size < MAX_ALONE) this.alone.add(message.id);
-  }
-
-  /** @internal */ unlinkRun(unit: Unit): void {
-    const last = unit.messages.length - 1;
-    for (let i = 0; i < last; i += 1) (unit.messages[i] as OutboxMessage).behind = undefined;
   }
 }
 

@@ -1,25 +1,29 @@
 import { errorText } from '../observe/error-text.js';
 import { within } from './clock.js';
+import type { FailingOperation } from './database-failures.js';
 import type { Deadline } from './deadline.js';
+import { FirstConnection } from './first-connection.js';
 import type { Lane } from './lane.js';
 import { Loop } from './loop.js';
 import type { LaneStatus, RunningLane, RunReport } from './relay.js';
 
 /** Milliseconds between two looks at the parked table when nothing is known to fall due, in polls. */
-const PARKED_POLLS = 2;
+export const PARKED_POLLS = 2;
 
 /** What makes a lane turn: one loop that reads what is ready, one that brings back what is parked; or a single pass. */
 export class LaneLoops implements RunningLane {
   readonly readLoop: Loop;
   readonly parkedLoop: Loop;
+  readonly firstConnection: FirstConnection;
 
   constructor(
     readonly lane: Lane,
     /** @returns the delay until the next try */
     readonly failed: (operation: 'fetch' | 'take', error: unknown) => number,
-    readonly answered: () => void,
+    readonly succeeded: (operation: 'fetch' | 'take') => void,
   ) {
     const { clock } = lane.deps;
+    this.firstConnection = new FirstConnection(lane.publisher, lane.outage, lane.deps);
     this.readLoop = new Loop(
       clock,
       () => this.read(),
@@ -36,6 +40,7 @@ export class LaneLoops implements RunningLane {
   start(): void {
     this.readLoop.start();
     this.parkedLoop.start();
+    this.firstConnection.start();
   }
 
   get holdsAll(): boolean {
@@ -43,8 +48,8 @@ export class LaneLoops implements RunningLane {
     return this.readLoop.running && open.size === deps.leases.settings.buckets;
   }
 
-  nudge(where: 'ready' | 'parked'): void {
-    (where === 'ready' ? this.readLoop : this.parkedLoop).nudge();
+  nudge(where: 'ready' | 'parked', ms: number): void {
+    (where === 'ready' ? this.readLoop : this.parkedLoop).within(ms);
   }
 
   /** Stops claiming, waits for what is in flight, then closes the transport; past the deadline it is destroyed. */
@@ -56,7 +61,9 @@ export class LaneLoops implements RunningLane {
       lane.giveUpWaiting();
       await lane.quiet();
     };
-    if (!(await deadline.within(finish()))) {
+    const finished = await deadline.within(finish());
+    this.firstConnection.stop(); // not before: what was in flight may have waited for it
+    if (!finished) {
       lane.kill.abort();
       await lane.publisher.reset();
       await within(lane.deps.clock, 1_000, Promise.allSettled([lane.settler.quiet()]));
@@ -83,7 +90,21 @@ export class LaneLoops implements RunningLane {
       inFlight: handOver.messagesInFlight,
       blockedKeys: parked.keys.size,
       lastError: lastError === undefined ? null : errorText(lastError),
+      away: outage.destinations.list(deps.clock.monotonic()),
     };
+  }
+
+  failingWrites(): FailingOperation[] {
+    const { settler, deps } = this.lane;
+    const writes = { settle: settler.successes.failing, park: settler.transitions.failing };
+    return Object.entries(writes).flatMap(([operation, failing]) => {
+      if (failing === undefined) return [];
+      const { since, error } = failing;
+      const failingFor = deps.clock.monotonic() - since;
+      return [
+        { operation: operation as keyof typeof writes, transport: deps.name, failingFor, error: errorText(error) },
+      ];
+    });
   }
 
   /**
@@ -124,17 +145,15 @@ export class LaneLoops implements RunningLane {
   /** @internal */ lastTaken = 0;
 
   /** @internal */ async read(): Promise<number> {
-    const { answers } = this.lane;
     this.lastRead = await this.lane.readOnce();
-    if (this.lane.answers > answers) this.answered();
+    this.succeeded('fetch');
     return this.lastRead.more ? 0 : this.lane.deps.options.pollInterval;
   }
 
   /** @internal */ async take(): Promise<number> {
-    const { answers } = this.lane;
     const { taken, nextIn } = await this.lane.parkedOnce();
     this.lastTaken = taken;
-    if (this.lane.answers > answers) this.answered();
+    this.succeeded('take');
     if (taken > 0 || this.lane.parked.toContinue.size > 0) return taken > 0 ? 0 : MIN_PAUSE;
     return Math.min(nextIn ?? Infinity, this.lane.deps.options.pollInterval * PARKED_POLLS);
   }

@@ -4,12 +4,12 @@ import { KeyQueues } from '../claim/key-queues.js';
 import { ProbeFloor } from '../claim/probe-floor.js';
 import { SnapshotFloor } from '../claim/snapshot-floor.js';
 import type { OutboxMessage } from '../message.js';
-import { Publisher } from '../publish/publisher.js';
+import type { Publisher } from '../publish/publisher.js';
 import { Settler } from '../settle/settler.js';
 import type { Acquired, Lease } from '../store/lease-store.js';
 import { GlobalHold } from './global-hold.js';
 import { HandOver, type HandOverEvents } from './hand-over.js';
-import { timeOfOne, type LaneDependencies } from './lane.types.js';
+import { publisherOf, timeOfOne, type LaneDependencies } from './lane.types.js';
 import { Outage, type OutageLane } from './outage.js';
 import { ParkedReader, type ParkedReaderEvents } from './parked-reader.js';
 import { Results } from './results.js';
@@ -38,8 +38,6 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
   readonly room: Room;
   readonly globalHold: GlobalHold;
   stopping = false;
-  /** Times that the database answered. */
-  answers = 0;
   /** @internal */ batchEnds: (() => void)[] = [];
   /** Tells the loops that there is, or in `ms` will be, work. Set by the dispatcher. */
   wanted: (what: 'read' | 'parked', ms?: number) => void = () => undefined;
@@ -69,7 +67,7 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
       () => this.claimer.reads,
       this.results,
     );
-    this.publisher = new Publisher(deps.transport, clock, options.publishTimeout, options.encryption);
+    this.publisher = publisherOf(deps);
     this.outage = new Outage(this, deps);
     this.handOver = new HandOver(deps, this.queues, this.publisher, this.outage.circuit, this, this.kill.signal);
     this.parked = new ParkedReader(deps, this.queues, this, this.globalHold);
@@ -125,7 +123,6 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
     const { messages, durable, more } = probing
       ? await this.claimer.readProbe(this.outage.nextProbe([...this.open]), this.queues.gateOf)
       : await this.claimer.read(Math.min(this.room.left, this.room.readLimit));
-    this.answers += 1;
     await this.acceptRead(messages, durable);
     if (probing) return { read: messages.length, more: this.outage.probeAgain(this.unresolved, this.open.size) };
     this.handOver.foundNothing('ready', empty && messages.length === 0);
@@ -152,7 +149,6 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
     const buckets = [...this.open].filter((bucket) => this.usable(bucket));
     const leases = buckets.map((bucket) => this.deps.leases.lease(this.deps.id, bucket) as Lease);
     const result = await this.parked.runOnce(buckets, leases, Math.min(most, room));
-    if (buckets.length > 0) this.answers += 1;
     this.handOver.foundNothing('parked', empty && result.taken === 0);
     if (result.taken === 0) await this.globalHold.look([...this.open]); // also those that may not be sent from now
     return result;

@@ -2,6 +2,8 @@ import type { BucketLeases } from '../claim/bucket-leases.js';
 import type { OutboxHooks } from '../observe/events.js';
 import type { ResolvedOptions } from '../outbox.options.js';
 import { LEASE_MARGIN, SETTLE_TIMEOUT } from '../resolve-options.js';
+import { PayloadOpener } from '../publish/open-payloads.js';
+import { Publisher } from '../publish/publisher.js';
 import type { OutboxTransport } from '../publish/transport.js';
 import type { OutboxStore } from '../store/outbox-store.js';
 import type { Clock } from './clock.js';
@@ -25,6 +27,10 @@ export interface LaneDependencies {
   readonly died: () => void;
   /** Rejects while nothing of this database may be published. Leases ask by themselves. */
   readonly admitted?: () => Promise<void>;
+}
+
+export function publisherOf({ name, transport, clock, options }: LaneDependencies): Publisher {
+  return new Publisher(transport, clock, options.publishTimeout, new PayloadOpener(name, options.encryption, clock));
 }
 
 export function laneOptions(options: ResolvedOptions): LaneOptions {

@@ -1,8 +1,11 @@
+import { inCleanScope } from '../async-scope.js';
+import { untraced } from '../untraced.js';
 import type { Clock } from './clock.js';
 
 /**
  * Repeats one `runOnce`: start, nudge, stop. Runs never overlap; a nudge during a run makes one more run follow at once;
- * an error becomes a delay. `stop` resolves when the run in hand is over. May be started again after that.
+ * an error becomes a delay. `stop` resolves when the run in hand is over. May be started again after that. Whoever nudges,
+ * no run is in his context.
  */
 export class Loop {
   /** @internal */ running = false;
@@ -79,7 +82,11 @@ export class Loop {
     this.lateBy = this.dueAt === Infinity ? 0 : Math.max(0, this.clock.monotonic() - this.dueAt);
     this.dueAt = Infinity;
     if (this.wantedAt <= this.clock.monotonic()) this.wantedAt = Infinity;
-    this.active = this.runOnce()
+    this.active = inCleanScope(() => untraced(() => this.turn()));
+  }
+
+  /** @internal */ turn(): Promise<void> {
+    return this.runOnce()
       .catch((error: unknown) => this.onError(error))
       .then((delay) => {
         this.active = undefined;

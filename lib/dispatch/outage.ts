@@ -1,11 +1,15 @@
+import { inCleanScope } from '../async-scope.js';
 import type { Probe } from '../claim/claimer.js';
 import type { OutboxMessage } from '../message.js';
 import { errorText } from '../observe/error-text.js';
 import { Circuit } from '../publish/circuit.js';
+import { keyName } from '../publish/decryption-failures.js';
 import type { PublishFailure } from '../publish/transport.js';
-import type { Outcome } from '../settle/decide.js';
+import { agedOut, type Outcome } from '../settle/decide.js';
 import type { LaneDependencies } from './lane.types.js';
-import { delayFor, PuttingOff } from './putting-off.js';
+import { Destinations } from './destinations.js';
+import { delayFor, PuttingOff, Turns } from './putting-off.js';
+import { Suspects } from './suspects.js';
 
 /** What an outage needs of its lane. */
 export interface OutageLane {
@@ -26,8 +30,13 @@ export interface OutageLane {
  */
 export class Outage {
   readonly circuit = new Circuit();
-  readonly suspects = new Map<string, Strikes>();
+  readonly suspects = new Suspects();
   readonly puttingOff = new PuttingOff();
+  readonly destinations: Destinations;
+  /** Of messages whose keys are away. */
+  readonly turns = new Turns();
+  /** It was not the connection that failed. @internal */
+  openedByKey = false;
   failedAlone: string | undefined;
   /** Of that one: whether it may have broken the connection. @internal */
   brokeAlone = false;
@@ -43,7 +52,14 @@ export class Outage {
   constructor(
     readonly lane: OutageLane,
     readonly deps: LaneDependencies,
-  ) {}
+  ) {
+    const { transport } = deps;
+    this.destinations = new Destinations((message) => {
+      const { encryptionKeyId } = message;
+      const names = [transport.destinationOf?.(message) ?? []].flat();
+      return encryptionKeyId === null ? names : [...names, keyName(encryptionKeyId)];
+    });
+  }
 
   get probing(): boolean {
     return this.circuit.state === 'probing';
@@ -57,16 +73,18 @@ export class Outage {
 
   /** A publish failed and it was nobody's message. */
   failed(error: unknown, message?: OutboxMessage, suspect?: PublishFailure['suspect']): void {
-    const { clock, random, hooks, name } = this.deps;
+    const { clock, random, hooks, name, options } = this.deps;
     if (message !== undefined) {
       if (this.lane.onlyOne) {
         this.failedAlone = message.id;
         this.brokeAlone = suspect === 'message';
       }
-      if (clock.monotonic() - this.circuit.closedAt < FLAPPING) this.lane.markAlone(message);
+      if (clock.monotonic() - this.circuit.closedAt < options.publishTimeout + FLAPPING) this.lane.markAlone(message);
     }
-    const retryIn = this.circuit.fail(error, clock.monotonic(), random());
+    const isKey = suspect === 'key';
+    const retryIn = this.circuit.fail(error, clock.monotonic(), random(), isKey ? KEY_PROBES : undefined);
     if (retryIn === undefined) return;
+    this.openedByKey = isKey;
     this.lane.giveUpWaiting();
     this.toldOpen = true;
     hooks.emit('circuitOpened', { transport: name, error: errorText(error), retryIn });
@@ -88,22 +106,24 @@ export class Outage {
 
   /** A message that gets through changes something. */
   get isTroubled(): boolean {
-    return this.circuit.isTroubled || this.suspects.size > 0 || !this.puttingOff.isFull;
+    if (this.failedAlone !== undefined) return true;
+    return this.circuit.isTroubled || this.suspects.size > 0 || !this.puttingOff.isFull || !this.destinations.areThere;
   }
 
   /** A message got through; without one, a connection attempt. */
   succeeded(message?: OutboxMessage): void {
     if (message !== undefined) {
-      this.suspects.delete(message.id);
+      this.suspects.acquit(message.id);
       this.puttingOff.gotThrough();
+      this.destinations.gotThrough(message);
     }
     const openFor = this.circuit.succeed(this.deps.clock.monotonic(), message === undefined ? 'connection' : 'message');
-    if (openFor === undefined) return;
-    // A connection convicts nobody: there are brokers that take connections, and no writes.
-    if (message !== undefined && this.failedAlone !== undefined && this.failedAlone !== message.id)
-      this.suspect(this.failedAlone);
-    this.failedAlone = undefined;
-    this.closed(openFor);
+    // A connection convicts nobody: there are brokers that take connections, and no writes. Nor does it acquit.
+    if (message !== undefined && this.circuit.state === 'closed' && this.failedAlone !== undefined) {
+      if (this.failedAlone !== message.id) this.suspects.strike(this.failedAlone, this.brokeAlone);
+      this.failedAlone = undefined;
+    }
+    if (openFor !== undefined) this.closed(openFor);
   }
 
   /** @internal */ closed(openFor: number): void {
@@ -115,33 +135,78 @@ export class Outage {
   }
 
   /** Turns the failure of a message that keeps killing the connection into its own. */
-  charge(message: OutboxMessage, failure: PublishFailure): PublishFailure {
+  charge(message: OutboxMessage, said: PublishFailure): PublishFailure {
+    const failure = this.isRightGone(said) ? { ...said, blame: 'transport' as const } : said;
     // What ended the connection ended the wait for the broker's word: nobody says `up` of a new one.
-    if (this.circuit.state === 'blocked' && failure.blame === 'transport' && failure.suspect !== 'destination')
+    const { blame, suspect } = failure;
+    if (this.circuit.state === 'blocked' && blame === 'transport' && suspect !== 'destination' && suspect !== 'handler')
       this.failed(errorText(failure.error, [message]));
-    if (failure.blame === 'message' || failure.suspect !== 'message') return failure;
-    if ((this.suspects.get(message.id)?.broke ?? 0) < STRIKES) return failure;
-    this.suspects.delete(message.id);
+    // Who is charged for a destination that others would be charged for as well: health tells where.
+    if (blame === 'message') this.isAway(message, failure);
+    if (blame === 'message' || suspect !== 'message') return failure;
+    if (!this.suspects.breaks(message.id)) return failure;
+    this.suspects.acquit(message.id);
     return { ...failure, blame: 'message' };
   }
 
+  /** A message is charged for the right that its destination refuses once others got through: or it is refused to all of them. @internal */
+  isRightGone({ blame, suspect, destination = '' }: PublishFailure): boolean {
+    return blame === 'message' && suspect === 'destination' && !this.destinations.isProved(destination);
+  }
+
   /** What becomes of a message that would stay where it is: one that only itself cannot get through is put off, without an attempt. */
-  insteadOf(release: Release, message: OutboxMessage, { suspect, error }: PublishFailure): Outcome {
-    const { leases, random } = this.deps;
+  insteadOf(release: Release, message: OutboxMessage, failure: PublishFailure): Outcome {
+    const { leases, options } = this.deps;
+    const { suspect, error, retryIn } = failure;
+    const ages = suspect === 'key' || (suspect === 'handler' && retryIn === undefined);
+    const dead = ages ? agedOut(message, options.retry, leases.now) : undefined;
+    if (dead !== undefined) return dead;
     if (release.alone && !this.lane.onlyOne) return release;
-    const isDestination = suspect === 'destination';
+    const isDestination = suspect === 'destination' || suspect === 'key' || suspect === 'handler';
+    if (isDestination) this.isAway(message, failure);
     // One that may have broken the connection is an outage until it is convicted of that.
-    if (!(isDestination ? this.maySetAside(message) : suspect === undefined && this.isSuspect(message))) return release;
+    if (
+      !(isDestination
+        ? this.maySetAside(message, failure)
+        : suspect === undefined && this.suspects.failsAlone(message.id))
+    )
+      return release;
     if (this.probing) {
       // The broker answers: another message may get through. Else nothing is proved.
       if (isDestination) this.probeNext();
       else this.failed(errorText(error, [message]), message);
     }
-    return { kind: 'retry', attempts: message.attempts, delay: delayFor(message, leases.now, random()) };
+    return { kind: 'retry', attempts: message.attempts, delay: this.delayOf(message, failure) };
   }
 
-  /** The transport itself noticed, before a publish failed. */
+  /** Health names it; of a handler, which no metric of a broker shows, a warning tells as well. @internal */
+  isAway(message: OutboxMessage, { destination, error }: PublishFailure): void {
+    if (destination === undefined) return;
+    const { clock, hooks, transport, name } = this.deps;
+    const text = errorText(error, [message]);
+    const isNews = this.destinations.failed(destination, text, clock.monotonic());
+    if (isNews && transport.receipt === 'handler')
+      hooks.emit('warning', { text: `transport '${name}': ${destination} takes nothing, its messages wait: ${text}` });
+  }
+
+  /** @internal */ delayOf(message: OutboxMessage, failure: PublishFailure): number {
+    const { suspect, destination, retryIn, missing } = failure;
+    const { leases, random, clock, id } = this.deps;
+    const now = clock.monotonic();
+    if (retryIn !== undefined) return retryIn;
+    if (missing !== undefined && leases.passOn(id, message.bucket, missing)) return leases.passingOn.retryIn;
+    if (suspect === 'key') return this.turns.next(now);
+    if ((suspect === 'destination' || suspect === 'handler') && destination !== undefined)
+      return this.destinations.delay(destination, now, random());
+    return delayFor(message, leases.now, random());
+  }
+
+  /** The transport itself noticed, before a publish failed; its connection may be of anybody's making. */
   transportState(state: 'up' | 'down' | 'blocked', reason: unknown): void {
+    inCleanScope(() => this.noticed(state, reason));
+  }
+
+  /** @internal */ noticed(state: 'up' | 'down' | 'blocked', reason: unknown): void {
     const now = this.deps.clock.monotonic();
     if (state === 'blocked') this.circuit.block(reason ?? 'The broker asks to wait.', now);
     else if (state === 'down') this.failed(reason ?? 'The connection is gone.');
@@ -197,7 +262,9 @@ export class Outage {
   }
 
   /** One that was put off before costs nothing more; in a probe it takes the turn of another. @internal */
-  maySetAside({ parkedId }: OutboxMessage): boolean {
+  maySetAside({ parkedId }: OutboxMessage, { suspect, destination }: PublishFailure): boolean {
+    if (suspect === 'handler') return true;
+    if (destination !== undefined && this.destinations.isProved(destination)) return true;
     return (parkedId !== null && !this.probing) || this.puttingOff.spend();
   }
 
@@ -213,35 +280,20 @@ export class Outage {
 
   /** @internal */ startProbe(): void {
     this.puttingOff.refill();
-    this.reconnected = false;
+    this.reconnected = this.openedByKey;
     this.triedBuckets = 0;
     this.probes += 1;
     this.parkedFirst = this.failedAlone !== undefined && this.probes % 2 === 0;
     this.circuit.probe();
     this.lane.wanted(this.parkedFirst ? 'parked' : 'read');
   }
-
-  /** @internal */ isSuspect({ id }: OutboxMessage): boolean {
-    return (this.suspects.get(id)?.alone ?? 0) >= STRIKES;
-  }
-
-  /** @internal */ suspect(id: string): void {
-    if (this.suspects.size >= MAX_SUSPECTS) this.suspects.clear();
-    const { alone, broke } = this.suspects.get(id) ?? { alone: 0, broke: 0 };
-    this.suspects.set(id, { alone: alone + 1, broke: broke + Number(this.brokeAlone) });
-  }
 }
 
-/** Times that a message failed alone and another one got through after it; of these, times that it may have broken the connection. */
-interface Strikes {
-  readonly alone: number;
-  readonly broke: number;
-}
 type Release = Extract<Outcome, { kind: 'release' }>;
 
-const STRIKES = 3;
 /** Milliseconds to the next probe of a broker that answers. */
 const SOON = 10;
-const MAX_SUSPECTS = 1_000;
-/** Milliseconds after a recovery in which another failure makes its messages go one by one. */
+/** Milliseconds between probes at most while all that is read waits for the keys of its payloads. */
+const KEY_PROBES = 5_000;
+/** Milliseconds, beyond those in which an answer may come, after a recovery in which another failure makes its messages go one by one. */
 const FLAPPING = 10_000;

@@ -40,6 +40,29 @@ const MOST = 50;
  */
 export function delayFor({ createdAt }: OutboxMessage, now: number, random: number): number {
   // Plain SQL can say `infinity`, which is no date here.
-  const age = Math.min(60_000, Math.max(1_000, now - createdAt.getTime() || 0));
-  return Math.round(age * (0.5 + random / 2));
+  return waitAfter(now - createdAt.getTime() || 0, random);
 }
+
+/** Milliseconds: about as long again, between a second and a minute. */
+export function waitAfter(ms: number, random: number): number {
+  return Math.round(Math.min(60_000, Math.max(1_000, ms)) * (0.5 + random / 2));
+}
+
+/**
+ * When messages that wait for a key try again, one after the other: in a second while they are few, later the more they are. So
+ * they cost the others little, and a thousand of them go out within five seconds of the key's return.
+ */
+export class Turns {
+  /** Monotonic milliseconds of the last one. @internal */
+  last = -Infinity;
+
+  /** @returns milliseconds until the next one's */
+  next(now: number): number {
+    this.last = Math.min(Math.max(this.last + BETWEEN_TURNS, now + FIRST_TURN), now + LAST_TURN);
+    return Math.round(this.last - now);
+  }
+}
+
+const FIRST_TURN = 1_000;
+const BETWEEN_TURNS = 4;
+const LAST_TURN = 60_000;

@@ -3,7 +3,9 @@ import type { ResolvedOptions } from '../outbox.options.js';
 import type { OutboxTransport } from '../publish/transport.js';
 import type { OutboxStore } from '../store/outbox-store.js';
 import type { Clock } from './clock.js';
+import type { FailingOperation } from './database-failures.js';
 import type { Deadline } from './deadline.js';
+import type { AwayDestination } from './destinations.js';
 
 /** Everything the relay is made of. The module builds it; tests and the simulation bring their own parts. */
 export interface RelayDependencies {
@@ -31,16 +33,22 @@ export interface LaneStatus {
   readonly inFlight: number;
   readonly blockedKeys: number;
   readonly lastError: string | null;
+  /** What takes nothing now, while other destinations of this transport may. */
+  readonly away: readonly AwayDestination[];
 }
 export interface RelayStatus {
   readonly running: boolean;
   readonly owner: string;
-  /** Since when the database has not answered, milliseconds; `null` when it does. */
+  /** For how long the database has not done something that this relay asks of it again and again, milliseconds; `null` when it does all. */
   readonly storeDownFor: number | null;
+  /** What that is. */
+  readonly failing: readonly FailingOperation[];
   /** Why nothing of this database is published until somebody decides, or `null`. */
   readonly heldBack: string | null;
   /** By how much the last heartbeat of the leases came too late, milliseconds: a blocked event loop, a frozen process. */
   readonly heartbeatLate: number;
+  /** Milliseconds that renewing the leases took, where that left no time to begin a publish in; else `null`. */
+  readonly slowRenewal: number | null;
   readonly lanes: readonly LaneStatus[];
 }
 export interface RunReport {
@@ -52,7 +60,8 @@ export interface RunReport {
 /** What the dispatcher turns: one per transport, however it is coordinated. */
 export interface RunningLane {
   start(): void;
-  nudge(where: 'ready' | 'parked'): void;
+  /** There is work, in `ms` milliseconds at the latest. */
+  nudge(where: 'ready' | 'parked', ms: number): void;
   /** Stops claiming and waits for what is in flight until the deadline, then destroys the connection. */
   stop(deadline: Deadline): Promise<void>;
   /** Everything that is ready or due now, until it is settled. */
@@ -62,4 +71,6 @@ export interface RunningLane {
   /** Resolves when every lease of this lane may be given to somebody else. */
   drain(): Promise<void>;
   status(): LaneStatus;
+  /** What could not be written down, and still is not. */
+  failingWrites(): FailingOperation[];
 }

@@ -1,4 +1,4 @@
-import { lengthOf } from '../large-payloads.js';
+import { weightOf } from '../large-payloads.js';
 import type { OutboxMessage } from '../message.js';
 import type { ResolvedOptions } from '../outbox.options.js';
 
@@ -48,7 +48,7 @@ export class Room {
   /** With what is still in the database. None counts for more than a batch of its own: each batch must find one. @internal */
   mean(messages: readonly OutboxMessage[]): number {
     let sum = 0;
-    for (const message of messages) sum += Math.min(lengthOf(message), this.bounds.batchBytes);
+    for (const message of messages) sum += Math.min(weightOf(message), this.bounds.batchBytes);
     return sum / messages.length;
   }
 }

@@ -1,14 +1,15 @@
 import type { OutboxMessage } from '../message.js';
 import { errorText } from '../observe/error-text.js';
 import { fitting, isUnread } from '../large-payloads.js';
-import { Publisher } from '../publish/publisher.js';
+import type { Publisher } from '../publish/publisher.js';
 import type { PublishFailure } from '../publish/transport.js';
 import type { LockSession } from '../store/parked-store.js';
 import type { OnResult } from './batch.types.js';
 import { LargePayloads } from './bring-payloads.js';
 import { within } from './clock.js';
 import type { Deadline } from './deadline.js';
-import type { LaneDependencies } from './lane.types.js';
+import { FirstConnection } from './first-connection.js';
+import { publisherOf, type LaneDependencies } from './lane.types.js';
 import { LockedResults } from './locked-results.js';
 import { Loop } from './loop.js';
 import { Outage, type OutageLane } from './outage.js';
@@ -24,6 +25,7 @@ export class RowLockLane implements RunningLane, OutageLane {
   readonly loop: Loop;
   readonly publisher: Publisher;
   readonly outage: Outage;
+  readonly firstConnection: FirstConnection;
   readonly counts = { published: 0, retried: 0, dead: 0 };
   kill = new AbortController();
   /**
@@ -44,16 +46,21 @@ export class RowLockLane implements RunningLane, OutageLane {
   constructor(
     readonly deps: LaneDependencies,
     failed: (operation: 'fetch', error: unknown) => number,
-    readonly answered: () => void,
+    succeeded: (operation: 'fetch') => void,
   ) {
-    this.publisher = new Publisher(deps.transport, deps.clock, deps.options.publishTimeout, deps.options.encryption);
+    this.publisher = publisherOf(deps);
     this.maxBatch = Math.min(deps.options.batchSize, deps.transport.maxBatch ?? Infinity);
     this.outage = new Outage(this, deps);
+    this.firstConnection = new FirstConnection(this.publisher, this.outage, deps);
     this.payloads = new LargePayloads(deps, (message) => this.markAlone(message));
     this.refused = new RefusedRows(deps);
     this.loop = new Loop(
       deps.clock,
-      () => this.read(),
+      async () => {
+        const delay = await this.read();
+        succeeded('fetch');
+        return delay;
+      },
       (error) => failed('fetch', error),
     );
     deps.leases.announce(deps.id, this);
@@ -72,12 +79,14 @@ export class RowLockLane implements RunningLane, OutageLane {
       this.stopping = false;
       this.kill = new AbortController();
       this.outage.goOn();
+      this.firstConnection.again();
     }
     this.loop.start();
+    this.firstConnection.start();
   }
 
-  nudge(): void {
-    this.loop.nudge();
+  nudge(_where: 'ready' | 'parked', ms: number): void {
+    this.loop.within(ms);
   }
 
   wanted(): void {
@@ -87,7 +96,9 @@ export class RowLockLane implements RunningLane, OutageLane {
   async stop(deadline: Deadline): Promise<void> {
     this.stopping = true;
     const ended = Promise.allSettled([this.loop.stop(), this.reading]);
-    if (!(await deadline.within(ended))) {
+    const finished = await deadline.within(ended);
+    this.firstConnection.stop(); // not before: what was in flight may have waited for it
+    if (!finished) {
       this.kill.abort();
       await this.publisher.reset();
       await within(this.deps.clock, 1_000, ended);
@@ -126,7 +137,7 @@ export class RowLockLane implements RunningLane, OutageLane {
   }
 
   status(): LaneStatus {
-    const { circuit } = this.outage;
+    const { circuit, destinations } = this.outage;
     return {
       transport: this.deps.name,
       receipt: this.deps.transport.receipt,
@@ -136,7 +147,13 @@ export class RowLockLane implements RunningLane, OutageLane {
       inFlight: this.unresolved,
       blockedKeys: 0,
       lastError: circuit.lastError === undefined ? null : errorText(circuit.lastError),
+      away: destinations.list(this.deps.clock.monotonic()),
     };
+  }
+
+  /** They are written with what was read. */
+  failingWrites(): [] {
+    return [];
   }
 
   /** @internal */ lastLocked = 0;
@@ -174,7 +191,6 @@ export class RowLockLane implements RunningLane, OutageLane {
       return results;
     });
     results.tell(report.refused, this.refused);
-    this.answered();
     if (this.outage.probing && this.lastLocked === 0) this.outage.probeAgain(0, 1);
     // One that failed by itself neither ended the probe nor the wait of those behind it.
     if (this.outage.probing) return this.lastLocked > 0 && !this.putOff ? 0 : options.pollInterval;

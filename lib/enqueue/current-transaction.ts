@@ -4,6 +4,7 @@ import type { TransactionHandle } from '../outbox.options.js';
 import { dataSourceOf, isActive, isEntityManager, isQueryRunner } from './query-runner.js';
 import { typeName } from './text-checks.js';
 import type { TransactionScope } from './transaction-scope.js';
+import { oneOf } from './transaction-watch.js';
 
 const HOW_TO =
   'Pass { manager } from dataSource.transaction((manager) => …), or call it inside outbox.transaction(…); enqueueOutsideTransaction says that none is wanted.';
@@ -31,7 +32,7 @@ export class CurrentTransaction {
     const scoped = activeOrNone(this.scope.current());
     const current = this.currentManager?.();
     const other = activeOrNone(current === undefined || current === null ? undefined : this.runnerOf(current));
-    if (scoped !== undefined && other !== undefined && scoped !== other) {
+    if (scoped !== undefined && other !== undefined && oneOf(scoped) !== oneOf(other)) {
       throw new OutboxAmbiguousTransactionError(
         'Two transactions are active: the one of outbox.transaction or outbox.bind, and the one of currentManager().',
         { hint: 'Pass { manager } to say which one is meant.' },

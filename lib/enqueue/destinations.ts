@@ -31,21 +31,24 @@ export class Destinations {
   named(names: readonly string[], subject: string): readonly Destination[] {
     if (names.length === 0)
       throw new OutboxMessageError('UNKNOWN_TRANSPORT', `${subject}: the list of transports is empty.`);
-    return [...new Set(names)].map((name) => this.byName.get(name) ?? this.unknown(name, subject));
+    return [...new Set(names)].map((name) => this.byName.get(name) ?? unknown(name, [...this.byName.keys()], subject));
   }
+}
 
-  /** @internal */
-  unknown(name: unknown, subject: string): never {
-    const known = [...this.byName.keys()];
-    const meant = typeof name === 'string' ? didYouMean(name, known) : undefined;
-    throw new OutboxMessageError(
-      'UNKNOWN_TRANSPORT',
-      `${subject}: there is no transport '${String(name).slice(0, 100)}'.`,
-      {
-        hint: meant === undefined ? `Known are: ${known.join(', ')}.` : `Did you mean '${meant}'?`,
-      },
-    );
-  }
+/** The number of a transport in the tables. @throws OutboxMessageError `UNKNOWN_TRANSPORT` */
+export function numberOf(name: string, ids: ReadonlyMap<string, number>, subject: string): number {
+  return ids.get(name) ?? unknown(name, [...ids.keys()], subject);
+}
+
+function unknown(name: unknown, known: readonly string[], subject: string): never {
+  const meant = typeof name === 'string' ? didYouMean(name, known) : undefined;
+  throw new OutboxMessageError(
+    'UNKNOWN_TRANSPORT',
+    `${subject}: there is no transport '${String(name).slice(0, 100)}'.`,
+    {
+      hint: meant === undefined ? `Known are: ${known.join(', ')}.` : `Did you mean '${meant}'?`,
+    },
+  );
 }
 
 /** What makes a message unfit for a transport, or `undefined`. Here and not at publish time, when nobody can correct it. */

@@ -1,8 +1,10 @@
 import { types } from 'node:util';
+import { isThenable } from '../is-thenable.js';
 import { withoutSecrets } from '../observe/error-text.js';
 import { secretsIn } from '../observe/secrets.js';
 import { OutboxError, OutboxMessageError } from '../outbox.errors.js';
 import type { Serializer } from '../publish/serializer.js';
+import { jsonSerializer } from './json-serializer.js';
 import { isWellFormed, typeName } from './text-checks.js';
 
 export interface EncodedPayload {
@@ -33,6 +35,7 @@ export function encodePayload(
   if (payload === null) return { bytes: null, contentType: contentType ?? serializer.contentType };
   if (types.isUint8Array(payload))
     return { bytes: view(payload), contentType: contentType ?? 'application/octet-stream' };
+  if (isThenable(payload)) throw refused(subject, 'payload is a Promise; await it');
   if (payload === undefined) throw refused(subject, 'payload is undefined; null is a tombstone');
   if (contentType !== undefined) {
     if (typeof payload === 'string') return { bytes: encodeText(payload, contentType, subject), contentType };
@@ -53,7 +56,8 @@ function serialize(payload: unknown, serializer: Serializer, subject: string): B
   }
   if (!types.isUint8Array(bytes))
     throw refused(subject, `payload: the serializer returned ${typeName(bytes)}, not a Uint8Array`);
-  return view(bytes);
+  // One that is not ours may use its buffer again for the next payload, before this one is sent.
+  return serializer === jsonSerializer ? view(bytes) : Buffer.from(bytes);
 }
 
 function encodeText(text: string, contentType: string, subject: string): Buffer {

@@ -12,7 +12,7 @@ export interface MessageSettings {
   transport?: string | readonly string[];
   /** Not before this instant. Not with `delay`. */
   deliverAt?: Date;
-  /** Not before this long after the enqueue, by the database's clock. Not with `deliverAt`. */
+  /** Not before this long after the enqueue, by the database's clock; a fraction of a millisecond is rounded up. Not with `deliverAt`. */
   delay?: Duration;
   /** `null`: unordered. `undefined` or empty is refused: it would lose the order in silence. */
   key?: string | null;
@@ -23,6 +23,17 @@ export interface MessageSettings {
 export interface EnqueueOptions extends MessageSettings {
   /** The transaction to write in. Default: the one of `outbox.transaction`, `outbox.bind` or `currentManager`. */
   manager?: TransactionHandle;
+}
+
+/** `enqueue(message, { report: true })`: what became of a message, instead of its id alone. */
+export interface ReportOption {
+  report: true;
+}
+export interface EnqueueReport {
+  /** Of the message; of a duplicate, of the one that was enqueued before with the same `dedupKey`. */
+  readonly id: string;
+  /** Nothing was written: the `dedupKey` was known, from before or from the same array. */
+  readonly duplicate: boolean;
 }
 
 /** A message without a class. Without `key` it is unordered. */
@@ -50,7 +61,7 @@ const SETTINGS: Readonly<Record<keyof MessageSettings, true>> = {
   headers: true,
   options: true,
 };
-export const ENQUEUE_OPTION_NAMES: readonly string[] = ['manager', ...Object.keys(SETTINGS)];
+export const ENQUEUE_OPTION_NAMES: readonly string[] = ['manager', 'report', ...Object.keys(SETTINGS)];
 export const PLAIN_MESSAGE_NAMES: readonly string[] = [
   'type',
   'topic',

@@ -2,62 +2,90 @@ import type { QueryRunner } from 'typeorm';
 import type { PayloadEncryption } from '../encryption.js';
 import type { NewMessage } from '../message.js';
 import { OutboxDuplicateMessageError, OutboxError, OutboxMessageError } from '../outbox.errors.js';
-import type { SqlExecutor } from '../store/executors/executor.js';
 import type { InsertReport } from '../store/outbox-store.js';
-import { statement } from '../store/sql.js';
 import type { TransactionListener } from './transaction-listener.js';
+import { AtomicWrite } from './atomic-write.js';
 import { watchTransaction } from './transaction-watch.js';
-import { Destinations, type Destination } from './destinations.js';
+import { Destinations } from './destinations.js';
 import { refuseUnknown } from './draft.js';
-import { ENQUEUE_OPTION_NAMES, type EnqueueOptions } from './enqueue-options.js';
+import { ENQUEUE_OPTION_NAMES, type EnqueueOptions, type EnqueueReport } from './enqueue-options.js';
 import { EventRegistry } from './event-registry.js';
 import type { EnqueueRuntime } from './runtime.js';
+import { isScheduled, whenDue } from './scheduled.js';
 import { sealPayloads } from './seal-payloads.js';
 import { ID_PREFIX, toMessage, type MessageRules } from './to-message.js';
 import { uuidV7 } from './uuid-v7.js';
 
 const NO_OPTIONS: EnqueueOptions = Object.freeze({});
-/** Statements that both PostgreSQL and MySQL know. */
-const SAVEPOINT = statement(undefined, 'savepoint outbox_enqueue').bind();
-const ROLLBACK = statement(undefined, 'rollback to savepoint outbox_enqueue').bind();
-const RELEASE = statement(undefined, 'release savepoint outbox_enqueue').bind();
+const NO_HOLDERS = new Map<string, string>();
+
+/** One of each per input: what the caller is told, and what the message was given, which differs for duplicates. */
+interface Ids {
+  readonly ids: string[];
+  readonly own: readonly string[];
+}
 
 /** Checks first, then one insert in the caller's transaction; what was not written never happened. */
 export class Enqueuer {
   /** @internal */ readonly registry = new EventRegistry();
   /** @internal */ readonly listener: TransactionListener;
+  /** @internal Where nothing can be published before its time. */ readonly laterListener: TransactionListener;
+  /** @internal Of messages that were known. */ readonly knownListener: TransactionListener;
   /** @internal */ rules: MessageRules | undefined;
 
   constructor(readonly runtime: EnqueueRuntime) {
     const { hooks } = runtime;
+    const enqueued = (ids: readonly string[]): void => {
+      if (hooks.has('enqueued')) hooks.emit('enqueued', { ids });
+    };
+    const rolledBack = (ids: readonly string[]): void => runtime.onRolledBack?.(ids);
     this.listener = {
       committed: (ids) => {
         runtime.committed();
-        if (hooks.has('enqueued')) hooks.emit('enqueued', { ids });
+        enqueued(ids);
       },
-      rolledBack: (ids) => runtime.onRolledBack?.(ids),
+      rolledBack,
+      perhaps: () => runtime.committed(),
+    };
+    this.laterListener = { committed: enqueued, rolledBack };
+    this.knownListener = {
+      committed: (ids) => {
+        if (hooks.has('deduplicated')) hooks.emit('deduplicated', { ids });
+      },
+      rolledBack: () => undefined,
     };
   }
 
   /** @returns one id per input, in order: the first message's id for a repeated `dedupKey` */
-  async write(
+  async write(runner: QueryRunner, inputs: readonly unknown[], options?: EnqueueOptions): Promise<string[]> {
+    return (await this.writeAll(runner, inputs, options)).ids;
+  }
+
+  /** The same, with the word of duplicates. */
+  async report(runner: QueryRunner, inputs: readonly unknown[], options?: EnqueueOptions): Promise<EnqueueReport[]> {
+    const { ids, own } = await this.writeAll(runner, inputs, options);
+    return ids.map((id, index) => ({ id, duplicate: id !== own[index] }));
+  }
+
+  /** @internal */ async writeAll(
     runner: QueryRunner,
     inputs: readonly unknown[],
     options: EnqueueOptions = NO_OPTIONS,
-  ): Promise<string[]> {
-    const { rows, ids } = this.prepare(inputs, options);
-    if (rows.length === 0) return ids;
+  ): Promise<Ids> {
+    const { rows, ids, own } = this.prepare(inputs, options);
+    if (rows.length === 0) return { ids, own };
     const watch = watchTransaction(runner);
-    return watch.write(this.listener, async () => {
+    return watch.write(rows.every(isScheduled) ? this.laterListener : this.listener, async () => {
       const { encryption } = this.runtime.options;
       const stored = encryption === undefined ? rows : await this.seal(rows, encryption);
-      const holders = await this.insert(watch.guard(this.runtime.executorFor(runner)), stored);
+      const holders = await this.insert(new AtomicWrite(watch, this.runtime.executorFor(runner)), stored);
       const written = rows.filter(({ id }) => !holders.has(id));
       if (written.length > 0) this.runtime.onEnqueued?.(written, runner);
-      return {
-        result: holders.size === 0 ? ids : ids.map((id) => holders.get(id) ?? id),
-        ids: [...new Set(written.map(({ id }) => id))],
-      };
+      const result = { own, ids: holders.size === 0 ? ids : ids.map((id) => holders.get(id) ?? id) };
+      const known = result.ids.filter((id, index) => id !== own[index]);
+      const also = whenDue(written, this.runtime);
+      if (known.length > 0) also.push({ listener: this.knownListener, ids: known });
+      return { result, ids: [...new Set(written.map(({ id }) => id))], also };
     });
   }
 
@@ -66,17 +94,13 @@ export class Enqueuer {
     return sealPayloads(rows, encryption, this.startedRules().destinations);
   }
 
-  transportId(name: string, subject: string): number {
-    const [destination] = this.startedRules().destinations.named([name], subject);
-    return (destination as Destination).id;
-  }
-
   /** @internal Everything that can be refused is refused here, before any SQL. */
-  prepare(inputs: readonly unknown[], options: EnqueueOptions): { rows: NewMessage[]; ids: string[] } {
+  prepare(inputs: readonly unknown[], options: EnqueueOptions): Ids & { rows: NewMessage[] } {
     if (options !== NO_OPTIONS) refuseUnknown(options, ENQUEUE_OPTION_NAMES, 'Options of enqueue');
     const rules = this.startedRules();
     const rows: NewMessage[] = [];
     const ids: string[] = [];
+    const own: string[] = [];
     const seen = new Map<string, string>();
     for (let i = 0; i < inputs.length; i++) {
       const where = inputs.length > 1 ? `messages[${i}]: ` : '';
@@ -84,29 +108,30 @@ export class Enqueuer {
       const { id, dedupKey } = message[0] as NewMessage;
       const first = dedupKey === null ? undefined : seen.get(dedupKey);
       ids.push(first ?? id);
+      own.push(id);
       if (first === undefined) rows.push(...message);
       else if (dedupKey?.startsWith(ID_PREFIX)) throw duplicate([id]);
       if (dedupKey !== null) seen.set(dedupKey, first ?? id);
     }
-    return { rows, ids };
+    return { rows, ids, own };
   }
 
   /** @internal Returns new id → id of the message that holds its dedup key. */
-  async insert(tx: SqlExecutor, rows: readonly NewMessage[]): Promise<Map<string, string>> {
-    // A repeated id refuses the whole call: a savepoint takes back the other messages of the array, and whatever the
-    // application sent on this connection meanwhile, which drivers advise against. Only for arrays with ids of the caller.
-    const guarded =
+  async insert(tx: AtomicWrite, rows: readonly NewMessage[]): Promise<Map<string, string>> {
+    const { store } = this.runtime;
+    // A repeated id refuses the whole call, and leaves the transaction usable.
+    const refusable =
       rows.some(({ id }) => id !== rows[0]?.id) && rows.some(({ dedupKey }) => dedupKey?.startsWith(ID_PREFIX));
-    if (guarded) await tx.run(SAVEPOINT);
-    const report = await this.runtime.store.insert(tx, rows);
-    const repeated = repeatedIds(rows, report);
-    if (guarded) {
-      if (repeated.length > 0) await tx.run(ROLLBACK);
-      await tx.run(RELEASE);
-    }
-    if (repeated.length > 0) throw duplicate(repeated);
+    const guarded = refusable || store.mayLeavePart?.(rows) === true;
+    const { duplicates } = await tx.whole(guarded, async () => {
+      const report = await store.insert(tx, rows);
+      if (guarded) refuseRepeated(rows, report);
+      return report;
+    });
+    if (duplicates.size === 0) return NO_HOLDERS;
+    refuseRepeated(rows, { duplicates });
     const holders = new Map<string, string>();
-    for (const [index, holder] of report.duplicates) holders.set((rows[index] as NewMessage).id, holder);
+    for (const [index, holder] of duplicates) holders.set((rows[index] as NewMessage).id, holder);
     return holders;
   }
 
@@ -159,13 +184,13 @@ export function refuseForArray(options: EnqueueOptions | undefined): void {
   }
 }
 
-function repeatedIds(rows: readonly NewMessage[], { duplicates }: InsertReport): string[] {
+function refuseRepeated(rows: readonly NewMessage[], { duplicates }: InsertReport): void {
   const repeated = new Set<string>();
   for (const index of duplicates.keys()) {
     const row = rows[index] as NewMessage;
     if (row.dedupKey?.startsWith(ID_PREFIX)) repeated.add(row.id);
   }
-  return [...repeated];
+  if (repeated.size > 0) throw duplicate([...repeated]);
 }
 
 function duplicate(ids: readonly string[]): OutboxDuplicateMessageError {

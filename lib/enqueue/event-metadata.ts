@@ -34,7 +34,7 @@ export interface EventMetadata<T = object> {
   readonly contentType: string | undefined;
   readonly payload: ((event: T) => unknown) | undefined;
   /** Makes an event of a deserialized payload, for handlers in this process. */
-  readonly revive: ((payload: unknown) => T) | undefined;
+  readonly revive: ((payload: unknown) => T | Promise<T>) | undefined;
 }
 
 // eslint-disable-next-line typescript/no-unsafe-function-type

@@ -29,7 +29,7 @@ export interface OutboxEventOptions<T> {
   options?: MessageOptions | ((event: T) => MessageOptions);
   /**
    * Overrides the module's, for messages of this class, within the bounds of its options: `initial` to 1 h, `max` to 7 d,
-   * `maxAge` from 1 s. All but `classify` is stored with each message; `classify` counts in every process that has loaded the
+   * `maxAge` from 1 s; `initial` below 100 ms and `max` below 1 s count only where the module's are below. All but `classify` is stored with each message; `classify` counts in every process that has loaded the
    * class, and is asked first: when it says `undefined`, the module's is asked.
    */
   retry?: { initial?: Duration; max?: Duration; maxAttempts?: number | null; maxAge?: Duration; classify?: Classifier };
@@ -38,8 +38,8 @@ export interface OutboxEventOptions<T> {
   contentType?: string;
   /** What is serialized instead of the event itself. */
   payload?: (event: T) => unknown;
-  /** Makes an event of a deserialized payload for `@OnOutboxEvent` handlers; without it they get the payload as it is. */
-  revive?: (payload: unknown) => T;
+  /** Makes an event, or a promise of it, of a deserialized payload for `@OnOutboxEvent` handlers; without it they get the payload as it is. */
+  revive?: (payload: unknown) => T | Promise<T>;
 }
 
 /**

@@ -7,18 +7,12 @@ import type { MessageFilter, OperatorReport } from '../store/admin-store.js';
 import { watchTransactions } from './transaction-watch.js';
 import { CurrentTransaction } from './current-transaction.js';
 import { Enqueuer, refuseForArray } from './enqueuer.js';
-import type { EnqueueOptions, MessageSettings, PlainMessage } from './enqueue-options.js';
+import type { EnqueueOptions, EnqueueReport, MessageSettings, PlainMessage, ReportOption } from './enqueue-options.js';
 import type { EnqueueRuntime, OutboxEventSource } from './runtime.js';
+import { numberOf } from './destinations.js';
 import { toFilter, type MessageSelection } from './selection.js';
+import { checkTransaction, type OutboxTransactionOptions } from './transaction-options.js';
 import { TransactionScope } from './transaction-scope.js';
-
-/** Of `outbox.transaction`. */
-export interface OutboxTransactionOptions {
-  /** A savepoint inside the ambient transaction instead of joining it. Default false. */
-  nested?: boolean;
-  /** Of a new transaction; an ambient one has its own already. */
-  isolation?: 'READ UNCOMMITTED' | 'READ COMMITTED' | 'REPEATABLE READ' | 'SERIALIZABLE';
-}
 
 /** An outbox that writes in one given transaction. */
 export interface OutboxWriter<TEvent extends object = object> {
@@ -31,11 +25,12 @@ export interface OutboxWriter<TEvent extends object = object> {
  * @typeParam TEvent narrows what may be enqueued: `OutboxService<OrderPlaced | OrderCancelled>`
  */
 export class OutboxService<TEvent extends object = object> {
-  /** @internal */ readonly scope = new TransactionScope();
+  /** @internal */ readonly scope: TransactionScope;
   /** @internal */ readonly current: CurrentTransaction;
   /** @internal */ readonly enqueuer: Enqueuer;
 
   constructor(/** @internal */ readonly runtime: EnqueueRuntime) {
+    this.scope = TransactionScope.of(runtime.dataSource);
     this.current = new CurrentTransaction(runtime.dataSource, this.scope, runtime.options.currentManager);
     this.enqueuer = new Enqueuer(runtime);
     watchTransactions(runtime.dataSource);
@@ -50,21 +45,39 @@ export class OutboxService<TEvent extends object = object> {
    * Writes events (classes with `@OutboxEvent`) or plain messages in a transaction: `options.manager`, else the one around
    * this call. Without one it throws and writes nothing. An array is one INSERT. A buffer that is a payload must stay as it is
    * until this resolves: it is sent, not copied.
-   * @returns the id of the message, or of each message of the array
+   * @returns the id of the message, or of each message of the array; with `report: true` also whether it was a duplicate
    */
+  enqueue(
+    messages: readonly (TEvent | PlainMessage)[],
+    options: EnqueueOptions & ReportOption,
+  ): Promise<EnqueueReport[]>;
+  enqueue(message: TEvent | PlainMessage, options: EnqueueOptions & ReportOption): Promise<EnqueueReport>;
   enqueue(messages: readonly (TEvent | PlainMessage)[], options?: EnqueueOptions): Promise<string[]>;
   enqueue(message: TEvent | PlainMessage, options?: EnqueueOptions): Promise<string>;
-  async enqueue(input: unknown, options?: EnqueueOptions): Promise<string | string[]> {
+  async enqueue(input: unknown, options?: EnqueueOptions & Partial<ReportOption>): Promise<unknown> {
     const runner = this.current.require(options?.manager);
-    if (!Array.isArray(input)) return (await this.enqueuer.write(runner, [input], options))[0] as string;
-    refuseForArray(options);
-    return this.enqueuer.write(runner, input, options);
+    if (Array.isArray(input)) refuseForArray(options);
+    const inputs: readonly unknown[] = Array.isArray(input) ? input : [input];
+    const written: readonly unknown[] = await this.enqueuer[options?.report === true ? 'report' : 'write'](
+      runner,
+      inputs,
+      options,
+    );
+    return Array.isArray(input) ? written : written[0];
   }
 
   /** Writes in a short transaction of its own, whatever transaction is around this call: no atomicity with anything else. */
+  enqueueOutsideTransaction(
+    messages: readonly (TEvent | PlainMessage)[],
+    options: MessageSettings & ReportOption,
+  ): Promise<EnqueueReport[]>;
+  enqueueOutsideTransaction(
+    message: TEvent | PlainMessage,
+    options: MessageSettings & ReportOption,
+  ): Promise<EnqueueReport>;
   enqueueOutsideTransaction(messages: readonly (TEvent | PlainMessage)[], options?: MessageSettings): Promise<string[]>;
   enqueueOutsideTransaction(message: TEvent | PlainMessage, options?: MessageSettings): Promise<string>;
-  async enqueueOutsideTransaction(input: unknown, options?: MessageSettings): Promise<string | string[]> {
+  async enqueueOutsideTransaction(input: unknown, options?: MessageSettings): Promise<unknown> {
     if (options !== undefined && 'manager' in options) {
       throw new OutboxMessageError('INVALID_MESSAGE', 'enqueueOutsideTransaction takes no manager.', {
         hint: 'Use enqueue to write in a transaction.',
@@ -81,7 +94,7 @@ export class OutboxService<TEvent extends object = object> {
   }
 
   /**
-   * Runs `work` with this transaction around it: `enqueue` inside needs no `manager`. Does not begin or end anything.
+   * Runs `work` with this transaction around it: `enqueue` inside needs no `manager`, until the transaction ends. Does not begin or end anything.
    * An Observable that `work` returns is subscribed to inside, so that an interceptor may return `next.handle()`.
    * A query that only runs when it is awaited is handed back as it is, and runs outside.
    */
@@ -98,6 +111,7 @@ export class OutboxService<TEvent extends object = object> {
     work: (manager: EntityManager) => Promise<T>,
     options: OutboxTransactionOptions = {},
   ): Promise<T> {
+    checkTransaction(work, options);
     const { nested = false, isolation } = options;
     const ambient = this.current.ambient();
     if (ambient !== undefined && isolation !== undefined) {
@@ -115,12 +129,12 @@ export class OutboxService<TEvent extends object = object> {
 
   /** Dead, waiting and blocked messages are tried again now, with all their attempts, in their old place of the order. */
   async requeue(selection: MessageSelection): Promise<OperatorReport> {
-    return this.operate(await this.runtime.store.requeue(this.filter('requeue', selection)));
+    return this.operate(await this.runtime.store.requeue(await this.filter('requeue', selection)));
   }
 
   /** Deletes dead, waiting and blocked messages; what they blocked goes on. */
   async discard(selection: MessageSelection): Promise<OperatorReport> {
-    return this.operate(await this.runtime.store.discard(this.filter('discard', selection)));
+    return this.operate(await this.runtime.store.discard(await this.filter('discard', selection)));
   }
 
   /**
@@ -128,12 +142,12 @@ export class OutboxService<TEvent extends object = object> {
    * `done` when none of them will publish it any more, or, if the selection names a transport, when that one will not.
    */
   async cancel(selection: MessageSelection): Promise<OperatorReport> {
-    return this.operate(await this.runtime.store.cancel(this.filter('cancel', selection)));
+    return this.operate(await this.runtime.store.cancel(await this.filter('cancel', selection)));
   }
 
   /** Lets a blocked key go on: its dead messages stay dead, but block no longer. */
   async release(key: string, options: { transport?: string } = {}): Promise<{ released: number }> {
-    const { key: checked, transport } = this.filter('release', { ...options, key });
+    const { key: checked, transport } = await this.filter('release', { ...options, key });
     const report = await this.runtime.store.release({
       key: checked as string,
       ...(transport === undefined ? {} : { transport }),
@@ -151,10 +165,13 @@ export class OutboxService<TEvent extends object = object> {
     return this.runtime.report.health();
   }
 
-  /** @internal */
-  filter(operation: string, selection: MessageSelection): MessageFilter {
-    const { size } = this.runtime.transportIds;
-    return toFilter(operation, selection, (name, subject) => this.enqueuer.transportId(name, subject), size);
+  /** @internal A transport that left the options has rows all the same: its name stands in the database. */
+  async filter(operation: string, selection: MessageSelection): Promise<MessageFilter> {
+    const { transportIds, store } = this.runtime;
+    const transport: unknown = (selection as MessageSelection | undefined)?.transport;
+    const isOurs = typeof transport !== 'string' || transportIds.has(transport);
+    const known = isOurs ? transportIds : await store.transports();
+    return toFilter(operation, selection, (name, subject) => numberOf(name, known, subject), known.size);
   }
   /** @internal Changed rows may be due at once: also those of what is too late, as another transport still has it. */
   operate(report: OperatorReport): OperatorReport {

@@ -8,8 +8,14 @@ interface RunnerInternals {
   readonly dataSource?: DataSource;
   /** 0.3. */
   readonly connection?: DataSource;
-  /** Of PostgreSQL: pg's client. 8.23 tells, older releases may not. */
-  readonly databaseConnection?: { getTransactionStatus?(): unknown };
+  readonly databaseConnection?: {
+    /** Of pg 8.23 and later: what the server said with its last answer. */
+    getTransactionStatus?(): unknown;
+    /** Of pg: nothing is on its way. */
+    readonly readyForQuery?: boolean;
+    /** Of mysql2. */
+    readonly stream?: { readonly bytesWritten?: number };
+  };
 }
 
 /** 1 in a transaction, one more per savepoint; `undefined` if this TypeORM does not tell. */
@@ -35,9 +41,29 @@ export function isAborted(runner: QueryRunner): boolean {
   return (runner as unknown as RunnerInternals).databaseConnection?.getTransactionStatus?.() === 'E';
 }
 
+/** Whether PostgreSQL said with its last answer that there is no transaction; `false` where nobody tells. */
+export function isOver(runner: QueryRunner): boolean {
+  return (runner as unknown as RunnerInternals).databaseConnection?.getTransactionStatus?.() === 'I';
+}
+
+/** Whether a statement is on its way to PostgreSQL, which may be what ends the transaction. */
+export function isBusy(runner: QueryRunner): boolean {
+  return (runner as unknown as RunnerInternals).databaseConnection?.readyForQuery === false;
+}
+
+/** To MySQL or MariaDB, on the connection of this runner; `undefined` where nobody tells. */
+export function bytesSent(runner: QueryRunner): number | undefined {
+  return (runner as unknown as RunnerInternals).databaseConnection?.stream?.bytesWritten;
+}
+
 /** Whether PostgreSQL answered with it: what fails on this side, as for a parameter, ends no transaction. */
 export function isOfServer(error: unknown): boolean {
   return typeof (error as { severity?: unknown } | null | undefined)?.severity === 'string';
+}
+
+/** Whether a server said no to a statement, PostgreSQL, MySQL or MariaDB: it will not be executed. */
+export function isRefusal(error: unknown): boolean {
+  return isOfServer(error) || typeof (error as { sqlState?: unknown } | null | undefined)?.sqlState === 'string';
 }
 
 export function isMysql(runner: QueryRunner): boolean {

@@ -6,14 +6,14 @@ import type { OutboxHealth } from '../observe/health.js';
 import type { OutboxStats } from '../observe/stats.js';
 import type { SqlExecutor } from '../store/executors/executor.js';
 import type { AdminStore } from '../store/admin-store.js';
-import type { MessageWriter } from '../store/outbox-store.js';
+import type { MessageWriter, StoreSetup } from '../store/outbox-store.js';
 
 /** What an `OutboxService` is made of. The module builds it. */
 export interface EnqueueRuntime {
   readonly options: ResolvedOptions;
   /** The application's; transactions of any other are refused. */
   readonly dataSource: DataSource;
-  readonly store: MessageWriter & AdminStore;
+  readonly store: MessageWriter & AdminStore & Pick<StoreSetup, 'transports'>;
   /** Name → number, as registered in the store; may be filled after construction, before the first enqueue. */
   readonly transportIds: ReadonlyMap<string, number>;
   readonly hooks: OutboxHooks;
@@ -21,8 +21,11 @@ export interface EnqueueRuntime {
   readonly report: { stats(): Promise<OutboxStats>; health(): Promise<OutboxHealth> };
   /** Runs SQL in the transaction of this runner. */
   executorFor(runner: QueryRunner): SqlExecutor;
-  /** Messages may be waiting: after a commit, and after an operator's action. Must return at once. */
-  committed(where?: 'ready' | 'parked'): void;
+  /**
+   * Messages may be waiting: after a commit, and after an operator's action. Must return at once.
+   * @param ms milliseconds until the first of them falls due, by this process's clock
+   */
+  committed(where?: 'ready' | 'parked', ms?: number): void;
   /** For tests: what was written in a transaction that is still open. */
   onEnqueued?(messages: readonly NewMessage[], runner: QueryRunner): void;
   /** Ids of `onEnqueued` that are gone again, with their savepoint or their transaction. */

@@ -1,5 +1,11 @@
 import { types } from 'node:util';
-import { encryptionContext, KEY_ID_HEADER, type EncryptedPayload, type PayloadEncryption } from '../encryption.js';
+import {
+  encryptionContext,
+  isRequired,
+  KEY_ID_HEADER,
+  type EncryptedPayload,
+  type PayloadEncryption,
+} from '../encryption.js';
 import { ENCRYPTION_OPTION, type NewMessage } from '../message.js';
 import { withoutSecrets } from '../observe/error-text.js';
 import { secretsOfPayload } from '../observe/secrets.js';
@@ -11,25 +17,19 @@ import { typeName } from './text-checks.js';
 const KEY_ID = /^[\x21-\x7e]{1,255}$/;
 
 /**
- * The rows as they are stored: payloads encrypted, each message once for all its transports, the key's id in the options.
- * Order is kept; nothing was written when it throws.
+ * The rows as they are stored: payloads encrypted, each for its own transport, the key's id in the options. Order is kept;
+ * nothing was written when it throws.
  */
 export async function sealPayloads(
   rows: readonly NewMessage[],
   encryption: PayloadEncryption,
   destinations: Destinations,
 ): Promise<NewMessage[]> {
-  const known = new Map<string, { payload: Uint8Array; sealed: Promise<EncryptedPayload | null> }>();
-  const sealOnce = (row: NewMessage, payload: Uint8Array): Promise<EncryptedPayload | null> => {
-    const other = known.get(row.id);
-    if (other?.payload === payload) return other.sealed;
-    const sealed = seal(row, payload, encryption);
-    known.set(row.id, { payload, sealed });
-    return sealed;
-  };
+  const names = new Map([...destinations.byName.values()].map(({ id, name }) => [id, name]));
   return Promise.all(
     rows.map(async (row) => {
-      const sealed = row.payload === null ? null : await sealOnce(row, row.payload);
+      const transport = names.get(row.transport) as string;
+      const sealed = row.payload === null ? null : await seal(row, row.payload, transport, encryption);
       if (sealed === null) return row;
       refuseKeyIdHeader(row);
       if (encryption.deliver === 'encrypted') checkSize(row, sealed.ciphertext, destinations);
@@ -41,16 +41,20 @@ export async function sealPayloads(
 async function seal(
   row: NewMessage,
   payload: Uint8Array,
+  transport: string,
   encryption: PayloadEncryption,
 ): Promise<EncryptedPayload | null> {
+  const context = encryptionContext({ ...row, transport });
   let sealed: EncryptedPayload | null;
   try {
-    sealed = await encryption.encrypt(payload, encryptionContext(row));
+    sealed = await encryption.encrypt(payload, context);
+    if (sealed === null && !isRequired(encryption, () => context)) return null;
   } catch (error) {
     const cause = withoutSecrets(error, secretsOfPayload(payload, row.contentType));
-    throw new OutboxMessageError('ENCRYPTION_FAILED', `${subjectOf(row)}: encryption.encrypt() threw.`, { cause });
+    throw new OutboxMessageError('ENCRYPTION_FAILED', `${subjectOf(row)}: its encryption threw.`, { cause });
   }
-  if (sealed === null) return null;
+  if (sealed === null)
+    refuse(subjectOf(row), 'encryption.encrypt() gave null, which encryption.required forbids', 'ENCRYPTION_FAILED');
   if (typeof sealed !== 'object' || !types.isUint8Array(sealed.ciphertext))
     refuse(subjectOf(row), `encryption.encrypt() gave ${typeName(sealed)} without a ciphertext`, 'ENCRYPTION_FAILED');
   if (typeof sealed.keyId !== 'string' || !KEY_ID.test(sealed.keyId))

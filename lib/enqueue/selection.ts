@@ -11,13 +11,15 @@ export interface MessageSelection {
   key?: string;
   topic?: string;
   type?: string;
-  /** The most messages to touch, each counted once for each of its transports. Default 1000, or as many as `ids` name. */
+  /**
+   * The most messages to touch, each counted once for each of its transports. Default 100,000, which is the most; with `ids`
+   * as many as they name. The report says how many it left out.
+   */
   limit?: number;
 }
 
 const CONDITIONS = ['ids', 'transport', 'key', 'topic', 'type'] as const;
 const TEXTS = ['key', 'topic', 'type'] as const;
-const DEFAULT_LIMIT = 1_000;
 const MAX_LIMIT = 100_000;
 
 export function toFilter(
@@ -58,7 +60,7 @@ function checkedIds(operation: string, ids: readonly string[]): string[] {
 }
 
 function checkedLimit(operation: string, { limit, ids = [] }: MessageSelection, transports: number): number {
-  if (limit === undefined) return Math.max(DEFAULT_LIMIT, ids.length * Math.max(1, transports));
+  if (limit === undefined) return Math.max(MAX_LIMIT, ids.length * Math.max(1, transports));
   if (!Number.isInteger(limit) || limit < 1 || limit > MAX_LIMIT) {
     refuse(operation, `limit must be a whole number from 1 to ${MAX_LIMIT}`);
   }

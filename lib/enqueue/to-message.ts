@@ -110,7 +110,7 @@ function timingOf({ subject, own }: Draft, settings: MessageSettings): Pick<NewM
     return { delay: null, deliverAt: new Date(time) };
   }
   if (delay === undefined) return AT_ONCE;
-  const ms = milliseconds(delay);
+  const ms = milliseconds(typeof delay === 'number' && delay > 0 && delay < MAX_DELAY ? Math.ceil(delay) : delay);
   if (ms === undefined || ms > MAX_DELAY)
     refuse(subject, `delay must be a duration of at most a century, such as '30s' or 500`);
   return ms === 0 ? AT_ONCE : { delay: ms, deliverAt: null };

@@ -3,12 +3,19 @@ export interface TransactionListener {
   committed(ids: readonly string[]): void;
   /** Of a whole transaction, or of a savepoint inside it. */
   rolledBack(ids: readonly string[]): void;
+  /** The transaction may have been committed, by a statement of which nobody knows. How it ended is told all the same, later. */
+  perhaps?(): void;
 }
 
 /** Messages that were written. */
 export interface Entry {
   readonly listener: TransactionListener;
   readonly ids: readonly string[];
+}
+
+/** Each listener once. */
+export function tellPerhaps(entries: readonly Entry[]): void {
+  for (const listener of new Set(entries.map((entry) => entry.listener))) listener.perhaps?.();
 }
 
 /** Each listener once, with all its ids, in the order of writing. */

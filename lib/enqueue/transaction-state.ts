@@ -17,8 +17,21 @@ export class TransactionState {
    * have ended it that does not begin with COMMIT or ROLLBACK.
    */
   doubtful = false;
+  /** Another one for each transaction of the runner: what belongs to one must not join the next. */
+  number = 0;
+  /** How many bytes were sent when the last statement that we hear of was answered. @internal */
+  heardUpTo: number | undefined;
   /** Statements of the application that are not answered. @internal */
   readonly unanswered = new Set<Promise<unknown>>();
+
+  /**
+   * @param sent how many bytes were sent on the connection; `undefined` where nobody tells
+   * @param lost called when an answer tells of no transaction, and its statement is no COMMIT or ROLLBACK
+   */
+  constructor(
+    readonly sent: () => number | undefined = () => undefined,
+    readonly lost: () => void = () => undefined,
+  ) {}
 
   get isOpen(): boolean {
     return !this.ended && !this.goingBack;
@@ -26,6 +39,7 @@ export class TransactionState {
 
   /** As after START TRANSACTION. */
   begin(): void {
+    this.number += 1;
     this.ended = this.goingBack = this.doubtful = false;
   }
 
@@ -39,13 +53,17 @@ export class TransactionState {
     this.unanswered.add(answer);
     if (boundary === 'save') this.saving = answer;
     const answered = (): void => {
+      this.heard();
       this.unanswered.delete(answer);
       if (boundary === 'back') this.goingBack = false;
       if (this.saving === answer) this.saving = undefined;
     };
     answer.then(
       (result) => {
-        if (tellsOfNoTransaction(result)) this.doubtful = true;
+        if (tellsOfNoTransaction(result)) {
+          this.doubtful = true;
+          if (boundary === undefined) this.lost();
+        }
         answered();
       },
       () => {
@@ -54,6 +72,16 @@ export class TransactionState {
       },
     );
     return answer;
+  }
+
+  /** All that was sent on the connection so far is known. */
+  heard(): void {
+    this.heardUpTo = this.sent();
+  }
+
+  /** Somebody sent a statement past TypeORM's `query`: with `stream`, or on the connection itself. */
+  get isUnheard(): boolean {
+    return this.heardUpTo !== this.sent();
   }
 
   /**
@@ -93,7 +121,7 @@ export class TransactionState {
   async settle(probe: () => Promise<unknown>): Promise<void> {
     if (this.unanswered.size > 0) await within(systemClock, PATIENCE, Promise.allSettled(this.unanswered));
     // What is not answered yet was sent, or is waiting for us; the probe comes behind what was sent.
-    if (!this.doubtful && this.unanswered.size === 0) return;
+    if (!this.doubtful && this.unanswered.size === 0 && !this.isUnheard) return;
     this.doubtful = false;
     await probe();
   }

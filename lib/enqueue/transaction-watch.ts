@@ -1,10 +1,9 @@
+import { types } from 'node:util';
 import type { DataSource, QueryRunner } from 'typeorm';
-import { OutboxTransactionRequiredError } from '../outbox.errors.js';
-import type { SqlExecutor } from '../store/executors/executor.js';
-import { statement } from '../store/sql.js';
 import { boundaryOf, isEnd, savepointOf, type Boundary } from './boundary.js';
-import { isAborted, isMysql, isOfServer } from './query-runner.js';
-import { tell, type TransactionListener } from './transaction-listener.js';
+import { bytesSent, isAborted, isMysql, isOfServer } from './query-runner.js';
+import { over, rollbackOnly } from './transaction-errors.js';
+import { tell, tellPerhaps, type Entry, type TransactionListener } from './transaction-listener.js';
 import { TransactionState } from './transaction-state.js';
 import { WrittenMessages } from './written-messages.js';
 
@@ -34,11 +33,30 @@ export function watchTransaction(runner: QueryRunner): TransactionWatch {
   return watch;
 }
 
+/** Which of the runner's transactions is open, or was last. */
+export function transactionNumber(runner: QueryRunner): number {
+  watchBeginnings(runner);
+  return watchOf(runner).state.number;
+}
+
 /** A copy of a runner has its own. */
 function watchOf(runner: QueryRunner): TransactionWatch {
-  const watched = runner as unknown as Watched;
+  const one = oneOf(runner);
+  const watched = one as unknown as Watched;
   const known = watched[WATCH];
-  return known?.runner === runner ? known : (watched[WATCH] = new TransactionWatch(runner));
+  return known?.runner === one ? known : (watched[WATCH] = new TransactionWatch(one));
+}
+
+/** A Proxy of a runner, and the runner behind it, have one transaction: both are the one that their manager has. */
+export function oneOf(runner: QueryRunner): QueryRunner {
+  const named = (runner.manager as QueryRunner['manager'] | undefined)?.queryRunner;
+  const isOne = named !== undefined && named !== runner && (types.isProxy(runner) || types.isProxy(named));
+  return isOne ? named : runner;
+}
+
+/** @param self what a method of the runner is called on */
+function isSame(self: unknown, runner: unknown): boolean {
+  return self === runner || (Object(self) === self && oneOf(self as QueryRunner) === runner);
 }
 
 /**
@@ -60,7 +78,8 @@ export function watchTransactions(dataSource: DataSource): void {
 const watchedSources = new WeakSet<DataSource>();
 
 /** For good, and once. */
-function watchBeginnings(runner: QueryRunner): void {
+function watchBeginnings(handle: QueryRunner): void {
+  const runner = oneOf(handle);
   const watched = runner as unknown as Watched;
   if (watched[BEGINS] === runner) return;
   watched[BEGINS] = runner;
@@ -74,14 +93,6 @@ function watchBeginnings(runner: QueryRunner): void {
   };
 }
 
-/** Statements that both PostgreSQL and MySQL know; outside of a transaction the second one fails. */
-const PROBE = ['savepoint outbox_probe', 'release savepoint outbox_probe'].map((sql) =>
-  statement(undefined, sql).bind(),
-);
-
-/** PostgreSQL's `no_active_sql_transaction`. */
-const NO_TRANSACTION = '25P01';
-
 /**
  * Wraps the `query` of one QueryRunner from its first transaction on, and the methods that end one from the first enqueue of a
  * transaction until then. Not a TypeORM subscriber: those are lost when a DataSource is initialized again, skipped when another
@@ -93,7 +104,8 @@ const NO_TRANSACTION = '25P01';
  * - From the moment at which COMMIT or ROLLBACK is sent, nothing is written any more: parallel work of a transaction goes on
  *   when one part of it has failed.
  * - A write asks first whether there still is a transaction, where one may have ended otherwise: on MySQL and MariaDB behind a
- *   statement that failed, or whose answer tells of no transaction; anywhere behind one text of several statements with an end.
+ *   statement that failed, whose answer tells of no transaction, or that did not come by here; on PostgreSQL while another one is on
+ *   its way, as pg tells in between; anywhere behind one text of several statements with an end.
  * - What becomes of messages is told by the answers of COMMIT, ROLLBACK and ROLLBACK TO, whoever sent them, and where none came, by
  *   the runner: a failed COMMIT is followed by a ROLLBACK, and a subscriber may throw after a COMMIT that succeeded.
  */
@@ -101,7 +113,7 @@ export class TransactionWatch {
   /** @internal */ readonly written = new WrittenMessages();
   /** @internal */ readonly inFlight = new Set<Promise<unknown>>();
   /** @internal */ last: Promise<unknown> = Promise.resolve();
-  /** @internal */ readonly state = new TransactionState();
+  /** @internal */ readonly state: TransactionState;
   /** @internal How to undo what is wrapped now. */
   readonly wrapped = new Map<Ending, () => boolean>();
   /** PostgreSQL said no to a statement, and nobody went back to a savepoint since. @internal */ failed = false;
@@ -113,6 +125,8 @@ export class TransactionWatch {
 
   constructor(readonly runner: QueryRunner) {
     this.losesTransactions = isMysql(runner);
+    const perhaps = (): void => tellPerhaps(this.written.entries);
+    this.state = new TransactionState(this.losesTransactions ? () => bytesSent(runner) : undefined, perhaps);
   }
 
   /**
@@ -121,13 +135,14 @@ export class TransactionWatch {
    */
   async write<T>(
     listener: TransactionListener,
-    work: () => Promise<{ result: T; ids: readonly string[] }>,
+    work: () => Promise<{ result: T; ids: readonly string[]; also?: readonly Entry[] }>,
   ): Promise<T> {
-    if (!this.state.isOpen) throw over();
+    this.demandOpen();
     const isFree = this.inFlight.size === 0 && this.state.saving === undefined;
-    const turn = isFree ? work() : Promise.allSettled([this.last, this.state.saved()]).then(work);
-    const write = turn.then(({ result, ids }) => {
+    const turn = isFree ? work() : this.behindOthers().then(work);
+    const write = turn.then(({ result, ids, also }) => {
       if (ids.length > 0) this.written.add({ listener, ids });
+      for (const entry of also ?? []) this.written.add(entry);
       return result;
     });
     this.last = write;
@@ -139,31 +154,19 @@ export class TransactionWatch {
     }
   }
 
-  /** The statements of a write. Each is sent only while the transaction that it belongs to is there. */
-  guard(executor: SqlExecutor): SqlExecutor {
-    const { state } = this;
-    if (!this.losesTransactions && !state.doubtful) return executor;
-    return {
-      run: (sql) =>
-        state.alone(async () => {
-          await state.settle(() => this.probe(executor));
-          return executor.run(sql).catch((error: unknown) => {
-            state.doubtful = true;
-            throw error;
-          });
-        }),
-    };
+  /** @internal */ async behindOthers(): Promise<void> {
+    await Promise.allSettled([this.last, this.state.saved()]);
+    if (this.written.spoilt !== undefined) throw rollbackOnly(this.written.spoilt.cause);
   }
 
-  /** @internal */ async probe(executor: SqlExecutor): Promise<void> {
-    try {
-      for (const sql of PROBE) await executor.run(sql);
-    } catch (cause) {
-      // PostgreSQL, but for that one: a statement failed, and a savepoint may mend it.
-      this.state.ended = this.losesTransactions || (cause as { code?: unknown }).code === NO_TRANSACTION;
-      this.state.doubtful = true;
-      throw this.state.ended ? over(cause) : cause;
-    }
+  /** Of an enqueue that failed nobody knows what it left. @internal */
+  rollBackOnly(cause: unknown): void {
+    this.written.spoil(cause);
+  }
+
+  /** @internal */ demandOpen(): void {
+    if (!this.state.isOpen) throw over();
+    if (this.written.spoilt !== undefined) throw rollbackOnly(this.written.spoilt.cause);
   }
 
   /** For good: this is what a transaction without a message costs, and an undo would cost more. */
@@ -172,10 +175,10 @@ export class TransactionWatch {
     this.hears = true;
     const runner = this.runner as unknown as Watched;
     const original = runner.query;
-    const pass = (args: unknown[]): Promise<unknown> => this.pass(original, args);
+    const pass = (args: unknown[], self: unknown): Promise<unknown> => this.pass(original, args, self);
     // A copy of the runner has a copy of this, and no part in our transaction.
     runner.query = function (this: unknown, ...args) {
-      return this === runner ? pass(args) : original.apply(this, args);
+      return isSame(this, runner) ? pass(args, this) : original.apply(this, args);
     };
   }
 
@@ -189,33 +192,47 @@ export class TransactionWatch {
     while (this.inFlight.size > 0) await Promise.allSettled(this.inFlight);
   }
 
-  /** @internal */ async endOf(name: Ending, original: Method, args: unknown[]): Promise<unknown> {
+  /** @internal */ async endOf(
+    name: Ending,
+    original: Method,
+    args: unknown[],
+    self: unknown = this.runner,
+  ): Promise<unknown> {
     const { runner } = this;
     await this.quiet();
     const wasActive = runner.isTransactionActive;
     try {
-      return await original.apply(runner, args);
+      return await original.apply(self, args);
     } finally {
       this.ended(name, wasActive);
     }
   }
 
   /** @internal Once more in front of the statement itself: subscribers of the end may have written. */
-  pass(original: Method, args: unknown[]): Promise<unknown> {
+  pass(original: Method, args: unknown[], self: unknown = this.runner): Promise<unknown> {
     const { state } = this;
     const boundary = boundaryOf(args[0], args[1]);
     const noted = this.written.isEmpty ? undefined : this.noted;
-    if (boundary === undefined && !this.losesTransactions) {
-      const answer = original.apply(this.runner, args);
+    if (boundary === undefined && !this.losesTransactions && !this.refuses(boundary)) {
+      const answer = original.apply(self, args);
       return noted === undefined ? answer : answer.catch(noted);
     }
     const send = (): Promise<unknown> => {
+      if (this.refuses(boundary)) return Promise.reject(rollbackOnly(this.written.spoilt?.cause));
       if (isEnd(boundary) && !this.written.isEmpty) this.aborted = this.failed || isAborted(this.runner);
-      const answer = state.send(boundary, () => original.apply(this.runner, args));
+      const answer = state.send(boundary, () => original.apply(self, args));
       return boundary === undefined ? answer : answer.then((result) => this.answered(boundary, args[0], result), noted);
     };
     if (boundary !== undefined && this.inFlight.size > 0) return this.quiet().then(send);
     return state.isAlone ? state.others().then(send) : send();
+  }
+
+  /**
+   * As PostgreSQL does in a transaction that has failed; but for SAVEPOINT, after which TypeORM would roll everything back and
+   * take the next nested transaction for one of its own. @internal
+   */
+  refuses(boundary: Boundary | undefined): boolean {
+    return this.written.spoilt !== undefined && boundary !== 'rollback' && boundary !== 'back' && boundary !== 'save';
   }
 
   /** @internal Before the application hears of it. */
@@ -229,6 +246,7 @@ export class TransactionWatch {
       tell(written.wentBack(name()), false);
     } else if (boundary === 'commit') this.tellAll(!this.aborted);
     else if (boundary === 'rollback') this.tellAll(false);
+    else this.state.lost(); // of several statements one may be COMMIT; MySQL begins a transaction with the end of another
     return result;
   }
 
@@ -248,9 +266,9 @@ export class TransactionWatch {
     const runner = this.runner as unknown as Watched;
     const own = Object.getOwnPropertyDescriptor(runner, name);
     const original = runner[name];
-    const around = (args: unknown[]): Promise<unknown> => this.endOf(name, original, args);
+    const around = (args: unknown[], self: unknown): Promise<unknown> => this.endOf(name, original, args, self);
     const wrapper = function (this: unknown, ...args: unknown[]): Promise<unknown> {
-      return this === runner ? around(args) : original.apply(this, args);
+      return isSame(this, runner) ? around(args, this) : original.apply(this, args);
     };
     runner[name] = wrapper;
     return () => {
@@ -269,19 +287,4 @@ export class TransactionWatch {
     for (const [name, restore] of this.wrapped) if (restore()) this.wrapped.delete(name);
     this.tellAll(ending === 'commitTransaction' && wasActive && !this.aborted);
   }
-}
-
-function over(cause?: unknown): OutboxTransactionRequiredError {
-  return new OutboxTransactionRequiredError(
-    cause === undefined
-      ? 'The transaction is being ended: COMMIT or ROLLBACK was sent.'
-      : 'The transaction has ended: the database has rolled the transaction back, as it does after a deadlock, or a statement has committed it.',
-    {
-      hint:
-        cause === undefined
-          ? 'Await all parallel work of a transaction before it ends: Promise.all rejects at the first failure, while the others go on.'
-          : 'Run the whole transaction again; what commits by itself (CREATE, TRUNCATE, LOCK TABLES) belongs before it.',
-      cause,
-    },
-  );
 }

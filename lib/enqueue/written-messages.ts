@@ -1,4 +1,4 @@
-import type { Entry } from './transaction-listener.js';
+import type { Entry, TransactionListener } from './transaction-listener.js';
 
 interface Savepoint {
   readonly name: string;
@@ -6,10 +6,18 @@ interface Savepoint {
   readonly after: number;
 }
 
+/** In the place of what an enqueue wrote that failed: perhaps nothing. */
+interface Spoilt extends Entry {
+  readonly cause: unknown;
+}
+const NOBODY: TransactionListener = { committed: () => undefined, rolledBack: () => undefined };
+
 /** What was written in one transaction, in that order, and the savepoints among it. */
 export class WrittenMessages {
   /** @internal */ entries: Entry[] = [];
   /** @internal */ savepoints: Savepoint[] = [];
+  /** Until it is taken back, nobody may commit. */
+  spoilt: Spoilt | undefined;
 
   get isEmpty(): boolean {
     return this.entries.length === 0;
@@ -17,6 +25,13 @@ export class WrittenMessages {
 
   add(entry: Entry): void {
     this.entries.push(entry);
+  }
+
+  /** The first one stays: what takes it back takes the later ones. */
+  spoil(cause: unknown): void {
+    if (this.spoilt !== undefined) return;
+    this.spoilt = { listener: NOBODY, ids: [], cause };
+    this.entries.push(this.spoilt);
   }
 
   /** Behind SAVEPOINT. One of the same name stays, and is there again when this one is released. */
@@ -38,7 +53,9 @@ export class WrittenMessages {
     const at = this.indexOf(name);
     const after = this.savepoints[at]?.after ?? 0;
     this.savepoints.length = at + 1;
-    return this.entries.splice(after);
+    const back = this.entries.splice(after);
+    if (this.spoilt !== undefined && back.includes(this.spoilt)) this.spoilt = undefined;
+    return back;
   }
 
   /** Everything, for the end of the transaction; the next one begins with nothing. */
@@ -46,6 +63,7 @@ export class WrittenMessages {
     const { entries } = this;
     this.entries = [];
     this.savepoints = [];
+    this.spoilt = undefined;
     return entries;
   }
 

@@ -1,21 +1,13 @@
 import { createRequire } from 'node:module';
 import { OutboxConfigurationError } from '../outbox.errors.js';
+import type { CronJobClass } from '../outbox.options.js';
 import { ownFile } from './instances.js';
 
-/** What we use of a `CronJob` of the package `cron`. */
-export interface CronHandle {
-  start(): void;
-  stop(): unknown;
-}
-interface CronPackage {
-  CronJob: {
-    from(options: { cronTime: string; onTick: () => void; start: boolean; unrefTimeout: boolean }): CronHandle;
-  };
-}
+export type CronHandle = ReturnType<CronJobClass['from']>;
 
-/** `cron` comes with @nestjs/schedule, never with us: it is looked for from there. */
-export function createCronJob(expression: string, onTick: () => void): CronHandle {
-  const { CronJob } = loadCron(expression);
+/** @param given else `cron`, which comes with @nestjs/schedule and never with us, is looked for from there */
+export function createCronJob(expression: string, onTick: () => void, given?: CronJobClass): CronHandle {
+  const CronJob = given ?? loadCron(expression);
   try {
     return CronJob.from({ cronTime: expression, onTick, start: false, unrefTimeout: true });
   } catch (cause) {
@@ -26,12 +18,12 @@ export function createCronJob(expression: string, onTick: () => void): CronHandl
   }
 }
 
-function loadCron(expression: string): CronPackage {
+function loadCron(expression: string): CronJobClass {
   const problems: unknown[] = [];
   for (const base of [ownFile(), `${process.cwd()}/package.json`]) {
     try {
       const schedule = createRequire(base).resolve('@nestjs/schedule/package.json');
-      return createRequire(schedule)('cron') as CronPackage;
+      return (createRequire(schedule)('cron') as { CronJob: CronJobClass }).CronJob;
     } catch (error) {
       problems.push(error);
     }
@@ -41,7 +33,7 @@ function loadCron(expression: string): CronPackage {
     `retention.every: { cron: '${expression}' } needs @nestjs/schedule.`,
     {
       cause: problems[0],
-      hint: "Run `npm install @nestjs/schedule`, or give an interval such as '1h'.",
+      hint: "Run `npm install @nestjs/schedule`, or give an interval such as '1h'. In a bundle give the class: { cron, CronJob }, with CronJob of 'cron'.",
     },
   );
 }

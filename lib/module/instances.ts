@@ -18,6 +18,8 @@ export interface Instance {
    * the next; nor must one whose end a hot reload does not wait for.
    */
   started: boolean;
+  /** Its store is closed: it can neither relay nor enqueue any more. */
+  closed?: true;
 }
 interface Registry {
   readonly instances: Set<Instance>;
@@ -51,6 +53,14 @@ export function markStarted(instance: Instance): void {
 
 export function markStopping(instance: Instance): void {
   instance.started = false;
+}
+
+/** The application is over: loops would only find a closed store. */
+export function refuseClosed({ name, closed }: Instance): void {
+  if (closed === undefined) return;
+  throw new OutboxConfigurationError('NOT_STARTED', `The outbox '${name}' is closed, with its application.`, {
+    hint: 'Start the relay, or call runOnce() and drain(), before app.close().',
+  });
 }
 
 export function instancesOf(application: object): Instance[] {
@@ -93,11 +103,14 @@ function twinsBecause(one: Instance, other: Instance): { problem: string; hint: 
   };
 }
 
-/** @returns the other files when this package was loaded more than once, for a warning */
-export function registerCopy(file: string): string[] {
+// When it is loaded: a module of one copy and a class of the other fail before anything starts.
+registry().copies.add(ownFile());
+
+/** Classes and tokens of one copy are none of the other's. @returns what to say when this package was loaded more than once */
+export function copiesText(): string | undefined {
   const { copies } = registry();
-  copies.add(file);
-  return [...copies].filter((copy) => copy !== file);
+  if (copies.size < 2) return undefined;
+  return `nestjs-outbox is loaded more than once in this process; keep one copy (npm dedupe; import it or require it, not both): ${[...copies].join(' and ')}`;
 }
 
 /** The file and line that called the function `skip`; as a file path or URL, as the runtime says it. */

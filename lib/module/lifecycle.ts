@@ -1,12 +1,13 @@
-import type { OnApplicationBootstrap, OnApplicationShutdown, OnModuleDestroy, OnModuleInit } from '@nestjs/common';
+import type { OnApplicationShutdown, OnModuleInit } from '@nestjs/common';
 import type { ModulesContainer } from '@nestjs/core';
 import { within } from '../dispatch/clock.js';
 import { Loop } from '../dispatch/loop.js';
 import type { OutboxOperation } from '../observe/events.js';
 import { createCronJob, type CronHandle } from './cron.js';
-import { bindHandler, findHandlers } from './handlers.js';
-import { instancesOf, markStarted, markStopping } from './instances.js';
-import { checkRouting } from './routing.js';
+import { addHandlers } from './handlers.js';
+import { warnOfLateEnqueues } from './late-enqueues.js';
+import { markStarted, markStopping } from './instances.js';
+import type { Started } from './relay-hooks.js';
 import type { OutboxRuntime } from './runtime.js';
 import { Schedule } from './scheduler.js';
 import { onSecondSignal } from './second-signal.js';
@@ -17,8 +18,8 @@ const WHEN_NUDGED = Infinity;
 /** Beyond `shutdownTimeout`, for what was cut off then. */
 const STOP_MARGIN = 1_000;
 
-/** Starts and stops one outbox with its application. No timer and no broker client before `onApplicationBootstrap`. */
-export class OutboxLifecycle implements OnModuleInit, OnApplicationBootstrap, OnModuleDestroy, OnApplicationShutdown {
+/** Starts and stops one outbox with its application. No timer and no broker client before `start`. */
+export class OutboxLifecycle implements OnModuleInit, Started, OnApplicationShutdown {
   /** @internal */ readonly loops: { readonly loop: Loop; readonly firstIn: number }[] = [];
   /** @internal */ schedule: Schedule | undefined;
   /** @internal */ listener: WakeListener | undefined;
@@ -31,27 +32,24 @@ export class OutboxLifecycle implements OnModuleInit, OnApplicationBootstrap, On
   ) {}
 
   async onModuleInit(): Promise<void> {
-    const { options, handlers, instance } = this.runtime;
     try {
-      const found = findHandlers(this.modules);
-      checkRouting(
-        found,
-        instancesOf(instance.application).map((one) => one.options),
-      );
-      for (const handler of found) handlers.add(bindHandler(handler, options.serializer));
+      addHandlers(this.modules, this.runtime);
     } catch (error) {
       await this.runtime.close();
       throw error;
     }
   }
 
-  async onApplicationBootstrap(): Promise<void> {
+  /** After everybody's bootstrap: handlers find what they need. An application that is closed meanwhile starts nothing. */
+  async start(): Promise<void> {
+    if (this.isStopping()) return;
     const { options, events, dispatcher, instance } = this.runtime;
     try {
       markStarted(instance);
       if (options.relay === true) {
         this.buildLoops();
         await dispatcher.start();
+        if (this.isStopping()) return;
         for (const { loop, firstIn } of this.loops) loop.start(firstIn);
         this.listener?.start();
         this.cron?.start();
@@ -65,8 +63,8 @@ export class OutboxLifecycle implements OnModuleInit, OnApplicationBootstrap, On
     events.emit('started', { role, transports: [...options.transports.keys()], buckets: options.buckets });
   }
 
-  /** Here, and awaited: what we depend on is destroyed after us, so that handlers and clients still work. */
-  async onModuleDestroy(): Promise<void> {
+  /** Awaited, before anybody's `onModuleDestroy`: handlers and clients still work. */
+  async beforeDestroy(): Promise<void> {
     markStopping(this.runtime.instance);
     await this.stop();
   }
@@ -74,7 +72,13 @@ export class OutboxLifecycle implements OnModuleInit, OnApplicationBootstrap, On
   /** The last thing: requests that were still being answered could enqueue until now. */
   async onApplicationShutdown(): Promise<void> {
     await this.stop();
+    await this.runtime.dispatcher.stop(); // somebody's hook may have started it again
     await this.runtime.close();
+  }
+
+  /** @internal */
+  isStopping(): boolean {
+    return this.stopping !== undefined;
   }
 
   /** @internal */
@@ -84,7 +88,7 @@ export class OutboxLifecycle implements OnModuleInit, OnApplicationBootstrap, On
 
   /** @internal */
   async stopAll(): Promise<void> {
-    const { dispatcher, options, clock } = this.runtime;
+    const { dispatcher, options, clock, events } = this.runtime;
     this.cron?.stop();
     this.schedule?.clear();
     const forget = onSecondSignal(() => dispatcher.hurry());
@@ -94,6 +98,7 @@ export class OutboxLifecycle implements OnModuleInit, OnApplicationBootstrap, On
       options.shutdownTimeout + STOP_MARGIN,
       all.then(() => {}),
     ).finally(forget);
+    if (options.relay === true) warnOfLateEnqueues(events, clock);
   }
 
   /** @internal */
@@ -114,7 +119,7 @@ export class OutboxLifecycle implements OnModuleInit, OnApplicationBootstrap, On
     else
       this.cron = this.schedule.addCronJob(
         `${prefix}:clean`,
-        createCronJob(every.cron, () => clean.nudge()),
+        createCronJob(every.cron, () => clean.nudge(), every.CronJob),
       );
     if (options.wakeUp !== 'poll' && store.listen !== undefined) {
       this.listener = new WakeListener(store, clock, events, (where) => dispatcher.nudge(where));

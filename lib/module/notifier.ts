@@ -1,3 +1,4 @@
+import { inCleanScope } from '../async-scope.js';
 import { pause, within, type Clock } from '../dispatch/clock.js';
 import type { WakeUp } from '../store/outbox-store.js';
 
@@ -26,7 +27,8 @@ export class Notifier {
   notify(where: WakeUp = 'ready'): void {
     if (this.send === undefined || this.closing) return;
     this.wanted.add(where);
-    if (!this.sending) this.outstanding = this.run(this.send);
+    const { send } = this;
+    if (!this.sending) this.outstanding = inCleanScope(() => this.run(send));
   }
 
   /**

@@ -13,6 +13,8 @@ export interface OutboxOverrides {
   onEnqueued?(messages: readonly NewMessage[], runner: QueryRunner): void;
   /** Ids of `onEnqueued` whose transaction was committed; called before `enqueued` reaches listeners. */
   onCommitted?(ids: readonly string[]): void;
+  /** Ids of messages that were enqueued again, in a transaction that was committed. */
+  onDeduplicated?(ids: readonly string[]): void;
   /** Ids of `onEnqueued` that are gone again, with their savepoint or their transaction. */
   onRolledBack?(ids: readonly string[]): void;
 }

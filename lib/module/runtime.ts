@@ -1,10 +1,12 @@
 import { Logger, type LoggerService } from '@nestjs/common';
 import type { ModuleRef } from '@nestjs/core';
 import type { DataSource } from 'typeorm';
+import { inCleanScope } from '../async-scope.js';
 import { OutboxUnlocker } from '../claim/unlocker.js';
 import { OutboxCleaner } from '../clean/cleaner.js';
 import { systemClock, within, type Clock } from '../dispatch/clock.js';
 import { OutboxDispatcher } from '../dispatch/dispatcher.js';
+import { PARKED_POLLS } from '../dispatch/lane-loops.js';
 import { classifierFor } from '../enqueue/event-metadata.js';
 import type { EnqueueRuntime } from '../enqueue/runtime.js';
 import type { OutboxEventMap, OutboxHooks } from '../observe/events.js';
@@ -16,10 +18,11 @@ import { OutboxConfigurationError } from '../outbox.errors.js';
 import type { Classifier, OutboxExtras, OutboxOptions, ResolvedOptions } from '../outbox.options.js';
 import { InProcessHandlers } from '../publish/transports/in-process-handlers.js';
 import { resolveOptions } from '../resolve-options.js';
+import { isThenable } from '../is-thenable.js';
 import { openStore } from '../store/open-store.js';
 import { transactionExecutor } from '../store/executors/typeorm-transaction.js';
 import type { OutboxStore } from '../store/outbox-store.js';
-import { ownFile, register, registerCopy, type Instance } from './instances.js';
+import { copiesText, refuseClosed, register, type Instance } from './instances.js';
 import { Notifier } from './notifier.js';
 import type { OutboxOverrides } from './overrides.js';
 import { reportOf } from './report.js';
@@ -75,6 +78,7 @@ export async function createRuntime(sources: RuntimeSources): Promise<OutboxRunt
   const notifier = notifierOf(store, options, events, clock);
   const close = once(async () => {
     unregister();
+    instance.closed = true;
     await notifier.close();
     await within(
       clock,
@@ -102,13 +106,16 @@ function assemble(parts: Parts): OutboxRuntime {
   const { options, clock, events, instance, store, notifier, transportIds, close } = parts;
   const { overrides, dataSource, moduleRef } = parts;
   const dispatcher = new OutboxDispatcher({
-    options: { ...options, retry: { ...options.retry, classify: eventsFirst(options.retry.classify) } },
+    options: withCleanScopes(options),
     store,
     clock,
     random: overrides?.random ?? Math.random,
     hooks: events,
     transportIds,
-    createTransports: () => createTransports(options.transports, moduleRef),
+    async createTransports() {
+      refuseClosed(instance);
+      return createTransports(options.transports, moduleRef);
+    },
   });
   const report = reportOf({ store, dispatcher, options, transportIds, clock });
   const enqueue: EnqueueRuntime = {
@@ -120,8 +127,9 @@ function assemble(parts: Parts): OutboxRuntime {
     events,
     report,
     executorFor: transactionExecutor,
-    committed(where) {
-      dispatcher.nudge(where);
+    committed(where, ms = 0) {
+      if (ms > options.pollInterval * PARKED_POLLS) return; // a look before that hears of it
+      dispatcher.nudge(where, ms);
       if (!dispatcher.holdsAll) notifier.notify(where);
     },
     ...(overrides?.onEnqueued === undefined ? {} : { onEnqueued: overrides.onEnqueued.bind(overrides) }),
@@ -131,6 +139,17 @@ function assemble(parts: Parts): OutboxRuntime {
   const cleaner = new OutboxCleaner(store, events, options.retention, options.deadLetter !== undefined);
   const handlers = new InProcessHandlers();
   return { options, instance, clock, events, store, enqueue, dispatcher, unlocker, cleaner, handlers, close };
+}
+
+/** What the relay calls of the application's, in nobody's context. */
+function withCleanScopes(options: ResolvedOptions): ResolvedOptions {
+  const { deadLetter, retry } = options;
+  const classify = eventsFirst(retry.classify);
+  return {
+    ...options,
+    retry: { ...retry, classify: (...failure) => inCleanScope(() => classify(...failure)) },
+    deadLetter: deadLetter && ((letter) => inCleanScope(() => deadLetter(letter))),
+  };
 }
 
 /** What an event class says of its own failures, then what the module says of all. */
@@ -152,9 +171,10 @@ function notifierOf(store: OutboxStore, options: ResolvedOptions, events: Outbox
 function hooksFor(events: OutboxEvents, overrides: OutboxOverrides | null): OutboxHooks {
   if (overrides?.onCommitted === undefined) return events;
   return {
-    has: (name) => name === 'enqueued' || events.has(name),
+    has: (name) => name === 'enqueued' || name === 'deduplicated' || events.has(name),
     emit(name, event) {
       if (name === 'enqueued') overrides.onCommitted?.((event as OutboxEventMap['enqueued']).ids);
+      if (name === 'deduplicated') overrides.onDeduplicated?.((event as OutboxEventMap['deduplicated']).ids);
       events.emit(name, event);
     },
   };
@@ -168,12 +188,8 @@ function openEvents(options: ResolvedOptions, clock: Clock): OutboxEvents {
     write(logger, 'error', new LogLine('listener', `a listener of '${name}' failed`, { error: errorText(error) }));
   });
   logEvents(events, logger, options.logLevel, clock);
-  const here = ownFile();
-  const others = registerCopy(here);
-  if (others.length > 0) {
-    const text = 'nestjs-outbox is loaded more than once in this process; keep one copy (npm dedupe)';
-    events.emit('warning', { text: `${text}: ${[here, ...others].join(' and ')}` });
-  }
+  const text = copiesText();
+  if (text !== undefined) events.emit('warning', { text });
   return events;
 }
 
@@ -183,11 +199,18 @@ function open(dataSource: DataSource, options: ResolvedOptions): OutboxStore {
       hint: 'Provide it initialized: useFactory: () => new DataSource({ … }).initialize().',
     });
   }
-  if (options.store !== undefined) return options.store(dataSource, options);
+  if (options.store !== undefined) return refusePromise(options.store(dataSource, options));
   const { database, buckets, ordering, coordination, onPublished, publishTimeout, retry } = options;
   const { errorHistory } = retry;
   const tables = { options: database, buckets, ordering, coordination };
   return openStore(dataSource, { ...tables, onPublished, publishTimeout, errorHistory });
+}
+
+function refusePromise(store: OutboxStore): OutboxStore {
+  if (!isThenable(store)) return store;
+  throw new OutboxConfigurationError('INVALID_OPTIONS', 'store: it returned a Promise; must be a store.', {
+    hint: 'Open what takes time in its check() or create(), or make the options with forRootAsync().',
+  });
 }
 
 /** @returns the numbers of the transports */

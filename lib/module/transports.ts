@@ -2,6 +2,7 @@ import type { InjectionToken, Type } from '@nestjs/common';
 import type { ModuleRef } from '@nestjs/core';
 import { OutboxConfigurationError } from '../outbox.errors.js';
 import type { TransportDefinition } from '../outbox.options.js';
+import { copiesText } from './instances.js';
 import type { OutboxTransport } from '../publish/transport.js';
 import { show } from '../show.js';
 import { isPlainFunction } from '../transport-option.js';
@@ -66,11 +67,10 @@ async function resolve(name: string, token: InjectionToken, moduleRef: ModuleRef
       `transports.${name}: is ${show(token)}, which is no transport, no class and no provider; did you mean ${call}?`,
     );
   }
+  const what = typeof token === 'function' ? token.name : show(String(token));
   throw new OutboxConfigurationError(
     'INVALID_OPTIONS',
-    `transports.${name}: this application has no provider ${show(String(token))}.`,
-    {
-      hint: 'Provide it in a module that is imported somewhere (ClientsModule.register, …).',
-    },
+    `transports.${name}: this application has no provider ${what}.`,
+    { hint: copiesText() ?? 'Provide it in a module that is imported somewhere (ClientsModule.register, …).' },
   );
 }

@@ -1,6 +1,7 @@
 import type { OutboxMessage } from '../message.js';
-import { withoutCredentials } from './credentials.js';
-import { beforeAnyAcross, mask, quotes, secretsOf } from './secrets.js';
+import { withoutCredentials, withoutShapes } from './credentials.js';
+import { printable } from './printable.js';
+import { beforeAnyAcross, mask, MOST_TAKEN_APART, quotes, secretsOf } from './secrets.js';
 
 /** Longest error text that is stored or logged, in code points. */
 export const MAX_ERROR_TEXT = 1024;
@@ -12,18 +13,32 @@ const MAX_DEPTH = 3;
 /**
  * What may be said about an error in a log, an event or `last_error`: name, code and message, and those of its causes.
  * Never a stack or any other property (`query`, `parameters`, `config` hold payloads and credentials); user info of URLs
- * is removed; control characters and lone surrogates too, as no database takes all of them.
+ * is removed; lone surrogates too, as no database takes them. Ends of lines become a space, other control characters an
+ * escape.
  *
  * @param about messages whose payloads and headers the error may quote: what it quotes becomes `***`
  */
 export function errorText(error: unknown, about: readonly OutboxMessage[] = []): string {
   try {
     const text = describe(error, 0);
-    return clip(redact(about.length === 0 ? text : masked(text, secretsOf(about))));
+    const [first] = about;
+    if (first === undefined) return clip(redact(text));
+    const known = about.length === 1 ? latest.get(first) : undefined;
+    const size = first.body?.length;
+    if (known?.text === text && known.size === size) return known.shown;
+    const shown = clip(redact(masked(text, secretsOf(about))));
+    if (about.length === 1 && size !== undefined && size > MOST_TAKEN_APART) latest.set(first, { text, size, shown });
+    return shown;
   } catch {
     return 'an error that cannot be read';
   }
 }
+
+/** What was said last about one message with a large payload: a failure is told in several places. The size tells a payload that is not here yet. */
+const latest = new WeakMap<
+  OutboxMessage,
+  { readonly text: string; readonly size: number | undefined; readonly shown: string }
+>();
 
 /** The error itself, unless its text quotes one of these messages: then an error with the text that may be told. */
 export function unquoted(error: unknown, about: readonly OutboxMessage[]): unknown {
@@ -53,11 +68,9 @@ export function withoutSecrets(error: unknown, secrets: ReadonlySet<string>): un
   return copy;
 }
 
-/** Removes the user and the password of every URL, what looks like a password elsewhere, and what JSON.parse quotes. */
+/** Removes what looks like a credential by its shape or by the name before it, and what JSON.parse quotes. */
 export function redact(text: string): string {
-  return withoutCredentials(
-    withoutJson(text.slice(0, MOST_READ)).replace(/\b([a-z][a-z0-9+.-]{1,20}:\/\/)[^\s/?#]*@/gi, '$1***@'),
-  );
+  return withoutCredentials(withoutShapes(withoutJson(text.slice(0, MOST_READ))));
 }
 
 const NO_JSON = ' is not valid JSON';
@@ -81,9 +94,9 @@ function masked(text: string, secrets: ReadonlySet<string>): string {
 function wholeUpTo(text: string, secrets: ReadonlySet<string>): number {
   let end = MOST_READ;
   for (let round = 0; round < MAX_ROUNDS; round += 1) {
-    // What `redact` finds by its end: a quoted value, or the user in a URL.
+    // What `redact` finds by its end: a quoted value, or the user in a URL, or before a host.
     const from = Math.max(0, end - MAX_ERROR_TEXT);
-    const open = text.slice(from, end).search(/["']|:\/\//);
+    const open = text.slice(from, end).search(/["']|:\/\/|\w:\S*$/);
     if (open !== -1) end = from + open;
     const start = beforeAnyAcross(text, end, secrets);
     if (start === end) return end;
@@ -128,11 +141,8 @@ function repeats(text: string, cause: unknown): boolean {
 }
 
 function clip(text: string): string {
-  // eslint-disable-next-line no-control-regex -- control characters are what is replaced
-  const clean = text
-    .replace(/\p{Surrogate}/gu, '\ufffd')
-    .replace(/[\u0000-\u001f\u007f\u2028\u2029]+/g, ' ')
-    .trim();
+  const oneLine = text.replace(/\p{Surrogate}/gu, '\ufffd').replace(/[\t-\r\u0085\u2028\u2029]+/g, ' ');
+  const clean = printable(oneLine.trim());
   const points = Array.from(clean);
   return points.length <= MAX_ERROR_TEXT ? clean : `${points.slice(0, MAX_ERROR_TEXT - 1).join('')}…`;
 }

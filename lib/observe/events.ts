@@ -9,6 +9,8 @@ interface RelayEvent {
 export interface OutboxEventMap {
   /** After the commit of the transaction, one per transaction. */
   enqueued: { ids: readonly string[] };
+  /** Messages that were not written, because their `dedupKey` was known: the ids of those that have it. After the commit, too. */
+  deduplicated: { ids: readonly string[] };
   /** One per settled batch: the broker has them and the outbox knows it. */
   published: RelayEvent & { transport: string; ids: readonly string[] };
   /** A `message` failure that will be tried again. */
@@ -25,12 +27,14 @@ export interface OutboxEventMap {
   dead: RelayEvent & { transport: string; id: string; type: string; topic: string; attempts: number; error: string };
   /** A publish failed; `blame` says whose fault it was. */
   failed: RelayEvent & { transport: string; count: number; blame: Blame; error: string };
+  /** The transport was reached for the first time since the start of the relay; what comes back later is `circuitClosed`. */
+  connected: RelayEvent & { transport: string; took: number };
   circuitOpened: RelayEvent & { transport: string; error: string; retryIn: number };
   circuitClosed: RelayEvent & { transport: string; openFor: number };
   leasesAcquired: RelayEvent & { transport: string; buckets: readonly number[] };
   /** Lost, not given back: expired or taken over. */
   leasesLost: RelayEvent & { transport: string; buckets: readonly number[] };
-  /** The unlocker freed what a dead instance held. */
+  /** The unlocker freed what an instance held whose leases had run out: it is dead, or was cut off from the database. */
   leasesExpired: { owner: string; buckets: number };
   cleaned: { published: number; dead: number; dedup: number };
   started: { role: 'relay' | 'manual' | 'enqueue-only'; transports: readonly string[]; buckets: number };

@@ -1,5 +1,7 @@
 import { durationText } from '../duration.js';
 import { errorText } from './error-text.js';
+import { OFTEN } from '../store/admin-store.js';
+import { StoreClosed } from '../store/executors/executor.js';
 import type { OutboxStats, OutboxTransportStats } from './stats.js';
 
 export interface OutboxHealth {
@@ -31,15 +33,32 @@ export interface TransportHealthReport {
 export interface RelayView {
   readonly running: boolean;
   readonly storeDownFor: number | null;
+  readonly failing?: readonly FailingView[];
   readonly heldBack?: string | null;
   readonly heartbeatLate?: number;
+  readonly slowRenewal?: number | null;
   readonly lanes: readonly LaneView[];
+}
+export interface FailingView {
+  readonly operation: keyof typeof TASKS;
+  readonly transport: string | null;
+  /** Milliseconds. */
+  readonly failingFor: number;
+  readonly error: string;
 }
 export interface LaneView {
   readonly transport: string;
   readonly receipt: 'broker' | 'handler' | 'none';
   readonly circuit: 'closed' | 'open' | 'probing' | 'blocked';
   readonly lastError: string | null;
+  readonly away?: readonly AwayView[];
+}
+/** One destination that takes nothing while others may; milliseconds. */
+export interface AwayView {
+  readonly name: string;
+  readonly awayFor: number;
+  readonly putOff: number;
+  readonly error: string;
 }
 
 /** The counts, why there are none, or that there are none yet: after so many milliseconds. */
@@ -55,24 +74,26 @@ export interface HealthSources {
 }
 
 export function healthOf({ mode, relay, transports, stats, lease = Infinity }: HealthSources): OutboxHealth {
+  const { heartbeatLate = 0, slowRenewal = null, failing = [] } = relay;
   const counts = 'transports' in stats ? stats.transports : undefined;
   const down = [
-    ...('error' in stats ? [`The database does not answer: ${errorText(stats.error)}.`] : []),
-    ...(relay.storeDownFor === null
-      ? []
-      : [`The relay has not reached the database for ${durationText(Math.round(relay.storeDownFor))}.`]),
+    ...('error' in stats ? [silence(stats.error)] : []),
+    ...failures(failing.filter(({ operation }) => operation === 'lease')),
     ...(typeof relay.heldBack === 'string' ? [relay.heldBack] : []),
     ...(mode === true && !relay.running ? ['The relay is not running.'] : []),
   ];
   const lanes = new Map(relay.lanes.map((lane) => [lane.transport, lane]));
-  const { heartbeatLate = 0 } = relay;
   const problems = [
     ...(heartbeatLate > lease / 3 ? [`The process stood still for ${durationText(heartbeatLate)}.`] : []),
+    ...(slowRenewal === null ? [] : [tooSlow(slowRenewal)]),
     ...('late' in stats ? [`The database has not counted the messages within ${durationText(stats.late)}.`] : []),
+    ...failures(failing.filter(({ operation }) => operation !== 'lease')),
     ...relay.lanes.flatMap(laneProblems),
-    ...Object.entries(counts ?? {}).flatMap(([name, one]) => countProblems(name, one)),
+    ...Object.entries(counts ?? {}).flatMap(([name, one]) => countProblems(name, one, lanes.get(name))),
   ];
-  const allDown = relay.lanes.length > 0 && relay.lanes.every(({ circuit }) => circuit !== 'closed');
+  const unread = failing.filter(({ operation }) => operation === 'fetch').map(({ transport }) => transport);
+  const isDown = ({ circuit, transport }: LaneView): boolean => circuit !== 'closed' || unread.includes(transport);
+  const allDown = relay.lanes.length > 0 && relay.lanes.every(isDown);
   const reports: Record<string, TransportHealthReport> = Object.create(null) as Record<string, TransportHealthReport>;
   for (const [name, { kind, receipt }] of transports) {
     const lane = lanes.get(name);
@@ -92,23 +113,92 @@ export function healthOf({ mode, relay, transports, stats, lease = Infinity }: H
   };
 }
 
-function laneProblems({ transport, circuit, lastError }: LaneView): string[] {
-  if (circuit === 'closed') return [];
+const tooSlow = (ms: number): string =>
+  `Renewing the leases took ${durationText(Math.round(ms))}. That leaves no time to publish in: raise \`lease\`, or lower \`publishTimeout\`.`;
+
+const silence = (error: unknown): string =>
+  error instanceof StoreClosed ? error.message : sentence('The database does not answer', errorText(error));
+
+/** What the database does not do, once for all transports that want it. */
+function failures(failing: readonly FailingView[]): string[] {
+  return (Object.keys(TASKS) as (keyof typeof TASKS)[]).flatMap((operation) => {
+    const alike = failing.filter((each) => each.operation === operation);
+    const [first, ...others] = alike.sort((a, b) => b.failingFor - a.failingFor);
+    if (first === undefined) return [];
+    const of = first.transport === null ? '' : ` of '${first.transport}'`;
+    const more = others.length > 0 ? `, and of ${others.length} more,` : '';
+    return [sentence(`${TASKS[operation]}${of}${more} has failed for ${secondsText(first.failingFor)}`, first.error)];
+  });
+}
+const TASKS = {
+  lease: 'Renewing the leases in the database',
+  fetch: 'Reading the ready messages',
+  take: 'Reading what is due or may go on',
+  settle: 'Writing down what was published',
+  park: 'Writing down what failed or is behind it',
+  deadLetter: 'Reading the dead letters for the hook',
+} as const;
+
+/** In whole seconds. */
+const secondsText = (ms: number): string => String(durationText(Math.ceil(ms / 1_000) * 1_000));
+
+function laneProblems({ transport, circuit, lastError, away = [] }: LaneView): string[] {
   const what = circuit === 'blocked' ? 'asks to wait' : 'is down';
-  return [`Transport '${transport}' ${what}${lastError === null ? '' : `: ${lastError}`}.`];
+  return [
+    ...(circuit === 'closed' ? [] : [sentence(`Transport '${transport}' ${what}`, lastError)]),
+    ...away.slice(0, MOST_AWAY).map(({ name, awayFor, putOff, error }) => {
+      const since = `for ${durationText(Math.round(awayFor / 1_000) * 1_000)}`;
+      return sentence(`Transport '${transport}': ${name} takes nothing ${since} (put off ${putOff} times)`, error);
+    }),
+    ...(away.length > MOST_AWAY ? [`Transport '${transport}': ${away.length - MOST_AWAY} more take nothing.`] : []),
+  ];
 }
 
-function countProblems(name: string, stats: OutboxTransportStats): string[] {
+const sentence = (text: string, error: string | null): string =>
+  error === null ? `${text}.` : `${text}: ${error}${error.endsWith('.') ? '' : '.'}`;
+/** Destinations by name: an answer of health is short. */
+const MOST_AWAY = 5;
+
+/** @param lane of this process: while what it publishes to is away it has no buckets, and that is said already */
+function countProblems(name: string, stats: OutboxTransportStats, lane: LaneView | undefined): string[] {
+  const isOrphan = stats.instances === 0 && (lane === undefined || lane.circuit === 'closed');
   const waiting = stats.ready + stats.scheduled + stats.waiting + stats.blocked;
   const count = `${waiting}${stats.readyIsExact ? '' : ' or more'}`;
   return [
-    ...(waiting > 0 && stats.instances === 0
-      ? [`${count} messages for '${name}', which no live relay publishes.`]
+    ...(waiting > 0 && isOrphan
+      ? [`${count} messages for '${name}', which no live relay publishes.${stats.configured ? '' : LEFT}`]
       : []),
     ...(stats.dead > 0 ? [`${stats.dead} dead messages for '${name}' wait for requeue or discard.`] : []),
+    ...oftenFailed(name, stats),
     ...heldKeys(name, stats),
+    ...unseen(name, stats),
   ];
 }
+
+/** What is tried again and again: without a limit of attempts nothing else would tell of it. */
+function oftenFailed(name: string, { failingOften = 0, mostAttempts = 0 }: OutboxTransportStats): string[] {
+  if (failingOften === 0) return [];
+  const most = `the most ${mostAttempts} times`;
+  return [
+    `${failingOften} messages for '${name}' have failed ${OFTEN} times or more, ${most}: \`last_error\` says why.`,
+  ];
+}
+
+/** Whether anything lies there nobody knows: it is not published, and not counted. */
+function unseen(name: string, { missingLeases = 0, rowsHidden = false }: OutboxTransportStats): string[] {
+  return [
+    ...(missingLeases > 0
+      ? [
+          `${missingLeases} lease rows of '${name}' are missing, or hidden from this login: nobody publishes what lies in their buckets. The start of a relay makes missing ones.`,
+        ]
+      : []),
+    ...(rowsHidden ? [`Row security hides messages for '${name}' from this login: they are not counted.`] : []),
+  ];
+}
+
+/** A transport that a newer version, or another service, does not have any more. */
+const LEFT =
+  ' This process does not have it: give it back to the options of a relay, or remove its messages with cancel and discard.';
 
 /** A retry that holds back nobody is no news; a key behind a dead message waits for an operator, also without messages. */
 function heldKeys(name: string, { blockedKeys, blocked, dead }: OutboxTransportStats): string[] {

@@ -26,6 +26,7 @@ type Lines = { [K in OutboxEventName]: (event: OutboxEventMap[K]) => Line | unde
 /** Every event and its line. Ids of messages appear only where one message is the news. */
 const LINES: Lines = {
   enqueued: ({ ids }) => ({ level: 'debug', text: 'enqueued', fields: { count: ids.length } }),
+  deduplicated: ({ ids }) => ({ level: 'debug', text: 'known, not written', fields: { count: ids.length } }),
   published: ({ transport, ids }) => ({ level: 'debug', text: 'published', fields: { transport, count: ids.length } }),
   retried: ({ delay, ...fields }) => ({
     level: 'debug',
@@ -38,6 +39,11 @@ const LINES: Lines = {
     text: 'publish failed',
     fields: { transport, blame, count, error },
     repeatKey: `${transport} ${blame} ${error}`,
+  }),
+  connected: ({ transport, took }) => ({
+    level: 'log',
+    text: 'transport is connected',
+    fields: { transport, took: durationText(Math.round(took)) },
   }),
   circuitOpened: ({ transport, error, retryIn }) => ({
     level: 'error',
@@ -62,7 +68,7 @@ const LINES: Lines = {
   }),
   leasesExpired: ({ owner, buckets }) => ({
     level: 'warn',
-    text: 'freed the buckets of a dead instance',
+    text: 'freed buckets whose lease had run out',
     fields: { owner, buckets },
   }),
   cleaned: ({ published, dead, dedup }) =>
@@ -117,11 +123,13 @@ export function logEvents(events: OutboxEvents, logger: LoggerService, level: Lo
 /** Events that are only ever logged at this level: unless it is on, nobody listens and the relay need not build them. */
 const LOWEST: Partial<Record<OutboxEventName, LogLevel>> = {
   enqueued: 'debug',
+  deduplicated: 'debug',
   published: 'debug',
   retried: 'debug',
   leasesAcquired: 'debug',
   cleaned: 'log',
   started: 'log',
+  connected: 'log',
   circuitClosed: 'log',
 };
 

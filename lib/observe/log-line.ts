@@ -1,4 +1,5 @@
 import { inspect } from 'node:util';
+import { isPrintable, printable } from './printable.js';
 
 export type LogFields = Readonly<Record<string, unknown>>;
 
@@ -20,7 +21,7 @@ export class LogLine {
 
   toString(): string {
     const fields = Object.entries(this).filter(([name]) => name !== 'message' && name !== 'event');
-    return [this.message, ...fields.map(([name, value]) => `${name}=${fieldText(value)}`)].join(' ');
+    return [printable(this.message), ...fields.map(([name, value]) => `${name}=${fieldText(value)}`)].join(' ');
   }
   [inspect.custom](): string {
     return this.toString();
@@ -30,5 +31,6 @@ export class LogLine {
 function fieldText(value: unknown): string {
   if (Array.isArray(value)) return value.length > 10 ? `${value.length} items` : value.map(fieldText).join(',');
   const text = typeof value === 'object' ? JSON.stringify(value) : String(value);
-  return /[\s"=]/.test(text) ? JSON.stringify(text) : text;
+  // JSON leaves C1 and marks of direction as they are.
+  return /[\s"=]/.test(text) || !isPrintable(text) ? printable(JSON.stringify(text)) : text;
 }

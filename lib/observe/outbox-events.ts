@@ -1,3 +1,4 @@
+import { inCleanScope } from '../async-scope.js';
 import { isThenable } from '../is-thenable.js';
 import type { Clock } from '../dispatch/clock.js';
 import type { OutboxEventMap, OutboxEventName } from './events.js';
@@ -93,7 +94,7 @@ export class OutboxEvents {
   /** @internal */
   call(name: OutboxEventName, listener: Listener, event: unknown): void {
     try {
-      const result = listener(event as never);
+      const result = inCleanScope(() => listener(event as never));
       if (isThenable(result)) result.then(undefined, (error: unknown) => this.complain(name, error));
     } catch (error) {
       this.complain(name, error);

@@ -1,4 +1,5 @@
 import type { OutboxMessage } from '../message.js';
+import { type LargeBody, maskShared } from './shared-text.js';
 import { textsOf } from './texts-of.js';
 
 /** Shorter values are parts of ordinary words and numbers: hiding them would make texts unreadable, and hide nothing. */
@@ -6,29 +7,51 @@ const SHORTEST = 8;
 /** Deeper than any sensible payload. */
 const MAX_DEPTH = 100;
 const TEXT = new TextDecoder();
+/** Bytes of payloads that are taken apart into their values, for some 30 ms; what the rest has in common with a text is found without. */
+export const MOST_TAKEN_APART = 256 * 1024;
+/** Bytes that are compared with a text, for some 30 ms more. */
+const MOST_COMPARED = 8 * 1024 * 1024;
+const NOT_SHOWN = 'an error that may quote more than can be looked through (not shown)';
+
+/** Values that a text may not hold, and payloads that are too large for that. */
+export class Secrets extends Set<string> {
+  readonly bodies: LargeBody[] = [];
+  /** There is more than anybody looks at: no text about it is shown. */
+  tooMuch = false;
+}
 
 /**
  * Values that must not appear in a text about these messages: those of the headers, and of the payload each string and
  * number of JSON, or each word of anything else. Not what is part of the message's id, type, topic or key.
  */
-export function secretsOf(messages: readonly OutboxMessage[]): Set<string> {
-  const found = new Set<string>();
-  for (const message of messages) for (const value of ofMessage(message)) found.add(value);
+export function secretsOf(messages: readonly OutboxMessage[]): Secrets {
+  const found = new Secrets();
+  let size = 0;
+  for (const message of messages) {
+    const { body, id, type, topic, key } = message;
+    size += body?.length ?? 0;
+    const isLarge = size > MOST_TAKEN_APART;
+    for (const value of ofMessage(message, isLarge)) found.add(value);
+    if (isLarge && body !== null) found.bodies.push({ body, names: [id, type, topic, key] });
+  }
+  found.tooMuch = size > MOST_COMPARED + MOST_TAKEN_APART;
   return found;
 }
 
-function ofMessage(message: OutboxMessage): Set<string> {
+function ofMessage(message: OutboxMessage, isLarge: boolean): Set<string> {
   const found = new Set<string>();
   collectHeaders(message, found);
-  collectPayload(message.body, message.contentType, found);
+  if (!isLarge) collectPayload(message.body, message.contentType, found);
   const { id, type, topic, key } = message;
   for (const value of found) if ([id, type, topic, key].some((name) => name?.includes(value))) found.delete(value);
   return found;
 }
 
-export function secretsOfPayload(payload: Uint8Array, contentType: string): Set<string> {
-  const found = new Set<string>();
-  collectPayload(payload, contentType, found);
+export function secretsOfPayload(payload: Uint8Array, contentType: string): Secrets {
+  const found = new Secrets();
+  found.tooMuch = payload.length > MOST_COMPARED;
+  if (payload.length > MOST_TAKEN_APART) found.bodies.push({ body: payload, names: [] });
+  else collectPayload(payload, contentType, found);
   return found;
 }
 
@@ -45,8 +68,11 @@ export function secretsIn(value: unknown): Set<string> {
 /** Puts `***` where one of them stands, as it is or as JSON writes it, once or twice; the longest first, as one may be part of another. */
 export function mask(text: string, secrets: Iterable<string>): string {
   const hits: string[] = [];
+  const { tooMuch = false, bodies = [] } = secrets instanceof Secrets ? secrets : {};
+  if (tooMuch) return NOT_SHOWN;
   for (const form of formsOf(secrets)) if (text.includes(form)) hits.push(form);
-  return hits.sort((a, b) => b.length - a.length).reduce((masked, form) => masked.replaceAll(form, '***'), text);
+  const masked = hits.sort((a, b) => b.length - a.length).reduce((rest, form) => rest.replaceAll(form, '***'), text);
+  return bodies.length === 0 ? masked : maskShared(masked, bodies);
 }
 
 /** The place, or before it the start of one of them that the text has across it. */
@@ -64,8 +90,11 @@ export function beforeAnyAcross(text: string, place: number, secrets: Iterable<s
 
 /** Whether anything of an error that a log may print holds one of them. @throws when it cannot be looked into */
 export function quotes(error: unknown, secrets: ReadonlySet<string>): boolean {
-  if (secrets.size === 0) return false;
+  const { tooMuch = false, bodies = [] } = secrets instanceof Secrets ? secrets : {};
+  if (tooMuch) return true;
+  if (secrets.size === 0 && bodies.length === 0) return false;
   const text = textsOf(error).join('\0');
+  if (bodies.length > 0 && (text.length > MOST_TAKEN_APART / 4 || maskShared(text, bodies) !== text)) return true;
   for (const form of formsOf(secrets)) if (text.includes(form)) return true;
   return false;
 }

@@ -1,7 +1,7 @@
 import type { AdminStore, TransportStats } from '../store/admin-store.js';
 
 /** What waits where, of one transport. Counted by the database when asked. */
-export interface OutboxTransportStats extends Omit<TransportStats, 'transport'> {
+export interface OutboxTransportStats extends Omit<TransportStats, 'transport' | 'name'> {
   /** Whether this process knows the transport: rows of others are those of an older or a newer version, or another service. */
   readonly configured: boolean;
 }
@@ -10,14 +10,12 @@ export interface OutboxStats {
   readonly total: Pick<TransportStats, 'ready' | 'scheduled' | 'waiting' | 'blocked' | 'dead' | 'blockedKeys'>;
 }
 
-/** @param ids name → number, as registered; a number without a name is shown as `#7` */
+/** @param ids name → number of the transports that this process knows */
 export async function readStats(store: AdminStore, ids: ReadonlyMap<string, number>): Promise<OutboxStats> {
-  const names = new Map([...ids].map(([name, id]) => [id, name]));
   const transports: Record<string, OutboxTransportStats> = Object.create(null) as Record<string, OutboxTransportStats>;
   const total = { ready: 0, scheduled: 0, waiting: 0, blocked: 0, dead: 0, blockedKeys: 0 };
-  for (const { transport, ...counts } of await store.stats()) {
-    const name = names.get(transport);
-    transports[name ?? `#${transport}`] = { ...counts, configured: name !== undefined };
+  for (const { transport, name, ...counts } of await store.stats()) {
+    transports[name] = { ...counts, configured: ids.get(name) === transport };
     for (const key of Object.keys(total) as (keyof typeof total)[]) total[key] += counts[key];
   }
   return { transports, total };

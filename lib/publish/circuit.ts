@@ -24,14 +24,14 @@ export class Circuit {
   ) {}
 
   /** @returns the delay until a probe, or `undefined` when a probe is waited for already */
-  fail(error: unknown, now: number, random: number): number | undefined {
+  fail(error: unknown, now: number, random: number, maxDelay = this.maxDelay): number | undefined {
     this.lastError = error;
     if (this.state === 'open') return undefined;
     if (this.state === 'closed' || this.state === 'blocked') this.openedAt = now;
     if (this.state === 'closed' && now - this.closedAt > this.maxDelay) this.failures = 0; // that was another outage
     this.state = 'open';
     this.failures += 1;
-    const ceiling = Math.min(this.maxDelay, this.initialDelay * 2 ** Math.min(this.failures - 1, 20));
+    const ceiling = Math.min(maxDelay, this.initialDelay * 2 ** Math.min(this.failures - 1, 20));
     return ceiling * (0.5 + random / 2);
   }
 

@@ -13,6 +13,14 @@ export interface OnOutboxEventOptions {
   /** Which handler has run already is stored under this id. Default `Class.method`: set it before you rename either. */
   id?: string;
 }
+/** The third argument of a handler. */
+export interface OutboxHandlerContext {
+  /**
+   * Aborts when nobody waits for this call any more: shortly before `publishTimeout` is over, or when the relay stops without
+   * it. A handler that passes it on (`fetch(url, { signal })`) ends itself then, and the next try begins anew.
+   */
+  readonly signal: AbortSignal;
+}
 /** What the decorator left on a method. */
 export interface HandlerMark {
   readonly event: HandledEvent;
@@ -28,20 +36,22 @@ type MethodDecoratorFor<Method> = <M extends Method>(
 /**
  * Calls this method for every event of a class that is routed to an `inProcess()` transport:
  *
- *     @OnOutboxEvent(OrderPlaced) async send(event: OrderPlaced, message: OutboxMessage) { … }
+ *     @OnOutboxEvent(OrderPlaced) async send(event: OrderPlaced, message: OutboxMessage, { signal }: OutboxHandlerContext) { … }
  *
- * At least once, until it returns; a Promise is awaited, an Observable subscribed to until it completes. A retry calls only
- * the handlers that have not succeeded. `{ type, version? }` handles messages without a class: they arrive as the
- * deserialized payload. Not for request-scoped providers.
+ * At least once, until it returns; a Promise is awaited, an Observable subscribed to until it completes, a generator run to
+ * its end. `signal` aborts when `publishTimeout` is nearly over, or the relay stops: pass it to what the handler waits for. A
+ * retry calls only the handlers that have not succeeded; a call that goes on past its time is joined until 3 ×
+ * `publishTimeout` since its begin, then the handler is called beside it. `{ type, version? }` handles messages without a
+ * class: they arrive as the deserialized payload. Not for request-scoped providers.
  */
 export function OnOutboxEvent<T>(
   event: HandledClass<T>,
   options?: OnOutboxEventOptions,
-): MethodDecoratorFor<(event: T, message: OutboxMessage) => unknown>;
+): MethodDecoratorFor<(event: T, message: OutboxMessage, context: OutboxHandlerContext) => unknown>;
 export function OnOutboxEvent(
   event: { readonly type: string; readonly version?: number },
   options?: OnOutboxEventOptions,
-): MethodDecoratorFor<(event: never, message: OutboxMessage) => unknown>;
+): MethodDecoratorFor<(event: never, message: OutboxMessage, context: OutboxHandlerContext) => unknown>;
 export function OnOutboxEvent(event: HandledEvent, { id }: OnOutboxEventOptions = {}): MethodDecoratorFor<unknown> {
   return (target, context, descriptor) => {
     // Legacy decorators give the descriptor, standard ones the method itself.

@@ -1,106 +1,151 @@
 import { types } from 'node:util';
-import { encryptionContext, KEY_ID_HEADER, type PayloadEncryption } from '../encryption.js';
+import { inCleanScope } from '../async-scope.js';
+import { within, type Clock } from '../dispatch/clock.js';
+import {
+  encryptionContext,
+  isRequired,
+  KEY_ID_HEADER,
+  type EncryptionContext,
+  type PayloadEncryption,
+} from '../encryption.js';
 import { encodeHeaders } from '../header-codec.js';
 import { ENCRYPTION_OPTION, isEncrypted, OutboxMessage, type StoredMessage } from '../message.js';
-import { unquoted } from '../observe/error-text.js';
-import { OutboxError } from '../outbox.errors.js';
-import type { OutboxTransport, PublishContext, PublishFailure, PublishResult } from './transport.js';
-
-type Report = PublishContext['report'];
+import { keyFailure, messageFailure, speaksOfTheMessage } from './decryption-failures.js';
+import { KeyServices } from './key-services.js';
+import { OpenedBatch, type Opened, type TimedContext } from './opened-batch.js';
+import type { OutboxTransport, PublishFailure } from './transport.js';
 
 /**
- * A batch as a transport gets it: what is stored encrypted is decrypted, or carries the id of its key. A message that cannot
- * be decrypted has its result already; where runs of a key are published as one, what follows it in its run is not sent.
+ * Hands a transport what it may have: what is stored encrypted is decrypted, or carries the id of its key. Each `decrypt` has a
+ * time of its own, and those of its neighbours that are open by then do not wait for it.
  */
-export class OpenedBatch {
-  readonly messages: OutboxMessage[] = [];
-  /** Of each message in the batch that was given. */
-  readonly indexes: number[] = [];
-  readonly failures = new Map<number, PublishFailure>();
+export class PayloadOpener {
+  readonly keys: KeyServices;
 
-  static async of(
-    batch: readonly OutboxMessage[],
-    transport: Pick<OutboxTransport, 'atomicRuns' | 'receipt'>,
-    encryption: PayloadEncryption | undefined,
-  ): Promise<OpenedBatch> {
-    const asStored = encryption?.deliver === 'encrypted' && transport.receipt !== 'handler';
-    const opened = await Promise.all(
-      batch.map((message) => {
-        const keyId = keyIdOf(message);
-        if (keyId === undefined) return message;
-        if (keyId === null) return failure(message, 'its options name no key');
-        return asStored ? labelled(message, keyId) : open(message, keyId, encryption);
-      }),
-    );
-    const result = new OpenedBatch();
-    const heldKeys = new Set<string>();
-    opened.forEach((one, index) => {
-      const { key } = batch[index] as OutboxMessage;
-      if (one instanceof OutboxMessage && (key === null || !heldKeys.has(key))) {
-        result.messages.push(one);
-        result.indexes.push(index);
-        return;
-      }
-      result.failures.set(index, one instanceof OutboxMessage ? behind() : one);
-      if (key !== null && transport.atomicRuns) heldKeys.add(key);
-    });
-    return result;
+  constructor(
+    /** Of the transport. */
+    readonly name: string,
+    readonly encryption: PayloadEncryption | undefined,
+    readonly clock: Clock,
+  ) {
+    this.keys = new KeyServices(clock);
   }
 
-  /** Publishes what could be opened; results go by the indexes of the batch that was given, and quote no payload. */
-  async publish(transport: OutboxTransport, { report, ...context }: PublishContext): Promise<void> {
-    const told: Report = (index, result) => report(this.indexes[index] as number, this.masked(index, result));
-    for (const [index, failure] of this.failures) report(index, failure);
-    if (this.messages.length === 0) return;
+  /** Whether any of these is not published as it is read. */
+  concerns(batch: readonly OutboxMessage[]): boolean {
+    return (this.encryption?.required ?? false) !== false || batch.some(isEncrypted);
+  }
+
+  async publish(batch: readonly OutboxMessage[], transport: OutboxTransport, context: TimedContext): Promise<void> {
+    const time = context.left();
+    const opened = new OpenedBatch(batch, transport);
+    const opening = this.openAll(batch, opened, transport.receipt === 'handler', time * DECRYPT_SHARE);
+    await within(this.clock, time * PATIENCE, opening);
+    await opened.publish(context);
+    if (opened.isWhole) return;
+    await opening;
+    await opened.publish(context);
+  }
+
+  /** Until all are open, or the time is up. @internal */
+  async openAll(
+    batch: readonly OutboxMessage[],
+    opened: OpenedBatch,
+    isHandler: boolean,
+    timeout: number,
+  ): Promise<void> {
+    const inTime = { late: (): void => undefined };
+    const late = new Promise<undefined>((resolve) => (inTime.late = () => resolve(undefined)));
+    const cancel = this.clock.after(timeout, inTime.late);
+    const openOne = async (message: OutboxMessage, index: number): Promise<void> => {
+      opened.set(index, await this.open(message, isHandler, late, timeout));
+    };
+    await Promise.all(batch.map(openOne)).finally(cancel);
+  }
+
+  /** @internal */ async open(
+    message: OutboxMessage,
+    isHandler: boolean,
+    late: Promise<undefined>,
+    timeout: number,
+  ): Promise<Opened> {
+    if (message.body === null) return message;
     try {
-      const results = await transport.publish(this.messages, { ...context, report: told });
-      for (let index = 0; index < (results?.length ?? 0); index += 1)
-        told(index, (results as readonly PublishResult[])[index] as PublishResult);
+      if (!isEncrypted(message)) return this.inClear(message);
+      const keyId = message.encryptionKeyId;
+      if (keyId === null) return messageFailure(message, 'its options name no key');
+      if (this.encryption?.deliver === 'encrypted' && !isHandler) return labelled(message, keyId);
+      return await this.decrypt(message, keyId, late, timeout);
     } catch (error) {
-      throw unquoted(error, this.messages);
+      return messageFailure(message, 'what is stored beside its payload cannot be read', { cause: error });
     }
   }
 
-  /** @internal */ masked(index: number, result: PublishResult): PublishResult {
-    if (result?.ok !== false) return result;
-    return { ...result, error: unquoted(result.error, [this.messages[index] as OutboxMessage]) };
+  /** @internal */ inClear(message: OutboxMessage): Opened {
+    const { encryption } = this;
+    if (encryption === undefined) return message;
+    try {
+      if (!inCleanScope(() => isRequired(encryption, () => this.contextOf(message)))) return message;
+    } catch (error) {
+      return messageFailure(message, 'encryption.required() threw', { cause: error });
+    }
+    return messageFailure(message, 'its payload is in clear, and `encryption.required` forbids that', { final: true });
+  }
+
+  /** @internal */ async decrypt(
+    message: OutboxMessage,
+    keyId: string,
+    late: Promise<undefined>,
+    timeout: number,
+  ): Promise<Opened> {
+    const context = this.contextOf(message);
+    const asked = this.keys.ask(keyId);
+    if ('failure' in asked) return asked.failure;
+    try {
+      const body = await Promise.race([this.plaintextOf(message, keyId, context), late]);
+      if (body === undefined) return this.failed(message, keyId, asked, keyFailure(keyId, tooSlow(timeout)));
+      this.keys.opened(keyId, message.id);
+      return copyOf(message, { body, optionsJson: plainOptions(message) });
+    } catch (error) {
+      if (!speaksOfTheMessage(error)) return this.failed(message, keyId, asked, keyFailure(keyId, error));
+      this.keys.answered(keyId);
+      return messageFailure(message, 'encryption.decrypt() threw', { cause: error });
+    }
+  }
+
+  /** @internal */ async plaintextOf(
+    message: OutboxMessage,
+    keyId: string,
+    context: EncryptionContext,
+  ): Promise<Buffer> {
+    const { encryption } = this;
+    if (encryption === undefined)
+      throw new Error('This process has no option `encryption`. Give it the one of who enqueues.');
+    const encrypted = { keyId, ciphertext: message.payload as Buffer };
+    const body: unknown = await inCleanScope(() => encryption.decrypt(encrypted, context));
+    if (!types.isUint8Array(body)) throw new Error('encryption.decrypt() gave no bytes.');
+    return Buffer.isBuffer(body) ? body : Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+  }
+
+  /** @internal */ failed(
+    message: OutboxMessage,
+    keyId: string,
+    asked: { readonly count: number },
+    failure: PublishFailure,
+  ): PublishFailure {
+    const whose = this.keys.failed(keyId, message.id, asked, failure);
+    if (whose === 'key') return failure;
+    return messageFailure(message, 'others of its key can be decrypted', { cause: failure.error });
+  }
+
+  /** @internal */ contextOf(message: OutboxMessage): EncryptionContext {
+    const { id, type, version, topic, key, contentType, optionsJson: options, headersJson: headers } = message;
+    return encryptionContext({ id, type, version, topic, key, contentType, transport: this.name, options, headers });
   }
 }
 
-/** `undefined`: in clear. */
-function keyIdOf(message: OutboxMessage): string | null | undefined {
-  if (!isEncrypted(message)) return undefined;
-  try {
-    return Object.hasOwn(message.options, ENCRYPTION_OPTION) ? message.encryptionKeyId : undefined;
-  } catch {
-    return undefined; // a foreign writer's text that is no JSON
-  }
-}
-
-async function open(
-  message: OutboxMessage,
-  keyId: string,
-  encryption: PayloadEncryption | undefined,
-): Promise<OutboxMessage | PublishFailure> {
-  const { payload: ciphertext } = message;
-  if (encryption === undefined)
-    return failure(message, 'this process has no option `encryption`', undefined, 'Give it the one of who enqueues.');
-  if (ciphertext === null) return message;
-  try {
-    const body: unknown = await encryption.decrypt({ keyId, ciphertext }, encryptionContext(message));
-    if (!types.isUint8Array(body)) return failure(message, 'encryption.decrypt() gave no bytes');
-    return copyOf(message, { body: asBuffer(body), optionsJson: plainOptions(message) });
-  } catch (error) {
-    return failure(message, 'encryption.decrypt() threw', error);
-  }
-}
-
-function labelled(message: OutboxMessage, keyId: string): OutboxMessage | PublishFailure {
-  try {
-    return copyOf(message, { headersJson: encodeHeaders({ ...message.headers, [KEY_ID_HEADER]: keyId }) });
-  } catch {
-    return failure(message, 'its headers are no JSON');
-  }
+function labelled(message: OutboxMessage, keyId: string): OutboxMessage {
+  return copyOf(message, { headersJson: encodeHeaders({ ...message.headers, [KEY_ID_HEADER]: keyId }) });
 }
 
 function copyOf(message: OutboxMessage, changed: Partial<StoredMessage>): OutboxMessage {
@@ -113,20 +158,10 @@ function plainOptions({ options }: OutboxMessage): string | null {
   return Object.keys(rest).length === 0 ? null : JSON.stringify(rest);
 }
 
-function failure({ id }: OutboxMessage, problem: string, cause?: unknown, hint?: string): PublishFailure {
-  const details = { cause, ...(hint === undefined ? {} : { hint }) };
-  const error = new OutboxError(
-    'DECRYPTION_FAILED',
-    `The encrypted message ${id} cannot be published: ${problem}.`,
-    details,
-  );
-  return { ok: false, blame: 'message', error };
-}
+const tooSlow = (timeout: number): Error =>
+  new Error(`encryption.decrypt() did not answer within ${Math.round(timeout)} ms.`);
 
-function behind(): PublishFailure {
-  const error = new OutboxError('DECRYPTION_FAILED', 'An earlier message of its key could not be decrypted.');
-  return { ok: false, blame: 'collateral', error };
-}
-
-const asBuffer = (bytes: Uint8Array): Buffer =>
-  Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+/** Of the time for a batch, what one `decrypt` has. */
+const DECRYPT_SHARE = 1 / 2;
+/** Of the time for a batch, how long those that are open wait for the others. */
+const PATIENCE = 1 / 20;

@@ -1,9 +1,9 @@
+import { inCleanScope } from '../async-scope.js';
 import { stopwatch, within, type Clock } from '../dispatch/clock.js';
-import type { PayloadEncryption } from '../encryption.js';
-import { isEncrypted, type OutboxMessage } from '../message.js';
+import type { OutboxMessage } from '../message.js';
 import { unquoted } from '../observe/error-text.js';
 import { OutboxError } from '../outbox.errors.js';
-import { OpenedBatch } from './open-payloads.js';
+import { PayloadOpener } from './open-payloads.js';
 import type { OutboxTransport, PublishFailure, PublishResult } from './transport.js';
 
 /** What a transport may take beyond its deadline to tear its connection down. */
@@ -22,7 +22,7 @@ export class Publisher {
     readonly transport: OutboxTransport,
     readonly clock: Clock,
     readonly timeout: number,
-    readonly encryption?: PayloadEncryption,
+    readonly opener = new PayloadOpener('', undefined, clock),
   ) {}
 
   /**
@@ -73,6 +73,13 @@ export class Publisher {
     await this.bounded((signal) => this.connect(signal), kill);
   }
 
+  /** Connects before there is anything to publish; a publish meanwhile waits for the same attempt. Bounded as a publish is. */
+  open(kill: AbortSignal): Promise<void> {
+    return this.bounded(async (signal) => {
+      if (!this.connected) await this.connect(signal);
+    }, kill);
+  }
+
   /** Destroys the connection. Never throws; bounded. */
   async reset(): Promise<void> {
     this.connected = false;
@@ -83,6 +90,7 @@ export class Publisher {
   /** Never throws; destroys what does not close in time. */
   async close(timeout: number): Promise<void> {
     this.connected = false; // whoever publishes after it connects again
+    this.connecting = undefined;
     if (!(await this.ended(timeout, () => this.transport.close?.()))) await this.reset();
   }
 
@@ -93,13 +101,15 @@ export class Publisher {
   ): Promise<readonly PublishResult[] | void> {
     const elapsed = stopwatch(this.clock);
     if (!this.connected) await this.connect(signal);
-    const opened = batch.some(isEncrypted) ? await OpenedBatch.of(batch, this.transport, this.encryption) : undefined;
     signal.throwIfAborted(); // a transport may connect in spite of it
-    const timeout = this.timeout - elapsed();
     // The process stood still, or slept, while it connected; the lease may be over, and the timer comes too late.
-    if (timeout <= 0) throw this.timedOut();
-    if (opened !== undefined) return opened.publish(this.transport, { signal, timeout, report });
-    return this.transport.publish(batch, { signal, timeout, report });
+    const left = (): number => {
+      const timeout = this.timeout - elapsed();
+      if (timeout <= 0) throw this.timedOut();
+      return timeout;
+    };
+    if (this.opener.concerns(batch)) return this.opener.publish(batch, this.transport, { signal, report, left });
+    return this.transport.publish(batch, { signal, timeout: left(), report });
   }
 
   /** @internal */ async connect(signal: AbortSignal): Promise<void> {
@@ -137,7 +147,7 @@ export class Publisher {
       if (kill.some(({ aborted }) => aborted)) abort();
       // `work` may throw synchronously: a transport's mistake is one failed publish.
       Promise.resolve()
-        .then(() => work(controller.signal))
+        .then(() => inCleanScope(() => work(controller.signal)))
         .then(
           (value) => done(() => resolve(value)),
           (error: unknown) => done(() => reject(error as Error)),
@@ -146,7 +156,7 @@ export class Publisher {
   }
 
   /** @internal */ timedOut(): OutboxError {
-    return new OutboxError('PUBLISH_TIMEOUT', `The transport did not finish within ${this.timeout} ms.`);
+    return new OutboxError('PUBLISH_TIMEOUT', `The transport did not finish within ${Math.round(this.timeout)} ms.`);
   }
 
   /** @returns whether the work ended in time, well or not @internal */

@@ -71,15 +71,31 @@ export interface PublishFailure {
   readonly blame: Blame;
   readonly error: unknown;
   /**
-   * Of a `transport` failure, what may be the cause instead; absent: nothing else.
+   * Of a `transport` failure, what may be the cause instead; absent: nothing else. Of a `message` failure only `destination`: the
+   * broker refuses it this destination, and perhaps every other one, as when a login loses its rights. It is charged once others
+   * got through after the first refusal, and until then treated as a `transport` failure.
    *
    * - `destination`: the broker answered, and said that this topic, partition or queue cannot take the message now. While others
    *   get through it is put off, its key behind it, without an attempt and for as long as that lasts; the circuit stays closed.
    * - `message`: the connection, or something in the broker, broke over what was on it. A message that does this alone three
    *   times, each time with another one getting through afterwards, is charged with an attempt the next time; so again after
    *   three more.
+   * - `key`: the relay itself says that the payload cannot be decrypted now. As with `destination`, and `retry.maxAge` ends it.
+   * - `handler`: this process cannot handle the message now, which says nothing of the transport: the message is put off, its key
+   *   behind it, without an attempt and whether others get through or not. `retry.maxAge` ends it, where it has no `retryIn`.
    */
-  readonly suspect?: 'destination' | 'message';
+  readonly suspect?: 'destination' | 'message' | 'key' | 'handler';
+  /** With `suspect: 'handler'`: milliseconds after which it is worth another try. */
+  readonly retryIn?: number;
+  /** With `suspect: 'handler'`: what is missing, as another instance would say it in {@link OutboxTransport.handles}. @internal */
+  readonly missing?: string;
+  /**
+   * With `suspect: 'destination'`, `key` or `handler`, or of a `message` failure that any message to the same place would have: its name, the same
+   * for all messages that go there, and fit for logs and health (`exchange "shop", routing key "orders"`; `topic "orders"`;
+   * `key "2026-11"`). Once others got through after its first failure, any number of messages to a suspect are put off without
+   * an outage of the transport. Health says which are away.
+   */
+  readonly destination?: string;
   /** The broker will never take this message: no retry, dead at once. Only with blame `message`. */
   readonly final?: boolean;
   /**
@@ -123,7 +139,20 @@ export abstract class OutboxTransport implements TransportContract {
 
   abstract publish(batch: readonly OutboxMessage[], context: PublishContext): Promise<readonly PublishResult[] | void>;
 
-  /** Called once before the first publish and again after {@link reset}; must give up when `signal` is aborted. */
+  /**
+   * Where this message goes, by the name, or the names, that {@link PublishFailure.destination} gives: its success takes them off
+   * the list of those that are away. Asked only while one is. Must not throw.
+   */
+  destinationOf?(message: OutboxMessage): string | readonly string[];
+  /**
+   * What this instance can handle, where others may not be able to: `* type`, or `2 type` for one version. Messages that are
+   * {@link PublishFailure.missing} elsewhere come here. Absent: all instances are alike. @internal
+   */
+  handles?(): readonly string[];
+  /**
+   * Called when a relay starts, at the latest before the first publish, and again after {@link reset}. Must give up when
+   * `signal` is aborted. A rejection pauses publishing, and is told by health.
+   */
   connect?(signal: AbortSignal): Promise<void>;
   /** Destroys the connection at once, without waiting for the broker; the next `connect` builds a new one. */
   reset?(): void | Promise<void>;

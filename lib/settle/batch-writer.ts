@@ -31,6 +31,8 @@ export class BatchWriter<T> {
   /** Writes that failed one after the other since the last that did not; and those that spoke of one item. @internal */
   failures = 0;
   /** @internal */ ownFailures = 0;
+  /** @internal Since when (monotonic) not everything could be written, and the last failure. */
+  trouble: { readonly since: number; readonly error: unknown } | undefined;
   /** `left`: of what waits and is in hand, how many from the first are not written. @internal */
   quieting: { left: number; readonly resolve: () => void }[] = [];
 
@@ -57,6 +59,11 @@ export class BatchWriter<T> {
     yield* this.inHand;
     yield* this.aside;
     yield* this.waiting;
+  }
+
+  /** Something could not be written and is not yet: since when, monotonic, and the last failure. */
+  get failing(): { readonly since: number; readonly error: unknown } | undefined {
+    return this.failures > 0 || this.aside.size > 0 ? this.trouble : undefined;
   }
 
   /** Without what is set aside. */
@@ -133,6 +140,7 @@ export class BatchWriter<T> {
   keep(batch: readonly T[], retry: AsideEntry<T> | undefined, error: unknown, took: number): number {
     this.inHand = [];
     const alone = batch.length === 1 ? (batch[0] as T) : undefined;
+    this.trouble = { since: this.failing?.since ?? this.clock.monotonic(), error };
     const mayBeOwn = this.rules.mayBeOwn(error);
     const own = this.rules.isOwn(error) || (alone !== undefined && mayBeOwn);
     if (own && alone !== undefined) {

@@ -27,6 +27,8 @@ export class DeadLetters {
    * them the one that has waited longest.
    */
   readonly late = new Set<string>();
+  /** Calls that went on past their time, by death: one that ends well has told, and meanwhile nobody is told twice. */
+  readonly running = new Map<string, { readonly since: number }>();
 
   constructor(
     readonly store: Pick<ParkedStore, 'unannouncedDead' | 'markAnnounced'> & Pick<ReadyStore, 'readPayloads'>,
@@ -72,7 +74,7 @@ export class DeadLetters {
       const { transport, parkedId, died } = letter;
       const answer = await this.tell(letter);
       if (answer === 'told') told.push({ transport, parkedId, died });
-      this.note(parkedId, answer === 'late');
+      this.note(parkedId, answer === 'late' || answer === 'running');
       if (answer === 'late') return turn(letter) > 0; // the next ones would take as long
     }
     return true;
@@ -85,24 +87,60 @@ export class DeadLetters {
     this.late.add(parkedId);
   }
 
-  /** @internal */ async tell(letter: DeadLetter): Promise<'told' | 'refused' | 'late'> {
+  /** @internal */ async tell(letter: DeadLetter): Promise<'told' | 'refused' | 'late' | 'running'> {
     const { message, transport, error, diedAt } = letter;
+    if (this.runs(letter)) return 'running';
     try {
       if (!(await readLargePayloads(this.store, transport, [message]))) return 'refused'; // an operator was faster
       const name = this.transports.get(transport) ?? String(transport);
       const event: DeadLetterEvent = { message, transport: name, attempts: message.attempts, error, diedAt };
-      if (await within(this.clock, this.timeout, Promise.resolve(this.hook(event)))) return 'told';
+      const call = Promise.resolve(this.hook(event));
+      if (await within(this.clock, this.timeout, call)) return 'told';
+      this.goesOn(letter, call);
       throw new HookTimeout(this.timeout);
     } catch (failure) {
-      const shown = withoutSecrets(failure, secretsOf([message]));
-      this.hooks.emit('error', { operation: 'deadLetter', error: shown, retryIn: null });
+      this.complain(failure, letter);
       return failure instanceof HookTimeout ? 'late' : 'refused';
     }
   }
+
+  /** @internal */ runs(letter: DeadLetter): boolean {
+    const place = placeOf(letter);
+    const since = this.running.get(place)?.since;
+    if (since === undefined) return false;
+    if (this.clock.monotonic() - since < this.timeout * GIVEN_UP) return true;
+    this.running.delete(place);
+    return false;
+  }
+
+  /** @internal */ goesOn(letter: DeadLetter, call: Promise<unknown>): void {
+    const place = placeOf(letter);
+    const { transport, parkedId, died } = letter;
+    const own = { since: this.clock.monotonic() };
+    for (const oldest of this.running.keys()) if (this.running.size >= MOST) this.running.delete(oldest);
+    this.running.set(place, own);
+    const told = call.then(() => this.store.markAnnounced([{ transport, parkedId, died }]));
+    told
+      .catch((failure: unknown) => this.complain(failure, letter))
+      .finally(() => this.running.get(place) === own && this.running.delete(place));
+  }
+
+  /** @internal */ complain(failure: unknown, { message }: DeadLetter): void {
+    const shown = withoutSecrets(failure, secretsOf([message]));
+    this.hooks.emit('error', { operation: 'deadLetter', error: shown, retryIn: null });
+  }
 }
+
+/** One that is requeued and dies again is another. */
+const placeOf = ({ transport, parkedId, died }: Death): string => `${transport} ${parkedId} ${died}`;
+/** A call that has not ended after so many times its time is taken for lost, and its letter told again. */
+const GIVEN_UP = 30;
 
 class HookTimeout extends OutboxError {
   constructor(ms: number) {
-    super('TIMEOUT', `The deadLetter hook did not end within ${ms} ms; the letter is told again.`);
+    super(
+      'TIMEOUT',
+      `The deadLetter hook did not end within ${ms} ms; unless it still ends well, the letter is told again.`,
+    );
   }
 }

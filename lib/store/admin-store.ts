@@ -23,7 +23,14 @@ export interface OperatorReport {
   readonly tooLate: string[];
   /** Of `filter.ids`: those of which nothing is there that all of the filter names (settled, never there, or of another type). */
   readonly notFound: string[];
+  /**
+   * Rows that the filter names and that the limit left out: call again. 0: there were no more. Counted before the change, and
+   * no further than {@link LEFT_COUNT_LIMIT}.
+   */
+  readonly left: number;
 }
+/** A count of what a limit left out stops here. */
+export const LEFT_COUNT_LIMIT = 100_000;
 export interface AdminStore {
   /** Dead, waiting or blocked → due now, attempts 0, in its old place of the key's order. */
   requeue(filter: MessageFilter): Promise<OperatorReport>;
@@ -37,6 +44,8 @@ export interface AdminStore {
 }
 export interface TransportStats {
   readonly transport: number;
+  /** As it was registered. */
+  readonly name: string;
   /** Counted up to `STATS_COUNT_LIMIT` rows, then `ready` is that limit and `readyIsExact` false. */
   readonly ready: number;
   readonly readyIsExact: boolean;
@@ -49,7 +58,18 @@ export interface TransportStats {
   readonly oldestReadyAge: number | null;
   readonly leasedBuckets: number;
   readonly instances: number;
+  /** Buckets without a lease row, or whose row is hidden from this login: nobody publishes what lies in them. */
+  readonly missingLeases?: number;
+  /** Whether row security hides messages from this login: counts are of those that it sees. */
+  readonly rowsHidden?: boolean;
+  /** Of `waiting`: how many have failed `OFTEN` times or more; counted among `OFTEN_LOOK_LIMIT` of them at most. */
+  readonly failingOften?: number;
+  /** The most attempts that one of these has; 0 without one. */
+  readonly mostAttempts?: number;
 }
+/** Attempts after which a message that still fails is told of: with the default backoff, minutes. */
+export const OFTEN = 10;
+export const OFTEN_LOOK_LIMIT = 10_000;
 export const STATS_COUNT_LIMIT = 100_000;
 
 /** `looked`: old keys that it came past, the removed ones among them; fewer than `limit`: it came to the end. */

@@ -56,6 +56,6 @@ export interface Instance {
   readonly owner: string;
   /** Transports that this instance can publish to now (its circuit is closed). */
   readonly transports: readonly number[];
-  /** Host, pid, version: for people. */
+  /** Host and pid, for people; and what the instance can handle, for the others. */
   readonly info: string;
 }

@@ -31,6 +31,11 @@ export interface MessageWriter {
    * the transaction stays usable.
    */
   insert(tx: SqlExecutor, messages: readonly NewMessage[]): Promise<InsertReport>;
+  /**
+   * Whether `insert` of these may fail with a part of them written, in a transaction that goes on, so that the caller has to put
+   * a savepoint around it. Absent: never, as a statement that fails ends the transaction (PostgreSQL).
+   */
+  mayLeavePart?(messages: readonly NewMessage[]): boolean;
 }
 export interface InsertReport {
   /** Index into `messages` → id of the message that holds the dedup key. Empty without duplicates. */
@@ -52,6 +57,8 @@ export interface StoreSetup {
   check(settings: SchemaSettings): Promise<void>;
   /** Name → number; unknown names are added, with one lease row per bucket. `defaultName` gets 0 in a new schema. */
   registerTransports(names: readonly string[], defaultName: string): Promise<ReadonlyMap<string, number>>;
+  /** Name → number of every transport that was ever registered, also of those that no process has any more. */
+  transports(): Promise<ReadonlyMap<string, number>>;
   /**
    * Throws `DATABASE_COPIED` when the messages came from another database, with a restored backup or a copy: its relay may
    * have published them. Asked before a relay starts; `undefined` where copies cannot be told from a failover.

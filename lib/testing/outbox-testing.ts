@@ -60,6 +60,10 @@ export class OutboxTesting {
       .filter(({ committed }) => committed || capture)
       .map(({ message }) => this.fromNew(message));
   }
+  /** For each message that was not written, as its `dedupKey` was known: the id of the one that has it. Committed ones only. */
+  deduplicated(): string[] {
+    return [...this.overrides.deduplicated];
+  }
   /** What the transports acknowledged; each in its own order. */
   published(transport?: string): RecordedMessage[] {
     const names = transport === undefined ? [...this.overrides.transports.keys()] : [transport];
@@ -78,6 +82,7 @@ export class OutboxTesting {
   /** Forgets what was recorded, and what the transports were told. Rows in the database stay. */
   clear(): void {
     this.overrides.enqueued = [];
+    this.overrides.deduplicated = [];
     for (const transport of this.overrides.transports.values()) transport.clear();
   }
 

@@ -47,6 +47,7 @@ export class TestOverrides implements OutboxOverrides {
   readonly transports = new Map<string, RecordingTransport>();
   readonly clock?: Clock;
   enqueued: Enqueued[] = [];
+  deduplicated: string[] = [];
 
   constructor(readonly settings: OverrideOutboxOptions) {
     if (settings.clock !== undefined) this.clock = settings.clock;
@@ -72,6 +73,9 @@ export class TestOverrides implements OutboxOverrides {
   onCommitted(ids: readonly string[]): void {
     const set = new Set(ids);
     for (const one of this.enqueued) if (set.has(one.message.id)) one.committed = true;
+  }
+  onDeduplicated(ids: readonly string[]): void {
+    this.deduplicated.push(...ids);
   }
   onRolledBack(ids: readonly string[]): void {
     const set = new Set(ids);

@@ -10,10 +10,50 @@ const ROUNDS = 20;
 export function describeCancel(run: StoreRun): void {
   const { describe, it } = run.runner;
   const both = async (): Promise<[Lane, Lane]> => [await run.lane(), await run.lane()];
-  const all = (id: string): Record<keyof OperatorReport, OperatorReport> => ({
-    done: { done: [id], tooLate: [], notFound: [] },
-    tooLate: { done: [], tooLate: [id], notFound: [] },
-    notFound: { done: [], tooLate: [], notFound: [id] },
+  const all = (id: string): Record<'done' | 'tooLate' | 'notFound', OperatorReport> => ({
+    done: { done: [id], tooLate: [], notFound: [], left: 0 },
+    tooLate: { done: [], tooLate: [id], notFound: [], left: 0 },
+    notFound: { done: [], tooLate: [], notFound: [id], left: 0 },
+  });
+
+  describe('cancel by a filter', () => {
+    it('O1: says how many rows of the filter its limit left out', async () => {
+      const lane = await run.lane();
+      await lane.insert(...Array.from({ length: 5 }, () => ({ delay: LATER, topic: 'a' })), {
+        delay: LATER,
+        topic: 'b',
+      });
+      const { transport } = lane;
+      const cancel = async (limit: number): Promise<number[]> => {
+        const { done, left } = await run.store.cancel({ transport, topic: 'a', limit });
+        return [done.length, left];
+      };
+      assert.deepEqual(
+        [await cancel(2), await cancel(3), await cancel(3)],
+        [
+          [2, 3],
+          [3, 0],
+          [0, 0],
+        ],
+      );
+    });
+  });
+
+  describe('cancel of what is ready', () => {
+    it('O2: is done where nobody leases its bucket, and too late where somebody does', async () => {
+      const lane = await run.lane({ leased: false });
+      const { transport } = lane;
+      const ids = await lane.insert({ key: null, topic: 'a' }, { key: null }, { key: null, topic: 'a' });
+      const [first, second, third] = ids as [string, string, string];
+      const some = await run.other.cancel({ transport, topic: 'a', limit: 1 });
+      assert.deepEqual([some.done, some.tooLate], [[first], [third]]);
+      assert.deepEqual((await run.other.cancel({ ids: [third], limit: 1 })).done, [third]);
+      await lane.acquire(run.store, 60_000);
+      assert.deepEqual((await run.other.cancel({ ids: [second], limit: 1 })).tooLate, [second]);
+      await run.store.giveBack(run.owner, lane.leases);
+      assert.deepEqual((await run.other.cancel({ transport, limit: 10 })).done, [second]);
+      assert.deepEqual((await run.other.cancel({ ids, limit: 10 })).notFound, ids);
+    });
   });
 
   describe('cancel of a message of several transports', () => {
@@ -44,7 +84,7 @@ export function describeCancel(run: StoreRun): void {
       const [one, two] = await both();
       const [id] = (await one.insert({ delay: LATER })) as [string];
       await two.insert({ id, delay: LATER });
-      assert.deepEqual(await run.other.cancel({ ids: [id], limit: 1 }), all(id).tooLate);
+      assert.deepEqual(await run.other.cancel({ ids: [id], limit: 1 }), { ...all(id).tooLate, left: 1 });
       assert.deepEqual(await run.other.cancel({ ids: [id], limit: 1 }), all(id).done);
     });
 
@@ -57,7 +97,7 @@ export function describeCancel(run: StoreRun): void {
       ];
       await two.insert({ id, topic });
       const report = await run.other.cancel({ topic, limit: 10 });
-      assert.deepEqual(report, { done: [alone], tooLate: [id], notFound: [] });
+      assert.deepEqual(report, { done: [alone], tooLate: [id], notFound: [], left: 0 });
     });
 
     it('is of one of them alone when the filter names it', async () => {

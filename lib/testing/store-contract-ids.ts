@@ -38,7 +38,7 @@ export function describeNamedIds(run: StoreRun): void {
         for (let i = 0; i < 2; i += 1) ids.push(await lane.parked({ key: null }, { state: 'dead', delay: null }));
         const [sending, first, second] = ids as [string, string, string];
         const report = await run.other[action]({ ids: [...ids].reverse(), limit: 2 });
-        assert.deepEqual(report, { done: [first], tooLate: [second, sending], notFound: [] });
+        assert.deepEqual(report, { done: [first], tooLate: [second, sending], notFound: [], left: 1 });
       });
 
       it(`are not found where the other conditions name something else: ${action}`, async () => {
@@ -52,7 +52,7 @@ export function describeNamedIds(run: StoreRun): void {
         const { transport } = lane;
         for (const other of [{ key: 'two' }, { topic: 'two' }, { type: 'two' }, { transport: transport + 1_000 }]) {
           const report = await run.other[action]({ ids, transport, ...one, ...other, limit: 10 });
-          assert.deepEqual(report, { done: [], tooLate: [], notFound: ids });
+          assert.deepEqual(report, { done: [], tooLate: [], notFound: ids, left: 0 });
         }
         const named = [dead, ready, scheduled]; // the other one has no key
         const { done, tooLate, notFound } = await run.other[action]({ ids, transport, ...one, limit: 10 });

@@ -77,6 +77,8 @@ function describeFields(run: StoreRun): void {
         payload: Buffer.from('ü "\\ {1,2}'),
       },
     ],
+    // As many bytes as `enqueue` takes, and six times as many in JSON.
+    ['the longest headers', { headers: JSON.stringify({ h: '\u0001'.repeat(64 * 1024 - 1) }) }],
     ['no key, no headers', { key: null }],
     ['a tombstone', { payload: null }],
     ['an empty payload', { payload: Buffer.alloc(0) }],

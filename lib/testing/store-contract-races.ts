@@ -101,7 +101,9 @@ export function describeRaces(run: StoreRun): void {
         outcomes.add(sent ? 'sent' : 'cancelled');
         assert.deepEqual(
           cancelled,
-          sent ? { done: [], tooLate: [id], notFound: [] } : { done: [id], tooLate: [], notFound: [] },
+          sent
+            ? { done: [], tooLate: [id], notFound: [], left: 0 }
+            : { done: [id], tooLate: [], notFound: [], left: 0 },
         );
       }
       assert.ok(outcomes.size > 0);

@@ -1,6 +1,7 @@
 import { describeCancel } from './store-contract-cancel.js';
 import { describeCleaning, describeSetup } from './store-contract-keeping.js';
 import { describeDead } from './store-contract-dead.js';
+import { describeDedupKeys } from './store-contract-dedup.js';
 import { describeNamedIds } from './store-contract-ids.js';
 import { describeInsert } from './store-contract-insert.js';
 import { describeLeases } from './store-contract-leases.js';
@@ -43,6 +44,7 @@ export function describeStoreContract(
     describeDead(run);
     describeOperators(run);
     describeCancel(run);
+    describeDedupKeys(run);
     describeNamedIds(run);
     if (run.ordered) describeWake(run);
     describeRaces(run);

@@ -52,7 +52,7 @@ export const RELAY = {
   relays: 4,
   lease: 10_000,
   pollInterval: 500,
-  publishTimeout: 2_500,
+  publishTimeout: 2_000,
   shutdownTimeout: 4_000,
   batchSize: 200,
   batchesInFlight: 4,

@@ -123,8 +123,10 @@ describeWith('kafka', 'clientProxy() over ClientKafka', () => {
 
   it('sends key, headers and timestamp of an event that has a key and a value of its own', async () => {
     const [topic, transport] = [await topics.create(), await transportOf(kafkaClient())];
+    const begun = Date.now();
     const message = contractMessage({
       topic,
+      createdAt: new Date(begun - 86_400_000),
       key: 'o-1',
       payload: '{"key":"trap","value":1}',
       headers: { traceparent: 'tp' },
@@ -133,7 +135,7 @@ describeWith('kafka', 'clientProxy() over ClientKafka', () => {
     const [record] = await topics.read(topic, 1);
     expect(record!.key!.toString()).toBe('o-1');
     expect(record!.value!.toString()).toBe('{"key":"trap","value":1}');
-    expect(record!.timestamp).toBe(String(message.createdAt.getTime()));
+    expect(Number(record!.timestamp)).toBeGreaterThanOrEqual(begun);
     expect(
       Object.fromEntries(Object.entries(record!.headers!).map(([name, value]) => [name, String(value)])),
     ).toMatchObject({

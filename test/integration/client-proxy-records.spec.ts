@@ -44,6 +44,7 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ, whatever the record is',
     ['plain', 'plain'],
     ['a function that gives a value', object],
     ['a function that gives a record of Nest', nestRecord],
+    ['a function that promises a value', async (message) => object(message)],
     ['a function that gives a record with an id of its own', ownId],
   ];
 
@@ -58,12 +59,19 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ, whatever the record is',
     });
   });
 
-  it.each(records.slice(0, 5))('is persistent and has the id of the message: %s', async (_name, record) => {
+  it.each(records.slice(0, 6))('is persistent and has the id of the message: %s', async (_name, record) => {
     await start(record, { persistent: false });
     const message = contractMessage({ topic: 't' });
     expect(await publish(message)).toEqual({ ok: true });
     await until(() => reader.messages.length === 1);
     expect(reader.messages[0]!.properties).toMatchObject({ deliveryMode: 2, messageId: message.id });
+  });
+
+  it('K4: what a record function promises is what the consumer gets', async () => {
+    await start(async ({ topic }) => nestRecord({ topic } as OutboxMessage));
+    expect(await publish(contractMessage({ topic: 'promised' }))).toEqual({ ok: true });
+    await until(() => reader.messages.length === 1);
+    expect(reader.packets()[0]).toMatchObject({ pattern: 'promised', data: { topic: 'promised' } });
   });
 
   it('keeps what a record of the application says', async () => {
@@ -77,6 +85,16 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ, whatever the record is',
     expect(ofNest).toMatchObject({ priority: 3, headers: { 'x-own': '1' } });
     expect(withId).toMatchObject({ messageId: 'own-u', deliveryMode: 1 });
     expect(reader.packets().map(({ data }) => data)).toEqual([{ topic: 't' }, { topic: 'u' }]);
+  });
+
+  it('N5: a serializer that promises costs no attempt, and nothing empty is sent for it', async () => {
+    await start('plain', { serializer: { serialize: async (packet: unknown) => packet } });
+    expect(await publish(contractMessage({ topic: 't' }))).toMatchObject({
+      ok: false,
+      blame: 'transport',
+      error: { code: 'TRANSPORT_UNAVAILABLE', message: expect.stringContaining('serializer') },
+    });
+    expect(reader.messages).toEqual([]);
   });
 
   it('keeps what a serializer of the application makes, its toJSON() included', async () => {

@@ -113,7 +113,10 @@ describe.each(['postgres', 'mariadb'] as const)('many at once on %s', (kind) => 
       const holding = new Promise<void>((resolve) => (locked = resolve));
       const forever = frozen.connection('lease').transaction(async (tx) => {
         await tx.run(
-          statement(undefined, 'select bucket from outbox_leases where owner is not null for update').bind(),
+          statement(
+            undefined,
+            `select bucket from ${sql('public.', '')}outbox_leases where owner is not null for update`,
+          ).bind(),
         );
         locked();
         await new Promise((resolve) => setTimeout(resolve, 30_000).unref());

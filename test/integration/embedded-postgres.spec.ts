@@ -28,6 +28,19 @@ describe('the PostgreSQL that needs no installation', () => {
     expect(() => process.kill(server.pid, 0)).toThrow('ESRCH');
   });
 
+  it('lets nobody in without its random password, where one is asked for', async () => {
+    const server = await startEmbeddedPostgres({ password: true });
+    try {
+      expect(await ask(server.url, 'select 7')).toBe(7);
+      const url = new URL(server.url);
+      expect(url.password).toMatch(/^[0-9a-f]{48}$/);
+      url.password = 'another';
+      await expect(ask(url.href, 'select 7')).rejects.toThrow('password authentication failed');
+    } finally {
+      await server.stop();
+    }
+  });
+
   it('keeps a given data folder from one start to the next', async () => {
     const folder = await mkdtemp(join(tmpdir(), 'outbox-kept-'));
     // Under root the server runs as another user, who must get there.

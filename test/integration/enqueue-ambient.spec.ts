@@ -41,6 +41,31 @@ describeWith('postgres', 'the ambient transaction', () => {
     expect([await db.types(), await db.things()]).toEqual([[], 0]);
   });
 
+  it('H12: is one for all outboxes on one DataSource: another one writes in it, and its own joins it', async () => {
+    const other = db.outbox();
+    await outbox.transaction(async () => {
+      await other.enqueue(plain('a'));
+      await other.transaction(async () => outbox.enqueue(plain('b')));
+    });
+    const failing = outbox.transaction(async () => {
+      await other.enqueue(plain('c'));
+      throw new Error('business');
+    });
+    await expect(failing).rejects.toThrow('business');
+    expect((await db.types()).sort()).toEqual(['a', 'b']);
+  });
+
+  it('H12: is the one of currentManager also where that gives a Proxy of it', async () => {
+    await outbox.transaction(async (manager) => {
+      const runner = new Proxy(manager.queryRunner as object, {});
+      const proxied = new Proxy(manager, {
+        get: (of, name) => (name === 'queryRunner' ? runner : Reflect.get(of, name)),
+      });
+      await foreign.run(proxied, () => outbox.enqueue(plain('p')));
+    });
+    expect(await db.types()).toEqual(['p']);
+  });
+
   it('hands a query that runs when it is awaited back as it is: it runs once', async () => {
     await db.dataSource.transaction(async (manager) => {
       // eslint-disable-next-line unicorn/no-thenable
@@ -99,6 +124,26 @@ describeWith('postgres', 'the ambient transaction', () => {
     await runner.commitTransaction();
     await runner.release();
     expect(await db.rows()).toEqual([]);
+  });
+
+  it('H7: ends with its transaction also around a function that returns no Promise: its late work joins no other', async () => {
+    const runner = db.dataSource.createQueryRunner();
+    try {
+      await runner.startTransaction();
+      const late = outbox.bind(runner, () => AsyncLocalStorage.bind(() => outbox.enqueue(plain('late'))));
+      const observable = outbox.bind(runner, () => defer(() => outbox.enqueue(plain('late'))));
+      await outbox.bind(runner, () => outbox.enqueue(plain('in time')));
+      await late();
+      await runner.rollbackTransaction();
+      await runner.startTransaction();
+      expect((await refusal(late)).code).toBe('TRANSACTION_REQUIRED');
+      expect((await refusal(() => lastValueFrom(observable))).code).toBe('TRANSACTION_REQUIRED');
+      await outbox.bind(runner, () => outbox.enqueue(plain('its own')));
+      await runner.commitTransaction();
+    } finally {
+      await runner.release();
+    }
+    expect(await db.types()).toEqual(['its own']);
   });
 
   it('of another library is found through currentManager', async () => {

@@ -100,6 +100,8 @@ describeWith('kafka', 'what Kafka can carry', () => {
       id: [{ id: 'forged' }, 'refused'],
       time: [{ time: 'forged' }, 'refused'],
       'content-type': [{ 'content-type': 'forged' }, 'refused'],
+      kafka_replyTopic: [{ kafka_replyTopic: 'answers' }, 'refused'],
+      kafka_replyPartition: [{ kafka_replyPartition: '0' }, 'refused'],
       'names of Spring and others': [{ kafka_offset: '1', __TypeId__: 'a', ce_id: 'b' }, 'delivered'],
       'what objects have': [{ constructor: 'a', toString: 'b', prototype: 'c' }, 'delivered'],
       __proto__: [JSON.parse('{"__proto__":"a"}') as Record<string, unknown>, 'delivered'],

@@ -46,6 +46,22 @@ describeWith('kafka', 'kafka() publishes', () => {
     expect(text((record!.headers as Record<string, Buffer>)['time'])).toBe('2001-01-01T00:00:00.000Z');
   });
 
+  it('N2: a backlog older than the topic keeps or takes is stored, and stays', async () => {
+    const day = 86_400_000;
+    const limits = { 'message.timestamp.before.max.ms': `${day}`, 'retention.ms': `${day}` };
+    const topic = await topics.create(1, limits);
+    const begun = Date.now();
+    const backlog = messages(topic, 3, () => ({ createdAt: new Date(begun - 7 * day) }));
+    allOk(await publish(await open(), backlog));
+    const records = await topics.read(topic, 3);
+    for (const { timestamp } of records) expect(Number(timestamp)).toBeGreaterThan(begun - 60_000);
+    const times = records.map(({ headers }) => String(headers?.['time']));
+    expect(times).toEqual(backlog.map(({ createdAt }) => createdAt.toISOString()));
+    const strict = await publish(await open({ timestamp: 'enqueued' }), backlog.slice(0, 1));
+    expect(strict).toMatchObject([{ ok: false, blame: 'message' }]);
+    expect(strict[0]).not.toHaveProperty('final', true);
+  });
+
   it('a key of bytes that are no UTF-8, as another program wrote it into MariaDB', async () => {
     const topic = await topics.create(3);
     const bytes = [Buffer.of(0xff, 1), Buffer.of(0xfe, 1), Buffer.of(0xff, 1)];
@@ -72,7 +88,7 @@ describeWith('kafka', 'kafka() publishes', () => {
       contentType: 'application/x-bytes',
       headers: { traceparent: '00-a-b-01', many: ['one', Buffer.from([0xff]), 'three'], empty: '', id: 'forged' },
     });
-    allOk(await publish(await open({ headers: { origin: 'shop' } }), [sent]));
+    allOk(await publish(await open({ headers: { origin: 'shop' }, timestamp: 'enqueued' }), [sent]));
     const [record] = await topics.read(topic, 1);
     expect(text(record!.key)).toBe('Größe');
     expect(record!.value!.equals(bytes)).toBe(true);

@@ -79,7 +79,7 @@ describeWith('mariadb', 'MariaDB store', () => {
     );
     const cancel = (): Promise<unknown> => run.store.cancel({ ids: [id], limit: 1 });
     try {
-      await expect(cancel()).resolves.toEqual({ done: [id], tooLate: [], notFound: [] });
+      await expect(cancel()).resolves.toEqual({ done: [id], tooLate: [], notFound: [], left: 0 });
     } finally {
       await stores.application.query('delete from outbox_transports where id > 10000');
     }

@@ -41,7 +41,7 @@ describeWith('postgres', 'PostgreSQL operators change many rows', () => {
   /** From now on, how many rows each transaction changes. */
   async function watch(): Promise<void> {
     await query(`create table changes (tx xid8, what text, touched integer);
-      create function note() returns trigger language plpgsql as
+      create function note() returns trigger language plpgsql set search_path from current as
         $$ begin insert into changes select pg_current_xact_id(), tg_op, count(*) from gone; return null; end $$`);
     for (const what of ['update', 'delete'])
       await query(`create trigger note_${what} after ${what} on outbox_parked referencing old table as gone

@@ -19,7 +19,7 @@ describeWith('postgres', 'a settled message of the parked table on PostgreSQL', 
     const [transport] = [...(await store.registerTransports(['default'], 'default')).values()] as [number];
     await fixture.application.query(`
       create table waits (what text, synchronous text);
-      create function note() returns trigger language plpgsql as
+      create function note() returns trigger language plpgsql set search_path from current as
         $$ begin insert into waits values (tg_table_name, current_setting('synchronous_commit')); return null; end $$;
       create constraint trigger note after delete on outbox_ready initially deferred for each row execute function note();
       create constraint trigger note after delete on outbox_parked initially deferred for each row execute function note();`);

@@ -191,7 +191,7 @@ describeWith(['rabbitmq', 'postgres'], 'one message that RabbitMQ refuses among 
     await hooks.until('dead');
     await until(async () => (await harness.count('ready')) === 0);
     expect(hooks.of('dead')).toMatchObject([{ id: culprit, attempts: 1, error: expect.stringContaining(error) }]);
-    expect(hooks.of('retried')).toEqual([]);
+    expect(hooks.of('retried').filter(({ attempts }) => attempts > 0)).toEqual([]); // of a right the first refusal is put off
     expectAllInOrder(topic, found);
   });
 

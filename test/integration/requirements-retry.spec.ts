@@ -225,7 +225,7 @@ describe.each(['postgres', 'mariadb'] as const)('attempts, delays and errors on 
       const stored = (await look()).map(({ last_error }) => last_error as string);
       expect(stored.map((each) => Array.from(each).length).slice(0, 2)).toEqual([1_024, 1_024]);
       expect(stored[0]).toMatch(/^(😀)+…$/u);
-      expect(stored.slice(2)).toEqual(['a b\ufffdc', 'amqp://***@broker refused: password=***']);
+      expect(stored.slice(2)).toEqual(['a\\u0000b\ufffdc', 'amqp://***@broker refused: password=***']);
       expect(JSON.stringify([hooks.events, dispatcher.status()])).not.toContain('canary');
     });
 

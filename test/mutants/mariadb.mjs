@@ -14,6 +14,21 @@ const ALSO_CHAOS = {
 
 export const MARIADB = [
   {
+    name: 'mariadb-key-outlives-its-message',
+    breaks:
+      'the dedup key of a cancelled message stays where somebody holds it, and the next enqueue with it writes nothing',
+    file: 'lib/store/mysql/admin.ts',
+    from: `if (action !== 'requeue') await this.keys.after(outcome.changed);`,
+    to: '',
+  },
+  {
+    name: 'mariadb-key-freed-beside-another-transport',
+    breaks: 'a dedup key is free though another transport still has the message parked',
+    file: 'lib/store/mysql/dedup-keys.ts',
+    from: 'filter(([, id]) => !parked.has(id))',
+    to: 'filter(([, id]) => parked.has(id) || true)',
+  },
+  {
     name: 'mariadb-no-fence-on-park',
     breaks: 'an instance whose lease was taken over still parks and buries',
     file: LEASES,
@@ -54,8 +69,8 @@ export const MARIADB = [
     name: 'mariadb-application-clock',
     breaks: 'leases end by the clock of the process',
     file: LEASES,
-    from: 'this.sql.renew.bind(Math.round(leaseMs * 1000)',
-    to: 'this.sql.renew.bind(Math.round((leaseMs + Date.now() - performance.timeOrigin - performance.now()) * 1000)',
+    from: 'const time = Math.round(leaseMs * 1000)',
+    to: 'const time = Math.round((leaseMs + Date.now() - performance.timeOrigin - performance.now()) * 1000)',
     // Not by chaos: it takes a relay that dies in the seconds between a renewal under a wrong clock and the next one. A run acquitted.
     contract: 'test/integration/clocks.spec.ts',
   },
@@ -191,5 +206,37 @@ export const MARIADB = [
       got(await this.taker.take(tx, request));
       await new Promise((over) => setTimeout(over, 100));
     }).catch(failed))`,
+  },
+  {
+    name: 'mariadb-renewal-waits-for-strangers',
+    breaks: 'one lease row that somebody else holds keeps all others from being renewed',
+    file: LEASES,
+    from: 'if (!waitedTooLong(error)) throw error;',
+    to: 'if (waitedTooLong(error)) throw error;',
+    contract: 'test/integration/foreign-locks.spec.ts',
+  },
+  {
+    name: 'mariadb-operators-wait-for-a-publish',
+    breaks: 'with row locks a call of an operator waits for what is being published, and changes nothing',
+    file: 'lib/store/mysql/admin.ts',
+    from: "=== 'rowLock' ? ' skip locked' : ''",
+    to: "=== 'rowLock' ? '' : ''",
+    contract: 'test/integration/foreign-locks.spec.ts',
+  },
+  {
+    name: 'mariadb-tables-without-a-lock',
+    breaks: 'several processes make or change the tables at once, and all but one end with an error',
+    file: 'lib/store/schema/mysql-lock.ts',
+    from: 'await take(ask, name, tables, wait);',
+    to: 'void take;',
+    contract: 'test/integration/migrations-race.spec.ts',
+  },
+  {
+    name: 'mariadb-lock-kept-in-the-pool',
+    breaks: 'the lock of whoever makes tables goes back to the pool with its connection',
+    file: 'lib/store/schema/mysql-lock.ts',
+    from: "await ask('select release_lock(?)', [name]).catch(() => undefined);",
+    to: '',
+    contract: 'test/integration/mysql-lock.spec.ts',
   },
 ].map((mutant) => ({ chaos: false, contract: STORE, ...mutant, breaks: `MariaDB: ${mutant.breaks}` }));

@@ -1,7 +1,13 @@
 import { CLAIM } from './claim.mjs';
+import { CONTENT } from './content.mjs';
 import { ENQUEUE } from './enqueue.mjs';
+import { HANDLERS } from './handlers.mjs';
+import { KAFKA } from './kafka.mjs';
 import { MARIADB } from './mariadb.mjs';
+import { NEST } from './nest.mjs';
 import { PUBLISH } from './publish.mjs';
+import { RABBITMQ } from './rabbitmq.mjs';
+import { RIGHTS } from './rights.mjs';
 import { SETTLE } from './settle.mjs';
 import { SIMULATED } from './simulated.mjs';
 import { STORE } from './store.mjs';
@@ -19,4 +25,19 @@ import { STRICT } from './strict.mjs';
  * is claimed by a plain read under a lease, which locks nothing; `coordination: 'rowLock'` is that bug by design.
  * @type {{ name: string, breaks: string, file: string, from: string, to: string, simulation?: false, chaos?: object | false, contract?: string, every?: true }[]}
  */
-export const MUTANTS = [...ENQUEUE, ...CLAIM, ...PUBLISH, ...SETTLE, ...STORE, ...MARIADB, ...STRICT, ...SIMULATED];
+export const MUTANTS = [
+  ...ENQUEUE,
+  ...CLAIM,
+  ...PUBLISH,
+  ...SETTLE,
+  ...STORE,
+  ...MARIADB,
+  ...STRICT,
+  ...SIMULATED,
+  ...RIGHTS,
+  ...CONTENT,
+  ...HANDLERS,
+  ...NEST,
+  ...RABBITMQ,
+  ...KAFKA,
+];

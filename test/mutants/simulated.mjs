@@ -21,6 +21,7 @@ export const SIMULATED = [
     file: 'test/simulation/judge.ts',
     from: 'if (fate.removed !== undefined) continue;',
     to: '',
+    contract: 'test/simulation/judge.spec.ts',
   },
   {
     name: 'simulated-requeued-meanwhile',

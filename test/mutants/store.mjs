@@ -1,6 +1,24 @@
 /** Bugs inside one statement: real servers only. */
 export const STORE = [
   {
+    name: 'key-outlives-its-message',
+    breaks: 'PostgreSQL: the dedup key of a cancelled message stays, and the next enqueue with it writes nothing',
+    file: 'lib/store/postgres/admin.ts',
+    from: 'await this.keys.free(tx, ids);',
+    to: '',
+    contract: 'test/contract/store-postgres.spec.ts',
+    chaos: false,
+  },
+  {
+    name: 'key-freed-beside-another-transport',
+    breaks: 'PostgreSQL: a dedup key is free though another transport still has the message ready',
+    file: 'lib/store/postgres/dedup-keys.ts',
+    from: 'where r.transport = u.t and r.bucket',
+    to: 'where false and r.transport = u.t and r.bucket',
+    contract: 'test/contract/store-postgres.spec.ts',
+    chaos: false,
+  },
+  {
     name: 'no-fence-on-park',
     breaks: 'PostgreSQL: an instance whose lease was taken over still parks and buries',
     file: 'lib/store/postgres/ready-statements.ts',
@@ -116,6 +134,26 @@ export const STORE = [
     from: 'isolation level read committed read write',
     to: 'isolation level repeatable read read write',
     contract: 'test/contract/store-postgres.spec.ts',
+    chaos: false,
+  },
+  {
+    name: 'renewal-waits-for-strangers',
+    breaks: 'PostgreSQL: one lease row that somebody else holds keeps all others from being renewed',
+    file: 'lib/store/postgres/leases.ts',
+    from: 'if (waitedTooLong(error)) return',
+    to: 'if (waitedTooLong(undefined)) return',
+    contract: 'test/integration/foreign-locks.spec.ts',
+    simulation: false,
+    chaos: false,
+  },
+  {
+    name: 'operators-wait-for-a-publish',
+    breaks: 'PostgreSQL: with row locks a call of an operator waits for what is being published, and changes nothing',
+    file: 'lib/store/postgres/admin-statements.ts',
+    from: "${coordination === 'rowLock' ? free : meant}",
+    to: "${coordination === 'rowLock' ? meant : meant}",
+    contract: 'test/integration/foreign-locks.spec.ts',
+    simulation: false,
     chaos: false,
   },
 ];

@@ -139,7 +139,7 @@ describeWith('postgres', '@OnOutboxEvent', () => {
     }
     const app = await start(
       [Slow],
-      local({ relay: true, publishTimeout: 300, retry: { initial: 1, max: 1, maxAttempts: null } }),
+      local({ relay: true, publishTimeout: 2_000, retry: { initial: 1, max: 1, maxAttempts: null } }),
     );
     const outbox = app.get(OutboxService);
     const retried = outbox.events.once('retried');

@@ -123,14 +123,22 @@ describeWith('postgres', 'DataSources and instances', () => {
         await dataSource.destroy();
       }
     });
-    it('G4: of another copy of the package on one DataSource object is refused, and both copies are named', async () => {
+    it('G4, L15: of another copy of the package on one DataSource object is refused, and both copies are named', async () => {
       const folder = mkdtempSync(join(tmpdir(), 'outbox-copy-'));
       const dataSource = await new DataSource(database.options).initialize();
       try {
         cpSync('lib', join(folder, 'lib'), { recursive: true });
         symlinkSync(join(process.cwd(), 'node_modules'), join(folder, 'node_modules'));
-        const copy = (await import(join(folder, 'lib', 'index.ts'))) as { OutboxModule: typeof OutboxModule };
+        const copy = (await import(join(folder, 'lib', 'index.ts'))) as typeof import('../../lib/index.js');
         expect(copy.OutboxModule).not.toBe(OutboxModule);
+        const foreign = { default: copy.inProcess() };
+        const { message } = await failure(
+          build([OutboxModule.forRoot({ ...quiet({ transports: foreign }), dataSource })]),
+        );
+        expect(message).toContain('transports.default: this application has no provider InProcessHandlers.');
+        expect(message).toMatch(
+          /loaded more than once .*outbox-copy-.* and |loaded more than once .* and .*outbox-copy-/,
+        );
         await applications.start(build([OutboxModule.forRoot({ ...quiet({ relay: false }), dataSource })]));
         const logger = new LineLogger();
         const second = { ...quiet({ relay: false, logger, logLevel: 'warn' }), dataSource };

@@ -86,6 +86,20 @@ describeWith(['postgres', 'mariadb'], 'nestjs-outbox/testing', () => {
       await testing.drain();
     });
 
+    it('O4: names the message that a duplicate was taken for', async () => {
+      const module = await applications.start(overrideOutbox(app()));
+      const testing = outboxTesting(module);
+      const outbox = module.get(OutboxService);
+      const id = await outbox.enqueueOutsideTransaction(new OrderPlaced('1'), { dedupKey: 'k' });
+      expect(testing.deduplicated()).toEqual([]);
+      await outbox.enqueueOutsideTransaction(new OrderPlaced('2'), { dedupKey: 'k' });
+      expect(testing.deduplicated()).toEqual([id]);
+      expect(testing.enqueued()).toHaveLength(1);
+      testing.clear();
+      expect(testing.deduplicated()).toEqual([]);
+      await testing.drain();
+    });
+
     describe('capture, in a suite that rolls back each test', () => {
       let runner: QueryRunner;
       afterEach(async () => {

@@ -83,6 +83,19 @@ export function describeConsumer(
       await dataSource.query('delete from outbox_ready');
     });
 
+    it.each(['global', 'local'])(
+      'L1, L2: the relay of a %s module runs between bootstrap and destruction of a handler’s module, and not after close',
+      async (kind) => {
+        const outcome = await start('hooks.js', kind);
+        expect(outcome).toMatchObject({ code: 0, stderr: '' });
+        expect(JSON.parse(outcome.stdout)).toEqual({
+          log: ['bootstrap, relay false', 'late', 'destroy, relay false'],
+          refused: 'NOT_STARTED',
+        });
+        expect(await count('hooks_messages')).toBe(0);
+      },
+    );
+
     it('is one package for require and import', async () => {
       const outcome = await consumer.node(['src/identity.cjs']);
       expect(outcome).toMatchObject({ code: 0 });

@@ -2,11 +2,24 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { ROOT } from './documents.js';
 
-/** The rows of each letter of the failure catalogue in docs/reliability.md. */
-const ROWS: Record<string, number> = { A: 13, B: 11, C: 18, D: 8, E: 12, F: 8, G: 10 };
-const IDS = Object.entries(ROWS).flatMap(([letter, count]) =>
-  Array.from({ length: count }, (_, index) => `${letter}${index + 1}`),
-);
+/** The least number of rows of each letter of the failure catalogue in docs/reliability.md. */
+const LEAST: Record<string, number> = {
+  A: 13,
+  B: 16,
+  C: 20,
+  D: 9,
+  E: 15,
+  F: 8,
+  G: 10,
+  H: 13,
+  I: 11,
+  J: 11,
+  K: 8,
+  L: 15,
+  M: 6,
+  N: 6,
+  O: 4,
+};
 
 interface Row {
   readonly failure: string;
@@ -16,13 +29,21 @@ interface Row {
 
 const text = readFileSync(join(ROOT, 'docs', 'reliability.md'), 'utf8');
 const rows = new Map<string, Row>();
-for (const [, id, failure, happens, tests] of text.matchAll(/^\| ([A-G]\d+) \| (.*?) \| (.*?) \| (.*?) \|$/gm))
+const IDS: string[] = [];
+for (const [, id, failure, happens, tests] of text.matchAll(/^\| ([A-O]\d+) \| (.*?) \| (.*?) \| (.*?) \|$/gm)) {
+  IDS.push(id as string);
   rows.set(id as string, { failure: failure as string, happens: happens as string, tests: tests as string });
+}
 
 describe('docs/reliability.md: the failure catalogue', () => {
-  it('has every row once', () => {
-    expect([...rows.keys()].sort()).toEqual([...IDS].sort());
-  });
+  it.each(Object.entries(LEAST))(
+    '%s: has each row once, numbered without a gap, and none was taken out',
+    (letter, least) => {
+      const numbers = IDS.filter((id) => id.startsWith(letter)).map((id) => Number(id.slice(1)));
+      expect(numbers).toEqual(numbers.map((_, index) => index + 1));
+      expect(numbers.length).toBeGreaterThanOrEqual(least);
+    },
+  );
 
   it.each(IDS)('%s names tests that carry its number, or says why there is none', (id) => {
     const { tests, happens } = rows.get(id) as Row;
@@ -42,7 +63,7 @@ describe('docs/reliability.md: the failure catalogue', () => {
 /** Titles such as `'A5: …'` or `'C1, C2: …'`. */
 function titlesWith(id: string, file: string): string[] {
   const source = readFileSync(join(ROOT, file), 'utf8');
-  return [...source.matchAll(/['"`]((?:[A-G]\d+, )*[A-G]\d+): [^\n]+/g)]
+  return [...source.matchAll(/['"`]((?:[A-O]\d+, )*[A-O]\d+): [^\n]+/g)]
     .map(([title, ids]) => ({ title, ids: (ids as string).split(', ') }))
     .filter(({ ids }) => ids.includes(id))
     .map(({ title }) => title);

@@ -5,6 +5,7 @@ import { DataSource, type DataSourceOptions } from 'typeorm';
 import {
   inProcess,
   OutboxService,
+  OutboxUndecryptableError,
   type EncryptedPayload,
   type EncryptionContext,
   type OutboxMessage,
@@ -34,7 +35,9 @@ class Encryption implements PayloadEncryption {
   }
 
   decrypt(encrypted: EncryptedPayload, context: EncryptionContext): Uint8Array {
-    if (context.type === 'throws.decrypt') throw Object.assign(new Error('no such key'), { encrypted, context });
+    const details = { encrypted, context };
+    if (context.type === 'waits.decrypt') throw Object.assign(new Error('no such key'), details);
+    if (context.type === 'throws.decrypt') throw Object.assign(new OutboxUndecryptableError('no such key'), details);
     const decipher = createDecipheriv('aes-256-ctr', this.key, Buffer.alloc(16));
     return Buffer.concat([decipher.update(encrypted.ciphertext), decipher.final()]);
   }
@@ -118,12 +121,15 @@ async function publishes(outbox: OutboxService, { smallTopic }: CanarySettings, 
   await seen.failure('enqueue: a reserved header', () =>
     send(outbox, 'reserved', { headers: { 'encryption-key-id': CANARY.header } }),
   );
-  const dying = [...Object.keys(THROWN), 'throws.decrypt', 'unhandled'];
+  const dying = [...Object.keys(THROWN), 'throws.decrypt'];
+  await send(outbox, 'unhandled');
   for (const type of dying) await send(outbox, type);
+  await send(outbox, 'waits.decrypt');
   await send(outbox, 'pattern', { transport: 'rmqPattern' });
   await send(outbox, 'too.large', { transport: 'log', topic: smallTopic });
   for (const transport of DOWN) await send(outbox, `to.${transport}`, { transport });
   for (const type of [...dying, 'pattern', 'too.large']) await seen.told('dead', { type } as OutboxMessage);
+  for (const type of ['waits.decrypt', 'unhandled']) await seen.told('retried', { type } as OutboxMessage);
   for (const transport of DOWN) await opened(seen, transport);
   seen.print('health of the other', await outbox.health());
   seen.print('stats of the other', await outbox.stats());

@@ -17,7 +17,7 @@ const toldCode = (seen: Seen, code: unknown): boolean =>
 export async function cancelledStatements(outbox: OutboxService, { seen, admin }: Surroundings): Promise<void> {
   const postgres = admin.options.type === 'postgres';
   const waiting = postgres
-    ? `select pg_cancel_backend(pid) from pg_stat_activity where wait_event_type = 'Lock' and query like '%outbox_ready%'`
+    ? `select pg_cancel_backend(pid) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like '%outbox_ready%'`
     : `select id from information_schema.processlist where state like 'Waiting for table%' and info like '%outbox_ready%' and db = database()`;
   const send = () => outbox.enqueueOutsideTransaction(secret({ transport: 'quiet' }));
   await send(); // prepared: the next one waits with its values in hand

@@ -1,7 +1,13 @@
 import { randomBytes } from 'node:crypto';
 import { ClientRMQ } from '@nestjs/microservices';
 import { clientProxy } from 'nestjs-outbox/client-proxy';
-import { OutboxDispatcher, OutboxModule, OutboxService, type PayloadEncryption } from '../../lib/index.js';
+import {
+  OutboxDispatcher,
+  OutboxModule,
+  OutboxService,
+  type EncryptionContext,
+  type PayloadEncryption,
+} from '../../lib/index.js';
 import { Applications, build, quiet, typeOrm, until } from '../nest/support/app.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { QueueReader } from '../support/queue-reader.js';
@@ -9,15 +15,20 @@ import { describeWith, requiredUrl } from '../support/services.js';
 import { documentedEncryption } from './documented-encryption.js';
 
 const aes = new (documentedEncryption())(new Map([['key-1', randomBytes(32)]]));
+/** What a consumer of the broker has of it. */
+const asDelivered = (context: Omit<EncryptionContext, 'transport' | 'options' | 'headers'>): EncryptionContext => ({
+  ...context,
+  ...{ transport: '', options: '{}', headers: '{}' },
+});
 /** Its ciphertext is text, as that of key services. */
 const encryption: PayloadEncryption = {
   deliver: 'encrypted',
   async encrypt(plaintext, context) {
-    const { keyId, ciphertext } = (await aes.encrypt(plaintext, context))!;
+    const { keyId, ciphertext } = (await aes.encrypt(plaintext, asDelivered(context)))!;
     return { keyId, ciphertext: Buffer.from(Buffer.from(ciphertext).toString('base64')) };
   },
   decrypt: ({ keyId, ciphertext }, context) =>
-    aes.decrypt({ keyId, ciphertext: Buffer.from(String(ciphertext), 'base64') }, context),
+    aes.decrypt({ keyId, ciphertext: Buffer.from(String(ciphertext), 'base64') }, asDelivered(context)),
 };
 const queueOptions = { durable: true };
 
@@ -59,7 +70,7 @@ describeWith(['postgres', 'rabbitmq'], 'encrypted payloads through ClientRMQ', (
       const sealed = { keyId: headers['encryption-key-id']!, ciphertext: Buffer.from(data.data) };
       const { messageId: id, type } = properties as { messageId: string; type: string };
       const context = { id, type, version: Number(headers['version']), topic: pattern, key: 'k', contentType };
-      expect(String(await encryption.decrypt(sealed, context))).toBe(payload);
+      expect(String(await encryption.decrypt(sealed, asDelivered(context)))).toBe(payload);
     },
   );
 });

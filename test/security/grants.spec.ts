@@ -85,6 +85,19 @@ describe.each(KINDS)('rights on %s', (kind) => {
     const secrets = ['payload', 'headers', 'options'].flatMap((column) =>
       ['ready', 'parked', 'archive', 'messages'].map((table) => `select ${column} from outbox_${table}`),
     );
+    /** By which one row stops what others publish: numbers at the end, the mark that holds a key. */
+    const columns = [
+      ['ready', 'seq', '9223372036854775807'],
+      ['ready', 'created_at', 'null'],
+      ['parked', 'seq', '9223372036854775807'],
+      ['parked', 'blocking', kind === 'postgres' ? 'true' : '1'],
+      ...(kind === 'postgres'
+        ? [
+            ['ready', 'tx', 'null'],
+            ['ready', 'async_commit', 'true'],
+          ]
+        : []),
+    ].map(([table, column, value]) => `insert into outbox_${table} (topic, ${column}) values ('t', ${value})`);
     const never = [
       'select * from secrets',
       'drop table outbox_ready',
@@ -92,7 +105,7 @@ describe.each(KINDS)('rights on %s', (kind) => {
       'truncate outbox_ready',
     ];
 
-    it('let an application enqueue, count, and nothing else', async () => {
+    it('I4: let an application enqueue, count, and nothing else', async () => {
       const user = await as('shop_api');
       const outbox = (await start(user, { relay: false })).get(OutboxService);
       const [plain, own, later] = await outbox.transaction(async () => [
@@ -119,6 +132,7 @@ describe.each(KINDS)('rights on %s', (kind) => {
           'select id from outbox_archive',
           `insert into outbox_leases (transport, bucket) values (9, 9)`,
           `insert into outbox_meta (name, value) values ('a', 'b')`,
+          ...columns,
         ]),
       ).toEqual([]);
       await (await relay()).get(OutboxDispatcher).drain();
@@ -157,12 +171,17 @@ describe.each(KINDS)('rights on %s', (kind) => {
       await setUp
         .get(OutboxService)
         .enqueueOutsideTransaction(waiting.map(([type, key]) => ({ type, topic: type, key, payload: 1 })));
-      await setUp.get(OutboxService).enqueueOutsideTransaction({ type: 'due', payload: 1 }, { delay: '1h' });
+      const enqueueDue = () =>
+        setUp
+          .get(OutboxService)
+          .enqueueOutsideTransaction({ type: 'due', payload: 1 }, { delay: '1h', dedupKey: 'due' });
+      const due = await enqueueDue();
       await setUp.get(OutboxDispatcher).drain();
       const user = await as('shop_operator');
       const outbox = (await start(user, { relay: false })).get(OutboxService);
       expect((await outbox.stats()).total).toMatchObject({ dead: 3, blocked: 1, scheduled: 1 });
-      expect((await outbox.cancel({ type: 'due' })).done).toHaveLength(1);
+      expect((await outbox.cancel({ type: 'due' })).done).toEqual([due]);
+      expect(await enqueueDue()).not.toBe(due);
       expect((await outbox.requeue({ topic: 'later' })).done).toHaveLength(1);
       expect(await outbox.release('a')).toEqual({ released: 1 });
       const [id] = (await outbox.discard({ type: 'dead', key: 'a' })).done;
@@ -170,8 +189,9 @@ describe.each(KINDS)('rights on %s', (kind) => {
       expect((await outbox.discard({ type: 'dead' })).done).toHaveLength(1);
       await setUp.get(OutboxDispatcher).drain();
       expect(transport.published.map(({ type }) => type)).toEqual(['after']);
-      const others = TABLES.filter((table) => !['parked', 'leases'].includes(table));
+      const others = TABLES.filter((table) => !['parked', 'leases', 'dedup'].includes(table));
       const inserts = ['ready', 'parked'].map((table) => `insert into outbox_${table} (topic) values ('t')`);
+      inserts.push(`insert into outbox_dedup (dedup_key, id) values ('k', '${due}')`);
       expect(
         await allowed(user, [
           ...secrets,
@@ -207,7 +227,7 @@ describe.each(KINDS)('rights on %s', (kind) => {
       expect(await allowed(user, [...secrets, ...never, ...reads, ...writes(TABLES), ...changes])).toEqual([]);
     });
 
-    it('let a program insert with plain SQL, and not look', async () => {
+    it('I4: let a program insert with plain SQL, and not look', async () => {
       const app = await start(database.options, { relay: 'manual' });
       const user = await as('shop_writer');
       const writer = await new DataSource(user).initialize();
@@ -223,7 +243,7 @@ describe.each(KINDS)('rights on %s', (kind) => {
         kind === 'postgres' ? ['1', '2'] : ['1'],
       );
       const reads = TABLES.filter((table) => table !== 'transports').map((table) => `select * from outbox_${table}`);
-      expect(await allowed(user, [...secrets, ...never, ...reads, ...writes(TABLES)])).toEqual([]);
+      expect(await allowed(user, [...secrets, ...never, ...reads, ...writes(TABLES), ...columns])).toEqual([]);
     });
   });
 });

@@ -4,6 +4,7 @@ import type { OutboxMessage } from '../../lib/index.js';
 
 const EVENTS: readonly OutboxEventName[] = [
   'enqueued',
+  'deduplicated',
   'published',
   'retried',
   'dead',

@@ -232,7 +232,7 @@ export class Witness implements MemoryWatch {
     fate.forgiven = fate.refused;
     if (key !== null) this.history.requeued.add(key);
   }
-  removed({ id }: ParkedRow): void {
+  removed({ id }: ReadyRow): void {
     const fate = this.history.fates.get(id);
     if (fate !== undefined) fate.removed = this.history.now();
   }

@@ -2,6 +2,8 @@ import { ClientProxy } from '@nestjs/microservices';
 
 /** A client of the application's own: takes everything, confirms nothing. */
 export class OwnClient extends ClientProxy {
+  readonly packets: unknown[] = [];
+
   connect(): Promise<void> {
     return Promise.resolve();
   }
@@ -12,7 +14,8 @@ export class OwnClient extends ClientProxy {
   protected publish(): () => void {
     return () => undefined;
   }
-  protected dispatchEvent<T>(): Promise<T> {
+  protected dispatchEvent<T>(packet: unknown): Promise<T> {
+    this.packets.push(packet);
     return Promise.resolve(undefined as T);
   }
 }

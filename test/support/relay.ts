@@ -7,6 +7,8 @@ import type { RelayDependencies } from '../../lib/dispatch/relay.js';
 import { bucketOf } from '../../lib/enqueue/bucket-of.js';
 import { uuidV7 } from '../../lib/enqueue/uuid-v7.js';
 import type { NewMessage, OutboxMessage } from '../../lib/message.js';
+import { healthOf, type OutboxHealth } from '../../lib/observe/health.js';
+import { readStats } from '../../lib/observe/stats.js';
 import type { OutboxEventMap, OutboxEventName, OutboxHooks } from '../../lib/observe/events.js';
 import type { OutboxOptions, ResolvedOptions } from '../../lib/outbox.options.js';
 import { OutboxTransport, PUBLISHED, type PublishContext, type PublishResult } from '../../lib/publish/transport.js';
@@ -27,7 +29,7 @@ export const broken = (): PublishResult => ({
 
 /** A transport whose every publish the test decides. */
 export class ScriptedTransport extends OutboxTransport {
-  readonly receipt = 'broker' as const;
+  readonly receipt: OutboxTransport['receipt'] = 'broker';
   override readonly atomicRuns: boolean;
   readonly published: OutboxMessage[] = [];
   /** Every attempt in the order in which it was made. */
@@ -121,6 +123,8 @@ export interface Harness {
     overrides?: Partial<ResolvedOptions>,
     parts?: RelayParts,
   ): { dispatcher: OutboxDispatcher; hooks: RecordedHooks; store: OutboxStore };
+  /** What the process of this relay says. */
+  health(dispatcher: OutboxDispatcher): Promise<OutboxHealth>;
   /** One transaction with these messages. */
   enqueue(messages: readonly Partial<NewMessage>[]): Promise<string[]>;
   count(table: string): Promise<number>;
@@ -176,6 +180,10 @@ export async function createHarness(
       });
       dispatchers.push({ dispatcher, store: own, hooks });
       return { dispatcher, hooks, store: own };
+    },
+    async health(dispatcher) {
+      const stats = await readStats(store, transportIds);
+      return healthOf({ mode: true, relay: dispatcher.status(), transports: resolved.transports, stats });
     },
     async enqueue(messages) {
       const rows = messages.map((message) => newMessage(message, resolved.buckets));

@@ -3,13 +3,16 @@
  * A service that is missing makes its tests skipped, or failed when OUTBOX_TEST_REQUIRE is `all` or names it.
  */
 export type DatabaseKind = 'postgres' | 'mariadb';
-export type Service = DatabaseKind | 'rabbitmq' | 'kafka';
+export type Service = DatabaseKind | 'rabbitmq' | 'kafka' | 'redis' | 'mqtt' | 'nats';
 
 const VARIABLES: Record<Service, string> = {
   postgres: 'OUTBOX_TEST_POSTGRES_URL', // postgres://user:password@host:port/database, may create databases
   mariadb: 'OUTBOX_TEST_MARIADB_URL', // mysql://user:password@host:port/database, may create databases
   rabbitmq: 'OUTBOX_TEST_RABBITMQ_URL', // amqp://user:password@host:port
   kafka: 'OUTBOX_TEST_KAFKA_BROKERS', // host:port,host:port
+  redis: 'OUTBOX_TEST_REDIS_URL', // redis://host:port
+  mqtt: 'OUTBOX_TEST_MQTT_URL', // mqtt://host:port
+  nats: 'OUTBOX_TEST_NATS_URL', // nats://host:port
 };
 
 export function serviceUrl(service: Service): string | undefined {

@@ -1,6 +1,7 @@
 /** Compiled, never run: each `@ts-expect-error` is a mistake that must not compile. */
 import type { EntityManager, QueryRunner, Repository } from 'typeorm';
 import { OutboxEvent } from '../../lib/enqueue/outbox-event.decorator.js';
+import type { EnqueueReport } from '../../lib/enqueue/enqueue-options.js';
 import type { OutboxService } from '../../lib/enqueue/outbox.service.js';
 
 @OutboxEvent({
@@ -85,6 +86,8 @@ export async function calls(
   const withOne: string = await outbox.with(repository.manager).enqueue(event);
   const withMany: string[] = await outbox.with(runner).enqueue([event]);
   const outside: string = await outbox.enqueueOutsideTransaction(event, { delay: '5m' });
+  const report: EnqueueReport = await outbox.enqueue(event, { manager, dedupKey: 'k', report: true });
+  const reports: EnqueueReport[] = await outbox.enqueueOutsideTransaction([event], { report: true });
   const result: number = await outbox.transaction(async (m) => m.count(OrderPlaced), { isolation: 'SERIALIZABLE' });
   const bound: number = outbox.bind(manager, () => 1);
   await narrow.enqueue(event);
@@ -109,5 +112,5 @@ export async function calls(
   outbox.events.on('published', ({ ids }) => ids.length);
   // @ts-expect-error not an event
   outbox.events.on('publish', () => undefined);
-  void [one, many, withOne, withMany, outside, result, bound, wrong];
+  void [one, many, withOne, withMany, outside, report, reports, result, bound, wrong];
 }

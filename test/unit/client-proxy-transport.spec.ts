@@ -1,3 +1,4 @@
+import { NEVER } from 'rxjs';
 import { clientProxy, type ClientProxyOptions } from 'nestjs-outbox/client-proxy';
 import { OutboxMessage } from '../../lib/message.js';
 import type { PublishResult } from '../../lib/publish/transport.js';
@@ -40,6 +41,46 @@ describe('clientProxy() and a message that cannot be given to the client', () =>
     },
   );
 
+  it.each(['pattern', 'record'] as const)(
+    'K4: what the application’s %s function promises is waited for, and its rejection is the message’s',
+    async (option) => {
+      const client = new OwnClient();
+      const call = async (message: OutboxMessage): Promise<string> => bug(message);
+      const transport = await clientProxy({ client, allowUnconfirmed: true, [option]: call }).create();
+      const { results: found } = await probePublish(transport, [bad, good], { timeout: 5_000 });
+      await transport.close?.();
+      expect(client.packets).toEqual([{ pattern: 'good', data: option === 'record' ? 'good' : {} }]);
+      expect(found).toEqual([
+        expect.objectContaining({
+          ok: false,
+          blame: 'message',
+          error: expect.objectContaining({ code: 'PUBLISH_REJECTED' }),
+        }),
+        { ok: true },
+      ]);
+      expect(found[0]).not.toHaveProperty('final');
+    },
+  );
+
+  it.each(['pattern', 'record'] as const)(
+    'K4: a %s function that never ends fails its message, in time, and costs nobody the connection',
+    async (option) => {
+      const client = new OwnClient();
+      const call = (message: OutboxMessage): unknown =>
+        message.topic === 'bad' ? new Promise(() => {}) : message.topic;
+      const options = { client, allowUnconfirmed: true, concurrency: 2, [option]: call };
+      const transport = await clientProxy(options).create();
+      const outcome = await probePublish(transport, [bad, good, good, good], { timeout: 1_000 });
+      expect(outcome.results.map(({ ok }) => ok)).toEqual([false, true, true, true]);
+      expect(outcome.results[0]).toMatchObject({
+        blame: 'message',
+        error: { message: expect.stringContaining(option) },
+      });
+      expect(transport.health?.()).toMatchObject({ up: true });
+      await transport.close?.();
+    },
+  );
+
   it.each([
     ['rmq', contractMessage({ topic: 'bad', payload: '{"cut' })],
     ['plain', contractMessage({ topic: 'bad', payload: '{"cut' })],
@@ -49,6 +90,33 @@ describe('clientProxy() and a message that cannot be given to the client', () =>
     const [failed, ok] = await results({ record }, message, good);
     expect(failed).toMatchObject({ ok: false, blame: 'message', final: true });
     expect(ok).toEqual({ ok: true });
+  });
+});
+
+describe('clientProxy() and a client that is not as Nest’s are', () => {
+  const emitting = (given: () => unknown): OwnClient => Object.assign(new OwnClient(), { emit: given }) as OwnClient;
+
+  it.each([
+    ['a promise', async () => undefined],
+    ['a promise that rejects', async () => Promise.reject(new Error('nobody listens'))],
+    ['nothing', () => undefined],
+  ])('N5: emit() that gives %s is nobody’s fault, and is named', async (_what, given) => {
+    const transport = await clientProxy({ client: emitting(given), allowUnconfirmed: true }).create();
+    const { results: found } = await probePublish(transport, [good], { timeout: 5_000 });
+    await transport.close?.();
+    expect(found[0]).toMatchObject({
+      ok: false,
+      blame: 'transport',
+      error: { code: 'TRANSPORT_UNAVAILABLE', message: expect.stringContaining('Observable') },
+    });
+  });
+
+  it('N5: what gets no answer is told in whole milliseconds', async () => {
+    const client = emitting(() => NEVER);
+    const transport = await clientProxy({ client, allowUnconfirmed: true }).create();
+    const { results: found } = await probePublish(transport, [good], { timeout: 50.4 });
+    await transport.close?.();
+    expect(found[0]).toMatchObject({ error: { message: 'No answer within 50 ms; the connection was closed.' } });
   });
 });
 

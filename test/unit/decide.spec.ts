@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { OutboxMessage, type StoredMessage } from '../../lib/message.js';
+import { OutboxError } from '../../lib/outbox.errors.js';
 import type { RetryPolicy } from '../../lib/outbox.options.js';
 import type { PublishFailure } from '../../lib/publish/transport.js';
 import { backoff } from '../../lib/settle/backoff.js';
@@ -117,7 +118,7 @@ describe('decide', () => {
     expect(verdict({}, { blame: 'transport' }, classify('message'))).toMatchObject({ kind: 'retry', attempts: 1 });
     expect(verdict({}, { blame: 'transport' }, classify(undefined))).toMatchObject({ kind: 'release' });
     const later = Promise.reject(new Error('a classifier that asks somebody')) as never;
-    expect(verdict({}, { blame: 'transport' }, classify(later))).toMatchObject({ kind: 'release' });
+    expect(() => verdict({}, { blame: 'transport' }, classify(later))).toThrow('retry.classify returned a Promise');
   });
 
   it('takes what the message brought along before what the module says', () => {
@@ -126,13 +127,22 @@ describe('decide', () => {
     expect(verdict({ optionsJson: '{"kafka":{"partition":1}}' }, {})).toMatchObject({ kind: 'retry' });
   });
 
+  it('J8: never tries a row faster than every 100 ms at first and every second later, unless the module does', () => {
+    const optionsJson = JSON.stringify({ $retry: { maxAttempts: null, initial: 1, max: 1 } });
+    const delays = (policy: Partial<RetryPolicy>): unknown[] =>
+      [0, 1, 9].map((attempts) => verdict({ optionsJson, attempts }, {}, policy));
+    const after = (attempts: number, delay: number): object => ({ kind: 'retry', attempts, delay });
+    expect(delays({})).toEqual([after(1, 50), after(2, 100), after(10, 500)]);
+    expect(delays({ initial: 10, max: 20 })).toEqual([after(1, 5), after(2, 10), after(10, 10)]);
+  });
+
   const none = { kind: 'retry', attempts: 1, delay: 500 };
   it.each<[string, object]>([
     ['{"$retry":{"max":"a","initial":"abc","maxAttempts":"x","maxAge":"y","onDead":"die"}}', none],
     ['{"$retry":{"initial":-5000,"max":0,"maxAttempts":0,"maxAge":-1,"onDead":null}}', none],
     ['{"$retry":{"initial":1e30,"max":1e30,"maxAttempts":1.5,"maxAge":1}}', none],
     ['{"$retry":{"initial":null,"max":[],"maxAttempts":{},"maxAge":null,"classify":"dead"}}', none],
-    ['{"$retry":{"initial":"abc","max":200}}', { ...none, delay: 100 }],
+    ['{"$retry":{"max":"abc","initial":200}}', { ...none, delay: 100 }],
     ['{"$retry":{"max":"1s","initial":"1m"}}', none],
     ['{"$retry":null}', none],
     ['{"$retry":5}', none],
@@ -142,5 +152,11 @@ describe('decide', () => {
     ['{cut', none],
   ])('of what a row of another program says it takes what the options would take: %s', (optionsJson, outcome) => {
     expect(verdict({ optionsJson }, {})).toEqual(outcome);
+  });
+
+  it('K7: a classifier has no say where its handler was not called', () => {
+    const busy = new OutboxError('HANDLER_BUSY', 'busy');
+    const failed: Partial<PublishFailure> = { blame: 'transport', suspect: 'handler', error: busy };
+    expect(verdict({}, failed, { classify: () => 'dead' })).toEqual({ kind: 'release', alone: false });
   });
 });

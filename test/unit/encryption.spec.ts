@@ -1,8 +1,9 @@
 import { Destinations } from '../../lib/enqueue/destinations.js';
 import { sealPayloads } from '../../lib/enqueue/seal-payloads.js';
-import type { PayloadEncryption } from '../../lib/encryption.js';
+import { systemClock } from '../../lib/dispatch/clock.js';
+import { OutboxUndecryptableError, type EncryptionContext, type PayloadEncryption } from '../../lib/encryption.js';
 import { OutboxMessage, type StoredMessage } from '../../lib/message.js';
-import { OpenedBatch } from '../../lib/publish/open-payloads.js';
+import { PayloadOpener } from '../../lib/publish/open-payloads.js';
 import { OutboxTransport, PUBLISHED, type PublishResult } from '../../lib/publish/transport.js';
 import { resolveOptions } from '../../lib/resolve-options.js';
 import { contractMessage } from '../../lib/testing/contract-message.js';
@@ -31,6 +32,9 @@ const turning: PayloadEncryption = {
     return new Uint8Array(Buffer.from(ciphertext).reverse());
   },
 };
+const throwing = (error: Error): { encryption: PayloadEncryption } => ({
+  encryption: { ...turning, decrypt: () => Promise.reject(error) },
+});
 const message = (payload: string, keyId: string | null, more: Partial<StoredMessage> = {}): OutboxMessage => {
   const optionsJson = keyId === null ? null : JSON.stringify({ a: 1, $encryption: { keyId } });
   return new OutboxMessage({ ...contractMessage({ topic: 't', key: 'key', payload }), optionsJson, ...more });
@@ -43,8 +47,10 @@ async function publish(
 ) {
   const results: (PublishResult | undefined)[] = batch.map(() => undefined);
   const report = (index: number, result: PublishResult): void => void (results[index] ??= result);
-  const opened = await OpenedBatch.of(batch, transport, encryption);
-  await opened.publish(transport, { report, timeout: 1_000, signal: AbortSignal.timeout(1_000) });
+  const opener = new PayloadOpener('default', encryption, systemClock);
+  if (opener.concerns(batch))
+    await opener.publish(batch, transport, { report, left: () => 1_000, signal: AbortSignal.timeout(1_000) });
+  else (await transport.publish(batch)).forEach((result, index) => report(index, result));
   return results.map((result) => (result?.ok === false ? `${result.blame}: ${String(result.error)}` : result?.ok));
 }
 
@@ -62,7 +68,7 @@ describe('opening a batch', () => {
     expect(await publish(runs, batch)).toEqual([
       true,
       true,
-      expect.stringMatching(/^message: .*cannot be published: encryption.decrypt\(\) threw/),
+      expect.stringMatching(/^transport: .*Nothing can be decrypted with key "gone" now/),
       expect.stringMatching(/^collateral: .*An earlier message of its key/),
       true,
       true,
@@ -83,22 +89,59 @@ describe('opening a batch', () => {
   });
 
   it.each([
-    ['no key', { optionsJson: '{"$encryption":null}' }, { encryption: turning }],
-    ['no bytes', {}, { encryption: { ...turning, decrypt: () => 'text' as never } }],
-    ['no encryption', {}, {}],
-  ])('never sends what it did not decrypt: %s', async (_, more, encryption) => {
+    ['message', 'no key', { optionsJson: '{"$encryption":null}' }, { encryption: turning }],
+    ['message', 'an escaped name', { optionsJson: '{"\\u0024encryption":"k"}' }, { encryption: turning }],
+    ['message', 'a key that is gone', {}, throwing(new OutboxUndecryptableError())],
+    ['message', 'what OpenSSL says', {}, throwing(new Error('Unsupported state or unable to authenticate data'))],
+    ['message', 'what WebCrypto says', {}, throwing(new DOMException('it failed', 'OperationError'))],
+    ['message', 'headers that nobody can read', { headersJson: '{' }, { encryption: turning }],
+    [
+      'transport',
+      'an escaped name, unknown key',
+      { optionsJson: '{"\\u0024encryption":{"keyId":"x"}}' },
+      { encryption: turning },
+    ],
+    ['transport', 'no answer', {}, { encryption: { ...turning, decrypt: () => new Promise<never>(() => undefined) } }],
+    ['transport', 'no bytes', {}, { encryption: { ...turning, decrypt: () => 'text' as never } }],
+    ['transport', 'no encryption', {}, {}],
+  ])('J4: never sends what it did not decrypt, charged to the %s: %s', async (blame, _, more, encryption) => {
     const transport = new Recorder();
     expect(await publish(transport, [message('secret', 'k', more)], encryption)).toEqual([
-      expect.stringMatching(/^message: .*cannot be published/),
+      expect.stringMatching(new RegExp(`^${blame}: OutboxError: `)),
     ]);
     expect(transport.seen).toEqual([]);
+  });
+
+  it('J5: never sends in clear what must be encrypted', async () => {
+    const transport = new Recorder();
+    const encryption = { ...turning, required: ({ type }: { type: string }) => type === 'card' };
+    const batch = [
+      message('clear', null, { type: 'card' }),
+      message('clear', null),
+      message('owt', 'k', { type: 'card' }),
+    ];
+    const refused = expect.stringMatching(/^message: .*in clear, and `encryption.required` forbids that/);
+    expect(await publish(transport, batch, { encryption })).toEqual([refused, true, true]);
+    expect(transport.seen).toEqual(['clear', 'two']);
+    expect(await publish(transport, batch, { encryption: { ...turning, required: true } })).toEqual([
+      refused,
+      refused,
+      true,
+    ]);
+    const broken = { ...turning, required: () => { throw new Error('no'); } }; // prettier-ignore
+    expect(await publish(transport, batch, { encryption: broken })).toEqual([
+      expect.stringMatching(/required\(\) threw/),
+      expect.stringMatching(/required\(\) threw/),
+      true,
+    ]);
+    expect(await publish(transport, [message('', null, { body: null })], { encryption: { ...turning, required: true } })).toEqual([true]); // prettier-ignore
   });
 
   it('fails a message whose headers nobody can read, and sends its neighbours', async () => {
     const transport = new Recorder();
     const batch = [message('eno', 'k', { headersJson: '{' }), message('owt', 'k')];
     expect(await publish(transport, batch, { encryption: { ...turning, deliver: 'encrypted' } })).toEqual([
-      expect.stringMatching(/^message: .*headers are no JSON/),
+      expect.stringMatching(/^message: .*what is stored beside its payload cannot be read/),
       true,
     ]);
     expect(transport.seen).toEqual(['owt']);
@@ -121,16 +164,45 @@ describe('sealing payloads', () => {
     return new Destinations(resolveOptions({ transports, defaultTransport: 'a' }), new Map([['a', 0], ['b', 1]])); // prettier-ignore
   };
 
-  it('encrypts a message once for all its transports, and two of one id each', async () => {
-    const encrypt = jest.fn(turning.encrypt);
-    const [payload, other] = [Buffer.from('abc'), Buffer.from('xyz')];
-    const one = newMessage({ payload, options: '{"kafka":{"partition":1}}' });
-    const rows = [one, { ...one, transport: 1 }, { ...one, payload: other }];
-    const sealed = await sealPayloads(rows, { ...turning, encrypt }, destinations({}));
-    expect(sealed.map((row) => String(row.payload))).toEqual(['cba', 'cba', 'zyx']);
-    expect(encrypt).toHaveBeenCalledTimes(2);
-    expect(sealed[0]?.options).toBe('{"kafka":{"partition":1},"$encryption":{"keyId":"k"}}');
-    expect(rows.map((row) => String(row.payload))).toEqual(['abc', 'abc', 'xyz']);
+  it('J4: tells where each message goes, for each of its transports, in the same words as the relay', async () => {
+    const said: EncryptionContext[] = [];
+    const telling: PayloadEncryption = {
+      encrypt: (plaintext, context) => (said.push(context), turning.encrypt(plaintext, context)),
+      decrypt: (encrypted, context) => (said.push(context), turning.decrypt(encrypted, context)),
+    };
+    const one = newMessage({
+      payload: Buffer.from('abc'),
+      options: '{"kafka":{"partition":1,"a":["\\u00e4",{"z":1,"b":null}]},"$retry":{"max":1},"amqp":1}',
+      headers: '{"b":"2","a":{"b64":"AA=="},"__proto__":"x"}',
+    });
+    const sealed = await sealPayloads([one, { ...one, transport: 1 }], telling, destinations({}));
+    expect(sealed.map((row) => String(row.payload))).toEqual(['cba', 'cba']);
+    expect(sealed[0]?.options).toMatch(/,"amqp":1,"\$encryption":\{"keyId":"k"\}\}$/);
+    expect(String(one.payload)).toBe('abc');
+    const { id, type, version, topic, key, contentType } = one;
+    const rest = {
+      options: '{"$retry":{"max":1},"amqp":1,"kafka":{"a":["ä",{"b":null,"z":1}],"partition":1}}',
+      headers: '{"__proto__":"x","a":{"b64":"AA=="},"b":"2"}',
+    };
+    const context = { id, type, version, topic, key, contentType, ...rest };
+    expect(said).toEqual([{ ...context, transport: 'a' }, { ...context, transport: 'b' }]); // prettier-ignore
+    const opener = new PayloadOpener('b', telling, systemClock);
+    const { headers: headersJson, options: optionsJson, payload: body } = sealed[1]!;
+    const stored = new OutboxMessage({ ...message('', null), ...one, body: body as Buffer, headersJson, optionsJson });
+    await opener.publish([stored], new Recorder(), { report: () => undefined, left: () => 1_000, signal: new AbortController().signal }); // prettier-ignore
+    expect(said[2]).toEqual(said[1]);
+  });
+
+  it('J5: what must be encrypted is not stored in clear', async () => {
+    const inClear = { ...turning, encrypt: () => null };
+    const rows = [newMessage({ payload: Buffer.from('abc'), type: 'card' })];
+    for (const required of [true, ({ type }: { type: string }) => type === 'card'])
+      await expect(sealPayloads(rows, { ...inClear, required }, destinations({}))).rejects.toMatchObject({
+        code: 'ENCRYPTION_FAILED',
+        message: expect.stringMatching(/gave null, which encryption.required forbids/),
+      });
+    for (const required of [false, ({ type }: { type: string }) => type !== 'card'])
+      expect(await sealPayloads(rows, { ...inClear, required }, destinations({}))).toEqual(rows);
   });
 
   it.each(['plain', 'encrypted'] as const)(

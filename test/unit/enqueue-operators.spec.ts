@@ -1,6 +1,7 @@
 import { OutboxService } from '../../lib/enqueue/outbox.service.js';
 import type { MessageSelection } from '../../lib/enqueue/selection.js';
 import type { AdminStore, MessageFilter, OperatorReport } from '../../lib/store/admin-store.js';
+import type { StoreSetup } from '../../lib/store/outbox-store.js';
 import { definition, enqueueOptions, enqueueRuntime, refusal } from '../support/enqueue.js';
 
 const V7 = '01931d2f-0a5b-7c3d-8e4f-0123456789ab';
@@ -11,9 +12,10 @@ function setup(report: Partial<OperatorReport> = {}) {
   let nudges = 0;
   const operate = async (filter: MessageFilter): Promise<OperatorReport> => {
     filters.push(filter);
-    return { done: [], tooLate: [], notFound: [], ...report };
+    return { done: [], tooLate: [], notFound: [], left: 0, ...report };
   };
-  const store: Partial<AdminStore> = {
+  const store: Partial<AdminStore & Pick<StoreSetup, 'transports'>> = {
+    transports: async () => new Map([...Object.entries({ main: 0, audit: 1, former: 2 })]),
     requeue: operate,
     discard: operate,
     cancel: operate,
@@ -35,8 +37,14 @@ describe('requeue, discard and cancel', () => {
     const { outbox, filters } = setup();
     await outbox[operation]({ ids: [V7, V4], transport: 'audit', key: 'k', topic: 't', type: 'x' });
     expect(filters).toEqual([
-      { ids: [V7, V4.toLowerCase()], transport: 1, key: 'k', topic: 't', type: 'x', limit: 1_000 },
+      { ids: [V7, V4.toLowerCase()], transport: 1, key: 'k', topic: 't', type: 'x', limit: 100_000 },
     ]);
+  });
+
+  it('takes the name of a transport that is in the tables only', async () => {
+    const { outbox, filters } = setup();
+    await outbox.discard({ transport: 'former' });
+    expect(filters).toMatchObject([{ transport: 2 }]);
   });
 
   it('tells the relay when something changed', async () => {
@@ -53,9 +61,9 @@ describe('requeue, discard and cancel', () => {
 
   it('takes as many ids as there are, for each of the two transports, and a limit', async () => {
     const { outbox, filters } = setup();
-    await outbox.cancel({ ids: Array.from({ length: 1_500 }, () => V7) });
+    await outbox.cancel({ ids: Array.from({ length: 60_000 }, () => V7) });
     await outbox.cancel({ type: 'x', limit: 5 });
-    expect(filters).toMatchObject([{ limit: 3_000 }, { type: 'x', limit: 5 }]);
+    expect(filters).toMatchObject([{ limit: 120_000 }, { type: 'x', limit: 5 }]);
   });
 
   it.each<[unknown, string, RegExp]>([

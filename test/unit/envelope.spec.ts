@@ -28,6 +28,15 @@ function message(
 }
 
 describe('envelope', () => {
+  it('L10: a tracer of the broker’s client does not write its trace over the one that the caller gave', () => {
+    const headers = createEnvelope()(message({ traceparent: '00-a-b-01', tenant: 't' }));
+    Object.assign(headers, { traceparent: '00-c-d-01', tracestate: 'of=relay' });
+    expect({ ...headers }).toMatchObject({ traceparent: '00-a-b-01', tracestate: 'of=relay', tenant: 't' });
+    const none = createEnvelope()(message());
+    Object.assign(none, { traceparent: '00-c-d-01' });
+    expect(none).toMatchObject({ traceparent: '00-c-d-01' });
+  });
+
   it('adds the standard headers to the caller’s', () => {
     expect({ ...createEnvelope()(message({ traceparent: '00-a-b-01', tags: ['x', Buffer.from([0xff])] })) }).toEqual({
       id: ID,

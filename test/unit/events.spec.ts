@@ -127,10 +127,12 @@ describe('the event stream', () => {
 describe('the log', () => {
   const all: { [K in OutboxEventName]: OutboxEventMap[K] } = {
     enqueued: { ids: ['1'] },
+    deduplicated: { ids: ['1'] },
     published: { transport: 'kafka', ids: ['1', '2'] },
     retried: { transport: 'kafka', id: '1', type: 'a', topic: 'b', attempts: 2, delay: 1500, error: 'no' },
     dead: { transport: 'kafka', id: '1', type: 'a', topic: 'b', attempts: 20, error: 'no' },
     failed: { transport: 'kafka', count: 3, blame: 'transport', error: 'gone away' },
+    connected: { transport: 'kafka', took: 12 },
     circuitOpened: { transport: 'kafka', error: 'gone', retryIn: 1000 },
     circuitClosed: { transport: 'kafka', openFor: 61_000 },
     leasesAcquired: { transport: 'kafka', buckets: [1, 2] },
@@ -155,15 +157,17 @@ describe('the log', () => {
   it('has one stable line per event', async () => {
     expect((await log('debug')).logger.lines).toEqual([
       'debug enqueued count=1',
+      'debug known, not written count=1',
       'debug published transport=kafka count=2',
       'debug message will be tried again transport=kafka id=1 type=a topic=b attempts=2 error=no delay=1500ms',
       'error message is dead transport=kafka id=1 type=a topic=b attempts=20 error=no',
       'warn publish failed transport=kafka blame=transport count=3 error="gone away"',
+      'log transport is connected transport=kafka took=12ms',
       'error transport is down, publishing pauses transport=kafka retryIn=1s error=gone',
       'log transport is back transport=kafka after=61s',
       'debug buckets taken transport=kafka buckets=2',
       'warn buckets lost transport=kafka buckets=1',
-      'warn freed the buckets of a dead instance owner=o buckets=2',
+      'warn freed buckets whose lease had run out owner=o buckets=2',
       'log cleaned published=3 dead=0 dedup=1',
       'log started role=relay transports=kafka,local buckets=32',
       'log stopped took=12ms released=true',
@@ -176,15 +180,15 @@ describe('the log', () => {
     const { logger } = await log('log');
     const { line } = logger.entries.find(({ level }) => level === 'log') as { line: object };
     expect(JSON.parse(JSON.stringify(line))).toEqual({
-      event: 'circuitClosed',
-      message: 'transport is back',
+      event: 'connected',
+      message: 'transport is connected',
       transport: 'kafka',
-      after: '61s',
+      took: '12ms',
     });
   });
 
   it.each([
-    ['log', 11],
+    ['log', 12],
     ['warn', 7],
     ['error', 3],
     ['silent', 0],

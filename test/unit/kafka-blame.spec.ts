@@ -61,7 +61,7 @@ describe('Kafka blame', () => {
     ['MESSAGE_TOO_LARGE', 'message', true, 'collateral', 'collateral'],
     ['RECORD_LIST_TOO_LARGE', 'message', true, 'collateral', 'collateral'],
     ['INVALID_RECORD', 'message', true, 'collateral', 'collateral'],
-    ['INVALID_TIMESTAMP', 'message', true, 'collateral', 'collateral'],
+    ['INVALID_TIMESTAMP', 'message', false, 'collateral', 'collateral'],
     ['CORRUPT_MESSAGE', 'message', false, 'collateral', 'collateral'],
     ['POLICY_VIOLATION', 'message', false, 'collateral', 'collateral'],
     ['INVALID_TOPIC_EXCEPTION', 'message', true, 'message', 'collateral'],

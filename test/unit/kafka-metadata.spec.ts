@@ -23,7 +23,8 @@ async function told(topicMetadata: ReturnType<typeof topic>[], ...busy: string[]
     // As kafkajs' connection does with an answer.
     send: ({ response }: ProtocolRequest): Promise<unknown> => response.parse({ brokers: [], topicMetadata } as never),
   };
-  keepTopicsApart(sender, (name) => !busy.includes(name));
+  const isIdle = (name: string): boolean => !busy.includes(name);
+  keepTopicsApart(sender, { isIdle, isRefused: () => false, wrong: new Map() });
   return sender.send({ request: { apiKey: METADATA, apiVersion: 6, encode: jest.fn() }, response: { parse } });
 }
 

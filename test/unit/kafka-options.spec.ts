@@ -6,6 +6,17 @@ const client = { brokers: ['127.0.0.1:1'] };
 const BROKERS = "must be an array of texts such as 'host:9092', or a function that gives one";
 
 describe('kafka()', () => {
+  it('N4: an unknown name in options.kafka is refused at enqueue', () => {
+    const check = (options: object) =>
+      kafka({ client }).limits?.check?.({
+        ...{ topic: 't', key: null, type: 't', contentType: 'text/plain', payloadBytes: 1, headers: {} },
+        options: { kafka: options },
+      });
+    expect(check({ partion: 1 })).toBe("options.kafka: partion is no option (did you mean 'partition'?)");
+    expect(check({ ['x'.repeat(1_000)]: 5 })!.length).toBeLessThan(300);
+    expect(check({ partition: 1, timestamp: 2 })).toBeUndefined();
+  });
+
   it('is inert: defines without a connection, knows its limits', () => {
     const definition = kafka({ client, topicPrefix: 'eu.' });
     expect(definition).toMatchObject({ kind: 'kafka', receipt: 'broker' });
@@ -99,7 +110,7 @@ describe('kafka()', () => {
       { client, acs: 1, topicprefix: 'x', producers: 0, zzz: 1 },
       "kafka(): acs is no option (did you mean 'acks'?); topicprefix is no option (did you mean 'topicPrefix'?); " +
         'zzz is no option (there are client, producer, producers, partitioner, compression, acks, idempotent, transactional, ' +
-        'fencing, allowAutoTopicCreation, topicPrefix, headers, cloudEvents, maxMessageBytes); producers must be an integer from 1 to 32.',
+        'fencing, allowAutoTopicCreation, topicPrefix, timestamp, headers, cloudEvents, maxMessageBytes); producers must be an integer from 1 to 32.',
     ],
   ])('says everything that is wrong with %j', (options, message) => {
     expect(() => kafka(options as never)).toThrow(expect.objectContaining({ code: 'INVALID_OPTIONS', message }));

@@ -1,7 +1,10 @@
+import { kafka } from '../../lib/kafka.js';
 import type { OutboxMessage } from '../../lib/message.js';
+import { kafkaRecord } from '../../lib/publish/transports/client-proxy-record.js';
 import { createEnvelope } from '../../lib/publish/transports/envelope.js';
 import { RecordPlan, type Chunk } from '../../lib/publish/transports/kafka-records.js';
 import { contractMessage, type ContractMessageFields } from '../../lib/testing/contract-message.js';
+import { enqueued } from '../support/enqueue.js';
 
 const settings = { envelope: createEnvelope(), topicPrefix: 'eu.', maxBytes: 10_000, fixedHeaderBytes: 0 };
 const plan = (...fields: Partial<ContractMessageFields>[]) =>
@@ -19,10 +22,12 @@ describe('Kafka record plan', () => {
     expect(p.next()).toBeUndefined();
   });
 
-  it('makes the record of a message: null stays null, the time is that of the enqueue', () => {
+  it('makes the record of a message: null stays null, the time is that of the publish', () => {
     const createdAt = new Date('2026-11-21T10:05:01.123Z');
+    const begun = Date.now();
     const [record] = plan({ key: null, payload: null, createdAt }).next()!.topics.get('eu.t')!.records;
-    expect(record).toMatchObject({ key: null, value: null, timestamp: String(createdAt.getTime()) });
+    expect(record).toMatchObject({ key: null, value: null });
+    expect(Number(record!.timestamp)).toBeGreaterThanOrEqual(begun);
     expect(record).not.toHaveProperty('partition');
     const [chosen] = plan({ options: { kafka: { partition: 0, timestamp: 5 } } })
       .next()!
@@ -40,6 +45,29 @@ describe('Kafka record plan', () => {
       [4],
       undefined,
     ]);
+  });
+
+  it.each(['kafka_replyTopic', 'kafka_replyPartition'])(
+    'I9: sends no header %s, which tells a consumer where to answer; the next of its key waits',
+    (name) => {
+      const p = plan({ headers: { [name]: 'elsewhere' } }, {}, { key: 'other', headers: { kafka_correlationId: '1' } });
+      expect(indexes(p.next())?.['eu.t']).toEqual([2]);
+      const message = expect.stringContaining(`header name ${name} is reserved`) as string;
+      expect(p.unreadable).toMatchObject([{ index: 0, error: { code: 'INVALID_MESSAGE', message } }]);
+      expect(p.skipped).toEqual([1]);
+      const headers = { [name]: 'elsewhere' };
+      expect(() => kafkaRecord(contractMessage({ topic: 't', headers }))).toThrow(name);
+      expect(enqueued({ type: 'x', payload: 1, headers }, kafka({ client: { brokers: ['k:1'] } }))).toMatchObject({
+        code: 'INVALID_MESSAGE',
+        message: expect.stringContaining(name) as string,
+      });
+    },
+  );
+
+  it('I9: headers of the transport itself are the application’s', () => {
+    const own = { ...settings, envelope: createEnvelope({ headers: { kafka_replyTopic: 'answers' } }) };
+    const p = new RecordPlan([contractMessage({ topic: 't' })], own);
+    expect(p.next()?.topics.get('eu.t')?.records[0]?.headers).toMatchObject({ kafka_replyTopic: 'answers' });
   });
 
   it('counts bytes, not characters', () => {

@@ -90,7 +90,7 @@ describe('a broker that asked to wait', () => {
     const seconds = runs(under);
     const silent = stored({ key: 'silent', bucket: 1 });
     transport.behave = ({ key }) => (key === 'silent' ? silence() : PUBLISHED);
-    const strikes = (): number => lane.outage.suspects.get(silent.id)?.alone ?? 0;
+    const strikes = (): number => lane.outage.suspects.strikes.get(silent.id)?.alone ?? 0;
     store.ready = [silent];
     loops.start();
     for (let n = 0; n < 600 && strikes() < 3; n += 1) {

@@ -1,7 +1,9 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
 import { Loop } from '../../lib/dispatch/loop.js';
 import { systemClock } from '../../lib/dispatch/clock.js';
 import { FakeClock } from '../../lib/testing/fake-clock.js';
 import { gate, turn } from '../support/lane.js';
+import { until } from '../support/until.js';
 
 describe('a loop', () => {
   it('runs at once, then after each delay', async () => {
@@ -19,6 +21,26 @@ describe('a loop', () => {
     await clock.advance(1_000);
     expect(at).toHaveLength(4);
     expect(clock.pending).toBe(0);
+  });
+
+  it('K1: no run, and no timer, is in the context of who starts or nudges it', async () => {
+    const request = new AsyncLocalStorage<string>();
+    const seen: unknown[] = [];
+    const loop = new Loop(
+      systemClock,
+      async () => (seen.push(request.getStore()), seen.length < 3 ? 1 : Infinity),
+      () => 0,
+    );
+    request.run('A', () => loop.start(Infinity));
+    request.run('A', () => loop.nudge());
+    await until(() => seen.length === 3);
+    request.run('B', () => loop.within(1));
+    await until(() => seen.length >= 4); // a timer may come a little early: then one more follows
+    await loop.stop();
+    const { length } = seen;
+    request.run('C', () => systemClock.after(0, () => seen.push(request.getStore())));
+    await until(() => seen.length > length);
+    expect(seen).toEqual(Array(seen.length).fill(undefined));
   });
 
   it('a nudge runs it now; one during a run makes exactly one more follow', async () => {

@@ -121,7 +121,7 @@ describe('options', () => {
 
   it('checks what depends on another option', () => {
     expect(problems({ publishTimeout: '23s' })).toEqual([
-      'publishTimeout: is 23s; must be less than lease − 7s (5s to settle, 2s margin), which is 23s with a lease of 30s',
+      'publishTimeout: is 23s; must be at most lease − 8s (5s to settle, 2s margin, 1s to begin after a renewal), which is 22s with a lease of 30s',
     ]);
     expect(problems({ publishTimeout: '22s' })).toEqual([]);
     expect(problems({ coordination: 'rowLock' })).toEqual([
@@ -162,6 +162,7 @@ describe('options', () => {
     expect(options.retry).toMatchObject({ maxAttempts: null, maxAge: 86_400_000 });
     expect(problems({ retention: { every: { cron: 'x' } } })).toHaveLength(1);
     expect(problems({ retention: { every: null } })).toHaveLength(1);
+    expect(problems({ retention: { every: { cron: '0 3 * * *', CronJob: null } } } as never)).toHaveLength(1);
   });
 
   it.each(['a"b', '1a', 'a b', "x'; drop table y; --", 'Ä', 'a.b', 'A', 'x'.repeat(64)])(

@@ -2,7 +2,7 @@ import { Outage, type OutageLane } from '../../lib/dispatch/outage.js';
 import { delayFor } from '../../lib/dispatch/putting-off.js';
 import type { LaneDependencies } from '../../lib/dispatch/lane.types.js';
 import type { OutboxMessage } from '../../lib/message.js';
-import type { PublishFailure } from '../../lib/publish/transport.js';
+import type { OutboxTransport, PublishFailure } from '../../lib/publish/transport.js';
 import { FakeClock } from '../../lib/testing/fake-clock.js';
 import { stored } from '../support/lane.js';
 import { RecordedHooks } from '../support/relay.js';
@@ -19,19 +19,29 @@ const leaderless: PublishFailure = {
 const textOf = (ms: number): string => new Date(ms).toISOString().replace('T', ' ').replace('Z', '+00');
 const RELEASE = { kind: 'release', alone: false } as const;
 
-function createOutage() {
+function createOutage(transport: Pick<OutboxTransport, 'destinationOf'> = {}) {
   const clock = new FakeClock();
   const hooks = new RecordedHooks();
+  const alone: string[] = [];
   const lane: OutageLane = {
     giveUpWaiting: () => undefined,
     reconnect: async () => undefined,
     unresolved: 0,
     onlyOne: true,
-    markAlone: () => undefined,
+    markAlone: ({ id }) => void alone.push(id),
     wanted: () => undefined,
   };
   const leases = { now: Date.now() };
-  const deps = { clock, hooks, name: 'default', random: () => 1, leases } as unknown as LaneDependencies;
+  const options = { publishTimeout: 10_000 };
+  const deps = {
+    clock,
+    hooks,
+    name: 'default',
+    random: () => 1,
+    leases,
+    transport,
+    options,
+  } as unknown as LaneDependencies;
   const outage = new Outage(lane, deps);
   /** It fails alone, and after the delay a connection is there. @returns whom the failure is charged to */
   const fails = async (message: OutboxMessage): Promise<string> => {
@@ -49,7 +59,7 @@ function createOutage() {
     return outcome.kind === 'retry' ? outcome.delay : undefined;
   };
   const delays = (): (number | null)[] => hooks.of('circuitOpened').map(({ retryIn }) => retryIn);
-  return { outage, lane, leases, clock, hooks, fails, putOff, delays };
+  return { outage, lane, leases, clock, hooks, fails, putOff, delays, alone };
 }
 
 describe('an outage', () => {
@@ -143,6 +153,69 @@ describe('an outage', () => {
       outage.succeeded(stored());
     }
     expect(blames).toEqual([...Array<string>(6).fill('transport'), 'message']);
+  });
+
+  describe('M1: of a destination that has a name', () => {
+    const named = (destination: string): PublishFailure => ({ ...leaderless, destination });
+
+    it('any number of messages are put off once others got through, and the circuit stays closed', () => {
+      const { outage, lane, putOff } = createOutage({ destinationOf: ({ topic }) => topic });
+      Object.assign(lane, { onlyOne: false });
+      outage.puttingOff.refill();
+      expect(putOff(stored(), named('away'))).toBeGreaterThan(0);
+      outage.succeeded(stored({ topic: 'there' }));
+      for (let i = 0; i < 1_000; i += 1) expect(putOff(stored(), named('away'))).toBeGreaterThan(0);
+      expect(outage.circuit.state).toBe('closed');
+    });
+
+    it('all that are away together are an outage, noticed after fifty messages', () => {
+      const { outage, lane, putOff } = createOutage({ destinationOf: ({ topic }) => topic });
+      Object.assign(lane, { onlyOne: false });
+      outage.puttingOff.refill();
+      const delays = Array.from({ length: 60 }, (_, n) => putOff(stored(), named(`d${n % 7}`)));
+      expect(delays.filter((delay) => delay !== undefined)).toHaveLength(50);
+    });
+
+    it('is told with its name until one of its messages gets through, and waits as long again as it was away', async () => {
+      const { outage, clock, putOff } = createOutage({ destinationOf: ({ topic }) => topic });
+      outage.puttingOff.refill();
+      const away = () => outage.destinations.list(clock.monotonic());
+      expect(putOff(stored({ topic: 'a' }), named('a'))).toBe(1_000);
+      await clock.advance(20_000);
+      expect(putOff(stored({ topic: 'a' }), named('a'))).toBe(20_000);
+      outage.succeeded(stored({ topic: 'b' }));
+      expect(away()).toEqual([{ name: 'a', awayFor: 20_000, putOff: 2, error: expect.stringContaining('no leader') }]);
+      expect(outage.isTroubled).toBe(true);
+      outage.succeeded(stored({ topic: 'a' }));
+      expect(away()).toEqual([]);
+      expect(putOff(stored({ topic: 'a' }), named('a'))).toBe(1_000);
+      await clock.advance(200_000);
+      expect(away()).toEqual([]); // nobody asked for so long
+    });
+  });
+
+  it('M1: what got no answer alone is tried alone again, also where that takes as long as the publish timeout', async () => {
+    const { outage, clock, fails, alone } = createOutage();
+    const message = stored();
+    await fails(message);
+    outage.probeAgain(0, 1);
+    await clock.advance(10_500); // it gets no answer for the default publish timeout
+    alone.length = 0;
+    outage.failed(late.error, message);
+    expect(alone).toEqual([message.id]);
+  });
+
+  it('M1: what got no answer alone is suspected by the next message that gets through, whatever closed the circuit', async () => {
+    const { outage, fails, putOff } = createOutage();
+    const message = stored();
+    for (let i = 0; i < 3; i += 1) {
+      expect(putOff(message, late)).toBeUndefined();
+      await fails(message);
+      outage.probeAgain(0, 1);
+      expect(outage.circuit.state).toBe('closed');
+      outage.succeeded(stored());
+    }
+    expect(putOff(message, late)).toBeGreaterThan(0);
   });
 
   it('C4: a broker that asks to wait during a probe is believed, whatever it confirms meanwhile', async () => {

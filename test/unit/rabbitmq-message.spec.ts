@@ -20,6 +20,21 @@ const encode = (fields: Partial<ContractMessageFields> = {}, options: RabbitMqOp
   };
 
 describe('a message for RabbitMQ', () => {
+  it('M4: an unknown name in options.rabbitmq is refused at enqueue, and published in a row that holds one', () => {
+    const check = (options: object) =>
+      rabbitmq({ url: 'amqp://h' }).limits?.check?.({
+        ...{ topic: 't', key: null, type: 't', contentType: 'text/plain', payloadBytes: 1, headers: {} },
+        options: { rabbitmq: options },
+      });
+    expect(check({ priorty: 5 })).toBe("options.rabbitmq: priorty is no option (did you mean 'priority'?)");
+    expect(check({ ['x'.repeat(1_000)]: 5, routingKey: 'r' })!.length).toBeLessThan(300);
+    expect(check({ '': 5 })).toBeDefined();
+    expect(check({ exchange: 'x', routingKey: 'r', type: 't', correlationId: 'c', replyTo: 'q' })).toBeUndefined();
+    expect(check({ priority: 1, expiration: 2 })).toBeUndefined();
+    const { properties } = encode({ options: { rabbitmq: { priorty: 5, priority: 1 } as object } });
+    expect(properties['priority']).toBe(1);
+  });
+
   it('has its identity in properties and headers', () => {
     const createdAt = new Date('2026-11-21T10:05:01.500Z');
     const { exchange, routingKey, properties } = encode(

@@ -1,7 +1,9 @@
 import fc from 'fast-check';
 import type { PublishCall } from '../../lib/publish/transports/rabbitmq-call.js';
+import { RabbitMqDestination } from '../../lib/publish/transports/rabbitmq-silence.js';
 import { ConfirmWindow } from '../../lib/publish/transports/rabbitmq-window.js';
 
+const PLACE = new RabbitMqDestination('queue "q"');
 const CALL = { name: 'call' } as unknown as PublishCall;
 
 describe('ConfirmWindow', () => {
@@ -16,7 +18,7 @@ describe('ConfirmWindow', () => {
         let tag = 0;
         for (const { pick, multiple, writes } of steps) {
           for (let n = 0; n < writes; n++) {
-            window.push(CALL, ++tag);
+            window.push(CALL, ++tag, PLACE);
             open.add(tag);
           }
           if (open.size === 0) continue;
@@ -38,7 +40,7 @@ describe('ConfirmWindow', () => {
   it('moves on without keeping what is confirmed', () => {
     const window = new ConfirmWindow();
     for (let tag = 1; tag <= 50_000; tag++) {
-      window.push(CALL, tag);
+      window.push(CALL, tag, PLACE);
       if (tag > 10) window.confirm(tag - 10, false, () => undefined);
     }
     expect(window.size).toBe(10);
@@ -47,7 +49,7 @@ describe('ConfirmWindow', () => {
 
   it('ignores a tag that was confirmed or never given', () => {
     const window = new ConfirmWindow();
-    window.push(CALL, 7);
+    window.push(CALL, 7, PLACE);
     const settled: number[] = [];
     for (const tag of [1, 1, 5, 0]) window.confirm(tag, false, (_, index) => settled.push(index));
     expect(settled).toEqual([7]);
@@ -55,10 +57,10 @@ describe('ConfirmWindow', () => {
 
   it('counts from 1 again after a channel is gone, also when nothing was open', () => {
     const window = new ConfirmWindow();
-    window.push(CALL, 1);
+    window.push(CALL, 1, PLACE);
     window.confirm(1, false, () => undefined);
     window.abandon(() => undefined);
-    window.push(CALL, 2);
+    window.push(CALL, 2, PLACE);
     const settled: number[] = [];
     window.confirm(1, false, (_, index) => settled.push(index));
     expect(settled).toEqual([2]);

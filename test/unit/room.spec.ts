@@ -24,6 +24,15 @@ describe('the room of a lane', () => {
     expect(room.left).toBe(4);
   });
 
+  it('J11: counts headers and options as payloads', () => {
+    const room = new Room(BOUNDS);
+    room.adapt(
+      [stored({ body: 'x'.repeat(1_000), headersJson: 'h'.repeat(130_000), optionsJson: 'o'.repeat(60_000) })],
+      true,
+    );
+    expect(room.left).toBe(Math.floor((24 * MIB) / 191_000));
+  });
+
   it('goes by the mean of what was read, not by one of them', () => {
     const room = new Room(BOUNDS);
     room.adapt([large(MIB), small(), small(), small()], true);

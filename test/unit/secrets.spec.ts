@@ -95,6 +95,54 @@ describe('what an error may say of its message', () => {
     expect(cost(4_000_000)).toBeLessThan(10 * cost(16_000));
   });
 
+  describe('a payload that is too large to be taken apart', () => {
+    const canary = 'canary "of" Jane\\ \n Doe';
+    const many = Array.from({ length: 700_000 }, (_, i) => i.toString(36).padStart(8, 'z'));
+    const large = (payload: unknown, more: Partial<StoredMessage> = {}) => message(JSON.stringify(payload), more);
+    const about = large([...many.slice(0, 50_000), canary, 'straße-ü-9', 4_111_111_111_111_111, ...many.slice(50_000)]);
+
+    it.each([canary, JSON.stringify(canary), JSON.stringify(JSON.stringify(canary)), 'straße-ü-9', '4111111111111111'])(
+      'J10: is quoted by nothing: %s',
+      (quoted) => {
+        const said = text(new Error(`bad value ${quoted} in orders`), about);
+        expect(said).toMatch(/^bad value \W{0,8}\*{3}\W{0,8} in orders$/);
+        expect(said).not.toMatch(/canary|Jane|straße|4111/);
+        const shown = withoutSecrets(Object.assign(new Error('x'), { body: quoted }), secretsOf([about]));
+        expect(inspect(shown)).not.toMatch(/canary|Jane|straße|4111/);
+      },
+    );
+
+    it('J10: leaves what names the message, and what the payload does not have', () => {
+      const named = large([...many, 'order-4711'], { topic: 'zzzzzzz1' });
+      expect(text(new Error('refused by the broker: order-4711 zzzzzzz1'), named)).toBe(
+        'refused by the broker: order-4711 zzzzzzz1',
+      );
+      const error = Object.assign(new Error('refused by the broker'), { code: 406 });
+      expect(withoutSecrets(error, secretsOf([named]))).toBe(error);
+    });
+
+    it('J10: costs a pass over it, once, and not the time to take it apart, however hostile the text is', () => {
+      let n = 0;
+      // The least of three: collections of garbage are in it, and on a busy machine they come when they will.
+      const least = (work: () => unknown) => Math.min(...[1, 2, 3].map(() => cpuCost(work)));
+      const cost = (more: string) => least(() => text(new Error(`refused ${(n += 1)} ${more}`), about));
+      cost(''); // compiled
+      const takenApart = least(() => new Set(JSON.parse(about.body as string) as string[]));
+      expect(cost('')).toBeLessThan(takenApart * 0.8);
+      expect(cost('zzzz'.repeat(4_000))).toBeLessThan(2 * takenApart);
+      const known = new Error('refused by the broker');
+      text(known, about);
+      expect(cpuCost(() => text(known, about))).toBeLessThan(cost('') / 10);
+    });
+
+    it('J10: of more than can be compared nothing is told', () => {
+      const huge = message(JSON.stringify('x'.repeat(9_000_000)));
+      expect(text(new Error('refused by the broker'), huge)).toBe(
+        'an error that may quote more than can be looked through (not shown)',
+      );
+    });
+  });
+
   it('knows the secrets of several messages, and of what is none yet', () => {
     expect([...secretsOf([message('"value one"'), message('"value two"')])]).toEqual(['value one', 'value two']);
     const circle: Record<string, unknown> = { bytes: Buffer.from('some bytes'), big: 12_345_678_901n };

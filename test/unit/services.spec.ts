@@ -4,9 +4,7 @@ import { describeOnBoth, describeWith, type Service } from '../support/services.
 
 /** What becomes of tests that need these services, on a machine where none of them is. */
 function declared(need: readonly Service[], required: string | undefined): string[] {
-  const variables = ['POSTGRES_URL', 'MARIADB_URL', 'RABBITMQ_URL', 'KAFKA_BROKERS'].map(
-    (name) => `OUTBOX_TEST_${name}`,
-  );
+  const variables = Object.keys(process.env).filter((name) => /^OUTBOX_TEST_.*_(URL|BROKERS)$/.test(name));
   const { env } = process;
   const told: string[] = [];
   const run = (name: string): void => void told.push(`run: ${name}`);

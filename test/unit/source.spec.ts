@@ -10,6 +10,10 @@ const sources = readdirSync(LIB, { recursive: true, encoding: 'utf8' })
     code: readFileSync(join(LIB, file), 'utf8').replace(/\/\*[^]*?\*\//g, '').replace(/(^|\s)\/\/.*$/gm, ''), // prettier-ignore
   }));
 
+const NAMED_LOCK = /\b(get_lock|release_lock)\s*\(/i;
+/** Its locks have the database in their name; they are held while tables are made, never at work. */
+const MAY_LOCK = join('store', 'schema', 'mysql-lock.ts');
+
 /** What the library never does, wherever: each ended somebody's process, hid somebody's error or locked somebody out. */
 const NEVER: readonly [what: string, pattern: RegExp][] = [
   ['end the process of its host', /\bprocess\s*\.\s*(exit|abort|kill|reallyExit)\b/],
@@ -18,7 +22,7 @@ const NEVER: readonly [what: string, pattern: RegExp][] = [
   ['read arguments or the environment, where passwords would have to stand', /\bprocess\s*\.\s*(argv|env)\b/],
   ['print past the logger', /\bconsole\s*\./],
   ['make code of text', /\beval\(|\bnew Function\(|\bFunction\(/],
-  ['take locks that are one per server, not per database', /\b(get_lock|release_lock)\s*\(/i],
+  ['take locks that are one per server, not per database, but to make tables', NAMED_LOCK],
   ['keep a lock of a session over several statements', /pg_(try_)?advisory_lock\b/i],
   [
     'measure a time with the session’s zone',
@@ -34,6 +38,7 @@ describe('the library', () => {
   });
 
   it.each(NEVER)('does not %s', (_, pattern) => {
-    expect(sources.filter(({ code }) => pattern.test(code)).map(({ file }) => file)).toEqual([]);
+    const found = sources.filter(({ code }) => pattern.test(code)).map(({ file }) => file);
+    expect(found).toEqual(pattern === NAMED_LOCK ? [MAY_LOCK] : []);
   });
 });

@@ -156,6 +156,11 @@ describe('a plain message', () => {
     });
   });
 
+  it('waits for whole milliseconds: what is computed may have a fraction, and is not published before its time', () => {
+    expect(one({ type: 'x', payload: 1, delay: 33.7 }).delay).toBe(34);
+    expect(one({ type: 'x', payload: 1, delay: 0.2 }).delay).toBe(1);
+  });
+
   it('keeps a copy of deliverAt: callers may change theirs before it is stored', () => {
     const deliverAt = new Date(5);
     for (const row of [one({ type: 'x', payload: 1 }, { deliverAt }), one({ type: 'x', payload: 1, deliverAt })]) {
@@ -200,6 +205,9 @@ describe('a plain message', () => {
     [{ type: 'x', payload: 1, deliverAt: '2026-01-01' }, /deliverAt must be a valid Date/],
     [{ type: 'x', payload: 1, delay: '5 minutes' }, /delay must be a duration/],
     [{ type: 'x', payload: 1, delay: -1 }, /delay must be a duration/],
+    [{ type: 'x', payload: 1, delay: -0.3 }, /delay must be a duration/],
+    [{ type: 'x', payload: 1, delay: Number.NaN }, /delay must be a duration/],
+    [{ type: 'x', payload: 1, delay: Infinity }, /delay must be a duration/],
     [{ type: 'x', payload: 1, delay: 1, deliverAt: new Date() }, /deliverAt and delay cannot be given together/],
     [{ type: 'x', payload: 1, id: ID, dedupKey: 'k' }, /id and dedupKey cannot be given together/],
     [{ type: 'x', payload: 1, dedupKey: '' }, /dedupKey is empty/],

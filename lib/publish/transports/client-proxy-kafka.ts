@@ -5,7 +5,9 @@ import { blameForKafkaAnswer, failed, wrapped } from './client-proxy-blame.js';
 import type { NestClient } from './client-proxy-kind.js';
 import { atMost, CLOSE_DEADLINE, ClientLink } from './client-proxy-link.js';
 import { fromInstance, SocketGuard } from './kafka-client.js';
+import { blameFor, isOfTopic } from './kafka-blame.js';
 import { topicBehind } from './kafka-metadata.js';
+import { topicName } from './kafka-topics.js';
 
 /** The protected half of ClientKafka. */
 interface KafkaClient extends NestClient {
@@ -13,6 +15,9 @@ interface KafkaClient extends NestClient {
   _producer?: Disconnectable | null;
   _consumer?: Disconnectable | null;
   client?: unknown;
+  producerOnlyMode?: boolean;
+  /** Topics of replies that the application waits for. */
+  responsePatterns?: readonly string[];
   createClient?(): Kafka | Promise<Kafka>;
 }
 interface Disconnectable {
@@ -42,13 +47,27 @@ export class KafkaLink extends ClientLink {
         return created instanceof Promise ? created.then((kafka) => this.guarded(kafka)) : this.guarded(created);
       };
     }
+    this.leaveReplies();
     return client.connect();
+  }
+
+  /**
+   * Nest's consumer is for replies. One that was cut off is a member of its group for half a minute, and until then nobody joins
+   * it, nor connects. Without a topic to read there is none here.
+   * @internal
+   */
+  leaveReplies(): void {
+    const { client } = this;
+    const isAsked = client.responsePatterns === undefined || client.responsePatterns.length > 0;
+    client.producerOnlyMode = !isAsked || client.options?.['producerOnlyMode'] === true;
   }
 
   /** @internal */
   guarded(kafka: Kafka): Kafka {
     this.refuseIfDead();
     this.guard.isIdle = (topic) => this.sending.get(topic) === 0;
+    // Its sends share one question, and kafkajs' retries, of ten seconds, would be everybody's: the outbox tries again.
+    this.guard.isRefused = () => true;
     const own = fromInstance(kafka)(this.guard);
     const create = own.producer.bind(own);
     own.producer = (config?: ProducerConfig) => this.watched(create(config));
@@ -61,10 +80,15 @@ export class KafkaLink extends ClientLink {
     const send: Producer['send'] = async (record) => {
       count(record.topic, 1);
       try {
-        return await producer.send(record);
-      } catch (error) {
-        // Sends that are under way together share one answer about the topics of all.
-        throw isOfAnother(error, record.topic) ? new OtherTopicError(error) : error;
+        for (let tries = 1; ; tries += 1) {
+          try {
+            return await producer.send(record);
+          } catch (error) {
+            // Sends that are under way together share one answer about the topics of all: that is no word about this one.
+            if (!isOfAnother(error, record.topic)) throw error;
+            if (tries === MOST_TRIES || this.dead) throw new OtherTopicError(error);
+          }
+        }
       } finally {
         count(record.topic, -1);
       }
@@ -90,13 +114,19 @@ export class KafkaLink extends ClientLink {
     return true;
   }
   override failure(error: unknown): PublishResult {
-    return error instanceof OtherTopicError ? failed('collateral', wrapped(error.cause)) : super.failure(error);
+    if (error instanceof OtherTopicError) return failed('collateral', wrapped(error.cause));
+    const [failure, topic] = [super.failure(error), topicBehind(error)];
+    const isOfIt = topic !== undefined && isOfTopic(blameFor(error, 1, 1).name);
+    return isOfIt ? ({ ...failure, destination: topicName(topic) } as PublishResult) : failure;
   }
   override verdict(_message: OutboxMessage, answer: unknown): PublishResult {
     if (this.client.options?.send?.acks === 0) return PUBLISHED;
     return blameForKafkaAnswer(answer) ?? PUBLISHED;
   }
 }
+
+/** Of a send that failed over the topics of others. */
+const MOST_TRIES = 10;
 
 /** A send that failed over the topic of another one. */
 class OtherTopicError extends Error {

@@ -71,9 +71,9 @@ export const WORTH: Readonly<Record<ClientKind, string>> = {
   kafka: 'the broker stored the record',
   rmq: 'the broker confirmed the message; a returned one counts as a failure',
   redis: 'the server passed it to whoever listened at that moment; nothing is stored',
-  nats: 'the bytes were handed to the connection; nothing is stored',
-  mqtt: 'at the default QoS 0 the bytes were handed to the connection',
-  tcp: 'the bytes were handed to the socket',
+  nats: 'the server read it; nothing is stored',
+  mqtt: 'the server read it, or, where the message asks for another QoS than 0, took it; whether anybody subscribed is unknown',
+  tcp: 'the bytes were handed to the kernel',
   grpc: 'gRPC has no events',
   custom: 'unknown: the client is not one of those that Nest ships',
 };

@@ -1,8 +1,9 @@
+import { isThenable } from '../../is-thenable.js';
 import type { OutboxMessage } from '../../message.js';
 import { OutboxError } from '../../outbox.errors.js';
 import { PUBLISHED, type OutboxTransport, type PublishResult } from '../transport.js';
 import { blameForClient, failed, suspectOf, wrapped } from './client-proxy-blame.js';
-import { kindOfClient, type NestClient } from './client-proxy-kind.js';
+import { type EmitResult, kindOfClient, type NestClient } from './client-proxy-kind.js';
 
 /** How long a clean close may take before a connection is left to its destruction. */
 export const CLOSE_DEADLINE = 2_000;
@@ -47,10 +48,10 @@ export class ClientLink {
       let value: unknown;
       try {
         // Hot: it is on its way before the subscription.
-        this.client.emit(pattern, data).subscribe({
+        observable(this.client.emit(pattern, data)).subscribe({
           next: (answer) => (value = answer),
           error: (error) => this.fail(error, settle),
-          complete: () => settle(this.verdict(message, value)),
+          complete: () => this.complete(message, value, settle),
         });
       } catch (error) {
         this.fail(error, settle);
@@ -97,12 +98,17 @@ export class ClientLink {
     else settle(failure);
   }
 
+  /** @internal */
+  complete(message: OutboxMessage, answer: unknown, settle: (result: PublishResult) => void): void {
+    settle(this.verdict(message, answer));
+  }
+
   // ── per kind of client ──────────────────────────────────────────────────────────────────────────────────────────
 
   connect(): Promise<unknown> {
     return Promise.resolve(this.client.connect());
   }
-  /** Nothing may be sent after this. The kinds that come here confirm nothing anyway: a close is what they have. */
+  /** Nothing may be sent after this. A client of the application's own has its close, and no more. */
   async destroy(_reason: Error): Promise<void> {
     await this.client.close();
   }
@@ -124,6 +130,16 @@ export class ClientLink {
   verdict(_message: OutboxMessage, _answer: unknown): PublishResult {
     return PUBLISHED;
   }
+}
+
+/** A promise in its place may reject, which nobody would hear. */
+function observable(emitted: EmitResult | PromiseLike<unknown> | undefined): EmitResult {
+  if (typeof (emitted as EmitResult | undefined)?.subscribe === 'function') return emitted as EmitResult;
+  if (isThenable(emitted)) Promise.resolve(emitted).catch(() => undefined);
+  throw new OutboxError(
+    'TRANSPORT_UNAVAILABLE',
+    'emit() of this client gives no Observable, so nothing tells of its end.',
+  );
 }
 
 export async function atMost(milliseconds: number, work: Promise<unknown>): Promise<void> {

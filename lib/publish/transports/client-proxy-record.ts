@@ -1,8 +1,10 @@
 import { isUtf8 } from 'node:buffer';
+import { isThenable } from '../../is-thenable.js';
 import { recordKey } from '../../key-bytes.js';
 import type { HeaderValue, OutboxMessage } from '../../message.js';
-import { OutboxMessageError } from '../../outbox.errors.js';
+import { OutboxError, OutboxMessageError } from '../../outbox.errors.js';
 import { createEnvelope, type Headers } from './envelope.js';
+import { refuseReplies } from './kafka-records.js';
 import { placeProblem } from './rabbitmq-limits.js';
 import { KEY_HEADER, TOMBSTONE_HEADER } from './rabbitmq-message.js';
 
@@ -39,11 +41,13 @@ function parse(text: string | undefined): unknown {
  */
 export function kafkaRecord(message: OutboxMessage): object {
   const { partition, timestamp } = message.options.kafka ?? {};
+  refuseReplies(message);
   return {
     key: recordKey(message.key),
     value: message.body,
     headers: headersOf(message),
-    timestamp: String(timestamp ?? message.createdAt.getTime()),
+    // That of the publish: by it a topic removes or refuses a record.
+    timestamp: String(timestamp ?? Date.now()),
     ...(partition !== undefined && { partition }),
   };
 }
@@ -91,10 +95,10 @@ export function rmqRecord(message: OutboxMessage): OutboxRmqRecord {
 }
 
 /** Of rows that nobody checked, and of a client that is named by its token. */
-export function placed(record: (message: OutboxMessage) => unknown): (message: OutboxMessage) => unknown {
-  return (message) => {
+export function placed(record: (message: OutboxMessage, time: number) => unknown): typeof record {
+  return (message, time) => {
     const problem = message.optionsJson === null ? undefined : placeProblem(message.options.rabbitmq);
-    if (problem === undefined) return record(message);
+    if (problem === undefined) return record(message, time);
     throw new OutboxMessageError('INVALID_MESSAGE', `The message cannot be sent: options.rabbitmq.${problem}.`);
   };
 }
@@ -115,6 +119,7 @@ export function unwrapRmqRecords(client: { serializer?: PacketSerializer }): voi
       const record = (packet as Packet | undefined)?.data;
       if (!(record instanceof OutboxRmqRecord)) return inner.serialize(packet, options);
       const serialized = inner.serialize({ ...(packet as Packet), data: record.data }, options);
+      refusePromise(serialized);
       const own = record.options ?? (serialized as { options?: RmqOptions } | null)?.options;
       // Not a copy, which would have no `toJSON`; Nest takes the options off again.
       return Object.assign(Object(serialized) as object, { options: record.optionsOver(own) });
@@ -123,6 +128,15 @@ export function unwrapRmqRecords(client: { serializer?: PacketSerializer }): voi
   UNWRAPPING.add(outer);
   client.serializer = outer;
 }
+/** ClientRMQ would send it as `{}`, which the broker confirms. */
+function refusePromise(serialized: unknown): void {
+  if (!isThenable(serialized)) return;
+  Promise.resolve(serialized).catch(() => undefined);
+  const text =
+    'The serializer of this client gives a promise, and ClientRMQ does not wait for it: make it synchronous.';
+  throw new OutboxError('TRANSPORT_UNAVAILABLE', text);
+}
+
 const UNWRAPPING = new WeakSet<PacketSerializer>();
 
 const envelope = createEnvelope();

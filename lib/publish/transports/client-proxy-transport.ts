@@ -1,4 +1,6 @@
-import { stopwatch, systemClock } from '../../dispatch/clock.js';
+import { inCleanScope } from '../../async-scope.js';
+import { stopwatch, systemClock, within } from '../../dispatch/clock.js';
+import { isThenable } from '../../is-thenable.js';
 import type { OutboxMessage } from '../../message.js';
 import { OutboxError } from '../../outbox.errors.js';
 import { OutboxTransport, type PublishContext, type PublishResult, type TransportHealth } from '../transport.js';
@@ -9,7 +11,9 @@ import { ClientLink } from './client-proxy-link.js';
 import { releaseClient, takeClient } from './client-proxy-owner.js';
 import { kafkaRecord, parsedPayload, placed, type RecordOption, rmqRecord } from './client-proxy-record.js';
 import { RmqLink } from './client-proxy-rmq.js';
+import { MqttLink, NatsLink, RedisLink, TcpLink } from './client-proxy-unconfirmed.js';
 import { noTopic } from './kafka-records.js';
+import { topicName } from './kafka-topics.js';
 
 export interface ClientProxySettings {
   readonly pattern: (message: OutboxMessage) => unknown;
@@ -19,15 +23,19 @@ export interface ClientProxySettings {
   readonly readsOptions: boolean;
 }
 
+/** @param time milliseconds for what it promises */
+type Make = (message: OutboxMessage, time: number) => unknown;
+
 const RECORDS = { kafka: kafkaRecord, rmq: rmqRecord, plain: parsedPayload };
 
 /** Publishes through a client of `@nestjs/microservices`, one `emit` per message, `concurrency` of them at once. */
 export class ClientProxyTransport extends OutboxTransport {
   readonly receipt: 'broker' | 'none';
   override readonly limits;
+  override destinationOf?: (message: OutboxMessage) => string;
   /** @internal */ readonly kind: ClientKind;
-  /** @internal */ readonly pattern: (message: OutboxMessage) => unknown;
-  /** @internal */ readonly record: (message: OutboxMessage) => unknown;
+  /** @internal */ readonly pattern: Make;
+  /** @internal */ readonly record: Make;
   /** @internal */ link: ClientLink | undefined;
   /** @internal */ closed = false;
   /** @internal */ opening: Promise<ClientLink> | undefined;
@@ -43,6 +51,8 @@ export class ClientProxyTransport extends OutboxTransport {
     this.pattern = ofApplication('pattern', settings.pattern);
     const record = recordOf(settings.record, this.kind);
     this.record = this.kind === 'rmq' && !settings.readsOptions ? placed(record) : record;
+    // A function of the application is not called to find that out: there the name expires.
+    if (this.kind === 'kafka' && !settings.readsOptions) this.destinationOf = ({ topic }) => topicName(topic);
     takeClient(client);
   }
 
@@ -65,7 +75,9 @@ export class ClientProxyTransport extends OutboxTransport {
       while (next < batch.length && !link.dead && !context.signal.aborted) {
         if (isTooLate()) return;
         const index = next++;
-        context.report(index, await this.send(link, batch[index] as OutboxMessage));
+        const left = (): number => context.timeout - elapsed();
+        const result = await this.send(link, batch[index] as OutboxMessage, left, isTooLate);
+        if (result !== undefined) context.report(index, result);
       }
     };
     context.signal.addEventListener('abort', onAbort, { once: true });
@@ -80,13 +92,23 @@ export class ClientProxyTransport extends OutboxTransport {
     if (link.dead) await link.kill(undefined);
   }
 
-  /** @internal */
-  send(link: ClientLink, message: OutboxMessage): PublishResult | Promise<PublishResult> {
+  /** @internal @returns `undefined`: meanwhile the connection, or the time, was over */
+  async send(
+    link: ClientLink,
+    message: OutboxMessage,
+    left: () => number,
+    isTooLate: () => boolean,
+  ): Promise<PublishResult | undefined> {
     let pattern: unknown;
     let record: unknown;
     try {
-      pattern = this.pattern(message);
-      record = this.record(message);
+      pattern = this.pattern(message, left() / 2);
+      const waits = isThenable(pattern);
+      if (waits) pattern = await pattern;
+      record = this.record(message, left() / 2);
+      const waited = waits || isThenable(record);
+      if (waited) record = await record;
+      if (waited && (link.dead || isTooLate())) return undefined;
     } catch (error) {
       return blameForUnsent(error);
     }
@@ -135,36 +157,49 @@ export class ClientProxyTransport extends OutboxTransport {
   }
 }
 
-const LINKS: Readonly<Record<ClientKind, typeof ClientLink>> = {
+const LINKS: Readonly<Record<ClientKind, new (client: NestClient, before?: ClientLink) => ClientLink>> = {
   kafka: KafkaLink,
   rmq: RmqLink,
-  redis: ClientLink,
-  nats: ClientLink,
-  mqtt: ClientLink,
-  tcp: ClientLink,
+  redis: RedisLink,
+  nats: NatsLink,
+  mqtt: MqttLink,
+  tcp: TcpLink,
   grpc: ClientLink,
   custom: ClientLink,
 };
 
-function recordOf(option: RecordOption, kind: ClientKind): (message: OutboxMessage) => unknown {
+function recordOf(option: RecordOption, kind: ClientKind): Make {
   if (typeof option === 'function') return ofApplication('record', option);
   if (option !== 'auto') return RECORDS[option];
   return kind === 'kafka' || kind === 'rmq' ? RECORDS[kind] : parsedPayload;
 }
 
-function ofApplication(
-  option: 'pattern' | 'record',
-  call: (message: OutboxMessage) => unknown,
-): (message: OutboxMessage) => unknown {
-  return (message) => {
+function ofApplication(option: 'pattern' | 'record', call: (message: OutboxMessage) => unknown): Make {
+  return (message, time) => {
     try {
-      return call(message);
+      const given = inCleanScope(() => call(message));
+      return isThenable(given) ? promised(option, given, time) : given;
     } catch (cause) {
       throw new ApplicationFunctionError(option, cause);
     }
   };
 }
 
+/** One that never ends fails its message, before the publish fails for all that are out. */
+async function promised(option: 'pattern' | 'record', given: PromiseLike<unknown>, time: number): Promise<unknown> {
+  let value: unknown;
+  const kept = Promise.resolve(given).then((one) => (value = one));
+  const inTime = await within(systemClock, time, kept).catch((cause: unknown) => {
+    throw new ApplicationFunctionError(option, cause);
+  });
+  if (inTime) return value;
+  const text = `It did not end within ${Math.round(time)} ms.`;
+  throw new ApplicationFunctionError(option, new OutboxError('TIMEOUT', text));
+}
+
 function timedOut(context: PublishContext): OutboxError {
-  return new OutboxError('PUBLISH_TIMEOUT', `No answer within ${context.timeout} ms; the connection was closed.`);
+  return new OutboxError(
+    'PUBLISH_TIMEOUT',
+    `No answer within ${Math.round(context.timeout)} ms; the connection was closed.`,
+  );
 }

@@ -19,9 +19,9 @@ import { ClientProxyTransport } from './client-proxy-transport.js';
 export interface ClientProxyOptions {
   /** A client, or its injection token (`ClientsModule.register([{ name: 'ORDERS', … }])`). Give each transport one of its own. */
   client: Pick<ClientProxy, 'connect' | 'emit' | 'close'> | InjectionToken;
-  /** First argument of `emit`. Default: the message's topic. */
+  /** First argument of `emit`, or a promise of it, which counts into the publish timeout. Default: the message's topic. */
   pattern?: (message: OutboxMessage) => unknown;
-  /** Second argument of `emit`. Default `auto`: a Kafka record, an RMQ record, the parsed payload elsewhere. */
+  /** Second argument of `emit`; a function may return a promise of it, which counts into the publish timeout. Default `auto`: a Kafka record, an RMQ record, the parsed payload elsewhere. */
   record?: RecordOption;
   /** Accepts a client whose `emit` says nothing about the broker: messages can get lost. Default false. */
   allowUnconfirmed?: boolean;
@@ -61,12 +61,13 @@ export function clientProxy(options: ClientProxyOptions): TransportDefinition {
   return {
     kind: 'client-proxy',
     receipt: receiptOf(client),
-    ...(receiptOf(client) === 'none' ? { warnings: [`${UNCONFIRMED}: ${WORTH[kindOfClient(client)]}.`] } : {}),
+    ...(receiptOf(client) === 'none' ? { warnings: [`${UNCONFIRMED}: ${worthOf(client)}.`] } : {}),
     limits: limitsOf(kindOfClient(client), readsOptions),
     create: () => create(client),
   };
 }
 
+const NO_ANSWER = 'with acks: 0 the broker sends no answer';
 const UNCONFIRMED =
   'clientProxy(): nothing confirms what is published (allowUnconfirmed), so that messages can get lost';
 
@@ -86,11 +87,17 @@ function confirmed(client: unknown, allowUnconfirmed: boolean): NestClient {
   if (receiptOf(client) === 'none' && !allowUnconfirmed) {
     throw new OutboxConfigurationError(
       'UNCONFIRMED_TRANSPORT',
-      `clientProxy(): emit() of this ${kind} client proves nothing: ${WORTH[kind]}.`,
+      `clientProxy(): emit() of this ${kind} client proves nothing: ${worthOf(client)}.`,
       { hint: 'Use a broker that confirms, or set allowUnconfirmed: true and accept that messages get lost.' },
     );
   }
   return client;
+}
+
+/** Of one that confirms nothing. */
+function worthOf(client: NestClient): string {
+  const kind = kindOfClient(client);
+  return kind === 'kafka' ? NO_ANSWER : WORTH[kind];
 }
 
 function topicOf(message: OutboxMessage): string {

@@ -3,7 +3,7 @@ import type { HeaderValue, OutboxMessage } from '../../message.js';
 /**
  * The headers that a consumer finds on every message of every broker, beside the caller's own. Where both use a name,
  * the standard header wins: a consumer that deduplicates by `id` must not be misled by a header of that name.
- * `traceparent` and whatever else the caller gave pass through untouched.
+ * `traceparent` and whatever else the caller gave pass through untouched, also by a tracer of the broker's client.
  */
 export const STANDARD_HEADERS = {
   id: 'id',
@@ -43,12 +43,28 @@ export function createEnvelope(options: EnvelopeOptions = {}): Envelope {
     // Most messages have none; an ordinary object saves clients 5 % of the encoding.
     const headers = plain && message.headersJson === null ? {} : (Object.create(null) as Headers);
     for (const [name, value] of fixed) headers[name] = value;
-    if (message.headersJson !== null) Object.assign(headers, message.headers);
+    if (message.headersJson !== null) copyTo(headers, message.headers);
     addStandard(headers, message);
     if (!omitContentType) headers[STANDARD_HEADERS.contentType] = message.contentType;
     return headers;
   };
 }
+
+/**
+ * Instrumentations of broker clients (OpenTelemetry's of amqplib and kafkajs) write the trace of the relay over that of the request.
+ * Under these names, where the caller gave them, they write nothing.
+ */
+const TRACE = /^(traceparent|tracestate|baggage|b3|x-b3-.*|uber-trace-id|x-amzn-trace-id|sentry-trace)$/i;
+
+function copyTo(headers: Headers, given: OutboxMessage['headers']): void {
+  for (const [name, value] of Object.entries(given)) {
+    if (TRACE.test(name))
+      Object.defineProperty(headers, name, { get: () => value, set: nothing, enumerable: true, configurable: true });
+    else headers[name] = value;
+  }
+}
+
+function nothing(): void {}
 
 /** Broker clients know Buffer only; a plain Uint8Array would go out as `0,255`. */
 function asBuffers(value: HeaderValue): HeaderValue {

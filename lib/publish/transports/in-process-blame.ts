@@ -2,10 +2,19 @@ import type { OutboxMessage } from '../../message.js';
 import { OutboxError } from '../../outbox.errors.js';
 import type { PublishFailure } from '../transport.js';
 
+export interface HandlerFailure {
+  readonly id: string;
+  readonly error: unknown;
+  /** It took all the time that there was. */
+  readonly isHanging: boolean;
+}
+
 /** Everything that can keep a message from its handlers. */
 export type HandlerTrouble =
   /** Threw, rejected or hung: by handler id. */
-  | { readonly kind: 'failed'; readonly failures: readonly { readonly id: string; readonly error: unknown }[] }
+  | { readonly kind: 'failed'; readonly failures: readonly HandlerFailure[] }
+  /** Were not called: a call of an earlier try still runs, or calls that may hang have all the slots that they may have. */
+  | { readonly kind: 'busy'; readonly ids: readonly string[]; readonly retryIn: number | undefined }
   /** Still ran when the relay ended the publish before its time was over. */
   | { readonly kind: 'cut-off'; readonly ids: readonly string[] }
   /** Nobody in this process handles the event. */
@@ -18,9 +27,9 @@ export type HandlerTrouble =
  * is charged to the message, or one broken handler would stop all others. Who knows better says so with `retry.classify`
  * (`transport` waits for everybody, and counts nothing).
  *
- * - A handler that hangs is a failed one. The next try joins the call that still runs.
+ * - A handler that hangs is a failed one. While that call still runs the message is put off, which is nobody's attempt.
  * - One that a stop does not wait for has done nothing wrong: no attempt, or every deployment would cost long handlers one.
- * - A missing handler is a retry, never a success: another deployment may bring it.
+ * - A missing handler is nobody's attempt, and never a success: another instance may have it, another deployment bring it.
  */
 export function blameFor(trouble: HandlerTrouble): PublishFailure {
   switch (trouble.kind) {
@@ -28,7 +37,17 @@ export function blameFor(trouble: HandlerTrouble): PublishFailure {
       const { failures } = trouble;
       const ids = failures.map(({ id }) => id).join(', ');
       const cause = failures.length === 1 ? failures[0]?.error : new AggregateError(failures.map(({ error }) => error));
-      return { ok: false, blame: 'message', error: new OutboxError('HANDLER_FAILED', `Failed: ${ids}.`, { cause }) };
+      const error = new OutboxError('HANDLER_FAILED', `Failed: ${ids}.`, { cause });
+      const hanging = failures.find(({ isHanging }) => isHanging);
+      return { ok: false, blame: 'message', error, ...(hanging && { destination: handlerName(hanging.id) }) };
+    }
+    case 'busy': {
+      const { ids, retryIn } = trouble;
+      const why =
+        retryIn === undefined ? 'Calls that may hang have all slots of' : 'A call of an earlier try still runs:';
+      const error = new OutboxError('HANDLER_BUSY', `${why} ${ids.join(', ')}.`);
+      const destination = handlerName(ids[0] as string);
+      return { ok: false, blame: 'transport', suspect: 'handler', destination, error, ...(retryIn && { retryIn }) };
     }
     case 'cut-off': {
       const text = `The relay stopped before they finished: ${trouble.ids.join(', ')}.`;
@@ -37,12 +56,25 @@ export function blameFor(trouble: HandlerTrouble): PublishFailure {
     case 'missing': {
       const { type, version } = trouble.message;
       const text = `No @OnOutboxEvent of this process handles '${type}' version ${version}.`;
-      const hint = 'Provide the handler in this application, or discard the message.';
-      return { ok: false, blame: 'message', error: new OutboxError('HANDLER_MISSING', text, { hint }) };
+      const hint =
+        'Provide the handler in this application (one in a lazily loaded module is found once that is loaded), or discard the message.';
+      const error = new OutboxError('HANDLER_MISSING', text, { hint });
+      const destination = typeName(trouble.message);
+      return { ok: false, blame: 'transport', suspect: 'handler', destination, missing: `${version} ${type}`, error };
     }
     case 'not-started': {
       const error = new OutboxError('PUBLISH_TIMEOUT', 'There was no time left for this handler.');
       return { ok: false, blame: 'collateral', error };
     }
   }
+}
+
+/** By which health names it. */
+export function handlerName(id: string): string {
+  return `handler "${id}"`;
+}
+
+/** By which health names what nobody here handles. */
+export function typeName({ type, version }: Pick<OutboxMessage, 'type' | 'version'>): string {
+  return `type "${type}" version ${version}`;
 }

@@ -1,5 +1,6 @@
 import type { OutboxMessage } from '../../message.js';
 import { OutboxConfigurationError } from '../../outbox.errors.js';
+import type { OutboxHandlerContext } from '../on-outbox-event.decorator.js';
 
 export interface InProcessHandler {
   /** Stable across restarts. */
@@ -7,28 +8,32 @@ export interface InProcessHandler {
   readonly type: string;
   /** `undefined`: every version. */
   readonly version: number | undefined;
-  call(message: OutboxMessage): unknown;
+  /** The module that has its provider. */
+  readonly module?: string;
+  call(message: OutboxMessage, context: OutboxHandlerContext): unknown;
 }
 
-/** The handlers of one application, by the type of their event. Filled before the relay starts. */
+/** The handlers of one application, by the type of their event. Filled before the relay starts, and with modules that are loaded later. */
 export class InProcessHandlers {
   /** @internal */ readonly byType = new Map<string, InProcessHandler[]>();
+  /** Adds what came since. Cheap, as it is asked for each message. @internal */
+  lookAgain: () => void = () => {};
 
   add(handler: InProcessHandler): void {
     const all = this.byType.get(handler.type) ?? [];
-    if (all.some((other) => other.id === handler.id && overlap(other.version, handler.version))) {
-      throw new OutboxConfigurationError(
-        'INVALID_OPTIONS',
-        `Two handlers of '${handler.type}' have the id '${handler.id}'.`,
-        {
-          hint: 'Provide the class in one module only, or give one of them another id: @OnOutboxEvent(Event, { id }).',
-        },
-      );
-    }
+    const twin = all.find(({ id, version }) => id === handler.id && overlap(version, handler.version));
+    if (twin !== undefined) throw duplicate(handler, twin);
     this.byType.set(handler.type, [...all, handler]);
   }
 
+  /** As `OutboxTransport.handles` says it. */
+  get names(): readonly string[] {
+    this.lookAgain();
+    return [...this.byType.values()].flat().map(({ type, version }) => `${version ?? '*'} ${type}`);
+  }
+
   of(type: string, version: number): readonly InProcessHandler[] {
+    this.lookAgain();
     return (this.byType.get(type) ?? []).filter(
       (handler) => handler.version === undefined || handler.version === version,
     );
@@ -38,4 +43,12 @@ export class InProcessHandlers {
 /** What ran, and what runs, is known by the id alone: of two handlers of one message the second would never be called. */
 function overlap(one: number | undefined, other: number | undefined): boolean {
   return one === other || one === undefined || other === undefined;
+}
+
+function duplicate({ type, id, module }: InProcessHandler, twin: InProcessHandler): OutboxConfigurationError {
+  const places = [twin.module, module].filter((name) => name !== undefined).map((name) => ` ${name}`);
+  const where = places.length === 0 ? '' : `: one in${places.join(', one in')}`;
+  return new OutboxConfigurationError('INVALID_OPTIONS', `Two handlers of '${type}' have the id '${id}'${where}.`, {
+    hint: 'Provide the class in one module only. If these are two classes of one name (minifiers give such names, too), give one of them an id: @OnOutboxEvent(Event, { id }).',
+  });
 }

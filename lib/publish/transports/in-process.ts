@@ -1,11 +1,18 @@
 import { stopwatch, systemClock } from '../../dispatch/clock.js';
-import { isObservable } from '../../is-observable.js';
 import type { OutboxMessage } from '../../message.js';
 import { OutboxConfigurationError, OutboxError } from '../../outbox.errors.js';
 import type { TransportDefinition } from '../../outbox.options.js';
-import { OutboxTransport, PUBLISHED, type PublishContext, type PublishResult } from '../transport.js';
-import { blameFor } from './in-process-blame.js';
+import {
+  OutboxTransport,
+  PUBLISHED,
+  type PublishContext,
+  type PublishFailure,
+  type PublishResult,
+} from '../transport.js';
+import { blameFor, handlerName, typeName, type HandlerFailure } from './in-process-blame.js';
+import { HandlerCalls } from './in-process-calls.js';
 import { InProcessHandlers, type InProcessHandler } from './in-process-handlers.js';
+import { HandlerSlots } from './in-process-slots.js';
 import { refuseOptions, unknownNames } from './option-names.js';
 
 export interface InProcessOptions {
@@ -17,13 +24,12 @@ export interface InProcessOptions {
 export const IN_PROCESS = 'in-process';
 /** Reserved for reporting what hangs: the deadline of the handlers is this much before that of the publish. */
 const REPORT_MARGIN = 500;
-/** Messages whose partial success is remembered in memory, should storing it fail. */
-const MAX_REMEMBERED = 10_000;
 /** What a parked row stores of it; see `PublishFailure.progress`. */
 const MAX_PROGRESS = 4096;
 
 /** Rejects the wait for a handler that a stop of the relay ended. */
 const CUT_OFF = Symbol('cut off');
+const STOPPED = 'The relay stopped, and does not wait for this handler.';
 
 /** Delivers to the `@OnOutboxEvent` methods of this application. */
 export function inProcess(options: InProcessOptions = {}): TransportDefinition {
@@ -46,11 +52,8 @@ export function inProcess(options: InProcessOptions = {}): TransportDefinition {
 export class InProcessTransport extends OutboxTransport {
   override readonly receipt = 'handler';
   override readonly maxBatch: number;
-  /** Row → handlers that succeeded while others have not. */
-  /** @internal */ readonly succeeded = new Map<string, Set<string>>();
-  /** Row and handler id → a call that went on past its deadline; the next try joins it instead of calling again. */
-  /** @internal */ readonly running = new Map<string, Promise<unknown>>();
-
+  /** @internal */ readonly calls = new HandlerCalls();
+  /** @internal */ readonly slots: HandlerSlots;
   /** @internal */ closed = false;
 
   constructor(
@@ -60,6 +63,7 @@ export class InProcessTransport extends OutboxTransport {
     super();
     // What cannot be begun at once would only spend its deadline waiting.
     this.maxBatch = concurrency;
+    this.slots = new HandlerSlots(concurrency);
   }
 
   override async publish(batch: readonly OutboxMessage[], context: PublishContext): Promise<readonly PublishResult[]> {
@@ -89,79 +93,78 @@ export class InProcessTransport extends OutboxTransport {
     this.closed = true;
   }
 
+  override destinationOf(message: OutboxMessage): readonly string[] {
+    const handlers = this.handlers.of(message.type, message.version);
+    return [typeName(message), ...handlers.map(({ id }) => handlerName(id))];
+  }
+
+  override handles(): readonly string[] {
+    return this.handlers.names;
+  }
+
   /** @internal */
   async deliver(message: OutboxMessage, deadline: Deadline): Promise<PublishResult> {
     const handlers = this.handlers.of(message.type, message.version);
     if (handlers.length === 0) return blameFor({ kind: 'missing', message });
     const done = this.doneOf(message);
-    const failures: { id: string; error: unknown }[] = [];
-    const cutOff: string[] = [];
-    const open = handlers.filter(({ id }) => !done.has(id));
+    const calling = new Calling();
     await Promise.all(
-      open.map(async (handler) => {
-        try {
-          await deadline.race(this.call(handler, message));
-        } catch (error) {
-          if (error === CUT_OFF) cutOff.push(handler.id);
-          else failures.push({ id: handler.id, error });
-        }
-      }),
+      handlers.filter(({ id }) => !done.has(id)).map((handler) => this.call(handler, message, deadline, calling)),
     );
-    if (failures.length > 0) {
-      const succeeded = this.doneOf(message);
-      const failure = blameFor({ kind: 'failed', failures });
-      return succeeded.size === 0 ? failure : { ...failure, progress: writeProgress(succeeded) };
+    const failure = calling.failure();
+    if (failure === undefined) {
+      this.calls.published(message);
+      return PUBLISHED;
     }
-    // Only now: one that failed by itself is its message's fault, whatever became of the others.
-    if (cutOff.length > 0) return blameFor({ kind: 'cut-off', ids: cutOff });
-    this.succeeded.delete(rowOf(message));
-    return PUBLISHED;
+    const succeeded = this.doneOf(message);
+    return succeeded.size === 0 ? failure : { ...failure, progress: writeProgress(succeeded) };
   }
 
   /** What the parked row and this process remember. @internal */
   doneOf(message: OutboxMessage): Set<string> {
-    return new Set([...readProgress(message.progress), ...(this.succeeded.get(rowOf(message)) ?? [])]);
+    return new Set([...readProgress(message.progress), ...this.calls.doneOf(message)]);
   }
 
-  /** @internal */
-  call(handler: InProcessHandler, message: OutboxMessage): Promise<unknown> {
-    const row = rowOf(message);
-    const place = `${row} ${handler.id}`;
-    const running = this.running.get(place);
-    if (running !== undefined) return running;
-    const call = (async () => finished(await handler.call(message)))();
-    this.running.set(place, call);
-    const forget = (): unknown => this.running.delete(place);
-    call.then(() => {
-      forget();
-      this.remember(row, handler.id);
-    }, forget);
-    return call;
-  }
-
-  /** Also what ended too late to be reported. @internal */
-  remember(row: string, handlerId: string): void {
-    const ids = this.succeeded.get(row);
-    if (ids !== undefined) {
-      ids.add(handlerId);
-      return;
+  /** Without a slot for what an earlier try has called: that may go on for longer than this publish. @internal */
+  async call(handler: InProcessHandler, message: OutboxMessage, deadline: Deadline, calling: Calling): Promise<void> {
+    const { id } = handler;
+    const retryIn = this.calls.waitFor(handler, message, deadline.timeout);
+    if (retryIn !== undefined || !this.slots.take(id)) return calling.isBusy(id, retryIn);
+    const call = this.calls.begin(handler, message);
+    let isHanging = false;
+    try {
+      await deadline.race(call.ended);
+    } catch (error) {
+      isHanging = deadline.over && error !== CUT_OFF;
+      if (deadline.over) call.leave(error === CUT_OFF ? new OutboxError('TRANSPORT_UNAVAILABLE', STOPPED) : error);
+      if (error === CUT_OFF) calling.cutOff.push(id);
+      else calling.failures.push({ id, error, isHanging });
+    } finally {
+      this.slots.giveBack(id, isHanging);
     }
-    if (this.succeeded.size >= MAX_REMEMBERED) this.succeeded.delete(this.succeeded.keys().next().value as string);
-    this.succeeded.set(row, new Set([handlerId]));
   }
 }
 
-/** Plain SQL can give two rows one id. From its first try on a row keeps its `seq`, wherever it is parked. */
-function rowOf({ id, seq }: OutboxMessage): string {
-  return `${id} ${seq}`;
-}
+/** What became of the handlers of one message that have not succeeded. */
+class Calling {
+  readonly failures: HandlerFailure[] = [];
+  readonly cutOff: string[] = [];
+  /** @internal */ readonly busy: string[] = [];
+  /** The soonest. @internal */
+  retryIn: number | undefined;
 
-/** An Observable, as `HttpService` returns it, does nothing until it is subscribed to, and has succeeded when it completes. */
-function finished(returned: unknown): Promise<void> | undefined {
-  if (!isObservable(returned)) return undefined;
-  return new Promise((complete, error) => {
-    returned.subscribe({ error, complete });
-  });
+  isBusy(id: string, retryIn: number | undefined): void {
+    this.busy.push(id);
+    if (retryIn !== undefined) this.retryIn = Math.min(retryIn, this.retryIn ?? Infinity);
+  }
+
+  failure(): PublishFailure | undefined {
+    const { failures, cutOff, busy, retryIn } = this;
+    if (failures.length > 0) return blameFor({ kind: 'failed', failures });
+    // Only now: one that failed by itself is its message's fault, whatever became of the others.
+    if (cutOff.length > 0) return blameFor({ kind: 'cut-off', ids: cutOff });
+    return busy.length > 0 ? blameFor({ kind: 'busy', ids: busy, retryIn }) : undefined;
+  }
 }
 
 /** Ends the wait for handlers a little before the publish ends, so that what hangs can be named. */
@@ -170,8 +173,11 @@ class Deadline {
   readonly fired: Promise<never>;
   readonly clear: () => void;
   readonly left: () => number;
+  /** Milliseconds that the publish has. */
+  readonly timeout: number;
 
   constructor({ signal, timeout }: PublishContext) {
+    this.timeout = timeout;
     let end: (why: unknown) => void = () => {};
     this.fired = new Promise<never>((_resolve, reject) => {
       end = (why) => {

@@ -25,11 +25,22 @@ export interface RequestSender {
   send: (request: ProtocolRequest) => Promise<unknown>;
 }
 
+/** To who asks for partitions to be part of a transaction: all or none. */
+interface TransactionAnswer {
+  readonly errors: readonly {
+    readonly topic: string;
+    readonly partitionErrors: readonly { readonly errorCode: number; readonly partition: number }[];
+  }[];
+}
+
 const PRODUCE = 0;
+const ADD_PARTITIONS_TO_TXN = 24;
 
 /** What the brokers said to the produce requests of one send: one to each leader, and again what kafkajs tries again. */
 export class ProduceAnswers {
-  /** @internal */ readonly said: PartitionAnswer[] = [];
+  readonly said: PartitionAnswer[] = [];
+  /** Whether a request with records went out. */
+  asked = false;
   /** @internal */ readonly outstanding = new Set<Promise<unknown>>();
 
   get stored(): PartitionAnswer[] {
@@ -49,7 +60,15 @@ export class ProduceAnswers {
       for (const answer of partitions) this.said.push({ ...answer, topicName });
   }
 
+  /** @internal kafkajs throws the first error, which may be that another partition is at fault. */
+  hearOfTransaction({ errors }: TransactionAnswer): void {
+    for (const { topic: topicName, partitionErrors } of errors)
+      for (const { errorCode, partition } of partitionErrors)
+        if (errorCode !== 0) this.said.push({ topicName, partition, errorCode, baseOffset: '-1' });
+  }
+
   /** @internal */ expect(answer: Promise<unknown>): void {
+    this.asked = true;
     this.outstanding.add(answer);
     const forget = (): unknown => this.outstanding.delete(answer);
     answer.then(forget, forget);
@@ -63,18 +82,21 @@ export class ProduceAnswers {
 export function keepAnswers(sender: RequestSender, current: () => ProduceAnswers | undefined): void {
   const send = sender.send.bind(sender);
   sender.send = (protocol) => {
-    const answers = protocol.request.apiKey === PRODUCE ? current() : undefined;
+    const { apiKey } = protocol.request;
+    const answers = apiKey === PRODUCE || apiKey === ADD_PARTITIONS_TO_TXN ? current() : undefined;
     if (answers === undefined) return send(protocol);
-    const answer = send(heard(protocol, answers));
+    if (apiKey === ADD_PARTITIONS_TO_TXN)
+      return send(heard(protocol, (answer: TransactionAnswer) => answers.hearOfTransaction(answer)));
+    const answer = send(heard(protocol, (produced: ProduceAnswer) => answers.hear(produced)));
     answers.expect(answer);
     return answer;
   };
 }
 
-function heard(protocol: ProtocolRequest, answers: ProduceAnswers): ProtocolRequest {
+function heard<Answer>(protocol: ProtocolRequest, hear: (answer: Answer) => void): ProtocolRequest {
   const { response } = protocol;
-  const parse = (answer: ProduceAnswer): Promise<unknown> => {
-    answers.hear(answer);
+  const parse = (answer: Answer): Promise<unknown> => {
+    hear(answer);
     return response.parse(answer as never);
   };
   return { ...protocol, response: { ...response, parse } };

@@ -34,6 +34,14 @@ export function blameFor(error: unknown, messages: number, topics: number, late 
     : { blame: 'collateral', final: false, name, suspect: undefined };
 }
 
+/** Refused beside others, and what was said is about those. */
+export const UNKNOWN_REASON: KafkaBlame = {
+  blame: 'collateral',
+  final: false,
+  suspect: undefined,
+  name: 'with others',
+};
+
 const UNNAMED: Verdict = { fault: 'transport' };
 
 /** What is known without a refusal. */
@@ -47,6 +55,12 @@ export const UNSENT = {
   /** No producer, no time left, or the first of the batch found the broker away. */
   unavailable: { blame: 'transport', final: false },
 } as const;
+
+/** Whether what it names is as true of the next message to the topic, until somebody or time mends it. */
+export function isOfTopic(name: string | undefined): boolean {
+  const { fault, final, suspect } = VERDICTS.get(name ?? '') ?? UNNAMED;
+  return (fault === 'topic' && final !== true) || suspect === 'destination';
+}
 
 interface KafkaErrorLike {
   readonly name?: unknown;

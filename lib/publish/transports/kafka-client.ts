@@ -5,8 +5,9 @@ import { OutboxConfigurationError } from '../../outbox.errors.js';
 import { askBeforeWrites } from './ask-before-writes.js';
 import { cutSocket } from './cut-socket.js';
 import { keepAnswers, type ProduceAnswers, type RequestSender } from './kafka-answers.js';
-import { askAboutNoOthers, keepTopicsApart } from './kafka-metadata.js';
+import { askAboutNoOthers, keepTopicsApart, type TopicNews, type TopicQuestion } from './kafka-metadata.js';
 import { keepApart, keepTokensApart } from './kafka-providers.js';
+import { leaveIfSilent } from './kafka-silence.js';
 
 type KafkaModule = typeof import('kafkajs');
 
@@ -31,8 +32,11 @@ export const RETRY: RetryOptions = { initialRetryTime: 50, maxRetryTime: 1000, r
  * Every socket of one producer, so that the producer can be ended for good: kafkajs' `disconnect()` waits for pending
  * requests, and a send that runs reconnects by itself. Once dead, nothing can be written and nothing connects again.
  */
-export class SocketGuard {
+export class SocketGuard implements TopicNews {
   dead = false;
+  /** Of the last server that took a connection and answered nothing. */
+  silence: string | undefined;
+  /** @internal */ onSilent: ((server: string) => void) | undefined;
   /** @internal */ readonly sockets = new Set<Socket>();
   /** @internal */ onKill: (() => void) | undefined;
   /**
@@ -42,6 +46,11 @@ export class SocketGuard {
   isTooLate: () => boolean = () => false;
   /** Of the topics that records were sent to: whether none is on its way there now. */
   isIdle: (topic: string) => boolean = () => false;
+  isRefused: (topic: string) => boolean = () => false;
+  /** What is wrong with topics, by the last answer about each. */
+  readonly wrong = new Map<string, unknown>();
+  /** Of the one producer that goes through this guard. */
+  topics: TopicQuestion | undefined;
   /** To the send that is under way, or was last, where somebody asks for them. */
   answers: ProduceAnswers | undefined;
 
@@ -52,6 +61,11 @@ export class SocketGuard {
       this.sockets.add(socket);
       socket.once('close', () => this.sockets.delete(socket));
       askBeforeWrites(socket, () => !this.dead && !this.isTooLate());
+      const server = `${args.host}:${args.port}`;
+      leaveIfSilent(socket, server, (text) => {
+        this.silence = text;
+        this.onSilent?.(server);
+      });
       return socket;
     };
   }
@@ -75,9 +89,16 @@ export type GuardedKafka = (guard: SocketGuard) => Kafka;
 
 export function fromConfig({ Kafka }: KafkaModule, config: KafkaConfig): GuardedKafka {
   const silent = config.logLevel === undefined && config.logCreator === undefined;
+  let first = 0;
   return (guard) => {
+    const { brokers } = config;
+    // The next producer begins behind the one that was silent.
+    guard.onSilent = (server) => {
+      if (Array.isArray(brokers) && brokers.includes(server)) first = brokers.indexOf(server) + 1;
+    };
     const kafka = new Kafka({
       ...config,
+      brokers: Array.isArray(brokers) ? [...brokers.slice(first), ...brokers.slice(0, first)] : brokers,
       ...(silent ? { logLevel: 0, logCreator: () => () => undefined } : {}),
       retry: { ...RETRY, ...config.retry },
       socketFactory: guard.wrap(config.socketFactory ?? openSocket),
@@ -108,10 +129,9 @@ function notUsable(): OutboxConfigurationError {
 }
 
 /** kafkajs' own parts that are reached through a Kafka object; checked before use, as no version promises them. */
-interface Cluster {
+interface Cluster extends TopicQuestion {
   connect: () => Promise<void>;
   refreshMetadata: () => Promise<void>;
-  addMultipleTargetTopics: (topics: string[]) => Promise<void>;
   readonly connectionPoolBuilder: { build: (destination?: object) => Promise<ConnectionPool> };
 }
 interface ConnectionPool extends RequestSender {
@@ -132,20 +152,18 @@ function withCluster(kafka: Kafka, onCluster: (cluster: Cluster) => void): Kafka
 }
 
 /** Every pool of connections that the cluster makes, one for each broker. */
-function watchPools(
-  { connectionPoolBuilder }: Cluster,
-  guard: SocketGuard,
-  onPool: (pool: ConnectionPool) => void,
-): void {
+function watchPools(cluster: Cluster, guard: SocketGuard, onPool: (pool: ConnectionPool) => void): void {
+  const { connectionPoolBuilder } = cluster;
   const build = connectionPoolBuilder?.build;
   if (typeof build !== 'function') throw notUsable();
+  guard.topics = cluster;
   connectionPoolBuilder.build = async (destination) => {
     const pool = await keepApart(() => build(destination));
     onPool(pool);
     pool.pool.forEach(keepTokensApart);
     keepAnswers(pool, () => guard.answers);
     askAboutNoOthers(pool);
-    keepTopicsApart(pool, (topic) => guard.isIdle(topic));
+    keepTopicsApart(pool, guard);
     return pool;
   };
 }

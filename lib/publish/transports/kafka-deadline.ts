@@ -40,6 +40,20 @@ export class Deadline {
     return () => this.listeners.delete(listener);
   }
 
+  /** Resolves after so many milliseconds, or when the deadline passes. */
+  pause(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      let unlisten = (): unknown => undefined;
+      const cancel = systemClock.after(ms, () => end());
+      const end = (): void => {
+        unlisten();
+        cancel();
+        resolve();
+      };
+      unlisten = this.onPass(end);
+    });
+  }
+
   dispose(): void {
     this.cancel?.();
     this.signal.removeEventListener('abort', this.pass);
@@ -47,6 +61,6 @@ export class Deadline {
   }
 }
 
-export function timedOut(): OutboxError {
-  return new OutboxError('PUBLISH_TIMEOUT', 'Kafka did not answer in time.');
+export function timedOut(why?: string): OutboxError {
+  return new OutboxError('PUBLISH_TIMEOUT', `Kafka did not answer in time${why === undefined ? '' : ` (${why})`}.`);
 }

@@ -21,10 +21,9 @@ const OF_THE_RECORD = [
   'MESSAGE_TOO_LARGE',
   'RECORD_LIST_TOO_LARGE',
   'INVALID_RECORD', // for example: no key on a compacted topic
-  'INVALID_TIMESTAMP',
 ];
-/** Not final: a checksum may have broken on the wire, a policy may change. */
-const OF_THE_RECORD_NOW = ['CORRUPT_MESSAGE', 'POLICY_VIOLATION'];
+/** Not final: a checksum may have broken on the wire, a policy or a limit may change, a time too far ahead comes. */
+const OF_THE_RECORD_NOW = ['INVALID_TIMESTAMP', 'CORRUPT_MESSAGE', 'POLICY_VIOLATION'];
 /** Never valid: the broker has a rule for names. */
 const OF_THE_NAME = ['INVALID_TOPIC_EXCEPTION'];
 /** Not final: somebody creates the topic, grants the right, raises the topic's format. */

@@ -1,5 +1,6 @@
 import type { HeaderValue, KafkaMessageOptions, MessageHeaders } from '../../message.js';
 import type { CheckedMessage, TransportLimits } from '../transport.js';
+import { unknownOption } from './option-names.js';
 
 /** Kafka's default for a topic's `max.message.bytes`: the size of a record batch, headers and all. */
 export const MAX_MESSAGE_BYTES = 1_048_588;
@@ -37,6 +38,7 @@ export function kafkaLimits(settings: KafkaLimitSettings = {}): TransportLimits 
     checkTopic: (topic) => topicProblem(topicPrefix + topic),
     check: (message) =>
       optionsProblem(message.options.kafka) ??
+      unknownOption('options.kafka', message.options.kafka, OPTIONS) ??
       nameProblem(message.headers, cloudEvents) ??
       sizeProblem(message, fixed, maxMessageBytes),
   };
@@ -54,14 +56,23 @@ export function topicProblem(topic: string): string | undefined {
 /** Whatever the caller says, these are written by the outbox. */
 const STANDARD_NAMES = ['id', 'type', 'version', 'time', 'content-type'];
 
+/** A consumer of Nest or of Spring sends its answer there: whoever chose the headers would choose the topic. */
+const REPLY_NAMES = ['kafka_replyTopic', 'kafka_replyPartition'];
+
 function nameProblem(headers: MessageHeaders, cloudEvents: boolean): string | undefined {
   for (const name of Object.keys(headers)) {
     const reserved = cloudEvents ? name === 'content-type' || name.startsWith('ce_') : STANDARD_NAMES.includes(name);
     if (reserved) return `the header name ${name} is reserved`;
   }
-  return undefined;
+  return replyProblem(headers);
 }
 
+export function replyProblem(headers: MessageHeaders): string | undefined {
+  const name = REPLY_NAMES.find((one) => Object.hasOwn(headers, one));
+  return name && `the header name ${name} is reserved, as a consumer would send its answer there`;
+}
+
+const OPTIONS: readonly (keyof KafkaMessageOptions)[] = ['partition', 'timestamp'];
 const MAX_PARTITION = 2 ** 31 - 1;
 
 function optionsProblem(options: KafkaMessageOptions | undefined): string | undefined {

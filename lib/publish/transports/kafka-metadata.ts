@@ -40,39 +40,87 @@ interface MetadataAnswer {
   readonly topicMetadata: readonly TopicMetadata[];
 }
 
+/** kafkajs' own part of a producer: the topics that it asks about, and asks now when there are more of them. */
+export interface TopicQuestion {
+  targetTopics?: unknown;
+  addMultipleTargetTopics: (topics: string[]) => Promise<void>;
+}
+
+/**
+ * Asks about the topics that the producer does not know yet, without kafkajs' retries; `news.wrong` has the answer. What
+ * was wrong before is asked about again. Never rejects: who sends finds the same trouble.
+ */
+export async function askAbout(
+  topics: readonly string[],
+  question: TopicQuestion | undefined,
+  news: Pick<TopicNews, 'wrong'>,
+): Promise<void> {
+  const known = question?.targetTopics;
+  if (question === undefined || !(known instanceof Set)) return;
+  for (const topic of news.wrong.keys()) known.delete(topic);
+  news.wrong.clear();
+  if (topics.every((topic) => known.has(topic))) return;
+  await question.addMultipleTargetTopics([...topics]).catch(() => undefined);
+}
+
 /** Topics by the error that kafkajs made of them. */
 const topics = new WeakMap<object, string>();
+
+/** What brokers say of topics to whoever asks for one of a producer's. */
+export interface TopicNews {
+  /** Whether no records are on their way there now. */
+  isIdle(topic: string): boolean;
+  /** Whether it was refused before, so that asking again at once is of no use. */
+  isRefused(topic: string): boolean;
+  /** By topic: what is wrong with it, as kafkajs puts it. One that is right is taken off. */
+  readonly wrong: Map<string, unknown>;
+}
 
 /**
  * kafkajs goes on asking about every topic that a producer was ever used for, and fails the whole answer over the first with
  * which something is wrong: one that was deleted, or to which the right was taken away, would be the failure of messages to
  * others. From here on such a topic is one without partitions, about which kafkajs asks again before it sends anything there.
  */
-export function keepTopicsApart(sender: RequestSender, isIdle: (topic: string) => boolean): void {
+export function keepTopicsApart(sender: RequestSender, news: TopicNews): void {
   const send = sender.send.bind(sender);
-  sender.send = (protocol) => send(protocol.request.apiKey === METADATA ? judgingTopics(protocol, isIdle) : protocol);
+  sender.send = (protocol) => send(protocol.request.apiKey === METADATA ? judgingTopics(protocol, news) : protocol);
 }
 
-function judgingTopics(protocol: ProtocolRequest, isIdle: (topic: string) => boolean): ProtocolRequest {
+function judgingTopics(protocol: ProtocolRequest, news: TopicNews): ProtocolRequest {
   const { response } = protocol;
   const parse = async (answer: MetadataAnswer): Promise<unknown> => {
-    const topicMetadata = answer.topicMetadata.map((each) =>
-      isWrong(each) && isIdle(each.topic) ? { ...each, topicErrorCode: 0, partitionMetadata: [] } : each,
-    );
-    try {
-      return await response.parse({ ...answer, topicMetadata } as never);
-    } catch (error) {
-      // As kafkajs chooses.
-      const first = topicMetadata.find(({ topicErrorCode }) => topicErrorCode !== 0) ?? topicMetadata.find(isWrong);
-      if (first !== undefined) topics.set(error as object, first.topic);
-      throw error;
+    const topicMetadata: TopicMetadata[] = [];
+    let first: unknown;
+    for (const each of answer.topicMetadata) {
+      const problem = isWrong(each)
+        ? await thrownBy(() => response.parse({ ...answer, topicMetadata: [each] } as never))
+        : undefined;
+      if (problem === undefined) news.wrong.delete(each.topic);
+      else news.wrong.set(each.topic, problem);
+      topicMetadata.push(problem === undefined ? each : { ...each, topicErrorCode: 0, partitionMetadata: [] });
+      if (problem === undefined || first !== undefined || news.isIdle(each.topic)) continue;
+      first = problem;
+      topics.set(problem as object, each.topic);
+      // kafkajs' word for "not again".
+      if (news.isRefused(each.topic)) Object.assign(problem as object, { retriable: false });
     }
+    if (first !== undefined) throw first as Error;
+    return response.parse({ ...answer, topicMetadata } as never);
   };
   return { ...protocol, response: { ...response, parse } };
 }
 
 function isWrong({ topicErrorCode, partitionMetadata }: TopicMetadata): boolean {
   return topicErrorCode !== 0 || partitionMetadata.some(({ partitionErrorCode }) => partitionErrorCode !== 0);
+}
+
+async function thrownBy(parse: () => Promise<unknown>): Promise<unknown> {
+  try {
+    await parse();
+    return undefined;
+  } catch (error) {
+    return error;
+  }
 }
 
 /** The topic that a rejected send failed over before anything was sent there; not always its own. */

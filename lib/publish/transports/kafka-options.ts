@@ -47,6 +47,11 @@ export interface KafkaOptions {
   allowAutoTopicCreation?: boolean;
   /** Put before every topic. */
   topicPrefix?: string;
+  /**
+   * The time that a record bears, by which Kafka removes it (`retention.ms`) or refuses it. `published`: of the publish, so that what
+   * waited in an outage is kept as long as anything else. `enqueued`: of the enqueue, as the header `time`. `options.kafka.timestamp` of a message wins. Default `published`.
+   */
+  timestamp?: 'published' | 'enqueued';
   /** Added to every message; a message's own header of the same name wins. */
   headers?: Readonly<Record<string, HeaderValue>>;
   /** CloudEvents 1.0, binary mode. `true` takes the `clientId` as the source. */
@@ -69,6 +74,7 @@ const NAMES: readonly (keyof KafkaOptions)[] = [
   'fencing',
   'allowAutoTopicCreation',
   'topicPrefix',
+  'timestamp',
   'headers',
   'cloudEvents',
   'maxMessageBytes',
@@ -93,8 +99,10 @@ export function checkKafkaOptions(options: KafkaOptions): void {
 }
 
 /** Of what goes into each record, and of its size. */
-function recordProblems({ topicPrefix = '', headers, cloudEvents, maxMessageBytes }: KafkaOptions): string[] {
+function recordProblems(options: KafkaOptions): string[] {
+  const { topicPrefix = '', timestamp = 'published', headers, cloudEvents, maxMessageBytes } = options;
   const problems = headerProblems(headers);
+  if (timestamp !== 'published' && timestamp !== 'enqueued') problems.push('timestamp must be published or enqueued');
   const ofPrefix = typeof topicPrefix === 'string' ? topicPrefix && topicProblem(topicPrefix) : 'must be a text';
   if (ofPrefix) problems.push(`topicPrefix ${ofPrefix}`);
   if (cloudEvents && cloudEvents !== true && (typeof cloudEvents.source !== 'string' || cloudEvents.source === ''))

@@ -2,9 +2,11 @@ import type { Kafka, Producer, ProducerBatch, ProducerConfig, RecordMetadata } f
 import { stopwatch, systemClock } from '../../dispatch/clock.js';
 import { OutboxError } from '../../outbox.errors.js';
 import { SocketGuard, type GuardedKafka } from './kafka-client.js';
+import { askAbout } from './kafka-metadata.js';
 import { ProduceAnswers, type PartitionAnswer } from './kafka-answers.js';
 import { timedOut, type Deadline } from './kafka-deadline.js';
 import type { Chunk } from './kafka-records.js';
+import { topicErrorOf } from './kafka-topics.js';
 
 /** How long a clean disconnect may take before the sockets are cut. */
 const DISCONNECT_TIMEOUT = 2000;
@@ -45,6 +47,43 @@ export class KafkaProducer {
     return this.orKilled(this.producer.connect());
   }
 
+  /** What is wrong with some of these topics, by topic, and with the others of this producer. Rejects when it is killed. */
+  async wrongAmong(topics: readonly string[]): Promise<ReadonlyMap<string, unknown>> {
+    this.guard.isIdle = () => true;
+    await this.orKilled(askAbout(topics, this.guard.topics, this.guard));
+    return this.guard.wrong;
+  }
+
+  /** Something is wrong with a topic that records of this producer are in: it may be made anew. */
+  get hasSentToWrong(): boolean {
+    const { wrong } = this.guard;
+    return (
+      wrong.size > 0 && [...this.lastOffsets.keys()].some((place) => wrong.has(place.slice(0, place.lastIndexOf(':'))))
+    );
+  }
+
+  /** Of the last send, which failed: nothing is stored, as no records went out, or in a transaction that cannot be committed. */
+  get storedNothing(): boolean {
+    return this.settings.transactional || this.isUnsent;
+  }
+  get isUnsent(): boolean {
+    return this.guard.answers?.asked !== true;
+  }
+
+  /** Topics of the last send that are refused as such, each with its error: by the answer about them, or to their records. */
+  refusedTopics({ topics }: Chunk): Map<string, unknown> {
+    const lastSaid = new Map<string, PartitionAnswer>();
+    for (const answer of this.guard.answers?.said ?? [])
+      lastSaid.set(`${answer.topicName}:${answer.partition}`, answer);
+    const refused = new Map<string, unknown>();
+    for (const { topicName, errorCode } of lastSaid.values()) {
+      const error = topicErrorOf(errorCode);
+      if (error !== undefined) refused.set(topicName, error);
+    }
+    for (const [topic, error] of this.guard.wrong) if (topics.has(topic)) refused.set(topic, error);
+    return refused;
+  }
+
   /**
    * Resolves when every record is stored but those of the returned indexes: their fixed partition does not exist and they
    * were not sent. Rejects at once when the producer is killed.
@@ -61,7 +100,7 @@ export class KafkaProducer {
   /** When the deadline passes the producer is killed, and until the returned function is called nothing is written after it. */
   endAt(deadline: Deadline): () => void {
     this.guard.isTooLate = () => deadline.passed;
-    const release = deadline.onPass(() => this.kill(timedOut()));
+    const release = deadline.onPass(() => this.kill(timedOut(this.guard.silence)));
     return () => {
       release();
       this.guard.isTooLate = () => false;

@@ -3,6 +3,7 @@ import { recordKey } from '../../key-bytes.js';
 import type { KafkaMessageOptions, OutboxMessage } from '../../message.js';
 import { OutboxMessageError } from '../../outbox.errors.js';
 import type { Envelope } from './envelope.js';
+import { replyProblem } from './kafka-limits.js';
 
 /** A record on its way. */
 export interface KafkaRecord extends Message {
@@ -25,6 +26,8 @@ export interface Chunk {
 export interface RecordSettings {
   readonly envelope: Envelope;
   readonly topicPrefix: string;
+  /** Which time a record bears: of the publish, by default, or of the enqueue. */
+  readonly timestamp?: 'published' | 'enqueued' | undefined;
   /** Bytes of one record batch at most; a single record may be larger and is then alone. */
   readonly maxBytes: number;
   /** Bytes of the headers that are the same on every message. */
@@ -82,12 +85,12 @@ export class RecordPlan {
   }
 
   /** @internal */ put(chunk: Chunk, message: OutboxMessage, bytes: number): void {
-    const { topicPrefix, envelope } = this.settings;
+    const { topicPrefix } = this.settings;
     const options = message.optionsJson === null ? undefined : message.options.kafka;
     const topic = topicPrefix + message.topic;
     if (topic === '') throw noTopic();
     if (this.waits(message, options?.partition)) this.skipped.push(this.position);
-    else add(chunk, topic, toRecord(message, options, envelope), this.position, bytes);
+    else add(chunk, topic, toRecord(message, options, this.settings), this.position, bytes);
   }
 
   /** @internal A run is all or nothing because it lands in one record batch: only while it goes to one partition. */
@@ -108,15 +111,28 @@ export function noTopic(): OutboxMessageError {
 
 const runOf = ({ topic, key }: OutboxMessage): string => `${topic}\0${key}`;
 
-function toRecord(message: OutboxMessage, options: KafkaMessageOptions | undefined, envelope: Envelope): KafkaRecord {
+function toRecord(
+  message: OutboxMessage,
+  options: KafkaMessageOptions | undefined,
+  { envelope, timestamp }: RecordSettings,
+): KafkaRecord {
+  refuseReplies(message);
+  // By its time a topic keeps, removes or refuses a record: what waited in an outage must not arrive expired.
+  const time = timestamp === 'enqueued' ? message.createdAt.getTime() : Date.now();
   const record: KafkaRecord = {
     key: recordKey(message.key),
     value: message.body,
     headers: envelope(message) as IHeaders,
-    timestamp: String(options?.timestamp ?? message.createdAt.getTime()),
+    timestamp: String(options?.timestamp ?? time),
   };
   if (options?.partition !== undefined) record.partition = options.partition;
   return record;
+}
+
+/** Of rows that nobody checked at their enqueue. The transport's own headers are the application's. */
+export function refuseReplies(message: OutboxMessage): void {
+  const problem = message.headersJson === null ? undefined : replyProblem(message.headers);
+  if (problem !== undefined) throw new OutboxMessageError('INVALID_MESSAGE', `The message cannot be sent: ${problem}.`);
 }
 
 function add(chunk: Chunk, topic: string, record: KafkaRecord, index: number, bytes: number): void {
@@ -126,6 +142,20 @@ function add(chunk: Chunk, topic: string, record: KafkaRecord, index: number, by
   entry.indexes.push(index);
   chunk.size += 1;
   chunk.bytes += bytes;
+}
+
+/** Takes these topics out of a chunk; `undefined` when it has none of them. */
+export function takeOut(chunk: Chunk, isMeant: (topic: string) => boolean): Chunk | undefined {
+  let taken: Chunk | undefined;
+  for (const [topic, records] of chunk.topics) {
+    if (!isMeant(topic)) continue;
+    taken ??= { topics: new Map(), size: 0, bytes: chunk.bytes };
+    taken.topics.set(topic, records);
+    taken.size += records.indexes.length;
+    chunk.topics.delete(topic);
+    chunk.size -= records.indexes.length;
+  }
+  return taken;
 }
 
 function estimate(message: OutboxMessage, settings: RecordSettings): number {

@@ -1,4 +1,4 @@
-import type { Deadline } from './kafka-deadline.js';
+import { timedOut, type Deadline } from './kafka-deadline.js';
 import type { KafkaProducer } from './kafka-producer.js';
 
 /** A place for one producer. Concurrent batches go through different slots, so that one failure does not touch another. */
@@ -39,6 +39,10 @@ export class KafkaSlots {
     );
   }
 
+  get isFree(): boolean {
+    return this.free.length > 0;
+  }
+
   give(slot: KafkaSlot): void {
     const [next] = this.waiting;
     if (next !== undefined) return next(slot);
@@ -57,4 +61,35 @@ export class KafkaSlots {
     this.closed = false;
     this.whenAllFree = undefined;
   }
+}
+
+/**
+ * The slot's producer, connected, for one send. A producer whose work failed for whatever reason is ended before the failure
+ * is told: part of the request may be stored, and its sequence numbers are not to be trusted.
+ */
+export async function withProducer(
+  slot: KafkaSlot,
+  deadline: Deadline,
+  work: (producer: KafkaProducer) => Promise<void>,
+): Promise<void> {
+  const isNew = slot.producer === undefined || slot.producer.dead;
+  const producer = isNew ? (slot.producer = slot.open()) : slot.producer!;
+  const release = producer.endAt(deadline);
+  try {
+    if (isNew) await producer.connect();
+    if (deadline.passed) throw timedOut();
+    await work(producer);
+  } catch (error) {
+    producer.kill(error);
+    slot.producer = undefined;
+    throw error;
+  } finally {
+    release();
+  }
+}
+
+export async function retire(slot: KafkaSlot): Promise<void> {
+  const { producer } = slot;
+  slot.producer = undefined;
+  await producer?.close();
 }

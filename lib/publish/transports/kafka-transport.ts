@@ -1,20 +1,29 @@
 import type { OutboxMessage } from '../../message.js';
-import { OutboxError, OutboxMessageError } from '../../outbox.errors.js';
 import {
   OutboxTransport,
   PUBLISHED,
-  type Blame,
   type PublishContext,
-  type PublishFailure,
   type PublishResult,
   type TransportHealth,
   type TransportLimits,
 } from '../transport.js';
-import { blameFor, UNSENT, type KafkaBlame } from './kafka-blame.js';
+import { blameFor, UNKNOWN_REASON, UNSENT } from './kafka-blame.js';
 import { Deadline, timedOut } from './kafka-deadline.js';
 import type { KafkaProducer } from './kafka-producer.js';
-import { RecordPlan, type Chunk, type RecordSettings } from './kafka-records.js';
-import { KafkaSlots, type KafkaSlot } from './kafka-slots.js';
+import { RecordPlan, takeOut, type Chunk, type RecordSettings } from './kafka-records.js';
+import {
+  describe,
+  failure,
+  fillRest,
+  NO_PARTITION,
+  NO_TURN,
+  SKIPPED,
+  unavailable,
+  unreadable,
+  type Results,
+} from './kafka-results.js';
+import { KafkaSlots, retire, withProducer, type KafkaSlot } from './kafka-slots.js';
+import { RefusedTopics, topicName } from './kafka-topics.js';
 
 export interface KafkaTransportSettings {
   readonly records: RecordSettings;
@@ -30,7 +39,14 @@ export interface KafkaTransportSettings {
    */
   readonly openFenced: ((bucket: number) => KafkaProducer) | undefined;
 }
-type Results = (PublishResult | undefined)[];
+/** One publish. */
+interface Work {
+  readonly batch: readonly OutboxMessage[];
+  readonly results: Results;
+  readonly deadline: Deadline;
+  /** Parts for topics that are sent by themselves, when all others are through; in order. */
+  readonly apart: Chunk[];
+}
 
 /** Publishes through a few producers with one send at a time each; a batch has its producer to itself. */
 export class KafkaTransport extends OutboxTransport {
@@ -41,6 +57,9 @@ export class KafkaTransport extends OutboxTransport {
   readonly slots: KafkaSlots;
   /** @internal by bucket, with fencing */
   readonly fenced = new Map<number, KafkaSlots>();
+  /** For topics that ended a producer, or are to be asked about again. @internal */
+  readonly apart: KafkaSlots;
+  /** @internal */ readonly refused = new RefusedTopics();
   override readonly perBucket: boolean;
   /** @internal what the last attempt to reach the broker said; an idle connection that Kafka closes says nothing */
   reachable = false;
@@ -51,31 +70,50 @@ export class KafkaTransport extends OutboxTransport {
     this.atomicRuns = settings.atomicRuns;
     this.limits = settings.limits;
     this.perBucket = settings.openFenced !== undefined;
-    this.slots = new KafkaSlots(this.perBucket ? 1 : settings.producers, (slot) => settings.openProducer(slot));
+    const open = (slot: number): KafkaProducer => this.knowing(settings.openProducer(slot));
+    this.slots = new KafkaSlots(this.perBucket ? 1 : settings.producers, open);
+    this.apart = new KafkaSlots(1, () => open(settings.producers));
+  }
+
+  override destinationOf({ topic }: OutboxMessage): string {
+    return topicName(this.settings.records.topicPrefix + topic);
   }
 
   override async connect(signal: AbortSignal): Promise<void> {
     for (const slots of this.pools()) slots.open();
+    const deadline = new Deadline(signal);
     try {
-      const connected = await this.inSlot(this.slots, signal, Infinity, (slot, deadline) =>
-        this.withProducer(slot, deadline, async () => undefined),
+      const connected = await this.inSlot(this.slots, deadline, (slot) =>
+        withProducer(slot, deadline, async () => undefined),
       );
       if (!connected) throw timedOut();
       this.noteReached();
     } catch (error) {
       this.noteFailure(blameFor(error, 0, 0).name);
       throw unavailable(`Kafka is not reachable (${this.lastFailure}).`, error);
+    } finally {
+      deadline.dispose();
     }
   }
 
   override async publish(batch: readonly OutboxMessage[], context: PublishContext): Promise<PublishResult[]> {
     const results: Results = Array.from({ length: batch.length });
+    const deadline = new Deadline(context.signal, context.timeout);
+    const work: Work = { batch, results, deadline, apart: [] };
+    const slots = this.slotsFor(batch);
     try {
-      await this.inSlot(this.slotsFor(batch), context.signal, context.timeout, (slot, deadline) =>
-        this.publishOn(slot, batch, results, deadline),
-      );
+      await this.inSlot(slots, deadline, (slot) => this.publishOn(slot, work));
+      if (work.apart.length > 0) {
+        results.forEach((result, i) => result && context.report(i, result));
+        const had = await this.inSlot(this.perBucket ? slots : this.apart, deadline, (slot) =>
+          this.publishApart(slot, work),
+        );
+        if (!had) fillRest(results, NO_TURN);
+      }
     } catch (error) {
       fillRest(results, failure(UNSENT.unavailable, error));
+    } finally {
+      deadline.dispose();
     }
     return fillRest(results, failure(UNSENT.unavailable, timedOut()));
   }
@@ -101,7 +139,7 @@ export class KafkaTransport extends OutboxTransport {
   }
 
   /** @internal */ pools(): KafkaSlots[] {
-    return [this.slots, ...this.fenced.values()];
+    return [this.slots, this.apart, ...this.fenced.values()];
   }
 
   /** @internal */ slotsFor([first]: readonly OutboxMessage[]): KafkaSlots {
@@ -109,8 +147,14 @@ export class KafkaTransport extends OutboxTransport {
     if (openFenced === undefined || first === undefined) return this.slots;
     const { bucket } = first;
     let slots = this.fenced.get(bucket);
-    if (slots === undefined) this.fenced.set(bucket, (slots = new KafkaSlots(1, () => openFenced(bucket))));
+    if (slots === undefined)
+      this.fenced.set(bucket, (slots = new KafkaSlots(1, () => this.knowing(openFenced(bucket)))));
     return slots;
+  }
+
+  /** @internal */ knowing(producer: KafkaProducer): KafkaProducer {
+    producer.guard.isRefused = (topic) => this.refused.has(topic);
+    return producer;
   }
 
   /** @internal */ noteReached(): void {
@@ -123,139 +167,127 @@ export class KafkaTransport extends OutboxTransport {
   }
 
   /** @internal false when the deadline passed before a slot was free */
-  async inSlot(
-    slots: KafkaSlots,
-    signal: AbortSignal,
-    timeout: number,
-    work: (slot: KafkaSlot, deadline: Deadline) => Promise<void>,
-  ): Promise<boolean> {
-    const deadline = new Deadline(signal, timeout);
+  async inSlot(slots: KafkaSlots, deadline: Deadline, work: (slot: KafkaSlot) => Promise<void>): Promise<boolean> {
+    const slot = await slots.take(deadline);
+    if (slot === undefined) return false;
     try {
-      const slot = await slots.take(deadline);
-      if (slot === undefined) return false;
-      try {
-        await work(slot, deadline);
-      } finally {
-        slots.give(slot);
-      }
-      return true;
+      await work(slot);
     } finally {
-      deadline.dispose();
+      slots.give(slot);
     }
+    return true;
   }
 
   /** @internal */
-  async publishOn(
-    slot: KafkaSlot,
-    batch: readonly OutboxMessage[],
-    results: Results,
-    deadline: Deadline,
-  ): Promise<void> {
+  async publishOn(slot: KafkaSlot, work: Work): Promise<void> {
+    const { batch, results } = work;
     const plan = new RecordPlan(batch, this.settings.records);
     for (let chunk = plan.next(); chunk !== undefined; chunk = plan.next()) {
-      const goOn = await this.sendChunk(slot, chunk, results, deadline);
-      if (!goOn) break;
-      for (const { indexes } of chunk.topics.values())
-        for (const i of indexes) if (results[i]?.ok !== true) plan.block(i);
+      const indexes = [...chunk.topics.values()].flatMap((records) => records.indexes);
+      if (!(await this.sendChunk(slot, chunk, work))) {
+        work.apart.length = 0; // the broker is away for these as well
+        break;
+      }
+      for (const i of indexes) if (results[i]?.ok !== true) plan.block(i);
     }
     for (const i of plan.skipped) results[i] = SKIPPED;
     for (const { index, error } of plan.unreadable) results[index] = unreadable(error);
   }
 
+  /** @internal Each topic by itself; those that are wrong for the first time are asked about for a while before. */
+  async publishApart(slot: KafkaSlot, work: Work): Promise<void> {
+    await withProducer(slot, work.deadline, (producer) => this.askAgain(producer, work));
+    for (const { topics } of work.apart)
+      for (const [topic, records] of topics) {
+        const part: Chunk = { topics: new Map([[topic, records]]), size: records.indexes.length, bytes: 0 };
+        if (!(await this.sendChunk(slot, part, work, true))) return;
+      }
+  }
+
+  /** @internal */
+  async askAgain(producer: KafkaProducer, { apart, deadline }: Work): Promise<void> {
+    const topics = apart.flatMap((chunk) => [...chunk.topics.keys()]);
+    for (const pause of PAUSES) {
+      const wrong = await producer.wrongAmong(topics);
+      const isHoped = topics.some((topic) => wrong.has(topic) && !this.refused.has(topic));
+      if (!isHoped || deadline.left < 2 * pause) return;
+      await deadline.pause(pause);
+    }
+  }
+
   /** @internal Writes the results of one request; false when the rest of the batch need not be tried. */
-  async sendChunk(slot: KafkaSlot, chunk: Chunk, results: Results, deadline: Deadline): Promise<boolean> {
+  async sendChunk(slot: KafkaSlot, chunk: Chunk, work: Work, isApart = false): Promise<boolean> {
     let sender: KafkaProducer | undefined;
     try {
-      await this.withProducer(slot, deadline, async (producer) => {
-        sender = producer;
-        const nowhere = await producer.send(chunk, deadline.left);
-        this.noteReached();
-        for (const { indexes } of chunk.topics.values()) for (const i of indexes) results[i] = PUBLISHED;
-        for (const index of nowhere) results[index] = NO_PARTITION;
-        // The partition may have been added since: the next producer asks the broker anew.
-        if (nowhere.length > 0) await retire(slot);
+      await withProducer(slot, work.deadline, async (producer) => {
+        await this.sortOut(producer, chunk, work, isApart);
+        // Of a topic that is gone, offsets begin anew; of a partition that is none, one may have been added since.
+        let isSpent = producer.hasSentToWrong;
+        if (chunk.size > 0) {
+          sender = producer;
+          const nowhere = await producer.send(chunk, work.deadline.left);
+          this.noteReached();
+          this.refused.gotThrough(chunk.topics.keys());
+          for (const { indexes } of chunk.topics.values()) for (const i of indexes) work.results[i] = PUBLISHED;
+          for (const index of nowhere) work.results[index] = NO_PARTITION;
+          isSpent ||= nowhere.length > 0;
+        }
+        if (isSpent) await retire(slot);
       });
       return true;
     } catch (error) {
-      return this.chunkFailed(error, sender, chunk, results, deadline) !== 'transport';
+      const next = this.chunkFailed(error, sender, chunk, work);
+      return next === 'again' ? this.sendChunk(slot, chunk, work, isApart) : next === 'go on';
     }
   }
 
-  /** @internal What was stored is published; the others share the blame. */
-  chunkFailed(
-    error: unknown,
-    sender: KafkaProducer | undefined,
-    chunk: Chunk,
-    results: Results,
-    deadline: Deadline,
-  ): Blame {
+  /** @internal Leaves in the chunk what may share a request: topics that are wrong are refused, or asked about later. */
+  async sortOut(producer: KafkaProducer, chunk: Chunk, work: Work, isApart: boolean): Promise<void> {
+    const wrong = await producer.wrongAmong([...chunk.topics.keys()]);
+    const mayWait = !isApart && (this.perBucket || this.apart.isFree);
+    const later = takeOut(chunk, (topic) =>
+      wrong.has(topic) ? mayWait && !this.refused.has(topic) : !isApart && this.refused.goesApart(topic),
+    );
+    if (later !== undefined) work.apart.push(later);
+    this.refuse(chunk, work, wrong);
+  }
+
+  /** @internal Takes topics out of a chunk whose messages are refused, each over its own topic. */
+  refuse(chunk: Chunk, { results }: Work, errors: ReadonlyMap<string, unknown>, sender?: KafkaProducer): void {
+    const refused = errors.size === 0 ? undefined : takeOut(chunk, (topic) => errors.has(topic));
+    for (const [topic, { indexes }] of refused?.topics ?? []) {
+      const error = errors.get(topic);
+      const verdict = blameFor(error, indexes.length, 1);
+      this.refused.note(topic, sender?.guard.wrong.has(topic) === false);
+      const result = failure(verdict, describe(verdict, error, [topic]), topic);
+      for (const i of indexes) results[i] ??= result;
+    }
+  }
+
+  /** @internal What was stored is published, what was refused over its topic is out of the chunk; the others share the blame. */
+  chunkFailed(error: unknown, sender: KafkaProducer | undefined, chunk: Chunk, work: Work): 'go on' | 'again' | 'stop' {
+    const { results, deadline } = work;
     for (const i of sender?.storedDespite(chunk) ?? []) results[i] = PUBLISHED;
-    const refused = [...chunk.topics.values()].map(({ indexes }) => indexes.filter((i) => results[i] !== PUBLISHED));
-    const count = refused.reduce((sum, indexes) => sum + indexes.length, 0);
-    const topics = refused.filter(({ length }) => length > 0).length;
-    const verdict = blameFor(error, sender === undefined ? 0 : count, topics, deadline.passed);
-    const result = failure(verdict, deadline.passed ? timedOut() : describe(verdict, error));
-    for (const i of refused.flat()) results[i] = result;
+    const wrong = deadline.passed ? undefined : sender?.refusedTopics(chunk);
+    this.refuse(chunk, work, wrong ?? NONE, sender);
+    const left = [...chunk.topics.values()].map(({ indexes }) => indexes.filter((i) => results[i] === undefined));
+    const count = left.reduce((sum, indexes) => sum + indexes.length, 0);
+    if (count === 0) return 'go on';
+    const isPart = wrong !== undefined && wrong.size > 0;
+    if (isPart && sender?.storedNothing) return 'again';
+    const topics = [...chunk.topics.keys()].filter((_, i) => left[i]!.length > 0);
+    // After a refusal over a topic the error speaks of that one, and nobody knows what it was with the others.
+    const verdict = isPart
+      ? UNKNOWN_REASON
+      : blameFor(error, sender === undefined ? 0 : count, topics.length, deadline.passed);
+    const [topic] = topics.length === 1 ? topics : [];
+    const result = failure(verdict, deadline.passed ? timedOut() : describe(verdict, error, topics), topic);
+    for (const i of left.flat()) results[i] = result;
     if (verdict.blame === 'transport') this.noteFailure(verdict.name);
-    return verdict.blame;
-  }
-
-  /**
-   * @internal The slot's producer, connected, for one send. A producer whose work failed for whatever reason is ended
-   * before the failure is told: part of the request may be stored, and its sequence numbers are not to be trusted.
-   */
-  async withProducer(
-    slot: KafkaSlot,
-    deadline: Deadline,
-    work: (producer: KafkaProducer) => Promise<void>,
-  ): Promise<void> {
-    const isNew = slot.producer === undefined || slot.producer.dead;
-    const producer = isNew ? (slot.producer = slot.open()) : slot.producer!;
-    const release = producer.endAt(deadline);
-    try {
-      if (isNew) await producer.connect();
-      if (deadline.passed) throw timedOut();
-      await work(producer);
-    } catch (error) {
-      producer.kill(error);
-      slot.producer = undefined;
-      throw error;
-    } finally {
-      release();
-    }
+    return verdict.blame === 'transport' ? 'stop' : 'go on';
   }
 }
 
-async function retire(slot: KafkaSlot): Promise<void> {
-  const { producer } = slot;
-  slot.producer = undefined;
-  await producer?.close();
-}
-
-const SKIPPED = failure(UNSENT.overtaking, rejected('An earlier message of the same key comes first.'));
-const NO_PARTITION = failure(UNSENT.nowhere, rejected('The partition that the message asks for does not exist.'));
-
-function fillRest(results: Results, rest: PublishResult): PublishResult[] {
-  for (let i = 0; i < results.length; i += 1) results[i] ??= rest;
-  return results as PublishResult[];
-}
-type Judged = Pick<KafkaBlame, 'blame' | 'final'> & Partial<Pick<KafkaBlame, 'suspect'>>;
-function failure({ blame, final, suspect }: Judged, error: unknown): PublishFailure {
-  return { ok: false, blame, error, ...(final && { final }), ...(suspect !== undefined && { suspect }) };
-}
-function describe({ blame, name }: KafkaBlame, cause: unknown): OutboxError {
-  if (cause instanceof OutboxError) return cause;
-  if (blame === 'transport') return unavailable(`Kafka did not take the messages (${name}).`, cause);
-  return rejected(`Kafka refused the ${blame === 'message' ? 'message' : 'request'} (${name}).`, cause);
-}
-function rejected(text: string, cause?: unknown): OutboxError {
-  return new OutboxError('PUBLISH_REJECTED', text, { cause });
-}
-function unreadable(cause: unknown): PublishFailure {
-  if (cause instanceof OutboxMessageError) return failure(UNSENT.unreadable, cause);
-  const text = 'No Kafka record can be made of the message: its headers or options cannot be read.';
-  return failure(UNSENT.unreadable, rejected(text, cause));
-}
-function unavailable(text: string, cause?: unknown): OutboxError {
-  return new OutboxError('TRANSPORT_UNAVAILABLE', text, { cause });
-}
+/** Milliseconds between questions about a topic that is wrong for the first time: somebody may be making it. */
+const PAUSES = [50, 100, 200, 400, 800];
+const NONE: ReadonlyMap<string, unknown> = new Map();

@@ -64,6 +64,7 @@ async function createTransport(
     records: {
       envelope,
       topicPrefix: options.topicPrefix ?? '',
+      timestamp: options.timestamp,
       maxBytes,
       fixedHeaderBytes: fixedHeaderBytes(options, clientId),
     },

@@ -20,6 +20,19 @@ export function unknownNames(
     });
 }
 
+/**
+ * A name in the options of one message that its transport does not know. At the enqueue only: rows of a later version may
+ * hold more, and are published without it.
+ */
+export function unknownOption(
+  place: string,
+  options: object | undefined,
+  known: readonly string[],
+): string | undefined {
+  const name = Object.keys(options ?? {}).find((one) => !known.includes(one));
+  return name === undefined ? undefined : `${place}: ${unknownNames({ [name.slice(0, 100)]: '' }, known).join()}`;
+}
+
 /** One error for all problems. @param factory as it is called: `kafka()` */
 export function refuseOptions(factory: string, problems: readonly string[]): void {
   if (problems.length > 0) {

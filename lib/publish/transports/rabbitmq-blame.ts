@@ -14,9 +14,15 @@ export type RabbitMqTrouble =
   /** An earlier message of its key in the same batch failed (`pipelineKeys`). */
   | { readonly kind: 'overtaking' }
   /** `alone`: nothing else was unconfirmed, so that this message is what the broker closed for. */
-  | { readonly kind: 'channel-closed'; readonly error: unknown; readonly alone: boolean }
+  | {
+      readonly kind: 'channel-closed';
+      readonly error: unknown;
+      readonly alone: boolean;
+      readonly destination?: string | undefined;
+    }
   | { readonly kind: 'connection-closed'; readonly error: unknown; readonly alone: boolean }
-  | { readonly kind: 'not-confirmed'; readonly error: unknown }
+  /** `destination`: others got through meanwhile, so that it is this one that confirms nothing. */
+  | { readonly kind: 'not-confirmed'; readonly error?: unknown; readonly destination?: string }
   | { readonly kind: 'blocked'; readonly reason: string }
   | { readonly kind: 'unavailable'; readonly error: unknown };
 
@@ -42,7 +48,8 @@ export class RabbitMqPublishError extends OutboxError {
  * - Unroutable is the message's and never final: a binding that is missing now may be there at the next try.
  * - Of a broker that was away, neither is believed for some seconds: it takes connections before it has found all of its
  *   queues and exchanges again, and an outage costs no attempt.
- * - A close of the channel (404, 403, 406 …) takes innocent neighbours down. Only who was alone is charged.
+ * - A close of the channel (404, 403, 406 …) takes innocent neighbours down. Only who was alone is charged; for a right (403)
+ *   only where others get through, as a login that lost all of its rights is refused each message.
  * - So does a close of the connection over what was sent (501, 502); a forced or broken one is nobody's fault. Which code
  *   is which: rabbitmq-errors.ts.
  */
@@ -54,10 +61,20 @@ export function blameFor(trouble: RabbitMqTrouble, recovering = false): PublishF
   }
   const error = new RabbitMqPublishError(code, text, trouble);
   if (trouble.kind === 'not-encodable' && !isForeign(trouble.error)) return { ok: false, blame, error, final: true };
+  if (trouble.kind === 'not-confirmed' && trouble.destination !== undefined)
+    return { ok: false, blame, error, suspect: 'destination', destination: trouble.destination };
+  if (trouble.kind === 'channel-closed' && trouble.destination !== undefined && isRefusal(trouble.error, blame))
+    return { ok: false, blame, error, suspect: 'destination', destination: trouble.destination };
   return blame === 'transport' && isSuspicious(trouble)
     ? { ok: false, blame, error, suspect: 'message' }
     : { ok: false, blame, error };
 }
+
+/** Of a right: this message's, or one that was taken away altogether. */
+function isRefusal(error: unknown, blame: Blame): boolean {
+  return blame === 'message' && replyCodeOf(error) === ACCESS_REFUSED;
+}
+const ACCESS_REFUSED = 403;
 
 function isSuspicious(trouble: RabbitMqTrouble): boolean {
   if (trouble.kind !== 'channel-closed' && trouble.kind !== 'connection-closed') return false;
@@ -94,13 +111,18 @@ function verdict(trouble: RabbitMqTrouble): readonly [Blame, OutboxErrorCode, st
       return closed(connection, trouble.alone, `${how} (${name}).`);
     }
     case 'not-confirmed':
-      return ['transport', 'PUBLISH_TIMEOUT', 'RabbitMQ did not confirm in time; the connection was destroyed.'];
+      return ['transport', 'PUBLISH_TIMEOUT', notConfirmed(trouble.destination)];
     case 'blocked':
       return ['transport', 'TRANSPORT_UNAVAILABLE', `RabbitMQ asks to wait: ${trouble.reason}.`];
     case 'unavailable':
       return ['transport', 'TRANSPORT_UNAVAILABLE', `RabbitMQ cannot be reached (${closeReason(trouble.error).name}).`];
   }
 }
+
+const notConfirmed = (destination: string | undefined): string =>
+  destination === undefined
+    ? 'RabbitMQ did not confirm in time; the connection was destroyed.'
+    : `RabbitMQ confirms nothing for ${destination}: does a queue behind it lack its majority, or its node?`;
 
 function closed(fault: CloseFault, alone: boolean, text: string): readonly [Blame, OutboxErrorCode, string] {
   if (fault !== 'transport' && !alone) return ['collateral', 'PUBLISH_REJECTED', text];

@@ -9,6 +9,8 @@ export class PublishCall {
   cursor = 0;
   /** Sent, and no result yet. */
   inFlight = 0;
+  /** The broker may close the channel for one of its messages: each goes while nothing else is unconfirmed. */
+  isCareful = false;
   readonly done: Promise<readonly PublishResult[]>;
   /** @internal */ readonly results: (PublishResult | undefined)[];
   /** @internal */ missing: number;
@@ -33,6 +35,11 @@ export class PublishCall {
   /** Past its deadline, also when the process stood still and its timer has not fired yet. */
   get late(): boolean {
     return this.elapsed() >= this.timeout;
+  }
+
+  /** Milliseconds. */
+  get left(): number {
+    return this.timeout - this.elapsed();
   }
 
   get settled(): boolean {

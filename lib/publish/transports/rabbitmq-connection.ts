@@ -120,18 +120,23 @@ export class RabbitMqConnection {
   }
 }
 
-/** Tries the servers in turn, beginning with `first`. */
+/**
+ * Tries the servers in turn, beginning with `first`.
+ * @param tried told of each before its turn: an attempt may be given up while one is silent, and the next begins behind it
+ */
 export async function openConnection(
   amqplib: Amqplib,
   settings: RabbitMqSettings,
   first: number,
   signal: AbortSignal,
-): Promise<{ model: AmqpConnection; index: number }> {
+  tried: (index: number) => void,
+): Promise<AmqpConnection> {
   let failure: unknown;
   for (let n = 0; n < settings.servers.length; n++) {
     const index = (first + n) % settings.servers.length;
+    tried(index);
     try {
-      return { model: await openOne(amqplib, settings, settings.servers[index]!, signal), index };
+      return await openOne(amqplib, settings, settings.servers[index]!, signal);
     } catch (error) {
       signal.throwIfAborted();
       failure = error;
@@ -160,7 +165,28 @@ async function openOne(
   };
   const opening = amqplib.connect(tuned(address, settings.heartbeat), options);
   const late = (model: AmqpConnection): void => new RabbitMqConnection(model, true).destroy();
-  return abortable(opening, signal, late);
+  try {
+    return await abortable(opening, signal, late);
+  } catch (error) {
+    signal.throwIfAborted();
+    throw namingServer(error, address);
+  }
+}
+
+/** Which of several it was; behind amqplib's own text, by whose beginning its errors are told. Never a name or password. */
+function namingServer(error: unknown, address: RabbitMqUrl): unknown {
+  const server = serverOf(address);
+  if (error instanceof Error && !error.message.includes(server)) error.message += ` (server ${server})`;
+  return error;
+}
+
+function serverOf(address: RabbitMqUrl): string {
+  if (typeof address !== 'string') {
+    const { protocol = 'amqp', hostname = 'localhost', port } = address as { [name: string]: string | number };
+    return `${hostname}:${port ?? (protocol === 'amqps' ? 5671 : 5672)}`;
+  }
+  const { protocol, hostname, port } = new URL(address);
+  return `${hostname === '' ? 'localhost' : hostname}:${port === '' ? (protocol === 'amqps:' ? 5671 : 5672) : port}`;
 }
 
 async function providedBy(provider: RabbitMqUrlProvider, signal: AbortSignal): Promise<RabbitMqUrl> {

@@ -1,13 +1,17 @@
+import { systemClock } from '../../dispatch/clock.js';
 import type { OutboxMessage } from '../../message.js';
 import { PUBLISHED, type PublishFailure } from '../transport.js';
 import { blameFor, type RabbitMqTrouble } from './rabbitmq-blame.js';
 import type { PublishCall } from './rabbitmq-call.js';
 import type { AmqpChannel } from './rabbitmq-client.js';
 import type { RabbitMqEncoder, RabbitMqPublish } from './rabbitmq-message.js';
+import { Returns, type Returned } from './rabbitmq-returns.js';
+import { digestOf, MOST_LATE, type RabbitMqDestination, type Silence } from './rabbitmq-silence.js';
 import { ConfirmWindow } from './rabbitmq-window.js';
 
 export interface LaneOwner {
   readonly encode: RabbitMqEncoder;
+  readonly silence: Silence;
   /** The broker came back a moment ago, and may not have found all of its queues and exchanges yet. */
   readonly recovering: boolean;
   /** While true nothing is written: the broker asked to wait. */
@@ -18,6 +22,8 @@ export interface LaneOwner {
   onBroken(error: unknown): void;
   /** Its deadline passed: it is taken out of line and given its results. */
   expire(call: PublishCall, reason: unknown): void;
+  /** Sends it over another connection and gives it its result, if there can be one. */
+  askAside(call: PublishCall, index: number, to: RabbitMqDestination): 'asked' | 'refused' | 'no other connection';
   /** It was unconfirmed when the broker closed the channel, so that it may be what the broker closed for. */
   suspect(message: OutboxMessage): void;
 }
@@ -32,8 +38,11 @@ export class RabbitMqLane {
   /** The owner is opening a channel for it. */
   opening = false;
   /** @internal why the broker is about to close the channel */ closeReason: unknown;
-  /** @internal message ids that came back, and the tag that was next then: the ack, which follows, is of one before it */
-  readonly returned = new Map<string, { readonly trouble: RabbitMqTrouble; readonly before: number }>();
+  /** @internal */ readonly returns = new Returns(this.window);
+  /** @internal by tag: given up, and the broker has it */
+  readonly late = new Map<number, { readonly id: string; readonly digest: string; readonly to: RabbitMqDestination }>();
+  /** @internal What has a lower tag is in the broker's hands: it answered to a later one. */ heard = 0;
+  /** @internal Of the last message that was sent. */ wasCareful = false;
 
   constructor(
     readonly owner: LaneOwner,
@@ -54,6 +63,7 @@ export class RabbitMqLane {
     this.channel = channel;
     this.full = false;
     this.closeReason = undefined;
+    this.heard = 0;
     const current =
       <A extends unknown[]>(handle: (...args: A) => void) =>
       (...args: A): void => {
@@ -61,15 +71,15 @@ export class RabbitMqLane {
       };
     channel.on(
       'ack',
-      current(({ deliveryTag, multiple }: Confirm) => this.window.confirm(deliveryTag, multiple, this.onAck)),
+      current((confirm: Confirm) => this.onConfirm(confirm, this.onAck)),
     );
     channel.on(
       'nack',
-      current(({ deliveryTag, multiple }: Confirm) => this.window.confirm(deliveryTag, multiple, this.onNack)),
+      current((confirm: Confirm) => this.onConfirm(confirm, this.onNack)),
     );
     channel.on(
       'return',
-      current((message: Returned) => this.onReturn(message)),
+      current((message: Returned) => this.returns.add(message)),
     );
     channel.on(
       'drain',
@@ -87,12 +97,16 @@ export class RabbitMqLane {
   }
 
   /** Forgets the channel and gives what is unconfirmed a result; what was not sent stays in line. */
-  abandon(failureOf: (alone: boolean) => PublishFailure): void {
+  abandon(failureOf: (alone: boolean, to?: RabbitMqDestination) => PublishFailure): void {
     this.channel = undefined;
-    this.returned.clear();
-    const failure = failureOf(this.window.size === 1);
-    this.window.abandon((call, index) => {
+    this.returns.clear();
+    for (const { to } of this.late.values()) to.forget();
+    this.late.clear();
+    const failure = failureOf(this.window.size === 1, this.window.first);
+    this.window.abandon((call, index, _tag, to) => {
       call.inFlight -= 1;
+      to.pending -= 1;
+      to.forget();
       if (failure.blame !== 'transport') this.owner.suspect(call.batch[index]!);
       call.set(index, failure);
     });
@@ -110,13 +124,7 @@ export class RabbitMqLane {
     try {
       for (let call; (call = this.queue[0]) !== undefined;) {
         if (call.settled || call.cursor === call.batch.length) this.queue.shift();
-        else if (
-          this.channel === undefined ||
-          this.full ||
-          this.window.size >= this.maxUnconfirmed ||
-          this.owner.isBlocked()
-        )
-          return;
+        else if (this.channel === undefined || this.full || !this.hasRoomFor(call) || this.owner.isBlocked()) return;
         else if (call.late) this.owner.expire(call, undefined);
         else this.send(this.channel, call, call.cursor);
       }
@@ -126,13 +134,32 @@ export class RabbitMqLane {
   }
 
   /** @internal */
+  hasRoomFor({ isCareful }: PublishCall): boolean {
+    const { size } = this.window;
+    return isCareful || this.wasCareful ? size === 0 : size < this.maxUnconfirmed;
+  }
+
+  /** @internal */
   send(channel: AmqpChannel, call: PublishCall, index: number): void {
     if (call.isOvertaking(index)) return this.refuse(call, index, { kind: 'overtaking' });
+    const { silence } = this.owner;
+    if (silence.confirmed.size > 0 && silence.wasConfirmed(call.batch[index]!)) {
+      call.cursor = index + 1;
+      return call.set(index, PUBLISHED);
+    }
     let encoded: RabbitMqPublish;
     try {
       encoded = this.owner.encode(call.batch[index]!);
     } catch (error) {
       return this.refuse(call, index, { kind: 'not-encodable', error });
+    }
+    const to = silence.of(encoded.exchange, encoded.routingKey);
+    const now = systemClock.monotonic();
+    if (to.isGuarded) {
+      const answer = to.mayBeAsked(now) ? this.owner.askAside(call, index, to) : 'refused';
+      if (answer === 'asked') return void (call.cursor = index + 1);
+      if (answer === 'refused') return this.refuse(call, index, { kind: 'not-confirmed', destination: to.name });
+      to.unanswered(now); // until it answers
     }
     try {
       // amqplib encodes everything before it writes anything: a throw means that nothing was sent and no tag was used.
@@ -145,7 +172,10 @@ export class RabbitMqLane {
     }
     call.cursor = index + 1;
     call.inFlight += 1;
-    this.window.push(call, index);
+    this.wasCareful = call.isCareful;
+    this.window.push(call, index, to);
+    to.sent(now);
+    silence.watch();
   }
 
   /** @internal */
@@ -154,37 +184,64 @@ export class RabbitMqLane {
     call.set(index, blameFor(trouble));
   }
 
+  /** @internal */
+  onConfirm({ deliveryTag, multiple }: Confirm, settle: typeof this.onAck): void {
+    this.heard = Math.max(this.heard, deliveryTag);
+    if (this.late.size > 0) this.onLate(deliveryTag, multiple, settle === this.onAck);
+    this.window.confirm(deliveryTag, multiple, settle);
+  }
+
+  /** @internal Of those that were given up: a nack leaves them to their next try. */
+  onLate(tag: number, multiple: boolean, isAck: boolean): void {
+    for (const at of multiple ? [...this.late.keys()] : [tag]) {
+      const found = at > tag ? undefined : this.late.get(at);
+      if (found === undefined) continue;
+      this.late.delete(at);
+      found.to.answered(systemClock.monotonic());
+      if (isAck && this.returns.troubleOf(found.id, at) === undefined)
+        this.owner.silence.confirmedLate(found.id, found.digest);
+    }
+  }
+
+  /**
+   * Gives up what the broker has, as it confirmed something that was sent later, and does not confirm: of destinations that
+   * are silent, or of a call whose time is over.
+   */
+  giveUp(now: number, late?: PublishCall): void {
+    const { silence } = this.owner;
+    const isLost = (to: RabbitMqDestination, tag: number, call: PublishCall): boolean =>
+      tag < this.heard && (call === late || silence.isSilent(to, now));
+    this.window.takeIf(isLost, (call, index, tag, to) => {
+      if (silence.isSilent(to, now)) to.guard(now);
+      to.pending -= 1;
+      call.inFlight -= 1;
+      const message = call.batch[index]!;
+      if (this.late.size < MOST_LATE) this.late.set(tag, { id: message.id, digest: digestOf(message), to });
+      call.set(index, blameFor({ kind: 'not-confirmed', destination: to.name }));
+    });
+    this.pump();
+  }
+
   /** @internal the return came first, and it wins */
-  readonly onAck = (call: PublishCall, index: number, tag: number): void => {
-    call.inFlight -= 1;
-    const trouble = this.returned.size === 0 ? undefined : this.troubleOf(call.batch[index]!.id, tag);
+  readonly onAck = (call: PublishCall, index: number, tag: number, to: RabbitMqDestination): void => {
+    this.answered(call, to);
+    const trouble = this.returns.troubleOf(call.batch[index]!.id, tag);
     call.set(index, trouble === undefined ? PUBLISHED : blameFor(trouble, this.owner.recovering));
     if (this.queue.length > 0) this.pump();
   };
 
   /** @internal */
-  readonly onNack = (call: PublishCall, index: number): void => {
-    call.inFlight -= 1;
+  readonly onNack = (call: PublishCall, index: number, _tag: number, to: RabbitMqDestination): void => {
+    this.answered(call, to);
     call.set(index, blameFor({ kind: 'nacked' }, this.owner.recovering));
     if (this.queue.length > 0) this.pump();
   };
 
   /** @internal */
-  onReturn({ fields, properties }: Returned): void {
-    const { exchange, routingKey, replyCode } = fields;
-    const trouble: RabbitMqTrouble = { kind: 'unroutable', exchange, routingKey, replyCode };
-    this.returned.delete(properties.messageId); // the last comes last
-    this.returned.set(properties.messageId, { trouble, before: this.window.next });
-  }
-
-  /** @internal plain SQL can give two messages one id: of those that were out when it came back none counts as stored */
-  troubleOf(id: string, tag: number): RabbitMqTrouble | undefined {
-    for (const [past, { before }] of this.returned) {
-      if (!this.window.isPast(before)) break;
-      this.returned.delete(past);
-    }
-    const found = this.returned.get(id);
-    return found === undefined || tag >= found.before ? undefined : found.trouble;
+  answered(call: PublishCall, to: RabbitMqDestination): void {
+    call.inFlight -= 1;
+    to.pending -= 1;
+    to.answered(systemClock.monotonic());
   }
 
   /** @internal */
@@ -200,7 +257,9 @@ export class RabbitMqLane {
       this.channel = undefined;
       return;
     }
-    this.abandon((alone) => blameFor({ kind: 'channel-closed', error, alone }, this.owner.recovering));
+    const failureOf = (alone: boolean, to?: RabbitMqDestination): PublishFailure =>
+      blameFor({ kind: 'channel-closed', error, alone, destination: to?.name }, this.owner.recovering);
+    this.abandon(failureOf);
     this.owner.onChannelClosed(this);
   }
 }
@@ -208,8 +267,4 @@ export class RabbitMqLane {
 interface Confirm {
   readonly deliveryTag: number;
   readonly multiple: boolean;
-}
-interface Returned {
-  readonly fields: { readonly exchange: string; readonly routingKey: string; readonly replyCode: number };
-  readonly properties: { readonly messageId: string };
 }

@@ -1,5 +1,6 @@
 import type { HeaderValue, MessageHeaders, RabbitMqMessageOptions } from '../../message.js';
 import type { CheckedMessage, TransportLimits } from '../transport.js';
+import { unknownOption } from './option-names.js';
 import type { RabbitMqSettings, RabbitMqUrl } from './rabbitmq-options.js';
 
 /** An AMQP short string: routing keys, names, and every property that is text. */
@@ -37,6 +38,7 @@ export function rabbitMqLimits(settings: RabbitMqSettings): TransportLimits {
     tombstones: true,
     check: ({ type, contentType, headers, options }: CheckedMessage) =>
       optionsProblem(options.rabbitmq) ??
+      unknownOption('options.rabbitmq', options.rabbitmq, OPTIONS) ??
       shortProblem('type', options.rabbitmq?.type ?? type) ??
       shortProblem('contentType', contentType) ??
       namesProblem(headers, standard) ??
@@ -55,6 +57,7 @@ export function rmqClientLimits(readsOptions = false): TransportLimits {
   return {
     check: ({ type, contentType, headers, options }: CheckedMessage) =>
       optionsProblem(options.rabbitmq) ??
+      unknownOption('options.rabbitmq', options.rabbitmq, OPTIONS) ??
       shortProblem('type', options.rabbitmq?.type ?? type) ??
       (readsOptions ? undefined : placeProblem(options.rabbitmq)) ??
       namesProblem(headers, standard) ??
@@ -120,6 +123,8 @@ export function optionsProblem(options: RabbitMqMessageOptions | undefined): str
   }
   return undefined;
 }
+
+const OPTIONS = [...TEXTS, 'priority', 'expiration'];
 
 /** A ClientRMQ sends everything to its own queue, or to its own exchange by the pattern, and would be confirmed there. */
 export function placeProblem(options: RabbitMqMessageOptions | undefined): string | undefined {

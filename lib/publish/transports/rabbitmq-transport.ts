@@ -1,3 +1,4 @@
+import { systemClock } from '../../dispatch/clock.js';
 import type { OutboxMessage } from '../../message.js';
 import {
   OutboxTransport,
@@ -7,14 +8,17 @@ import {
   type TransportHealth,
   type TransportLimits,
 } from '../transport.js';
+import { Aside } from './rabbitmq-aside.js';
 import { blameFor } from './rabbitmq-blame.js';
 import { PublishCall } from './rabbitmq-call.js';
 import type { AmqpChannel } from './rabbitmq-client.js';
+import { closeReason, replyCodeOf } from './rabbitmq-errors.js';
 import { RabbitMqLane, type LaneOwner } from './rabbitmq-lane.js';
 import { RabbitMqLink, type ConnectionSource } from './rabbitmq-link.js';
 import { MAX_HEADER_TABLE } from './rabbitmq-limits.js';
 import { createEncoder } from './rabbitmq-message.js';
 import type { RabbitMqSettings } from './rabbitmq-options.js';
+import { nameOf, Silence } from './rabbitmq-silence.js';
 import { Suspects } from './rabbitmq-suspects.js';
 
 /**
@@ -25,19 +29,28 @@ export class RabbitMqTransport extends OutboxTransport implements LaneOwner {
   readonly receipt = 'broker';
   override readonly atomicRuns: boolean;
   readonly encode;
+  readonly silence: Silence;
+  /** @internal */ readonly aside: Aside | undefined;
   /** @internal */ readonly main: RabbitMqLane;
   /** @internal */ readonly probe: RabbitMqLane;
   /** @internal */ readonly link: RabbitMqLink;
   /** @internal */ readonly suspects = new Suspects();
   /** @internal */ readonly underWay = new Set<PublishCall>();
+  /** @internal No second channel can be had: what is suspect goes over the one there is, while nothing else is unconfirmed. */
+  hasOneChannel = false;
   /** @internal */ closed = false;
 
   constructor(
     readonly settings: RabbitMqSettings,
     override readonly limits: TransportLimits,
     source: ConnectionSource,
+    /** This is the one that only asks; see {@link Aside}. */
+    isAside = false,
   ) {
     super();
+    this.silence = new Silence(isAside ? undefined : (now) => this.giveUp(now));
+    const connect = (): OutboxTransport => new RabbitMqTransport(settings, limits, source, true);
+    this.aside = isAside ? undefined : new Aside(connect, () => this.silence.patience);
     this.atomicRuns = settings.pipelineKeys;
     this.encode = createEncoder(settings, () => this.link.connection?.maxHeaderTable ?? MAX_HEADER_TABLE);
     this.main = new RabbitMqLane(this, settings.maxUnconfirmed);
@@ -63,22 +76,37 @@ export class RabbitMqTransport extends OutboxTransport implements LaneOwner {
       call.fail(unavailable(this.closed ? new Error('The transport is closed.') : context.signal.reason));
       return call.done;
     }
-    call.arm(Math.min(context.timeout, this.settings.confirmTimeout), (reason) => this.expire(call, reason));
+    const timeout = Math.min(context.timeout, this.settings.confirmTimeout);
+    this.silence.within(timeout);
+    call.arm(timeout, (reason) => this.expire(call, reason));
     this.underWay.add(call);
     void call.done.then(() => this.underWay.delete(call));
-    if (this.suspects.includesAny(batch)) this.addToProbe(call);
-    else this.main.add(call);
+    if (!this.suspects.includesAny(batch)) this.main.add(call);
+    else if (this.hasOneChannel) this.addCarefully(call);
+    else this.addToProbe(call);
     if (this.link.connection === undefined)
       this.link.ensureConnected().catch((error: unknown) => this.failQueued(unavailable(error)));
     return call.done;
   }
 
+  override destinationOf(message: OutboxMessage): string {
+    try {
+      const { exchange, routingKey } = this.encode(message);
+      return nameOf(exchange, routingKey);
+    } catch {
+      return ''; // of a function of the application that threw
+    }
+  }
+
   override reset(): void {
+    this.aside?.reset();
     this.drop(unavailable(new Error('The transport was reset.')));
   }
 
   override async close(): Promise<void> {
     this.closed = true;
+    this.silence.stop();
+    this.aside?.reset();
     const reason = new Error('The transport was closed.');
     // What is unconfirmed now gets its verdict now, so it must not arrive later.
     if (this.unconfirmed > 0) return this.drop(unavailable(reason));
@@ -106,6 +134,12 @@ export class RabbitMqTransport extends OutboxTransport implements LaneOwner {
     return this.link.connection?.blocked !== undefined;
   }
 
+  /** On a connection of the application nobody asks: one that gets no answer would be destroyed, with all that is on it. */
+  askAside(...[call, index, to]: Parameters<LaneOwner['askAside']>): ReturnType<LaneOwner['askAside']> {
+    if (this.link.connection?.own !== true) return 'no other connection';
+    return this.aside?.ask({ call, index, to }) === true ? 'asked' : 'refused';
+  }
+
   suspect(message: OutboxMessage): void {
     this.suspects.add(message.id);
   }
@@ -124,14 +158,32 @@ export class RabbitMqTransport extends OutboxTransport implements LaneOwner {
   }
 
   /** @internal */
+  addCarefully(call: PublishCall): void {
+    call.isCareful = true;
+    this.acquit(call);
+    this.main.add(call);
+  }
+
+  /** @internal */
+  goOnWithOne(): void {
+    this.hasOneChannel = true;
+    for (const call of this.probe.queue.splice(0)) this.addCarefully(call);
+  }
+
+  /** @internal */
   addToProbe(call: PublishCall): void {
     this.probe.add(call);
+    this.acquit(call);
+    if (this.probe.channel === undefined) void this.reopen(this.probe);
+  }
+
+  /** @internal Those that get through. */
+  acquit(call: PublishCall): void {
     void call.done.then((results) =>
       results.forEach((result, index) => {
         if (result.ok) this.suspects.delete(call.batch[index]!.id);
       }),
     );
-    if (this.probe.channel === undefined) void this.reopen(this.probe);
   }
 
   /** @internal */
@@ -150,7 +202,9 @@ export class RabbitMqTransport extends OutboxTransport implements LaneOwner {
       const channel = await this.link.openChannel();
       if (this.link.connection === connection) lane.open(channel);
     } catch (error) {
-      if (this.link.connection === connection) this.onLost(error);
+      if (this.link.connection !== connection) return;
+      if (lane === this.probe && closeReason(error).name === 'NO_CHANNELS_LEFT') this.goOnWithOne();
+      else this.onLost(error);
     } finally {
       lane.opening = false;
       // Another connection may have come meanwhile and found this attempt in its way.
@@ -161,21 +215,35 @@ export class RabbitMqTransport extends OutboxTransport implements LaneOwner {
 
   /** @internal */
   onLost(error: unknown): void {
+    // A limit that the broker has for its users (530) ends the connection.
+    if (this.probe.opening && (replyCodeOf(error) ?? 0) >= 500) this.hasOneChannel = true;
     this.drop(blameFor({ kind: 'connection-closed', error, alone: this.unconfirmed === 1 }));
     this.onState?.('down', error);
   }
 
   /** @internal */
   onUnblocked(): void {
+    this.silence.restart();
     this.onState?.('up');
     this.main.pump();
     this.probe.pump();
   }
 
-  /** The connection is destroyed before anybody hears that the publish failed. */
+  /** @internal While the broker asks to wait, silence means nothing. */
+  giveUp(now: number, call?: PublishCall): void {
+    if (this.isBlocked()) return;
+    this.main.giveUp(now, call);
+    this.probe.giveUp(now, call);
+  }
+
+  /** Unless the broker has it all, the connection is destroyed before anybody hears that the publish failed. */
   expire(call: PublishCall, reason: unknown): void {
     this.main.remove(call);
     this.probe.remove(call);
+    if (call.inFlight > 0) {
+      this.giveUp(systemClock.monotonic(), call);
+      if (call.inFlight > 0 && !this.isBlocked()) this.silence.doubt();
+    }
     const failure = this.lateness(call, reason);
     if (call.inFlight > 0) this.drop(failure);
     call.fail(failure);

@@ -1,6 +1,7 @@
 import type { PublishCall } from './rabbitmq-call.js';
+import type { RabbitMqDestination } from './rabbitmq-silence.js';
 
-type Settle = (call: PublishCall, index: number, tag: number) => void;
+type Settle = (call: PublishCall, index: number, tag: number, destination: RabbitMqDestination) => void;
 
 /**
  * Which message a delivery tag means. Kept here and not by amqplib's callbacks: up to 1.x a `publish` that threw left its
@@ -12,6 +13,7 @@ export class ConfirmWindow {
   /** @internal by tag - base; `undefined` once confirmed */
   calls: (PublishCall | undefined)[] = [];
   /** @internal */ indexes: number[] = [];
+  /** @internal */ destinations: RabbitMqDestination[] = [];
   /** @internal tag of the first element */
   base = 1;
   /** @internal everything before it is confirmed */
@@ -27,10 +29,16 @@ export class ConfirmWindow {
     return this.base + this.head >= tag;
   }
 
+  /** Of the oldest unconfirmed message. */
+  get first(): RabbitMqDestination | undefined {
+    return this.size === 0 ? undefined : this.destinations[this.head];
+  }
+
   /** To be called once per message that was written, in order. */
-  push(call: PublishCall, index: number): void {
+  push(call: PublishCall, index: number, destination: RabbitMqDestination): void {
     this.calls.push(call);
     this.indexes.push(index);
+    this.destinations.push(destination);
     this.size += 1;
   }
 
@@ -41,15 +49,29 @@ export class ConfirmWindow {
     this.compact();
   }
 
+  /** Takes out those for which `which` holds. Their confirms, should they come, mean nothing here. */
+  takeIf(which: (destination: RabbitMqDestination, tag: number, call: PublishCall) => boolean, settle: Settle): void {
+    const taken: Parameters<Settle>[] = [];
+    for (let p = this.head; p < this.calls.length; p++) {
+      const call = this.calls[p];
+      if (call === undefined || !which(this.destinations[p]!, this.base + p, call)) continue;
+      this.take(p, (...entry) => taken.push(entry));
+    }
+    this.compact();
+    for (const entry of taken) settle(...entry); // which may write more, or empty the window
+  }
+
   /** Empties the window; its channel is gone, and the next one counts from 1. */
-  abandon(settle: (call: PublishCall, index: number) => void): void {
-    const { calls, indexes, head } = this;
+  abandon(settle: Settle): void {
+    const { calls, indexes, destinations, base, head } = this;
     this.calls = [];
     this.indexes = [];
+    this.destinations = [];
     this.base = 1;
     this.head = 0;
     this.size = 0;
-    for (let p = head; p < calls.length; p++) if (calls[p] !== undefined) settle(calls[p]!, indexes[p]!);
+    for (let p = head; p < calls.length; p++)
+      if (calls[p] !== undefined) settle(calls[p]!, indexes[p]!, base + p, destinations[p]!);
   }
 
   /** @internal */
@@ -58,7 +80,7 @@ export class ConfirmWindow {
     if (call === undefined) return;
     this.calls[position] = undefined;
     this.size -= 1;
-    settle(call, this.indexes[position]!, this.base + position);
+    settle(call, this.indexes[position]!, this.base + position, this.destinations[position]!);
   }
 
   /** @internal */
@@ -68,6 +90,7 @@ export class ConfirmWindow {
     if (this.head < 1024 && this.head < this.calls.length) return;
     this.calls.splice(0, this.head);
     this.indexes.splice(0, this.head);
+    this.destinations.splice(0, this.head);
     this.base += this.head;
     this.head = 0;
   }

@@ -42,9 +42,8 @@ const PERSISTENT_WARNING =
 function ownConnections(amqplib: Amqplib, settings: RabbitMqSettings): ConnectionSource {
   let next = 0;
   return async (signal) => {
-    const { model, index } = await openConnection(amqplib, settings, next, signal);
-    // After a loss the others come first: the one that was used may be what failed.
-    next = index + 1;
+    // The next attempt begins with another one: the one that was used, or asked in vain, may be what failed.
+    const model = await openConnection(amqplib, settings, next, signal, (index) => (next = index + 1));
     return { model, own: true };
   };
 }

@@ -5,6 +5,8 @@ export interface SqlResult {
   readonly rows: readonly (readonly unknown[])[];
   /** Rows that a write touched. */
   readonly affected: number;
+  /** Whether the server says that a transaction is open behind the statement; absent where nobody tells. */
+  readonly inTransaction?: boolean | undefined;
 }
 
 /** SEAM: runs SQL on one connection, or in the caller's transaction. Knows no statement and no table. */
@@ -21,6 +23,13 @@ export interface SqlConnection extends SqlExecutor {
    * `ended` aborts as soon as the session is known to be over, and with it the transaction and its locks.
    */
   transaction<T>(work: (tx: SqlExecutor, ended: AbortSignal) => Promise<T>): Promise<T>;
+}
+
+/** A call behind the close of the outbox. */
+export class StoreClosed extends Error {
+  constructor() {
+    super('This outbox is closed, as its application is: nothing can be asked of its tables.');
+  }
 }
 
 /** What the connections are for; each role is one connection, opened at first use, reopened after a failure. */

@@ -2,7 +2,7 @@ import { DataSource, type DataSourceOptions } from 'typeorm';
 import type { StoreSettings } from '../schema/names.js';
 
 /** On top of the roles' connections: with row locks, one for each transport. */
-export const MOST_PUBLISHING = 32;
+export const MOST_PUBLISHING = 1_000;
 
 /**
  * A second DataSource to the same primary for the relay. Everything through which the application's options act on

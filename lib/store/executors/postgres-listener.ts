@@ -1,4 +1,5 @@
 import { systemClock } from '../../dispatch/clock.js';
+import { untraced } from '../../untraced.js';
 import { quoteWith } from '../schema/names.js';
 import type { CheckedOut } from './postgres-connection.js';
 
@@ -27,7 +28,7 @@ export async function listenOn(
   };
   const check = (): void => {
     cancelCheck = systemClock.after(LIVENESS_INTERVAL, () => {
-      client.query('select 1').then(() => open && check(), lose);
+      untraced(() => client.query('select 1')).then(() => open && check(), lose);
     });
   };
   const notified = ({ payload = '' }: { payload?: string }): void => void (open && onNotify(payload));

@@ -2,7 +2,7 @@ import type { DataSource } from 'typeorm';
 import { OutboxConfigurationError } from '../../outbox.errors.js';
 import { capabilitiesOf } from '../mysql/capabilities.js';
 import type { StoreSettings } from '../schema/names.js';
-import type { ConnectionRole, SqlDatabase } from './executor.js';
+import { StoreClosed, type ConnectionRole, type SqlDatabase } from './executor.js';
 import { MysqlConnection, query, type MysqlClient } from './mysql-connection.js';
 import { MOST_PUBLISHING, ownDataSource } from './own-data-source.js';
 
@@ -75,7 +75,7 @@ class TypeOrmMysqlDatabase implements SqlDatabase {
   }
 
   /** @internal */ open(): Promise<DataSource> {
-    if (this.closed) return Promise.reject(new Error('The outbox store is closed.'));
+    if (this.closed) return Promise.reject(new StoreClosed());
     this.opening ??= openDataSource(this.application, this.settings).catch((error: unknown) => {
       this.opening = undefined;
       throw error;

@@ -1,13 +1,16 @@
 import type { DataSource } from 'typeorm';
 import { systemClock, within } from '../../dispatch/clock.js';
 import { MOST_PUBLISHING, ownDataSource } from './own-data-source.js';
-import type { ConnectionRole, SqlDatabase } from './executor.js';
+import { StoreClosed, type ConnectionRole, type SqlDatabase } from './executor.js';
 import type { StoreSettings } from '../schema/names.js';
+import { PINNED_PATH } from '../schema/postgres-catalog.js';
 import { PostgresConnection, RAW, type CheckedOut, type PgClient } from './postgres-connection.js';
 import { listenOn } from './postgres-listener.js';
 
 /** How much longer than the server's statement timeout the client waits before it drops the connection. */
 const CLIENT_GRACE = 2_000;
+/** Milliseconds. Leases are locked for milliseconds; whoever waits longer meets somebody else's open transaction. */
+const LEASE_LOCK_WAIT = 2_000;
 /** Milliseconds that a server may take to close a connection. */
 const GOODBYE = 1_000;
 /** On top of the roles' connections, and of those of transports. */
@@ -44,7 +47,7 @@ class TypeOrmPostgresDatabase implements SqlDatabase {
     if (connection === undefined) {
       const asynchronous =
         owner === 'settle' && this.settings.onPublished === 'delete' ? 'set synchronous_commit = off;' : '';
-      connection = this.connect(asynchronous);
+      connection = this.connect(owner === 'lease' ? `set lock_timeout = ${LEASE_LOCK_WAIT};` : asynchronous);
       this.connections.set(owner, connection);
     }
     return connection;
@@ -117,7 +120,7 @@ class TypeOrmPostgresDatabase implements SqlDatabase {
   }
 
   /** @internal */ open(): Promise<DataSource> {
-    if (this.closed) return Promise.reject(new Error('The outbox store is closed.'));
+    if (this.closed) return Promise.reject(new StoreClosed());
     this.opening ??= this.initialize().catch((error: unknown) => {
       this.opening = undefined;
       throw error;
@@ -162,9 +165,10 @@ function quietClient({ driver }: DataSource): new (options: unknown) => PgClient
  * Statements prepared on empty tables must stay fast when there are millions of rows and no statistics: every hot
  * statement has exactly one plan without sequential and bitmap scans. Not set behind a transaction pooler
  * (`preparedStatements: false`), where settings would leak into other clients' sessions; there each statement is planned anew.
+ * Nothing is found through a search_path that others may put functions and operators into.
  */
 function sessionSettings(settings: StoreSettings): string {
-  return `set enable_seqscan = off; set enable_bitmapscan = off; set jit = off;
+  return `set search_path = ${PINNED_PATH}; set enable_seqscan = off; set enable_bitmapscan = off; set jit = off;
     set plan_cache_mode = force_generic_plan; set max_parallel_workers_per_gather = 0;
     set default_transaction_isolation = 'read committed'; set timezone = 'UTC'; set datestyle = 'ISO';
     set bytea_output = 'hex'; set synchronous_commit = on; set lock_timeout = 0;

@@ -41,14 +41,26 @@ async function runPostgres(connection: unknown, { statement, values }: Sql): Pro
   const name = statement.name !== undefined && (await mayPrepare(client)) ? statement.name : undefined;
   const query = { name, text: statement.positional, values, rowMode: 'array', types: RAW } as const;
   const { rows, rowCount } = await client.query(query).catch((error: unknown) => {
-    if (name !== undefined && STATEMENT_GONE.has((error as { code?: string }).code ?? '')) prepares.set(client, false);
+    if (name !== undefined && preparingFails(error)) prepares.set(client, false);
     return withoutValues(error);
   });
-  return { rows: rows ?? [], affected: rowCount ?? 0 };
+  const status = (client as TellingClient).getTransactionStatus?.();
+  return { rows: rows ?? [], affected: rowCount ?? 0, inTransaction: status === 'I' ? false : undefined };
+}
+
+/** pg 8.23 and later: what the server said with its last answer. */
+interface TellingClient extends PgClient {
+  getTransactionStatus?(): unknown;
 }
 
 /** Of the application's connections: whether statements may be prepared on them. */
 const prepares = new WeakMap<PgClient, boolean>();
+/** Of pg itself, which takes one text for a name: a tracer changes them. */
+const TWO_TEXTS = /^Prepared statements must be unique/;
+function preparingFails(error: unknown): boolean {
+  const { code, message } = error as { code?: string; message?: string };
+  return STATEMENT_GONE.has(code ?? '') || TWO_TEXTS.test(message ?? '');
+}
 /** No such statement, or one whose result changed: somebody said DEALLOCATE or DISCARD, or altered the table. */
 const STATEMENT_GONE = new Set(['26000', '0A000']);
 
@@ -79,7 +91,20 @@ function runMysql(client: unknown, { statement, values }: Sql): Promise<SqlResul
     (client as MysqlClient).query({ sql: statement.questionMarks, values, rowsAsArray: true }, (error, result) => {
       if (error !== null) reject(withoutStatement(error));
       else if (Array.isArray(result)) resolve({ rows: result as unknown[][], affected: result.length });
-      else resolve({ rows: [], affected: (result as { affectedRows?: number }).affectedRows ?? 0 });
+      else resolve(answerOf(result as MysqlHeader));
     });
   });
+}
+
+/** Of what returns no rows. */
+interface MysqlHeader {
+  affectedRows?: number;
+  serverStatus?: number;
+}
+/** MySQL's `SERVER_STATUS_IN_TRANS`. */
+const IN_TRANSACTION = 1;
+
+function answerOf({ affectedRows = 0, serverStatus }: MysqlHeader): SqlResult {
+  const inTransaction = serverStatus === undefined ? undefined : (serverStatus & IN_TRANSACTION) !== 0;
+  return { rows: [], affected: affectedRows, inTransaction };
 }

@@ -2,14 +2,14 @@ import { systemClock } from '../../dispatch/clock.js';
 import { keyBytes } from '../../key-bytes.js';
 import type { SqlConnection } from '../executors/executor.js';
 import type { MessageFilter } from '../admin-store.js';
-import { stillElsewhere, type Deleted, type Elsewhere } from '../elsewhere.js';
+import { stillElsewhere, type Deleted, type Elsewhere, type Looks } from '../elsewhere.js';
 import { bucketSql } from '../schema/mysql-tables.js';
 import type { StoreSettings, TableNames } from '../schema/names.js';
 import { statement, type Sql, type Statement } from '../sql.js';
 import { among, MysqlFind, textConditions, type Among, type Conditions } from './find.js';
 
 /** Milliseconds for a look through the hot table, beyond its first page; each statement has a deadline of its own. */
-const SEARCH_TIMEOUT = 2_000;
+export const SEARCH_TIMEOUT = 2_000;
 /** Rows of the hot table that one statement looks through: the time may end between two, and others get their turn. */
 const PAGE = 50_000;
 
@@ -53,13 +53,21 @@ export class MysqlTooLate {
   }
 
   /** Of messages whose rows were deleted, those that another transport still has. */
-  async elsewhere(deleted: readonly Deleted[], { transport }: MessageFilter): Promise<Set<string>> {
-    const deadline = systemClock.monotonic() + SEARCH_TIMEOUT;
+  elsewhere(deleted: readonly Deleted[], { transport }: MessageFilter): Promise<Set<string>> {
+    const parked = (ids: readonly string[]): Promise<string[]> => this.find.parkedAmong(this.connection(), ids, {});
     return stillElsewhere(transport === undefined ? deleted : [], {
-      transports: () => this.transportIds(),
-      ready: (place) => this.readyIn(place, deadline),
-      parked: (ids) => this.find.parkedAmong(this.connection(), ids, {}),
+      ...this.looks(systemClock.monotonic() + SEARCH_TIMEOUT),
+      parked,
     });
+  }
+
+  /** Of messages in these rows, those that another transport has ready. */
+  readyElsewhere(rows: readonly Deleted[], deadline: number): Promise<Set<string>> {
+    return stillElsewhere(rows, { ...this.looks(deadline), parked: async () => [] });
+  }
+
+  /** @internal */ looks(deadline: number): Pick<Looks, 'transports' | 'ready'> {
+    return { transports: () => this.transportIds(), ready: (place) => this.readyIn(place, deadline) };
   }
 
   /** @internal */ async readyIn(
@@ -102,7 +110,7 @@ export class MysqlTooLate {
     return [...found].slice(0, limit);
   }
 
-  /** @internal A key is in one bucket; without one, the whole table in the order of its numbers takes fewest statements. */
+  /** A key is in one bucket; without one, the whole table in the order of its numbers takes fewest statements. */
   async ranges({ transport, key }: MessageFilter): Promise<Range[]> {
     if (key === undefined || this.settings.ordering === 'global') {
       const conditions =
@@ -115,7 +123,7 @@ export class MysqlTooLate {
   }
 
   /**
-   * @internal Page by page, until `found` has enough. The first page is looked at however late it is: a database that
+   * Page by page, until `found` has enough. The first page is looked at however late it is: a database that
    * answers slowly is not a long backlog. @returns whether there was the time for all of it
    */
   async look(
@@ -149,7 +157,7 @@ export class MysqlTooLate {
     const all = [...conditions.conditions, 'seq > ?', 'seq <= ?', ...wanted.conditions].join(' and ');
     return statement(
       undefined,
-      `select id, transport from ${this.names.ready} force index (${index}) where ${all} limit ?`,
+      `select id, transport, bucket, seq from ${this.names.ready} force index (${index}) where ${all} limit ?`,
     ).bind(...conditions.values, after, end, ...wanted.values, limit);
   }
 }

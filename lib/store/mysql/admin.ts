@@ -1,14 +1,17 @@
+import { systemClock } from '../../dispatch/clock.js';
 import { keyBytes } from '../../key-bytes.js';
 import { compareSeq } from '../../message.js';
 import type { SqlDatabase, SqlExecutor } from '../executors/executor.js';
-import type { MessageFilter, OperatorReport } from '../admin-store.js';
+import { LEFT_COUNT_LIMIT, type MessageFilter, type OperatorReport } from '../admin-store.js';
 import type { StoreSettings, TableNames } from '../schema/names.js';
 import type { Deleted } from '../elsewhere.js';
 import { transactionsOf } from '../operator-transactions.js';
 import { statement } from '../sql.js';
 import { BLOCKED, DEAD, readKey, SCHEDULED, WAITING } from './columns.js';
-import { MysqlTooLate } from './admin-too-late.js';
+import { MysqlTooLate, SEARCH_TIMEOUT } from './admin-too-late.js';
+import { MysqlDedupKeys } from './dedup-keys.js';
 import { MysqlFind } from './find.js';
+import { MysqlUnowned } from './cancel-unowned.js';
 import { jsonRows, jsonTable, lookUp, PARKED_IDS } from './json-rows.js';
 import { inTransaction } from './retry.js';
 import type { KeyOfTransport, MysqlWake } from './wake.js';
@@ -40,6 +43,15 @@ class Outcome {
   looked = 0;
   /** Every row of the filter was looked at. */
   sawAll = true;
+  /** Rows that the limit left out. */
+  left = 0;
+  /** For what is looked for before it is changed. */
+  readonly deadline = systemClock.monotonic() + SEARCH_TIMEOUT;
+
+  deleted(rows: readonly Deleted[]): void {
+    this.changed.push(...rows);
+    for (const { id } of rows) this.done.add(id);
+  }
 }
 
 /** What operators may do: only with parked rows, and never with one that is being sent. */
@@ -47,6 +59,8 @@ export class MysqlAdmin {
   /** @internal */ readonly sql: ReturnType<typeof adminStatements>;
   /** @internal */ readonly find: MysqlFind;
   /** @internal */ readonly tooLate: MysqlTooLate;
+  /** @internal */ readonly keys: MysqlDedupKeys;
+  /** @internal */ readonly unowned: MysqlUnowned;
 
   constructor(
     readonly database: SqlDatabase,
@@ -56,25 +70,34 @@ export class MysqlAdmin {
   ) {
     this.find = new MysqlFind(names, settings);
     this.tooLate = new MysqlTooLate(() => database.connection('admin'), names, settings, this.find);
+    this.keys = new MysqlDedupKeys(database, names, this.tooLate);
+    this.unowned = new MysqlUnowned(database, names, { search: this.tooLate, keys: this.keys });
     this.sql = adminStatements(names, this.find, BLOCKS[settings.ordering]);
   }
 
   async apply(action: Action, filter: MessageFilter): Promise<OperatorReport> {
     const outcome = new Outcome();
     await this.applyOnce(action, filter, outcome);
+    if (action === 'cancel') outcome.deleted(await this.unowned.cancel(filter, filter.limit - outcome.looked));
+    const report = await this.report(action, filter, outcome);
+    if (action !== 'requeue') await this.keys.after(outcome.changed);
+    return report;
+  }
+
+  /** @internal */ async report(action: Action, filter: MessageFilter, outcome: Outcome): Promise<OperatorReport> {
     const { done, untouched } = outcome;
     if (filter.ids === undefined) {
       const left = await this.leave(action, filter, outcome);
       const late = await this.tooLate.byFilter(filter, outcome.sawAll ? STATES[action] : []);
       const tooLate = [...new Set([...left, ...late])].filter((id) => !done.has(id));
-      return { done: [...done], tooLate: tooLate.slice(0, filter.limit), notFound: [] };
+      return { done: [...done], tooLate: tooLate.slice(0, filter.limit), notFound: [], left: outcome.left };
     }
     const ids = [...new Set(filter.ids)];
     const open = new Set(ids.filter((id) => !done.has(id) && !untouched.has(id)));
     await this.explain(action, filter, outcome, open);
     await this.leave(action, filter, outcome);
     const tooLate = ids.filter((id) => !done.has(id) && !open.has(id));
-    return { done: [...done], tooLate, notFound: [...open] };
+    return { done: [...done], tooLate, notFound: [...open], left: outcome.left };
   }
 
   /** @internal Takes out of `done` what another transport may still publish, and returns it. */
@@ -121,11 +144,19 @@ export class MysqlAdmin {
     const { rows } = await admin.run(this.find.parked(filter, STATES[action], limit));
     outcome.looked += rows.length;
     outcome.sawAll &&= rows.length < limit;
+    if (rows.length >= limit) {
+      const counted = await admin.run(this.find.countParked(filter, STATES[action], limit + LEFT_COUNT_LIMIT));
+      outcome.left = Math.max(0, Number(counted.rows[0]?.[0]) - limit);
+    }
     for (const some of transactionsOf(rows, action)) {
       const ids = some.map(([parkedId]) => String(parkedId)).sort(compareSeq); // everybody locks in this order
-      const { changed, untouched } = await inTransaction(admin, (tx) => this.change(tx, action, ids));
-      outcome.changed.push(...changed);
-      for (const { id } of changed) outcome.done.add(id);
+      const keys = action === 'requeue' ? [] : await this.keys.before(some.map(readFound), outcome.deadline);
+      const { changed, untouched } = await inTransaction(admin, async (tx) => {
+        const result = await this.change(tx, action, ids);
+        await this.keys.free(tx, keys, result.changed);
+        return result;
+      });
+      outcome.deleted(changed);
       for (const { id } of untouched) outcome.untouched.add(id);
     }
   }
@@ -175,7 +206,7 @@ function adminStatements({ parked, leases, transports }: TableNames, find: Mysql
     lockRows: statement(
       'lock rows',
       `select p.parked_id, p.id, p.transport, p.bucket, p.\`key\`, p.state, p.blocking, p.sending_epoch
-      from ${byId} for update`,
+      from ${byId} for update${find.settings.coordination === 'rowLock' ? ' skip locked' : ''}`, // held while it is published
     ),
     requeue: statement(
       'requeue',
@@ -198,6 +229,11 @@ function adminStatements({ parked, leases, transports }: TableNames, find: Mysql
   };
 }
 
+const readFound = ([, id, transport, bucket]: readonly unknown[]): Deleted => ({
+  id: String(id),
+  transport: Number(transport),
+  bucket: Number(bucket),
+});
 const idRows = (ids: readonly string[]): string => jsonRows(ids.map((id) => [BigInt(id)]));
 
 function readCandidate(row: readonly unknown[]): Candidate {

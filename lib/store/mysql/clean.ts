@@ -46,8 +46,10 @@ export class MysqlClean implements CleanStore {
 
   async cleanDead(age: number, limit: number, announcedOnly: boolean): Promise<number> {
     let removed = 0;
-    for (const transport of await this.transports()) {
-      if (removed < limit) removed += await this.cleanDeadOf(transport, age, limit - removed, announcedOnly);
+    const oldest = microseconds(age);
+    const bound = this.sql.withDead.bind(oldest, announcedOnly ? 1 : 0, oldest);
+    for (const [transport] of (await this.database.connection('admin').run(bound)).rows) {
+      if (removed < limit) removed += await this.cleanDeadOf(Number(transport), age, limit - removed, announcedOnly);
     }
     return removed;
   }
@@ -140,6 +142,10 @@ function cleanStatements(tables: TableNames) {
       'clean archive',
       `delete a from ${lookUp(jsonTable({ a: 'bigint unsigned' }), `${archive} a`)} on a.archive_id = k.a`,
     ),
+    withDead: statement(
+      'transports with old dead',
+      `select t.id from ${transports} t where ${firstDeath(parked, '1')} < ${tooOld} or ${firstDeath(parked, '?')} < ${tooOld}`,
+    ),
     dead: statement(
       'old dead',
       `select parked_id, bucket, \`key\`, blocking from ${parked} force index (by_state)
@@ -149,6 +155,11 @@ function cleanStatements(tables: TableNames) {
     ...dedupStatements(tables, tooOld),
   };
 }
+
+/** The server reads one row: the order is that of the index. */
+const firstDeath = (parked: string, announced: string): string =>
+  `(select p.died_at from ${parked} p force index (by_state)
+    where p.transport = t.id and p.state = ${DEAD} and p.announced = ${announced} order by p.died_at limit 1)`;
 
 function dedupStatements({ parked, dedup, ready }: TableNames, tooOld: string) {
   return {

@@ -1,6 +1,7 @@
 import { keyText } from '../../key-bytes.js';
 import { OutboxMessage, type ParkedState } from '../../message.js';
 import { LARGE_PAYLOAD } from '../ready-store.js';
+import { fits, ROW_LIMITS } from '../schema/limits.js';
 
 const CONTENT = [
   'id',
@@ -21,12 +22,17 @@ const MESSAGE_COLUMNS = ['bucket', 'seq', ...CONTENT, 'unread'];
 export const MOVED = MOVED_COLUMNS.join(', ');
 export const movedFrom = (alias: string): string => MOVED_COLUMNS.map((column) => `${alias}.${column}`).join(', ');
 
+/** In place of the bytes of a payload that was left: see `StoredMessage.tooLarge`. The other columns cannot be so long. */
+const TOO_LARGE = -1;
+
 /** Select list of a message; {@link readMessage} knows the order. */
 export function messageFrom(alias: string): string {
   const large = `octet_length(${alias}.payload) > ${LARGE_PAYLOAD}`;
+  const tooLarge = `(${fits(['headers', 'payload'], `${alias}.`)}) is false`;
   const made: Readonly<Record<string, string>> = {
+    headers: `if(octet_length(${alias}.headers) > ${ROW_LIMITS.headers}, null, ${alias}.headers) as headers`,
     payload: `if(${large}, null, ${alias}.payload) as payload`,
-    unread: `if(${large}, octet_length(${alias}.payload), 0) as unread`,
+    unread: `case when ${tooLarge} then ${TOO_LARGE} when ${large} then octet_length(${alias}.payload) else 0 end as unread`,
   };
   return MESSAGE_COLUMNS.map((column) => made[column] ?? `${alias}.${column}`).join(', ');
 }
@@ -84,6 +90,7 @@ function build(
   parkedState: ParkedState | null,
   progress: string | null,
 ): OutboxMessage {
+  const unread = Number(row[12]);
   return new OutboxMessage({
     bucket: row[0] as number,
     seq: row[1] as string,
@@ -97,7 +104,8 @@ function build(
     optionsJson: row[9] as string | null,
     body: row[10] as Buffer | null,
     createdText: row[11] as string,
-    unread: Number(row[12]),
+    unread: Math.abs(unread),
+    tooLarge: unread === TOO_LARGE,
     attempts,
     parkedId,
     parkedState,

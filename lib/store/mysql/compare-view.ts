@@ -1,6 +1,6 @@
 import type { MysqlError } from '../executors/mysql-connection.js';
-import type { SqlConnection } from '../executors/executor.js';
-import { VIEW_COLUMNS } from '../schema/mysql-schema.js';
+import type { SqlExecutor } from '../executors/executor.js';
+import { UP_AGAIN, VIEW_COLUMNS } from '../schema/mysql-schema.js';
 import { quoteWith, tableNames, type SchemaDefinition } from '../schema/names.js';
 import { statement } from '../sql.js';
 
@@ -11,7 +11,7 @@ const NO_SUCH_COLUMN = 1054;
  * Asked for its columns, and for no rows. A process without rights on it, which needs none, is told neither that it is there
  * nor that it is missing, here or in the information schema: that is no finding.
  */
-export async function compareView(connection: SqlConnection, definition: SchemaDefinition): Promise<string[]> {
+export async function compareView(connection: SqlExecutor, definition: SchemaDefinition): Promise<string[]> {
   const { messages } = tableNames(definition, '`');
   const columns = VIEW_COLUMNS.map((name) => quoteWith('`', name)).join(', ');
   try {
@@ -20,7 +20,7 @@ export async function compareView(connection: SqlConnection, definition: SchemaD
   } catch (error) {
     const { errno, sqlState, fatal, message } = error as MysqlError;
     if (fatal === true || typeof sqlState !== 'string') throw error;
-    if (errno === NO_SUCH_TABLE) return [`${messages} is missing`];
-    return errno === NO_SUCH_COLUMN ? [`${messages} is another one (${message})`] : [];
+    if (errno === NO_SUCH_TABLE) return [`${messages} is missing ${UP_AGAIN}`];
+    return errno === NO_SUCH_COLUMN ? [`${messages} is another one (${message}) ${UP_AGAIN}`] : [];
   }
 }

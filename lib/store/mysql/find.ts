@@ -17,13 +17,26 @@ export class MysqlFind {
     readonly settings: StoreSettings,
   ) {}
 
-  /** Key and id of parked rows, first ones first. Those in other states must not use up the limit. */
+  /** Key, id and place of parked rows, first ones first. Those in other states must not use up the limit. */
   parked(filter: MessageFilter, states: readonly number[], limit: number): Sql {
+    const { from, values } = this.meant(filter, states);
+    return statement(undefined, `select parked_id, id, transport, bucket ${from} order by seq, parked_id limit ?`).bind(
+      ...values,
+      limit,
+    );
+  }
+
+  /** How many of them there are, no further than `limit`. */
+  countParked(filter: MessageFilter, states: readonly number[], limit: number): Sql {
+    const { from, values } = this.meant(filter, states);
+    return statement(undefined, `select count(*) from (select 1 ${from} limit ?) r`).bind(...values, limit);
+  }
+
+  /** @internal */ meant(filter: MessageFilter, states: readonly number[]): { from: string; values: unknown[] } {
     const { conditions, values } = this.conditions(filter);
     conditions.push(`state in (${states.join(', ')})`);
     const index = filter.ids === undefined ? '' : 'force index (by_id) ';
-    const text = `select parked_id, id from ${this.names.parked} ${index}where ${conditions.join(' and ')} order by seq, parked_id limit ?`;
-    return statement(undefined, text).bind(...values, limit);
+    return { from: `from ${this.names.parked} ${index}where ${conditions.join(' and ')}`, values };
   }
 
   /** Ids of parked rows that are being sent, and of those in one of these states. */

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import { OutboxMessageError } from '../../outbox.errors.js';
+import { OutboxMessageError, OutboxTransactionConflictError } from '../../outbox.errors.js';
 import type { NewMessage } from '../../message.js';
 import type { SqlExecutor } from '../executors/executor.js';
 import type { InsertReport } from '../outbox-store.js';
@@ -7,6 +7,7 @@ import type { TableNames } from '../schema/names.js';
 import { statement } from '../sql.js';
 import { SCHEDULED } from './columns.js';
 import { MysqlKeyLocks } from './key-locks.js';
+import { DEADLOCK, errnoOf, SNAPSHOT_TOO_OLD } from './retry.js';
 import { marks, sized, times } from './statements.js';
 
 const COLUMNS = 'transport, bucket, id, topic, `key`, type, version, content_type, headers, options, payload';
@@ -30,14 +31,26 @@ export class MysqlInsert {
     this.keyLocks = strict ? new MysqlKeyLocks(names) : undefined;
   }
 
+  /** More than one statement, of which InnoDB undoes only the one that failed. The locks of keys are no part of the messages. */
+  mayLeavePart(messages: readonly NewMessage[]): boolean {
+    const [first] = messages;
+    if (messages.some(({ dedupKey }) => dedupKey !== null)) return true;
+    if (messages.length === 1) return estimate(first as NewMessage) > CHUNK_BYTES; // its size is asked about first
+    return (
+      messages.some((message) => isScheduled(message) !== isScheduled(first as NewMessage)) ||
+      chunks(messages).length > 1
+    );
+  }
+
   async insert(tx: SqlExecutor, messages: readonly NewMessage[]): Promise<InsertReport> {
+    await refuseTooLarge(tx, messages);
     const duplicates = await this.findDuplicates(tx, messages);
     const fresh = duplicates.size === 0 ? messages : messages.filter((_, index) => !duplicates.has(index));
     const ready = fresh.filter((message) => !isScheduled(message));
     const scheduled = ready.length === fresh.length ? [] : fresh.filter(isScheduled);
     await this.keyLocks?.take(tx, ready); // before the first number is drawn
-    for (const rows of await chunks(tx, ready)) await tx.run(this.sql.ready(rows.length).bind(...rows.flatMap(common)));
-    for (const rows of await chunks(tx, scheduled)) {
+    for (const rows of chunks(ready)) await tx.run(this.sql.ready(rows.length).bind(...rows.flatMap(common)));
+    for (const rows of chunks(scheduled)) {
       await tx.run(this.sql.parked(rows.length).bind(...rows.flatMap((row) => [...common(row), ...time(row)])));
     }
     return { duplicates };
@@ -83,8 +96,8 @@ export class MysqlInsert {
       const { id, bucket } = first.get(key) as NewMessage;
       return [bytes[i], id, bucket, claim];
     });
-    await tx.run(this.sql.claim(keys.length).bind(...rows));
-    const held = await tx.run(this.sql.holders(keys.length).bind(...bytes));
+    await tx.run(this.sql.claim(keys.length).bind(...rows)).catch(conflict);
+    const held = await tx.run(this.sql.holders(keys.length).bind(...bytes)).catch(conflict);
     const ours = claim.toString('hex').toUpperCase();
     return held.rows.map(([key, id, by]) => [
       Buffer.from(String(key), 'hex').toString('utf8'),
@@ -106,16 +119,29 @@ function insertStatements({ ready, parked, dedup }: TableNames) {
       (n) => `insert into ${dedup} (dedup_key, id, bucket, claim) values ${times(n, '(?, ?, ?, ?)', ', ')}
       on duplicate key update claim = claim`,
     ),
-    // A locking read sees what is there now, also under REPEATABLE READ; the insert above holds these locks already.
+    // A locking read sees what is there now, also under REPEATABLE READ; the insert above holds these locks already. Its own
+    // limit: the session's sql_select_limit may be lower, and a holder that is not seen lets its message be written twice.
     holders: sized(
       (n) =>
-        `select hex(dedup_key), id, hex(claim) from ${dedup} force index (primary) where dedup_key in (${marks(n)}) for update`,
+        `select hex(dedup_key), id, hex(claim) from ${dedup} force index (primary) where dedup_key in (${marks(n)}) limit ${n} for update`,
     ),
   };
 }
 
 const MAX_PACKET = statement(undefined, 'select @@session.max_allowed_packet');
 const isScheduled = ({ delay, deliverAt }: NewMessage): boolean => delay !== null || deliverAt !== null;
+
+/** The server has ended the transaction. */
+function conflict(error: unknown): never {
+  const errno = errnoOf(error);
+  if (errno !== DEADLOCK && errno !== SNAPSHOT_TOO_OLD) throw error;
+  throw new OutboxTransactionConflictError(
+    errno === DEADLOCK
+      ? 'Transactions wait for a dedup key of each other; the database ended this one.'
+      : 'Another transaction claimed the dedup key since the snapshot of this one; the database ended this one.',
+    { hint: 'Run the whole transaction again.', cause: error },
+  );
+}
 
 function common(row: NewMessage): unknown[] {
   return [
@@ -152,13 +178,12 @@ function bytes(value: Uint8Array | null): Buffer | null {
   return Buffer.from(value.buffer, value.byteOffset, value.byteLength);
 }
 
-/** Batches under {@link ROWS} rows and {@link CHUNK_BYTES}; a message that alone is larger must fit the server's packet. */
-async function chunks(tx: SqlExecutor, rows: readonly NewMessage[]): Promise<NewMessage[][]> {
+/** Batches under {@link ROWS} rows and {@link CHUNK_BYTES}; a message that is larger is alone. */
+function chunks(rows: readonly NewMessage[]): NewMessage[][] {
   const all: NewMessage[][] = [];
   let size = Infinity;
   for (const row of rows) {
     const bytesOfRow = estimate(row);
-    if (bytesOfRow > CHUNK_BYTES) await refuseTooLarge(tx, row, bytesOfRow);
     if (size + bytesOfRow > CHUNK_BYTES || (all.at(-1)?.length ?? 0) >= ROWS) {
       all.push([]);
       size = 0;
@@ -181,12 +206,16 @@ function estimate({ topic, key, type, contentType, headers, options, payload }: 
   return 200 + 6 * texts + 2 * (payload?.byteLength ?? 0);
 }
 
-async function refuseTooLarge(tx: SqlExecutor, { id, payload }: NewMessage, bytesOfRow: number): Promise<void> {
+/** A message that is a statement of its own must fit the server's packet. */
+async function refuseTooLarge(tx: SqlExecutor, messages: readonly NewMessage[]): Promise<void> {
+  const large = messages.filter((message) => estimate(message) > CHUNK_BYTES);
+  if (large.length === 0) return;
   const packet = Number((await tx.run(MAX_PACKET.bind())).rows[0]?.[0]);
-  if (bytesOfRow <= packet) return;
+  const first = large.find((message) => estimate(message) > packet);
+  if (first === undefined) return;
   throw new OutboxMessageError(
     'PAYLOAD_TOO_LARGE',
-    `Message ${id} has ${payload?.byteLength ?? 0} bytes of payload; the server takes statements of ${packet} bytes.`,
+    `Message ${first.id} has ${first.payload?.byteLength ?? 0} bytes of payload; the server takes statements of ${packet} bytes.`,
     {
       hint: 'Raise max_allowed_packet (a payload needs twice its size), or store large content elsewhere and send its address.',
     },

@@ -1,3 +1,4 @@
+import { waitedTooLong } from '../../read-errors.js';
 import type { SqlDatabase, SqlExecutor } from '../executors/executor.js';
 import type { Acquired, Beat, Instance, Lease, LeaseStore } from '../lease-store.js';
 import type { TableNames } from '../schema/names.js';
@@ -41,10 +42,21 @@ export class MysqlLeases implements LeaseStore {
   }
 
   async renew(owner: string, leaseMs: number): Promise<Lease[]> {
-    return inTransaction(this.database.connection('lease'), async (tx) => {
+    const connection = this.database.connection('lease');
+    const time = Math.round(leaseMs * 1000);
+    const renewed = inTransaction(connection, async (tx) => {
       await tx.run(this.sql.lockOwn.bind(owner));
-      await tx.run(this.sql.renew.bind(Math.round(leaseMs * 1000), owner));
+      await tx.run(this.sql.renew.bind(time, owner));
       return readLeases(await tx.run(this.sql.held.bind(owner)));
+    });
+    return renewed.catch((error: unknown) => {
+      if (!waitedTooLong(error)) throw error;
+      // Somebody holds one of them for long: that one runs out, and not the others with it.
+      return inTransaction(connection, async (tx) => {
+        const free = readLeases(await tx.run(this.sql.lockFree.bind(owner)));
+        await tx.run(this.sql.renewFree.bind(leaseRows(free), time));
+        return free;
+      });
     });
   }
 
@@ -107,6 +119,22 @@ export class MysqlLeases implements LeaseStore {
   }
 }
 
+function renewals(leases: string) {
+  return {
+    // `select … for update` would wait for the leases of others, too.
+    lockOwn: statement('lock own leases', `update ${leases} set owner = owner where owner = ?`),
+    renew: statement('renew', `update ${leases} set expires_at = ${EXPIRY} where owner = ? and expires_at > ${NOW}`),
+    lockFree: statement(
+      'lock free leases',
+      `select transport, bucket, epoch from ${leases} where owner = ? and expires_at > ${NOW} for update skip locked`,
+    ),
+    renewFree: statement(
+      'renew free leases',
+      `update ${lookUp(LEASES, `${leases} l`)} on l.transport = k.t and l.bucket = k.b set l.expires_at = ${EXPIRY}`,
+    ),
+  };
+}
+
 function leaseStatements(names: TableNames) {
   const { leases, meta } = names;
   return {
@@ -123,9 +151,7 @@ function leaseStatements(names: TableNames) {
       set l.owner = ?, l.epoch = l.epoch + 1, l.crashes = k.c, l.expires_at = ${EXPIRY}`,
     ),
     // First: a statement's time is that of its beginning, and a lease may run out while it is waited for. Changes nothing; a
-    // `select … for update` would wait for the leases of others, too.
-    lockOwn: statement('lock own leases', `update ${leases} set owner = owner where owner = ?`),
-    renew: statement('renew', `update ${leases} set expires_at = ${EXPIRY} where owner = ? and expires_at > ${NOW}`),
+    ...renewals(leases),
     held: statement('held', `select transport, bucket, epoch from ${leases} where owner = ? and expires_at > ${NOW}`),
     giveBack: statement(
       'give back',

@@ -40,6 +40,7 @@ export class MysqlStore implements OutboxStore {
   }
 
   insert = (tx: SqlExecutor, messages: readonly NewMessage[]) => this.parts.insert.insert(tx, messages);
+  mayLeavePart = (messages: readonly NewMessage[]) => this.parts.insert.mayLeavePart(messages);
 
   acquire = (request: Parameters<MysqlLeases['acquire']>[0]) => this.parts.leases.acquire(request);
   renew = (owner: string, leaseMs: number) => this.parts.leases.renew(owner, leaseMs);
@@ -91,6 +92,7 @@ export class MysqlStore implements OutboxStore {
   check = (settings: SchemaSettings) => this.parts.setup.check(settings);
   registerTransports = (names: readonly string[], defaultName: string) =>
     this.parts.setup.registerTransports(names, defaultName);
+  transports = () => this.parts.setup.transports();
   warnings = () => this.parts.server.warnings();
 
   async close(): Promise<void> {

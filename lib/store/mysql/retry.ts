@@ -2,6 +2,8 @@ import type { SqlConnection, SqlExecutor } from '../executors/executor.js';
 
 export const DEADLOCK = 1213;
 export const LOCK_WAIT_TIMEOUT = 1205;
+/** MariaDB with `innodb_snapshot_isolation`: a row has changed since the snapshot. */
+export const SNAPSHOT_TOO_OLD = 1020;
 const TRIES = 4;
 
 export const errnoOf = (error: unknown): unknown => (error as { errno?: unknown } | null)?.errno;

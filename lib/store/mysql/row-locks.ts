@@ -9,9 +9,12 @@ import type { MysqlServer } from './server.js';
 import type { MysqlSettle } from './settle.js';
 import { SettleOrRefuse, writeOrRefuse } from '../write-or-refuse.js';
 import { statement } from '../sql.js';
+import { jsonRows, lookUp, PARKED_IDS } from './json-rows.js';
 import { marks, sized } from './statements.js';
 
 const ALIVE = statement(undefined, 'select 1');
+/** Due rows that one pass looks at behind those that others hold. */
+const MOST_DUE = 10_000;
 type Request = Parameters<RowLockStore['withLockedRows']>[0];
 
 /** Rows locked in a transaction that stays open while they are published. */
@@ -52,14 +55,46 @@ export class MysqlRowLocks implements RowLockStore {
     const halves = [buckets.slice(0, wrap), buckets.slice(wrap)].filter((half) => half.length > 0);
     const messages: OutboxMessage[] = [];
     for (const table of tables) {
-      const read = table === 'due' ? readParked : readMessage;
       for (const half of halves) {
-        if (messages.length === limit) return messages;
-        const sql = this.sql[table](half.length).bind(transport, ...half, limit - messages.length);
-        messages.push(...(await tx.run(sql)).rows.map((row: Row) => read(row)));
+        const left = limit - messages.length;
+        if (left === 0) return messages;
+        if (table === 'due') messages.push(...(await this.lockDue(tx, transport, half, left)));
+        else {
+          const { rows } = await tx.run(this.sql.ready(half.length).bind(transport, ...half, left));
+          messages.push(...rows.map((row: Row) => readMessage(row)));
+        }
       }
     }
     return messages;
+  }
+
+  /**
+   * Found without locks, and locked by id: a scan of what is due that locks keeps the row behind the end of each bucket's part
+   * as well, which falls due later, and which nobody else could send or cancel meanwhile.
+   * @internal
+   */
+  async lockDue(
+    tx: SqlExecutor,
+    transport: number,
+    buckets: readonly number[],
+    limit: number,
+  ): Promise<OutboxMessage[]> {
+    const messages: OutboxMessage[] = [];
+    // By id: what falls due meanwhile stands between those of the page before, and what is locked twice would be sent twice.
+    const seen = new Set<string>();
+    for (let page = limit; ; page *= 2) {
+      const { rows } = await tx.run(this.sql.due(buckets.length).bind(transport, ...buckets, page));
+      const fresh = rows.map(([id]) => String(id)).filter((id) => !seen.has(id));
+      for (let at = 0; at < fresh.length && messages.length < limit;) {
+        const ids = fresh.slice(at, at + limit - messages.length);
+        at += ids.length;
+        for (const id of ids) seen.add(id);
+        const some = ids.map((id) => [BigInt(id)]);
+        const locked = await tx.run(this.sql.lockDue.bind(jsonRows(some), transport));
+        messages.push(...locked.rows.map((row: Row) => readParked(row)));
+      }
+      if (messages.length === limit || rows.length < page || page >= MOST_DUE) return messages;
+    }
   }
 
   /** @internal */ async write(
@@ -92,9 +127,14 @@ function lockStatements({ ready, parked }: TableNames) {
       where h.transport = ? and h.bucket in (${marks(n)}) limit ? for update skip locked`,
     ),
     due: sized(
-      (n) => `select ${messageFrom('p')}, ${parkedFrom('p')} from ${parked} p force index (due)
+      (n) => `select p.parked_id from ${parked} p force index (due)
       where p.transport = ? and p.bucket in (${marks(n)}) and p.due_at <= utc_timestamp(6)
-        and p.state in (${SCHEDULED}, ${WAITING}) limit ? for update skip locked`,
+        and p.state in (${SCHEDULED}, ${WAITING}) limit ?`,
+    ),
+    lockDue: statement(
+      'lock due',
+      `select ${messageFrom('p')}, ${parkedFrom('p')} from ${lookUp(PARKED_IDS, `${parked} p`)} on p.parked_id = k.p
+      where p.transport = ? and p.due_at <= utc_timestamp(6) and p.state in (${SCHEDULED}, ${WAITING}) for update skip locked`,
     ),
   };
 }

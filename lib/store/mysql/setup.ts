@@ -1,19 +1,24 @@
 import { OutboxConfigurationError } from '../../outbox.errors.js';
 import type { SqlDatabase, SqlExecutor } from '../executors/executor.js';
 import type { SchemaSettings } from '../outbox-store.js';
-import { ADDS_ONLY, isAsWanted, make } from '../schema/is-as-wanted.js';
+import { ADDS_ONLY, isAsWanted, make, mendBy, wrongVersion } from '../schema/is-as-wanted.js';
+import { oneAtATime } from '../schema/mysql-lock.js';
 import { mysqlSchemaUp } from '../schema/mysql-schema.js';
-import { metaRows, type StoreSettings, type TableNames } from '../schema/names.js';
+import { metaRows, SCHEMA_VERSION, type StoreSettings, type TableNames } from '../schema/names.js';
 import { statement } from '../sql.js';
 import { compareSchema } from './compare-schema.js';
-import { inTransaction } from './retry.js';
+import { jsonRows, jsonTable } from './json-rows.js';
+import { errnoOf, inTransaction, retried } from './retry.js';
 import { MysqlServer, ONE_WRITER } from './server.js';
 import { sized, times } from './statements.js';
 
 const NO_SUCH_TABLE = 1146;
 const NO_SUCH_DATABASE = 1049;
 const NO_SUCH_COLUMN = 1054;
-const MIGRATE = 'Run the migrations of outboxMigrations(), or set database.setup to "create" in development.';
+/** On the table, on a column. */
+const NO_RIGHT: readonly unknown[] = [1142, 1143];
+const MIGRATE =
+  'Run the migrations of outboxMigrations(), or set database.setup to "create" in development. Where they ran before, run the up of outboxSql() again.';
 
 /** Creates, compares and registers; runs at start. */
 export class MysqlSetup {
@@ -31,33 +36,44 @@ export class MysqlSetup {
   /**
    * Nothing is run where nothing is missing: a view is replaced only once every transaction that read it has ended.
    * Tables of other settings are refused before anything is made. Settings that are not written yet are no others: somebody
-   * else may be making these tables now, or died doing so.
+   * died making these tables.
    */
   async create(settings: SchemaSettings): Promise<void> {
     if (await isAsWanted(this.check(settings))) return;
-    await this.server.check(settings.ordering, () => this.hasOneWriter());
-    const written = (await this.readMeta().catch(unlessMissing)) ?? [];
-    checkMeta(new Map([...metaRows(settings), ...written]), settings, this.names.meta, ADDS_ONLY);
     await make(this.up(settings), isOfColumn, () => this.check(settings, ADDS_ONLY));
   }
 
-  /** @internal */ async up(settings: SchemaSettings): Promise<void> {
-    const admin = this.database.connection('admin');
-    const { schema, prefix } = this.settings;
-    for (const text of mysqlSchemaUp({ schema, prefix, ...settings }))
-      await admin.run(statement(undefined, text).bind());
+  /** @internal Several processes may start at once: the first makes the tables, the others wait and find them. */
+  async up(settings: SchemaSettings): Promise<void> {
+    await this.server.check(settings.ordering, () => this.hasOneWriter());
+    const tables = { schema: this.settings.schema, prefix: this.settings.prefix };
+    // One session, which holds the lock. Its transaction ends with the first table.
+    await this.database.connection('admin').transaction(async (tx) => {
+      const ask = async (sql: string, values: readonly unknown[]): Promise<unknown> =>
+        (await tx.run(statement(undefined, sql).bind(...values))).rows[0]?.[0];
+      await oneAtATime(ask, tables, async () => {
+        const written = (await this.readMeta(tx).catch(unlessMissing)) ?? [];
+        checkMeta(new Map([...metaRows(settings), ...written]), settings, this.names.meta, 1);
+        if (await isAsWanted(this.compare(settings, MIGRATE, tx))) return;
+        for (const text of mysqlSchemaUp({ ...tables, ...settings })) await tx.run(statement(undefined, text).bind());
+      });
+    });
   }
 
   async check(settings: SchemaSettings, way = MIGRATE): Promise<void> {
     await this.server.check(settings.ordering, () => this.hasOneWriter());
-    checkMeta(await this.readMeta(), settings, this.names.meta, way);
+    await this.compare(settings, way, this.database.connection('admin'));
+  }
+
+  /** @internal */ async compare(settings: SchemaSettings, way: string, db: SqlExecutor): Promise<void> {
+    checkMeta(await this.readMeta(db), settings, this.names.meta);
     const { schema, prefix } = this.settings;
-    const wrong = await compareSchema(this.database.connection('admin'), { schema, prefix, ...settings });
+    const wrong = await compareSchema(db, { schema, prefix, ...settings });
     if (wrong.length === 0) return;
     throw new OutboxConfigurationError(
       'SCHEMA_MISMATCH',
       `The outbox tables are not as they should be: ${wrong.join('; ')}.`,
-      { hint: way },
+      { hint: mendBy(way) },
     );
   }
 
@@ -66,7 +82,11 @@ export class MysqlSetup {
     const admin = this.database.connection('admin');
     const there = await this.readTransports(admin);
     // Without the lock, which takes the right to change the row: a process that only enqueues may not have it.
-    if (names.every((name) => there.has(name))) return new Map(names.map((name) => [name, there.get(name) as number]));
+    if (names.every((name) => there.has(name))) {
+      const ids = new Map(names.map((name) => [name, there.get(name) as number]));
+      for (const id of ids.values()) await this.restoreLeases(id);
+      return ids;
+    }
     return inTransaction(admin, async (tx) => {
       await tx.run(this.sql.lock.bind());
       const known = await this.readTransports(tx);
@@ -78,6 +98,10 @@ export class MysqlSetup {
       for (const name of unknown) await this.addLeases(tx, known.get(name) as number);
       return new Map(names.map((name) => [name, known.get(name) as number]));
     });
+  }
+
+  transports(): Promise<ReadonlyMap<string, number>> {
+    return this.readTransports(this.database.connection('admin'));
   }
 
   /** @internal */ async readTransports(executor: SqlExecutor): Promise<Map<string, number>> {
@@ -95,15 +119,32 @@ export class MysqlSetup {
     await tx.run(this.sql.addLeases(this.settings.buckets).bind(...rows));
   }
 
+  /**
+   * A script that empties tables takes lease rows with it, and nobody publishes a bucket without one. Its epoch is above
+   * every one before; it is free once each instance that is alive now has renewed, and so knows that it lost its own.
+   * @internal
+   */
+  async restoreLeases(transport: number): Promise<void> {
+    const admin = this.database.connection('admin');
+    const rows = Array.from({ length: this.settings.buckets }, (_, bucket) => [transport, bucket]);
+    try {
+      const count = Number((await admin.run(this.sql.countLeases.bind(transport))).rows[0]?.[0]);
+      if (count >= this.settings.buckets) return;
+      await retried(() => admin.run(this.sql.restoreLeases.bind(jsonRows(rows))));
+    } catch (error) {
+      if (!NO_RIGHT.includes(errnoOf(error))) throw error; // who only enqueues: a relay's start does it
+    }
+  }
+
   /** @internal Said by an operator; tables that are not there yet say nothing. */
   async hasOneWriter(): Promise<boolean> {
     const meta = await this.readMeta().catch(() => undefined);
     return meta?.get(ONE_WRITER) === 'yes';
   }
 
-  /** @internal */ async readMeta(): Promise<Map<string, string>> {
+  /** @internal */ async readMeta(db: SqlExecutor = this.database.connection('admin')): Promise<Map<string, string>> {
     try {
-      const { rows } = await this.database.connection('admin').run(this.sql.meta.bind());
+      const { rows } = await db.run(this.sql.meta.bind());
       return new Map(rows.map(([name, value]) => [String(name), String(value)]));
     } catch (error) {
       const { errno } = error as { errno?: number };
@@ -122,9 +163,19 @@ function unlessMissing(error: unknown): undefined {
   if (!(error instanceof OutboxConfigurationError)) throw error;
 }
 
-/** Of other tables nothing else is worth comparing. */
-function checkMeta(stored: ReadonlyMap<string, string>, settings: SchemaSettings, meta: string, way: string): void {
-  const different = metaRows(settings).filter(([name, wanted]) => stored.get(name) !== wanted);
+/**
+ * Of other tables nothing else is worth comparing.
+ * @param oldest the earliest version that will do: all that can be upgraded, before they are
+ */
+function checkMeta(
+  stored: ReadonlyMap<string, string>,
+  settings: SchemaSettings,
+  meta: string,
+  oldest = SCHEMA_VERSION,
+): void {
+  const version = stored.get('version');
+  if (!(Number(version) >= oldest && Number(version) <= SCHEMA_VERSION)) throw wrongVersion(version);
+  const different = metaRows(settings).filter(([name, wanted]) => name !== 'version' && stored.get(name) !== wanted);
   if (different.length === 0) return;
   const made = different.map(([name]) => `${name} ${stored.get(name) ?? '(none)'}`).join(', ');
   const wanted = different.map(([name, value]) => (different.length === 1 ? value : `${name} ${value}`)).join(', ');
@@ -133,9 +184,7 @@ function checkMeta(stored: ReadonlyMap<string, string>, settings: SchemaSettings
     'SCHEMA_MISMATCH',
     `The outbox tables were made with ${made}; this process has ${wanted}.`,
     {
-      hint: different.some(([name]) => name === 'version')
-        ? way
-        : `Set ${names} to what the tables were made with, or drain the outbox and ${wayOut(names, stored, settings, meta)}.`,
+      hint: `Set ${names} to what the tables were made with, or drain the outbox and ${wayOut(names, stored, settings, meta)}.`,
     },
   );
 }
@@ -147,13 +196,20 @@ function wayOut(names: string, stored: ReadonlyMap<string, string>, settings: Sc
   return `stop every process that enqueues or publishes, run the up of outboxSql() with the new settings (it may run again), and: update ${meta} set value = 'strict' where name = 'ordering'`;
 }
 
-function setupStatements({ meta, transports, leases }: TableNames) {
+function setupStatements({ meta, transports, leases, instances }: TableNames) {
   return {
     meta: statement('meta', `select name, value from ${meta} where name not like 'flush:%'`),
     lock: statement('lock meta', `select value from ${meta} where name = 'version' for update`),
     transports: statement('transports', `select id, name from ${transports}`),
     add: statement('add transport', `insert into ${transports} (id, name) values (?, ?)`),
     countLeases: statement('count leases', `select count(*) from ${leases} where transport = ?`),
+    restoreLeases: statement(
+      'restore leases',
+      `insert into ${leases} (transport, bucket, epoch, expires_at)
+      select k.t, k.b, unix_timestamp(current_timestamp()), coalesce((select max(i.expires_at) from ${instances} i
+        where i.expires_at > utc_timestamp(6)), '1970-01-01 00:00:00')
+      from ${jsonTable({ t: 'smallint', b: 'smallint' })} where true on duplicate key update transport = transport`,
+    ),
     addLeases: sized(
       (n) => `insert into ${leases} (transport, bucket) values ${times(n, '(?, ?)', ', ')}
       on duplicate key update transport = transport`,

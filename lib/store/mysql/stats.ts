@@ -1,5 +1,5 @@
 import type { SqlDatabase } from '../executors/executor.js';
-import { STATS_COUNT_LIMIT, type TransportStats } from '../admin-store.js';
+import { OFTEN, OFTEN_LOOK_LIMIT, STATS_COUNT_LIMIT, type TransportStats } from '../admin-store.js';
 import type { StoreSettings, TableNames } from '../schema/names.js';
 import { statement } from '../sql.js';
 import { BLOCKED, DEAD, readTime, SCHEDULED, WAITING, type Row } from './columns.js';
@@ -19,20 +19,25 @@ export class MysqlStats {
 
   async stats(): Promise<TransportStats[]> {
     const admin = this.database.connection('admin');
-    const transports = (await admin.run(this.sql.transports.bind())).rows.map(([id]) => Number(id));
+    const transports = (await admin.run(this.sql.transports.bind())).rows;
     const parked = (await admin.run(this.sql.parked.bind())).rows;
     const blocked = perTransport((await admin.run(this.sql.blockedKeys.bind())).rows);
-    const leased = perTransport((await admin.run(this.sql.leased.bind())).rows);
+    const { rows: leases } = await admin.run(this.sql.leases.bind(this.settings.buckets));
+    const leased = perTransport(leases);
+    const rows = perTransport(leases.map(([id, , count]) => [id, count]));
     const alive = (await admin.run(this.sql.instances.bind())).rows.flatMap(
       ([list]) => JSON.parse(list as string) as number[],
     );
     const all: TransportStats[] = [];
-    for (const transport of transports) {
+    for (const [id, name] of transports) {
+      const transport = Number(id);
       const of = (state: number): number =>
         Number(parked.find(([t, s]) => Number(t) === transport && Number(s) === state)?.[2] ?? 0);
       all.push({
         transport,
+        name: (name as Buffer).toString('utf8'),
         ...(await this.ready(transport)),
+        ...(await this.often(transport)),
         scheduled: of(SCHEDULED),
         waiting: of(WAITING),
         blocked: of(BLOCKED),
@@ -40,9 +45,15 @@ export class MysqlStats {
         blockedKeys: blocked.get(transport) ?? 0,
         leasedBuckets: leased.get(transport) ?? 0,
         instances: alive.filter((id) => id === transport).length,
+        missingLeases: this.settings.buckets - (rows.get(transport) ?? 0),
       });
     }
     return all;
+  }
+
+  /** @internal */ async often(transport: number): Promise<Pick<TransportStats, 'failingOften' | 'mostAttempts'>> {
+    const { rows } = await this.database.connection('admin').run(this.sql.often.bind(transport));
+    return { failingOften: Number(rows[0]?.[0]), mostAttempts: Number(rows[0]?.[1]) };
   }
 
   /** @internal */ async ready(
@@ -64,22 +75,27 @@ export class MysqlStats {
 function statsStatements({ ready, parked, leases, instances, transports }: TableNames) {
   const oldest = `(select created_at from ${ready} force index (primary) where transport = ? and bucket = ? order by seq limit 1)`;
   return {
-    transports: statement('transports', `select id from ${transports} order by id`),
+    transports: statement('transports', `select id, name from ${transports} order by id`),
     ready: statement('count ready', `select count(*) from (select 1 from ${ready} where transport = ? limit ?) r`),
     oldest: sized((n) => `select utc_timestamp(6), ${times(n, oldest, ', ')}`),
     parked: statement(
       'count parked',
       `select transport, state, count(*) from ${parked} force index (by_state) group by transport, state`,
     ),
+    often: statement(
+      'count those that fail often',
+      `select count(*), coalesce(max(attempts), 0) from (select attempts from ${parked} force index (by_state)
+      where transport = ? and state = ${WAITING} limit ${OFTEN_LOOK_LIMIT}) w where attempts >= ${OFTEN}`,
+    ),
     blockedKeys: statement(
       'count blocked keys',
       `select transport, count(*) from (select distinct transport, bucket, \`key\`
       from ${parked} force index (by_key) where blocking = 1) k group by transport`,
     ),
-    leased: statement(
-      'count leased',
-      `select transport, count(*) from ${leases}
-      where owner is not null and expires_at > utc_timestamp(6) group by transport`,
+    leases: statement(
+      'count leases',
+      `select transport, sum(owner is not null and expires_at > utc_timestamp(6)), count(*) from ${leases}
+      where bucket < ? group by transport`,
     ),
     instances: statement('instances', `select transports from ${instances} where expires_at > utc_timestamp(6)`),
   };

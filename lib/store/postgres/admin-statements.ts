@@ -1,5 +1,6 @@
 import type { StoreSettings, TableNames } from '../schema/names.js';
-import { statement, type Statement } from '../sql.js';
+import type { Statement } from '../sql.js';
+import { statement } from './statement.js';
 import { plainArray, textArray } from './arrays.js';
 import { BLOCKED, DEAD, SCHEDULED, WAITING } from './columns.js';
 import { beingSent } from './parked-settle.js';
@@ -26,12 +27,14 @@ export function adminStatements(names: TableNames, settings: StoreSettings) {
   return {
     findIds: each((change) => find(names, change, true)),
     findBy: each((change) => find(names, change, false)),
+    countIds: each((change) => count(names, change, true)),
+    countBy: each((change) => count(names, change, false)),
     lock: statement(
       undefined,
       `select l.transport from ${names.leases} l where (l.transport, l.bucket) in
          (select * from unnest(?::smallint[], ?::smallint[])) order by l.transport, l.bucket for share`,
     ),
-    change: each((change) => changeRows(names, change, BLOCKS[settings.ordering])),
+    change: each((change) => changeRows(names, change, settings)),
     wakeNext: wakeNext(names, settings),
     keyArrays: (rows: readonly (readonly unknown[])[]): [string, string, string] => [
       plainArray(rows.map((row) => row[1] as string)),
@@ -42,19 +45,34 @@ export function adminStatements(names: TableNames, settings: StoreSettings) {
   };
 }
 
-function find({ parked }: TableNames, change: Change, byId: boolean): Statement {
-  return statement(
-    undefined,
-    `select o.parked_id, o.transport, o.bucket from ${parked} o
+function meant({ parked }: TableNames, change: Change, byId: boolean): string {
+  return `from ${parked} o
      where ${byId ? 'o.id = any(?::uuid[]) and ' : ''}o.state in (${CHANGES[change].join(', ')})
        and (?::smallint is null or o.transport = ?) and (?::text is null or o.key = ?)
-       and (?::text is null or o.topic = ?) and (?::text is null or o.type = ?)
-     order by o.seq, o.parked_id limit ?`,
+       and (?::text is null or o.topic = ?) and (?::text is null or o.type = ?)`;
+}
+
+function find(names: TableNames, change: Change, byId: boolean): Statement {
+  return statement(
+    undefined,
+    `select o.parked_id, o.transport, o.bucket ${meant(names, change, byId)} order by o.seq, o.parked_id limit ?`,
   );
 }
 
-function changeRows({ parked, leases }: TableNames, change: Change, blocks: string): Statement {
-  const where = `where o.parked_id = any(?::bigint[]) and o.state in (${CHANGES[change].join(', ')}) and not ${beingSent(leases)}`;
+function count(names: TableNames, change: Change, byId: boolean): Statement {
+  return statement(undefined, `select count(*) from (select 1 ${meant(names, change, byId)} limit ?) s`);
+}
+
+function changeRows(
+  { parked, leases }: TableNames,
+  change: Change,
+  { ordering, coordination }: StoreSettings,
+): Statement {
+  const blocks = BLOCKS[ordering];
+  // With row locks one that is being published is locked for as long as that takes: it is too late, and nobody waits.
+  const meant = 'o.parked_id = any(?::bigint[])';
+  const free = `o.ctid = any(array(select o.ctid from ${parked} o where ${meant} for update skip locked))`;
+  const where = `where ${coordination === 'rowLock' ? free : meant} and o.state in (${CHANGES[change].join(', ')}) and not ${beingSent(leases)}`;
   return statement(
     undefined,
     change === 'requeue'

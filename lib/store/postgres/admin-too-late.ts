@@ -3,7 +3,8 @@ import type { SqlConnection, SqlResult } from '../executors/executor.js';
 import type { MessageFilter } from '../admin-store.js';
 import { stillElsewhere, type Deleted } from '../elsewhere.js';
 import type { StoreSettings, TableNames } from '../schema/names.js';
-import { statement, type Sql } from '../sql.js';
+import type { Sql } from '../sql.js';
+import { statement } from './statement.js';
 import { bucketOf, CHANGES, type Change } from './admin-statements.js';
 import { plainArray } from './arrays.js';
 import { beingSent } from './parked-settle.js';
@@ -83,7 +84,7 @@ export class PostgresTooLate {
   async byFilter(change: Change, filter: MessageFilter, sawAll: boolean): Promise<string[]> {
     const deadline = systemClock.monotonic() + SEARCH_TIMEOUT;
     const found = new Set<string>();
-    for (const piece of await this.pieces(filter)) {
+    for (const piece of await this.pieces(filter, deadline - PARKED_TIME)) {
       if (found.size >= filter.limit) break;
       const rows = await this.within(deadline - PARKED_TIME, 'by index', this.readySql(piece, filter));
       for (const id of idsOf(rows)) found.add(id);
@@ -95,9 +96,11 @@ export class PostgresTooLate {
     return [...found].slice(0, filter.limit);
   }
 
-  /** @internal A key is in one bucket. */
-  async pieces({ transport, key }: MessageFilter): Promise<Piece[]> {
-    const transports = (await this.transports()).filter((id) => transport === undefined || id === transport);
+  /** @internal Of transports that have anything ready. A key is in one bucket. */
+  async pieces({ transport, key }: MessageFilter, deadline: number): Promise<Piece[]> {
+    const only = transport ?? null;
+    const ready = await this.within(deadline, 'by index', this.sql.withReady.bind(only, only));
+    const transports = (ready?.rows ?? []).map(([id]) => Number(id));
     const ranges = this.settings.ordering === 'global' ? [[0, 0] as const] : await this.ranges(key);
     return transports.flatMap((id) => ranges.map(([from, to]): Piece => [id, from, to]));
   }
@@ -133,7 +136,7 @@ export class PostgresTooLate {
     ).bind(transport, transport, ...values, limit);
   }
 
-  /** @internal @returns `undefined` when the time is over */
+  /** @returns `undefined` when the time is over */
   async within(deadline: number, plan: 'by index' | 'any plan', sql: Sql): Promise<SqlResult | undefined> {
     try {
       return await this.connection().transaction(async (tx) => {
@@ -157,6 +160,12 @@ function statements({ ready, transports }: TableNames, settings: StoreSettings) 
       `select set_config('enable_seqscan', ?, true), set_config('statement_timeout', ?, true)`,
     ),
     transports: statement(undefined, `select id from ${transports} order by id`),
+    withReady: statement(
+      undefined,
+      `select t.id from ${transports} t cross join lateral (
+        select from ${ready} o where o.transport = t.id order by o.bucket, o.seq limit 1) r
+      where ?::smallint is null or t.id = ? order by t.id`,
+    ),
     bucket: statement(undefined, `select ${bucketOf({ ...settings, ordering: 'key' })}`),
     readyIn: statement(
       undefined,
@@ -177,7 +186,7 @@ function among(tables: readonly string[], ids: readonly string[], filter: Condit
   return statement(undefined, looks.join(' union ')).bind(...tables.flatMap(() => each));
 }
 
-function conditions({ key, topic, type }: Conditions): { text: string; values: string[] } {
+export function conditions({ key, topic, type }: Conditions): { text: string; values: string[] } {
   const given = Object.entries({ key, topic, type }).filter(
     (entry): entry is [string, string] => entry[1] !== undefined,
   );

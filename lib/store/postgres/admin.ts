@@ -1,5 +1,11 @@
 import type { SqlConnection, SqlExecutor } from '../executors/executor.js';
-import type { AdminStore, MessageFilter, OperatorReport, TransportStats } from '../admin-store.js';
+import {
+  LEFT_COUNT_LIMIT,
+  type AdminStore,
+  type MessageFilter,
+  type OperatorReport,
+  type TransportStats,
+} from '../admin-store.js';
 import type { Deleted } from '../elsewhere.js';
 import { transactionsOf } from '../operator-transactions.js';
 import type { StoreSettings, TableNames } from '../schema/names.js';
@@ -7,6 +13,8 @@ import type { Sql } from '../sql.js';
 import { plainArray } from './arrays.js';
 import { adminStatements, type AdminStatements, type Change } from './admin-statements.js';
 import { PostgresTooLate } from './admin-too-late.js';
+import { PostgresUnowned } from './cancel-unowned.js';
+import { PostgresDedupKeys } from './dedup-keys.js';
 import { readStats, statsStatement } from './stats.js';
 
 /** What operators and the application do to parked messages. Never to one that is being sent. */
@@ -14,16 +22,20 @@ export class PostgresAdmin implements AdminStore {
   /** @internal */ readonly sql: AdminStatements;
   /** @internal */ readonly statsSql;
   /** @internal */ readonly tooLate: PostgresTooLate;
+  /** @internal */ readonly unowned: PostgresUnowned;
+  /** @internal */ readonly keys: PostgresDedupKeys;
   /** @internal */ readonly isGlobal: boolean;
 
   constructor(
     readonly connection: () => SqlConnection,
     names: TableNames,
-    settings: StoreSettings,
+    /** @internal */ readonly settings: StoreSettings,
   ) {
     this.sql = adminStatements(names, settings);
     this.statsSql = statsStatement(names, settings);
     this.tooLate = new PostgresTooLate(connection, names, settings);
+    this.keys = new PostgresDedupKeys(names);
+    this.unowned = new PostgresUnowned(connection, names, { search: this.tooLate, keys: this.keys });
     this.isGlobal = settings.ordering === 'global';
   }
 
@@ -48,35 +60,49 @@ export class PostgresAdmin implements AdminStore {
   }
 
   async stats(): Promise<TransportStats[]> {
-    return readStats(await this.connection().run(this.statsSql.bind()));
+    return readStats(await this.connection().run(this.statsSql.bind()), this.settings);
   }
 
   /** @internal When a transaction fails, those before it stay. */
   async change(change: Change, filter: MessageFilter): Promise<OperatorReport> {
     const ids = filter.ids === undefined ? undefined : [...new Set(filter.ids)];
-    const { rows } = await this.connection().run(this.findSql(change, filter, ids));
+    const { rows } = await this.connection().run(this.meant('find', change, filter, ids));
+    const more = rows.length < filter.limit ? 0 : await this.countMore(change, filter, ids);
     const changed: Deleted[] = [];
     for (const some of transactionsOf(rows, change)) {
       changed.push(...(await this.connection().transaction((tx) => this.changeIn(tx, change, some))));
     }
+    if (change === 'cancel') changed.push(...(await this.unowned.cancel(filter, ids, filter.limit - rows.length)));
     const left = change === 'cancel' ? await this.tooLate.elsewhere(changed, filter) : new Set<string>();
     const done = new Set(changed.map(({ id }) => id).filter((id) => !left.has(id)));
     if (ids === undefined) {
       const late = await this.tooLate.byFilter(change, filter, rows.length < filter.limit);
       const tooLate = [...new Set([...left, ...late])].filter((id) => !done.has(id));
-      return { done: [...done], tooLate: tooLate.slice(0, filter.limit), notFound: [] };
+      return { done: [...done], tooLate: tooLate.slice(0, filter.limit), notFound: [], left: more };
     }
     const others = ids.filter((id) => !done.has(id) && !left.has(id));
     const { tooLate, notFound } = await this.tooLate.byIds(others, filter);
-    return { done: [...done], tooLate: [...left, ...tooLate], notFound };
+    return { done: [...done], tooLate: [...left, ...tooLate], notFound, left: more };
   }
 
-  /** @internal */ findSql(change: Change, filter: MessageFilter, ids: readonly string[] | undefined): Sql {
-    const { transport = null, key = null, topic = null, type = null } = filter;
-    const values = [transport, transport, key, key, topic, topic, type, type, filter.limit];
+  /** @internal What the limit left out. */
+  async countMore(change: Change, filter: MessageFilter, ids: readonly string[] | undefined): Promise<number> {
+    const all = { ...filter, limit: filter.limit + LEFT_COUNT_LIMIT };
+    const { rows } = await this.connection().run(this.meant('count', change, all, ids));
+    return Math.max(0, Number(rows[0]?.[0]) - filter.limit);
+  }
+
+  /** @internal */ meant(
+    what: 'find' | 'count',
+    change: Change,
+    filter: MessageFilter,
+    ids: readonly string[] | undefined,
+  ): Sql {
+    const { transport = null, key = null, topic = null, type = null, limit } = filter;
+    const values = [transport, transport, key, key, topic, topic, type, type, limit];
     return ids === undefined
-      ? this.sql.findBy[change].bind(...values)
-      : this.sql.findIds[change].bind(plainArray(ids), ...values);
+      ? this.sql[`${what}By`][change].bind(...values)
+      : this.sql[`${what}Ids`][change].bind(plainArray(ids), ...values);
   }
 
   /**
@@ -98,7 +124,11 @@ export class PostgresAdmin implements AdminStore {
       ),
     );
     const { rows } = await tx.run(this.sql.change[change].bind(plainArray(found.map((row) => row[0] as string))));
-    if (change !== 'requeue') await this.wakeKeys(tx, rows);
+    if (change !== 'requeue') {
+      await this.wakeKeys(tx, rows);
+      const ids = rows.map(([id]) => id as string);
+      await this.keys.free(tx, ids);
+    }
     return rows.map(([id, transport, bucket]) => ({
       id: id as string,
       transport: Number(transport),

@@ -1,9 +1,10 @@
 import type { SqlExecutor } from '../executors/executor.js';
-import { literal, quoteWith, TABLE_NAMES, type SchemaDefinition, type TableNames } from '../schema/names.js';
-import { postgresSchema } from '../schema/postgres-schema.js';
+import { literal, TABLE_NAMES, type SchemaDefinition, type TableNames } from '../schema/names.js';
 import { postgresTables } from '../schema/postgres-tables.js';
 import { VIEW_COLUMNS } from '../schema/postgres-view.js';
-import { statement } from '../sql.js';
+import { AGAIN, compareFunctions } from './check-functions.js';
+import { compareLimits } from './check-limits.js';
+import { statement } from './statement.js';
 
 /** What the statements rely on beside the columns. @returns what differs, in words */
 export async function compareObjects(
@@ -15,9 +16,9 @@ export async function compareObjects(
     ...(await compareIndexes(db, names)),
     ...(await compareUniques(db, names)),
     ...(await compareView(db, names)),
+    ...(await compareLimits(db, names, definition)),
     ...(await compareFunctions(db, names, definition)),
     ...(await compareTriggers(db, names, definition)),
-    ...(await compareSequence(db, names)),
   ];
 }
 
@@ -37,11 +38,15 @@ async function compareIndexes(db: SqlExecutor, names: TableNames): Promise<strin
   return wanted.flatMap(([suffix, definition]) => {
     const name = names.object(suffix);
     const [valid, partial, columns] = found.get(suffix) ?? [];
-    if (valid === undefined) return [`${name} is missing`];
+    if (valid === undefined) return [`${name} is missing ${AGAIN}`];
     if (valid !== 't') return [`${name} is not valid (run: reindex index ${name})`];
     const asWanted =
       definition.startsWith(`(${String(columns)})`) && definition.includes(' where ') === (partial === 't');
-    return asWanted ? [] : [`${name} is on (${String(columns)}), not ${definition}`];
+    return asWanted
+      ? []
+      : [
+          `${name} is on (${String(columns)}), not ${definition} (run: drop index ${name}, and the up of outboxSql() again)`,
+        ];
   });
 }
 
@@ -64,7 +69,11 @@ async function compareUniques(db: SqlExecutor, names: TableNames): Promise<strin
     ).bind(),
   );
   const found = new Set(rows.map(([table, columns]) => `${String(table)} unique (${String(columns)})`));
-  return wanted.flatMap(([table, text]) => (found.has(`${table} ${text}`) ? [] : [`${names[table]} has no ${text}`]));
+  return wanted.flatMap(([table, text]) =>
+    found.has(`${table} ${text}`)
+      ? []
+      : [`${names[table]} has no ${text} (run: alter table ${names[table]} add ${text})`],
+  );
 }
 
 /** Its columns; servers print a view's query each in a way of its own. */
@@ -76,45 +85,15 @@ async function compareView(db: SqlExecutor, { messages }: TableNames): Promise<s
        where a.attrelid = to_regclass(${literal(messages)}) and a.attnum > 0 and not a.attisdropped`,
     ).bind(),
   );
-  if (rows.length === 0) return [`${messages} is missing`];
+  if (rows.length === 0) return [`${messages} is missing ${AGAIN}`];
   const found = new Map(rows.map(([name, type]) => [name as string, type as string]));
   return Object.entries(VIEW_COLUMNS).flatMap(([name, type]) =>
-    found.get(name) === type ? [] : [`${messages}.${name} is ${found.get(name) ?? 'missing'}, not ${type}`],
+    found.get(name) === type
+      ? []
+      : [
+          `${messages}.${name} is ${found.get(name) ?? 'missing'}, not ${type} (run: drop view ${messages}, and the up of outboxSql() again)`,
+        ],
   );
-}
-
-/** suffix of the name → types of the arguments */
-const FUNCTIONS = { messages_insert: '', payload_text: 'bytea', staged_move: '' } as const;
-const AGAIN = '(run the up of outboxSql() again)';
-
-/**
- * By their text, which the server keeps as it was given, up to white space and the schema, which SQL as text leaves out. So
- * whoever changes one of them has to raise the version of the tables.
- */
-async function compareFunctions(db: SqlExecutor, names: TableNames, definition: SchemaDefinition): Promise<string[]> {
-  const { up } = postgresSchema(definition);
-  const wanted = Object.entries(FUNCTIONS).flatMap(([suffix, types]) => {
-    const name = names.object(suffix);
-    const text = up.find((each) => each.startsWith(`create or replace function ${name}(`));
-    return text === undefined ? [] : [{ name: `${name}(${types})`, body: text.split('$outbox$')[1] as string }];
-  });
-  const list = wanted.map(({ name }) => `(${literal(name)})`).join(', ');
-  const { rows } = await db.run(
-    statement(
-      undefined,
-      `select w.name, p.prosrc from (values ${list}) w(name) join pg_proc p on p.oid = to_regprocedure(w.name)`,
-    ).bind(),
-  );
-  const found = new Map(rows.map(([name, body]) => [name as string, body as string]));
-  const plain = (body: string): string =>
-    (definition.schema === undefined ? body : body.replaceAll(`${quoteWith('"', definition.schema)}.`, ''))
-      .replace(/\s+/g, ' ')
-      .trim();
-  return wanted.flatMap(({ name, body }) => {
-    const actual = found.get(name);
-    if (actual === undefined) return [`the function ${name} is missing ${AGAIN}`];
-    return plain(actual) === plain(body) ? [] : [`the function ${name} is not that of this release ${AGAIN}`];
-  });
 }
 
 /** `tgtype`: 1 for each row, 4 on insert, 64 instead of it. */
@@ -122,21 +101,27 @@ async function compareTriggers(db: SqlExecutor, names: TableNames, definition: S
   const trigger = (table: string, suffix: string, more: string): string =>
     `not exists (select from pg_trigger t where t.tgrelid = to_regclass(${literal(table)}) and t.tgname = ${literal(definition.prefix + suffix)}
        and t.tgfoid = to_regprocedure(${literal(`${names.object(suffix)}()`)}) and ${more})`;
-  const problem = (which: string, table: string): string =>
-    literal(`the ${which} trigger of ${table} is missing, disabled or another one ${AGAIN}`);
+  const problem = (which: string, table: string, step = AGAIN): string =>
+    literal(`the ${which} trigger of ${table} is missing, disabled or another one ${step}`);
+  // The script leaves one of this name as it is: what is staged while there is none would stay there.
+  const made = `(run: drop trigger if exists ${names.index('staged_move')} on ${names.staged}, and the up of outboxSql() again)`;
   const { rows } = await db.run(
     statement(
       undefined,
       `select ${problem('insert', names.messages)} where ${trigger(names.messages, 'messages_insert', `t.tgtype = 69 and t.tgenabled in ('O', 'A')`)}
-       union all select ${problem('deferred', names.staged)} where ${definition.ordering === 'strict'}
-         and ${trigger(names.staged, 'staged_move', `t.tgtype = 5 and t.tgdeferrable and t.tginitdeferred and t.tgenabled = 'A'`)}`,
+       union all select ${problem('deferred', names.staged, made)} where ${definition.ordering === 'strict'}
+         and ${trigger(names.staged, 'staged_move', `t.tgtype = 5 and t.tgdeferrable and t.tginitdeferred and t.tgenabled = 'A'`)}
+       union all select format('%s has a second insert trigger, %I: every insert through it makes two rows (run: drop trigger %I on %s)',
+           ${literal(names.messages)}, t.tgname, t.tgname, ${literal(names.messages)})
+         from pg_trigger t where t.tgrelid = to_regclass(${literal(names.messages)}) and t.tgtype & 68 = 68
+           and t.tgname <> ${literal(`${definition.prefix}messages_insert`)} and t.tgenabled <> 'D'`,
     ).bind(),
   );
   return rows.map(([text]) => String(text));
 }
 
 /** Numbers are in the order of the inserts only where one sequence gives them out one by one. */
-async function compareSequence(db: SqlExecutor, names: TableNames): Promise<string[]> {
+export async function compareSequence(db: SqlExecutor, names: TableNames): Promise<string[]> {
   const sequence = literal(names.object('ready_seq_seq'));
   const { rows } = await db.run(
     statement(
@@ -144,7 +129,10 @@ async function compareSequence(db: SqlExecutor, names: TableNames): Promise<stri
       `select format('the sequence %s has increment %s, cache %s%s, so its numbers are not in the order of the inserts (run: alter sequence %s increment 1 cache 1 no cycle)',
          ${sequence}, s.seqincrement, s.seqcache, case when s.seqcycle then ', cycle' else '' end, ${sequence})
        from pg_sequence s where s.seqrelid = to_regclass(${sequence}) and (s.seqincrement, s.seqcache, s.seqcycle) <> (1, 1, false)
-       union all select format('%s.seq does not take its numbers from the sequence %s', ${literal(names.ready)}, ${sequence})
+       union all select format('%s.seq does not take its numbers from the sequence %s (run: alter sequence %s rename to %s)', ${literal(names.ready)}, ${sequence},
+         coalesce((select d.objid::regclass from pg_depend d join pg_attribute a on a.attrelid = d.refobjid and a.attnum = d.refobjsubid
+           where d.classid = 'pg_class'::regclass and d.refobjid = to_regclass(${literal(names.ready)}) and d.deptype = 'i' and a.attname = 'seq')::text, 'its own'),
+         ${literal(names.index('ready_seq_seq'))})
        where not exists (select from pg_depend d join pg_attribute a on a.attrelid = d.refobjid and a.attnum = d.refobjsubid
          where d.classid = 'pg_class'::regclass and d.objid = to_regclass(${sequence}) and d.refclassid = 'pg_class'::regclass
            and d.refobjid = to_regclass(${literal(names.ready)}) and d.deptype = 'i' and a.attname = 'seq')`,

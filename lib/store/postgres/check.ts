@@ -1,14 +1,15 @@
 import { OutboxConfigurationError } from '../../outbox.errors.js';
 import type { SqlExecutor } from '../executors/executor.js';
 import type { SchemaSettings } from '../outbox-store.js';
+import { mendBy, wrongVersion } from '../schema/is-as-wanted.js';
 import { HASH_VERSION, SCHEMA_VERSION, TABLE_NAMES, type StoreSettings, type TableNames } from '../schema/names.js';
-import { statement } from '../sql.js';
+import { statement } from './statement.js';
 import { BLOCKED, WAITING } from './columns.js';
 import { compareColumns, readColumns } from './check-columns.js';
-import { compareObjects } from './check-objects.js';
+import { compareObjects, compareSequence } from './check-objects.js';
 
 export const RUN_MIGRATIONS =
-  'Add outboxMigrations() of nestjs-outbox/typeorm to the migrations of your DataSource and run them, or set database.setup to "create" in development.';
+  'Add outboxMigrations() of nestjs-outbox/typeorm to the migrations of your DataSource and run them, or set database.setup to "create" in development. Where they ran before, run the up of outboxSql() again.';
 
 /**
  * Compares what is there with what this version needs; what differs is thrown as one error.
@@ -27,34 +28,35 @@ export async function checkSchema(
     const list = missing.map((table) => names[table]).join(', ');
     throw new OutboxConfigurationError('SCHEMA_MISSING', `Tables are missing: ${list}.`, { hint: way });
   }
-  await checkMeta(db, names, wanted, way);
+  await checkMeta(db, names, wanted);
   const definition = { ...wanted, schema: store.schema, prefix: store.prefix };
-  const wrong = [...compareColumns(found, names, definition), ...(await compareObjects(db, names, definition))];
+  const wrong = [
+    ...(await compareSequence(db, names)), // others take their numbers from it
+    ...compareColumns(found, names, definition),
+    ...(await compareObjects(db, names, definition)),
+  ];
   if (wrong.length === 0) return;
   throw new OutboxConfigurationError(
     'SCHEMA_MISMATCH',
     `The tables are not what this release needs: ${wrong.join('; ')}.`,
-    { hint: way },
+    { hint: mendBy(way) },
   );
 }
 
-/** What the tables were made with. */
+/**
+ * What the tables were made with.
+ * @param oldest the earliest version that will do: all that can be upgraded, before they are
+ */
 export async function checkMeta(
   db: SqlExecutor,
   names: TableNames,
   wanted: SchemaSettings,
-  way: string,
+  oldest = SCHEMA_VERSION,
 ): Promise<void> {
   const { rows } = await db.run(statement(undefined, `select name, value from ${names.meta}`).bind());
   const stored = new Map(rows as readonly (readonly [string, string])[]);
   const version = stored.get('version');
-  if (version !== String(SCHEMA_VERSION)) {
-    throw new OutboxConfigurationError(
-      'SCHEMA_MISMATCH',
-      `The tables have version ${version ?? 'unknown'}, this release needs ${SCHEMA_VERSION}.`,
-      { hint: way },
-    );
-  }
+  if (!(Number(version) >= oldest && Number(version) <= SCHEMA_VERSION)) throw wrongVersion(version);
   const settings = { ...wanted, hash: HASH_VERSION };
   const different = SETTING_NAMES.filter((name) => stored.get(name) !== String(settings[name]));
   if (different.length === 0) return;

@@ -1,9 +1,11 @@
 import type { SqlConnection } from '../executors/executor.js';
 import type { CleanStore, DedupReport } from '../admin-store.js';
 import type { TableNames } from '../schema/names.js';
-import { statement, type Statement } from '../sql.js';
+import type { Statement } from '../sql.js';
+import { statement } from './statement.js';
 import { DEAD } from './columns.js';
 import type { PostgresAdmin } from './admin.js';
+import { unheldIn } from './dedup-keys.js';
 
 const OLD = (column: string): string => `${column} < now() - ?::float8 * interval '1 ms'`;
 
@@ -40,7 +42,7 @@ export class PostgresCleaner implements CleanStore {
 }
 
 function cleanStatements(names: TableNames): Record<'archive' | 'dead' | 'dedup', Statement> {
-  const { archive, parked, dedup, ready } = names;
+  const { archive, parked, dedup } = names;
   return {
     archive: statement(
       'outbox_clean_archive',
@@ -58,9 +60,7 @@ function cleanStatements(names: TableNames): Record<'archive' | 'dead' | 'dedup'
     dedup: statement(
       'outbox_clean_dedup',
       `delete from ${dedup} where ctid = any(array(select o.ctid from ${dedup} o where ${OLD('o.created_at')}
-         and not exists (select from ${parked} p where p.id = o.id)
-         and not exists (select from unnest(o.transports, o.buckets, o.seqs) u(t, b, s) cross join lateral
-           (select 1 from ${ready} r where r.transport = u.t and r.bucket = u.b and r.seq = u.s offset 0) r)
+         and ${unheldIn(names)}
          order by o.created_at limit ? for update skip locked))`,
     ),
   };

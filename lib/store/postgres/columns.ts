@@ -1,5 +1,6 @@
 import { OutboxMessage, type ParkedState } from '../../message.js';
 import { LARGE_PAYLOAD } from '../ready-store.js';
+import { fits, LIMITED_COLUMNS, ROW_LIMITS, type LimitedColumn } from '../schema/limits.js';
 
 /** Columns that move with a message through ready, parked and archive. */
 export const MOVED =
@@ -35,16 +36,30 @@ export async function textOrBytes<T>(work: (as: PayloadAs) => Promise<T>): Promi
 /** Whatever the session's time zone and date style. Where we set them, the bare column is cheaper. */
 const UTC_TEXT = `to_char(o.created_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS.US')`;
 
-/** Select list of a message; {@link readMessage} knows the order. */
-export function messageColumns(as: RowsAs, inUtcSession: boolean): string {
+/** In place of the bytes of a payload that was left: see `StoredMessage.tooLarge`. */
+const TOO_LARGE = -1;
+
+/**
+ * Select list of a message; {@link readMessage} knows the order.
+ * @param table `parked` keeps rows from before its limits, among the dead; the ready table has none that is too large
+ */
+export function messageColumns(as: RowsAs, inUtcSession: boolean, table: 'ready' | 'parked'): string {
   const created = inUtcSession ? 'o.created_at' : UTC_TEXT;
   const isLeft = `octet_length(o.payload) > ${as === 'apart' ? 0 : LARGE_PAYLOAD}`;
   const payload =
     as === 'apart'
       ? `case when octet_length(o.payload) = 0 then '' end`
       : `case when ${isLeft} then null else ${payloadColumn(as)} end`;
-  return `o.bucket, o.seq, o.id, o.topic, o.key, o.type, o.headers, ${payload}, ${created}, ${unusualColumn(isLeft)}`;
+  const [topic, key, type, headers] = (['topic', 'key', 'type', 'headers'] as const).map((column) =>
+    table === 'ready' ? `o.${column}` : clipped(column),
+  );
+  return `o.bucket, o.seq, o.id, ${topic}, ${key}, ${type}, ${headers}, ${payload}, ${created}, ${unusualColumn(isLeft, table)}`;
 }
+/** As many characters as it may have bytes; of headers and options, which would be no JSON then, nothing. */
+const clipped = (column: LimitedColumn): string =>
+  column === 'headers' || column === 'options'
+    ? `case when octet_length(o.${column}) <= ${ROW_LIMITS[column]} then o.${column} end`
+    : `left(o.${column}, ${ROW_LIMITS[column]})`;
 export const payloadColumn = (as: PayloadAs): string =>
   as === 'text' ? `convert_from(o.payload, 'UTF8')` : 'o.payload';
 const USUAL_CONTENT = 'application/json';
@@ -54,11 +69,15 @@ const USUAL_CONTENT = 'application/json';
  * left out.
  * @param isLeft whether it is: of a payload that is stored out of line this reads only the pointer
  */
-const unusualColumn = (isLeft: string): string =>
-  `case when o.version = 1 and o.content_type = '${USUAL_CONTENT}' and o.options is null and not o.async_commit
-      and (${isLeft}) is not true then null
-    else json_build_array(o.version, o.content_type, o.options, o.async_commit,
-      case when ${isLeft} then octet_length(o.payload) else 0 end)::text end`;
+function unusualColumn(isLeft: string, table: 'ready' | 'parked'): string {
+  const tooLarge = `(${fits(LIMITED_COLUMNS, 'o.')}) is false`;
+  const [contentType, options] =
+    table === 'ready' ? ['o.content_type', 'o.options'] : [clipped('content_type'), clipped('options')];
+  return `case when o.version = 1 and o.content_type = '${USUAL_CONTENT}' and o.options is null and not o.async_commit
+      and (${isLeft}) is not true${table === 'ready' ? '' : ` and (${tooLarge}) is not true`} then null
+    else json_build_array(o.version, ${contentType}, ${options}, o.async_commit,
+      case ${table === 'ready' ? '' : `when ${tooLarge} then ${TOO_LARGE} `}when ${isLeft} then octet_length(o.payload) else 0 end)::text end`;
+}
 type Unusual = readonly [
   version: number,
   contentType: string,
@@ -124,7 +143,8 @@ function build(row: Row, as: RowsAs, { attempts, parkedId, parkedState, progress
     headersJson: row[6] as string | null,
     optionsJson,
     body: readPayload(row[7] as string | null, as),
-    unread,
+    unread: Math.abs(unread),
+    tooLarge: unread === TOO_LARGE,
     createdText: row[8] as string,
     attempts,
     parkedId,

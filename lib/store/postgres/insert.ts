@@ -4,13 +4,15 @@ import type { NewMessage } from '../../message.js';
 import type { SqlExecutor } from '../executors/executor.js';
 import type { InsertReport } from '../outbox-store.js';
 import type { TableNames } from '../schema/names.js';
-import { statement, type Statement } from '../sql.js';
+import { Statement } from '../sql.js';
 import { plainArray, textArray } from './arrays.js';
 
 const COLUMNS = 'transport, bucket, id, topic, key, type, version, content_type, headers, options, payload';
 const PARAMETERS = 11;
 /** 65,535 is the protocol's limit; rows of both kinds fit 5,000 times. */
 const CHUNK = 5_000;
+/** Bytes of one statement, about: the server takes 1 GB, and both sides hold all of it several times. */
+const CHUNK_BYTES = 8 * 1024 * 1024;
 /** Statement texts are kept for batches up to this size; larger ones are built anew. */
 const KEPT = 128;
 /** Statements up to this size are prepared: they save most, and a plan takes some 3 kB a row on every connection. */
@@ -39,28 +41,16 @@ export class PostgresInsert {
   ) {
     const table = createHash('sha256').update(names.ready).digest('hex').slice(0, 12);
     this.prefix = prepared ? `outbox_insert_${table}` : undefined;
-    this.claimKeys = statement(
-      undefined,
-      `insert into ${names.dedup} (dedup_key, id) select * from unnest(?::text[], ?::uuid[])
-       on conflict (dedup_key) do nothing returning dedup_key`,
-    );
-    this.holders = statement(undefined, `select dedup_key, id from ${names.dedup} where dedup_key = any(?::text[])`);
-    this.place = statement(
-      undefined,
-      `update ${names.dedup} d set transports = d.transports || k.t, buckets = d.buckets || k.b, seqs = d.seqs || k.s
-       from (select k, array_agg(t) t, array_agg(b) b, array_agg(s) s
-         from unnest(?::text[], ?::smallint[], ?::smallint[], ?::bigint[]) u(k, t, b, s) group by k) k
-       where d.dedup_key = k.k`,
-    );
+    const { claimKeys, holders, place } = dedupStatements(names);
+    this.claimKeys = claimKeys;
+    this.holders = holders;
+    this.place = place;
   }
 
   async insert(tx: SqlExecutor, messages: readonly NewMessage[]): Promise<InsertReport> {
     const duplicates = await this.findDuplicates(tx, messages);
     const fresh = duplicates.size === 0 ? messages : messages.filter((_, index) => !duplicates.has(index));
-    for (let from = 0; from < fresh.length; from += CHUNK) {
-      const chunk = fresh.length <= CHUNK ? fresh : fresh.slice(from, from + CHUNK);
-      await this.insertChunk(tx, chunk);
-    }
+    for (const chunk of chunks(fresh)) await this.insertChunk(tx, chunk);
     return { duplicates };
   }
 
@@ -104,7 +94,7 @@ export class PostgresInsert {
       const { columns, row } = SHAPES[target](keyed);
       const all = Array.from({ length: rows }, (_, index) => row(index === 0)).join(', ');
       const prepare = this.prefix !== undefined && rows <= PREPARED;
-      built = statement(
+      built = new Statement(
         prepare ? `${this.prefix}_${rows}${SUFFIXES[target]}${keyed ? '_keyed' : ''}` : undefined,
         `insert into ${this.names[target]} (${columns}) values ${all}${keyed && target !== 'staged' ? ' returning id, transport, bucket, seq' : ''}`,
       );
@@ -157,6 +147,34 @@ export class PostgresInsert {
   }
 }
 
+/**
+ * On the caller's connection, whose search_path may be anything: functions, types and operators are PostgreSQL's own. So they
+ * are in the rows of {@link SHAPES}. `unnest` of several arrays is grammar, and never another one.
+ */
+function dedupStatements({ dedup }: TableNames): Record<'claimKeys' | 'holders' | 'place', Statement> {
+  const isText = '?::pg_catalog.text[]';
+  const appended = (column: string, more: string): string =>
+    `${column} = d.${column} operator(pg_catalog.||) k.${more}`;
+  return {
+    claimKeys: new Statement(
+      undefined,
+      `insert into ${dedup} (dedup_key, id) select * from unnest(${isText}, ?::pg_catalog.uuid[])
+       on conflict (dedup_key) do nothing returning dedup_key`,
+    ),
+    holders: new Statement(
+      undefined,
+      `select dedup_key, id from ${dedup} where dedup_key operator(pg_catalog.=) any(${isText})`,
+    ),
+    place: new Statement(
+      undefined,
+      `update ${dedup} d set ${appended('transports', 't')}, ${appended('buckets', 'b')}, ${appended('seqs', 's')}
+       from (select k, pg_catalog.array_agg(t) t, pg_catalog.array_agg(b) b, pg_catalog.array_agg(s) s
+         from unnest(${isText}, ?::smallint[], ?::smallint[], ?::bigint[]) u(k, t, b, s) group by k) k
+       where d.dedup_key operator(pg_catalog.=) k.k`,
+    ),
+  };
+}
+
 const TARGETS = ['ready', 'parked'] as const;
 const STRICT_TARGETS = ['staged', ...TARGETS] as const;
 const SUFFIXES: Readonly<Record<Target, string>> = { ready: '', staged: '_staged', parked: '_later' };
@@ -170,9 +188,29 @@ const SHAPES: Readonly<Record<Target, (keyed: boolean) => { columns: string; row
   }),
   parked: () => ({
     columns: `${COLUMNS}, state, due_at`,
-    row: () => `(${MARKS}, 1, coalesce(?::timestamptz, clock_timestamp() + ?::float8 * interval '1 ms'))`,
+    row: () =>
+      `(${MARKS}, 1, coalesce(?::pg_catalog.timestamptz, pg_catalog.clock_timestamp() operator(pg_catalog.+) (?::pg_catalog.float8 operator(pg_catalog.*) interval '1 ms')))`,
   }),
 };
+
+/** Under {@link CHUNK} rows and {@link CHUNK_BYTES}; a message that is larger is alone. */
+function chunks(rows: readonly NewMessage[]): readonly (readonly NewMessage[])[] {
+  if (rows.length <= 1) return rows.length === 0 ? [] : [rows];
+  const all: NewMessage[][] = [];
+  let chunk: NewMessage[] = [];
+  let size = 0;
+  for (const row of rows) {
+    const bytes = (row.payload?.byteLength ?? 0) + (row.headers?.length ?? 0) + (row.options?.length ?? 0);
+    if (chunk.length === 0 || chunk.length === CHUNK || size + bytes > CHUNK_BYTES) {
+      chunk = [];
+      size = 0;
+      all.push(chunk);
+    }
+    chunk.push(row);
+    size += bytes;
+  }
+  return all;
+}
 
 function isScheduled({ delay, deliverAt }: NewMessage): boolean {
   return delay !== null || deliverAt !== null;

@@ -1,10 +1,12 @@
+import { waitedTooLong } from '../../read-errors.js';
 import type { SqlConnection } from '../executors/executor.js';
 import type { Acquired, Beat, Instance, Lease, LeaseStore } from '../lease-store.js';
 import type { TableNames } from '../schema/names.js';
-import { statement, type Statement } from '../sql.js';
+import type { Statement } from '../sql.js';
+import { statement } from './statement.js';
 import { plainArray, storableText } from './arrays.js';
 
-const MILLISECONDS = 'extract(epoch from clock_timestamp()) * 1000';
+const MILLISECONDS = 'extract(epoch from clock_timestamp()) operator(pg_catalog.*) 1000';
 const INTERVAL = `clock_timestamp() + ?::float8 * interval '1 ms'`;
 
 /** Leases and heartbeats, by the database's clock alone. Rows are locked in the order of their key everywhere. */
@@ -33,8 +35,14 @@ export class PostgresLeases implements LeaseStore {
   }
 
   async renew(owner: string, leaseMs: number): Promise<Lease[]> {
-    const { rows } = await this.connection().run(this.sql.renew.bind(leaseMs, owner));
-    return rows.map(readLease).sort(byBucket);
+    const renewed = this.connection()
+      .run(this.sql.renew.bind(leaseMs, owner))
+      .catch((error: unknown) => {
+        // Somebody holds one of them for long: that one runs out, and not the others with it.
+        if (waitedTooLong(error)) return this.connection().run(this.sql.renewFree.bind(leaseMs, owner));
+        throw error;
+      });
+    return (await renewed).rows.map(readLease).sort(byBucket);
   }
 
   async giveBack(owner: string, leases: readonly Lease[]): Promise<void> {
@@ -88,7 +96,9 @@ function readLease(row: readonly unknown[]): Lease {
 }
 const byBucket = (a: Lease, b: Lease): number => a.transport - b.transport || a.bucket - b.bucket;
 
-function leaseStatements(names: TableNames): Record<'acquire' | 'renew' | 'giveBack' | 'expire', Statement> {
+function leaseStatements(
+  names: TableNames,
+): Record<'acquire' | 'renew' | 'renewFree' | 'giveBack' | 'expire', Statement> {
   const { leases, instances } = names;
   return {
     // `skip locked`: a lease whose old owner is in the middle of a fenced write is taken at the next try.
@@ -102,13 +112,8 @@ function leaseStatements(names: TableNames): Record<'acquire' | 'renew' | 'giveB
        returning transport, bucket, epoch, crashes, trial`,
     ),
     // Compared once more when all are locked: one may have run out meanwhile, and whoever waited for that was told so.
-    renew: statement(
-      'outbox_renew',
-      `update ${leases} set expires_at = ${INTERVAL}
-       where ctid = any(array(select l.ctid from ${leases} l where l.owner = ? and l.expires_at > clock_timestamp()
-         order by l.transport, l.bucket for update)) and expires_at > clock_timestamp()
-       returning transport, bucket, epoch`,
-    ),
+    renew: renew(leases, ''),
+    renewFree: renew(leases, 'skip locked'),
     giveBack: statement(
       'outbox_give_back',
       `update ${leases} set owner = null, expires_at = '-infinity', trial = null where ${given(leases)}`,
@@ -123,6 +128,16 @@ function leaseStatements(names: TableNames): Record<'acquire' | 'renew' | 'giveB
        select g.transport, g.bucket, g.epoch, g.owner from gone g join freed f on f.transport = g.transport and f.bucket = g.bucket`,
     ),
   };
+}
+
+function renew(leases: string, locked: '' | 'skip locked'): Statement {
+  return statement(
+    locked === '' ? 'outbox_renew' : 'outbox_renew_free',
+    `update ${leases} set expires_at = ${INTERVAL}
+     where ctid = any(array(select l.ctid from ${leases} l where l.owner = ? and l.expires_at > clock_timestamp()
+       order by l.transport, l.bucket for update ${locked})) and expires_at > clock_timestamp()
+     returning transport, bucket, epoch`,
+  );
 }
 
 /** What a crash leaves: the lease's row says who was on trial. */

@@ -1,7 +1,7 @@
 import { OutboxConfigurationError } from '../../outbox.errors.js';
 import type { SqlConnection } from '../executors/executor.js';
 import type { TableNames } from '../schema/names.js';
-import { statement } from '../sql.js';
+import { statement } from './statement.js';
 
 /** Row of the meta table: the database in which a relay first published. */
 const ORIGIN = 'database';
@@ -30,7 +30,7 @@ function originStatements({ meta, ready, parked }: TableNames) {
   return {
     look: statement(
       undefined,
-      `select s.system_identifier || '/' || d.oid, (select value from ${meta} where name = '${ORIGIN}'),
+      `select s.system_identifier::text || '/' || d.oid::text, (select value from ${meta} where name = '${ORIGIN}'),
          exists (select from ${ready}) or exists (select from ${parked})
        from pg_control_system() s, pg_database d where d.datname = current_database()`,
     ),

@@ -1,7 +1,8 @@
 import type { SqlConnection } from '../executors/executor.js';
 import type { SettledMessage, WriteReport } from '../ready-store.js';
 import type { StoreSettings, TableNames } from '../schema/names.js';
-import { statement, type Sql, type Statement } from '../sql.js';
+import type { Sql, Statement } from '../sql.js';
+import { statement } from './statement.js';
 import { plainArray } from './arrays.js';
 import { BLOCKED, MOVED } from './columns.js';
 import { untilNonePassedOver } from './passed-over.js';

@@ -1,5 +1,6 @@
 import { literal, type StoreSettings, type TableNames } from '../schema/names.js';
-import { statement, type Statement } from '../sql.js';
+import type { Statement } from '../sql.js';
+import { statement } from './statement.js';
 import { BLOCKED, DEAD, failures, messageColumns, PARKED_COLUMNS, SCHEDULED, WAITING, type RowsAs } from './columns.js';
 import { DURABLE, heldLeases } from './ready-statements.js';
 import { eachWay } from './rows-read.js';
@@ -77,7 +78,7 @@ function due({ parked, leases }: TableNames, ordering: Ordering): Statement {
     `select null::bigint, null::smallint, null::text, null::smallint,
        ceil(extract(epoch from (select min(x.due_at) from unnest(?::smallint[]) c(b) cross join lateral
          (select o.due_at from ${parked} o where o.transport = ? and o.bucket = c.b and o.due_at > now()
-          and o.due_at < 'infinity' order by o.due_at limit 1) x) - now()) * 1000)::bigint
+          and o.due_at < 'infinity' order by o.due_at limit 1) x) - now()) operator(pg_catalog.*) 1000)::bigint
      union all (select x.parked_id, x.bucket, ${key}, x.state, null from unnest(?::smallint[]) c(b)
        left join lateral (select l.epoch from ${leases} l where l.transport = ? and l.bucket = c.b offset 0) l on true
        cross join lateral (select o.* from ${parked} o where o.transport = ? and o.bucket = c.b and o.due_at <= now()
@@ -126,7 +127,7 @@ function send({ parked, leases }: TableNames, as: RowsAs, inUtc: boolean): State
      from ${leases} l where ${byIds(parked, 'for update skip locked')} and o.transport + 0 = ? and o.bucket + 0 = any(?::int[])
        and l.transport = o.transport + 0 and l.bucket = o.bucket + 0 and o.sending_epoch is distinct from l.epoch
        and (o.state = ${BLOCKED} or (o.state in (${SCHEDULED}, ${WAITING}) and o.due_at <= now()))
-     returning ${messageColumns(as, inUtc)}, ${PARKED_COLUMNS}`,
+     returning ${messageColumns(as, inUtc, 'parked')}, ${PARKED_COLUMNS}`,
   );
 }
 
@@ -171,12 +172,12 @@ function blockingKeys({ parked, leases }: TableNames): Statement {
 }
 
 /** In microseconds: exact, on every version of the server. */
-const DIED = '(extract(epoch from o.died_at) * 1000000)::bigint';
+const DIED = '(extract(epoch from o.died_at) operator(pg_catalog.*) 1000000)::bigint';
 
 function unannounced({ parked }: TableNames, as: RowsAs, inUtc: boolean): Statement {
   return statement(
     `outbox_unannounced_${as}`,
-    `select x.* from unnest(?::smallint[], ?::bigint[]) t(t, after) cross join lateral (select ${messageColumns(as, inUtc)}, ${PARKED_COLUMNS},
+    `select x.* from unnest(?::smallint[], ?::bigint[]) t(t, after) cross join lateral (select ${messageColumns(as, inUtc, 'parked')}, ${PARKED_COLUMNS},
          o.transport, o.last_error, ${DIED} as died
        from ${parked} o where o.transport = t.t and o.died_at is not null and not o.announced and o.parked_id > t.after
        order by o.parked_id limit ?) x limit ?`,

@@ -1,7 +1,8 @@
 import type { SqlConnection } from '../executors/executor.js';
 import type { ReadyStore } from '../ready-store.js';
 import type { TableNames } from '../schema/names.js';
-import { statement, type Statement } from '../sql.js';
+import type { Statement } from '../sql.js';
+import { statement } from './statement.js';
 import { plainArray } from './arrays.js';
 import { payloadColumn, readPayload, textOrBytes, type PayloadAs } from './columns.js';
 

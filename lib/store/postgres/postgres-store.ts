@@ -16,7 +16,7 @@ import type {
 import type { FetchResult, ParkEntry, ReadyStore, SettledMessage, WriteReport } from '../ready-store.js';
 import type { NewMessage } from '../../message.js';
 import { tableNames, type StoreSettings, type TableNames } from '../schema/names.js';
-import { statement } from '../sql.js';
+import { statement } from './statement.js';
 import { PostgresAdmin } from './admin.js';
 import { PostgresCleaner } from './clean.js';
 import { PostgresInsert } from './insert.js';
@@ -200,6 +200,9 @@ export class PostgresStore implements OutboxStore {
   }
   registerTransports(names: readonly string[], defaultName: string): Promise<ReadonlyMap<string, number>> {
     return this.setup.registerTransports(names, defaultName);
+  }
+  transports(): Promise<ReadonlyMap<string, number>> {
+    return this.setup.transports();
   }
   checkOrigin(): Promise<void> {
     // Not where operators and the cleaner may wait for a lock: the first read waits for this.

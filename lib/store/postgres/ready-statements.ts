@@ -1,5 +1,6 @@
 import type { TableNames } from '../schema/names.js';
-import { statement, type Statement } from '../sql.js';
+import type { Statement } from '../sql.js';
+import { statement } from './statement.js';
 import { failures, messageColumns, MOVED, type RowsAs } from './columns.js';
 import { eachWay } from './rows-read.js';
 
@@ -59,7 +60,7 @@ function fetch({ ready }: TableNames, as: RowsAs, inUtc: boolean): Statement {
   return statement(
     `outbox_fetch_${as}`,
     `${withSnapshot(as, inUtc)}
-     union all (select ${messageColumns(as, inUtc)}
+     union all (select ${messageColumns(as, inUtc, 'ready')}
      from unnest(?::smallint[], ?::bigint[]) c(b, s) cross join lateral (select * from ${ready} o
        where o.transport = ? and o.bucket = c.b and o.seq > c.s order by o.seq limit ?) o limit ?)`,
   );
@@ -70,7 +71,7 @@ function readPlaces({ ready }: TableNames, as: RowsAs, inUtc: boolean): Statemen
   return statement(
     `outbox_places_${as}`,
     `${withSnapshot(as, inUtc)}
-     union all (select ${messageColumns(as, inUtc)}
+     union all (select ${messageColumns(as, inUtc, 'ready')}
      from unnest(?::smallint[], ?::bigint[]) c(b, s) cross join lateral (select * from ${ready} o
        where o.transport = ? and o.bucket = c.b and o.seq = c.s
          and (pg_visible_in_snapshot(o.tx, ?::pg_snapshot) is not false or o.tx >= pg_snapshot_xmax(pg_current_snapshot())) offset 0) o)`,

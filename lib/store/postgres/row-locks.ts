@@ -4,7 +4,8 @@ import { LockTurns, type LockTurn } from '../lock-turns.js';
 import type { LockedOutcome, LockedReport, RowLockStore } from '../parked-store.js';
 import type { TableNames } from '../schema/names.js';
 import { SettleOrRefuse, writeOrRefuse } from '../write-or-refuse.js';
-import { statement, type Statement } from '../sql.js';
+import type { Statement } from '../sql.js';
+import { statement } from './statement.js';
 import { plainArray } from './arrays.js';
 import {
   isAsynchronous,
@@ -101,7 +102,7 @@ const ALIVE = statement(undefined, 'select 1');
 function lockReady({ ready }: TableNames, as: RowsAs, inUtc: boolean): Statement {
   return statement(
     `outbox_lock_ready_${as}`,
-    `select x.* from unnest(?::smallint[]) c(b) cross join lateral (select ${messageColumns(as, inUtc)} from ${ready} o
+    `select x.* from unnest(?::smallint[]) c(b) cross join lateral (select ${messageColumns(as, inUtc, 'ready')} from ${ready} o
        where o.transport = ? and o.bucket = c.b order by o.seq limit ? for update skip locked) x limit ?`,
   );
 }
@@ -109,7 +110,7 @@ function lockReady({ ready }: TableNames, as: RowsAs, inUtc: boolean): Statement
 function lockDue({ parked }: TableNames, as: RowsAs, inUtc: boolean): Statement {
   return statement(
     `outbox_lock_due_${as}`,
-    `select x.* from unnest(?::smallint[]) c(b) cross join lateral (select ${messageColumns(as, inUtc)}, ${PARKED_COLUMNS}
+    `select x.* from unnest(?::smallint[]) c(b) cross join lateral (select ${messageColumns(as, inUtc, 'parked')}, ${PARKED_COLUMNS}
        from ${parked} o where o.transport = ? and o.bucket = c.b and o.due_at <= now() and o.state in (${SCHEDULED}, ${WAITING})
        order by o.due_at, o.seq limit ? for update skip locked) x limit ?`,
   );

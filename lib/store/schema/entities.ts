@@ -11,12 +11,21 @@ export interface OutboxMessageRow {
   type: string;
   version: number;
   contentType: string;
-  /** JSON text, `null` for none. */
-  headers: string | null;
+  /** Name in the module's options. `null`: one that never started here. */
+  transport: string | null;
+  /** JSON text, `null` for none. Not read unless it is selected: a login for dashboards may not. */
+  headers?: string | null;
+  /** Of brokers, as JSON text, `null` for none. Not read unless it is selected. */
+  options?: string | null;
+  /** Text on PostgreSQL, bytes on MariaDB and MySQL; `null` is a tombstone. Not read unless it is selected. */
+  payload?: string | Buffer | null;
   createdAt: Date;
   attempts: number;
   dueAt: Date | null;
   lastError: string | null;
+  lastAttemptAt: Date | null;
+  /** The last failures, oldest first, as JSON text; `null` unless `retry.errorHistory` keeps them. */
+  errors: string | null;
   publishedAt: Date | null;
   bucket: number;
   /** A string: it may pass 2^53. */
@@ -43,11 +52,16 @@ export function outboxEntities(options: { prefix?: string; schema?: string } = {
       type: { type: String },
       version: { type: Number },
       contentType: { type: String, name: 'content_type' },
-      headers: { type: String, nullable: true },
+      transport: { type: String, nullable: true },
+      headers: { type: String, nullable: true, select: false },
+      options: { type: String, nullable: true, select: false },
+      payload: { type: String, nullable: true, select: false },
       createdAt: { type: Date, name: 'created_at' },
       attempts: { type: Number },
       dueAt: { type: Date, name: 'due_at', nullable: true },
       lastError: { type: String, name: 'last_error', nullable: true },
+      lastAttemptAt: { type: Date, name: 'last_attempt_at', nullable: true },
+      errors: { type: String, nullable: true },
       publishedAt: { type: Date, name: 'published_at', nullable: true },
       bucket: { type: Number },
       seq: { type: 'bigint', primary: true }, // with the id: a message for two transports has two rows

@@ -1,9 +1,10 @@
 import type { DataSource, MigrationInterface, QueryRunner } from 'typeorm';
 import { OutboxConfigurationError } from '../../outbox.errors.js';
 import { connectionSchema, databaseKind } from '../open-store.js';
-import { mysqlSchemaDown, mysqlSchemaUp } from './mysql-schema.js';
+import { oneAtATime } from './mysql-lock.js';
+import { mysqlSchemaDown, mysqlSchemaUp, mysqlVersion2 } from './mysql-schema.js';
 import { checkNames, type SchemaDefinition, type SchemaScript } from './names.js';
-import { postgresSchema } from './postgres-schema.js';
+import { postgresSchema, postgresVersion2 } from './postgres-schema.js';
 
 export type OutboxDialect = 'postgres' | 'mysql';
 
@@ -24,10 +25,17 @@ export interface OutboxSchemaOptions {
 /** Column `bucket` is a smallint, and the hash has two bytes. */
 const MAX_BUCKETS = 32_767;
 
-const SCRIPTS: Readonly<Record<OutboxDialect, (definition: SchemaDefinition) => SchemaScript>> = {
+type ScriptOf = Readonly<Record<OutboxDialect, (definition: SchemaDefinition) => SchemaScript>>;
+/** All of this release, for tables that are not there yet, or of an earlier version. */
+const TABLES: ScriptOf = {
   postgres: postgresSchema,
   mysql: (definition) => ({ up: mysqlSchemaUp(definition), down: mysqlSchemaDown(definition) }),
 };
+/** In the order in which they came; TypeORM reads the last 13 characters of a name as a time. */
+const MIGRATIONS: readonly (readonly [name: string, time: string, script: ScriptOf])[] = [
+  ['OutboxTables', '1795219200000', TABLES],
+  ['OutboxVersion2', '1795478400000', { postgres: postgresVersion2, mysql: mysqlVersion2 }],
+];
 
 /**
  * Migration classes for the `migrations` of a DataSource, to be run and reverted by TypeORM's own migrator. Reverting
@@ -38,23 +46,43 @@ export function outboxMigrations(
 ): (new () => MigrationInterface)[] {
   const { dialect } = options;
   const definition = definitionOf(options);
-  const scriptFor = (runner: QueryRunner): SchemaScript => {
-    const dataSource = dataSourceOf(runner);
-    const schema = definition.schema ?? connectionSchema(dataSource);
-    return SCRIPTS[dialect ?? databaseKind(dataSource).dialect]({ ...definition, schema });
+  return MIGRATIONS.map(([kind, time, scripts]) => {
+    const run = (runner: QueryRunner, way: 'up' | 'down'): Promise<void> => {
+      const dataSource = dataSourceOf(runner);
+      const schema = definition.schema ?? connectionSchema(dataSource);
+      const server = dialect ?? databaseKind(dataSource).dialect;
+      return runAll(runner, server, { ...definition, schema }, scripts[server]({ ...definition, schema })[way]);
+    };
+    // The middle keeps several outboxes of one DataSource apart.
+    const name = `${kind}_${definition.schema ?? ''}_${definition.prefix}${time}`;
+    return class implements MigrationInterface {
+      readonly name = name;
+      async up(runner: QueryRunner): Promise<void> {
+        await run(runner, 'up');
+      }
+      async down(runner: QueryRunner): Promise<void> {
+        await run(runner, 'down');
+      }
+    };
+  });
+}
+
+/** On PostgreSQL the lock is the script's first statement. */
+function runAll(
+  runner: QueryRunner,
+  dialect: OutboxDialect,
+  tables: { schema?: string | undefined; prefix: string },
+  script: readonly string[],
+): Promise<void> {
+  const work = async (): Promise<void> => {
+    for (const text of script) await runner.query(text);
   };
-  // TypeORM reads the last 13 characters as a time; the rest keeps several outboxes of one DataSource apart.
-  const name = `OutboxTables_${definition.schema ?? ''}_${definition.prefix}1795219200000`;
-  class OutboxTables1795219200000 implements MigrationInterface {
-    readonly name = name;
-    async up(runner: QueryRunner): Promise<void> {
-      for (const text of scriptFor(runner).up) await runner.query(text);
-    }
-    async down(runner: QueryRunner): Promise<void> {
-      for (const text of scriptFor(runner).down) await runner.query(text);
-    }
-  }
-  return [OutboxTables1795219200000];
+  if (dialect === 'postgres') return work();
+  const ask = async (sql: string, values: readonly unknown[]): Promise<unknown> => {
+    const [row] = (await runner.query(sql, [...values])) as readonly Record<string, unknown>[];
+    return Object.values(row ?? {})[0];
+  };
+  return oneAtATime(ask, tables, work);
 }
 
 /**
@@ -62,8 +90,8 @@ export function outboxMigrations(
  * right default schema, and let plain SQL writers have the same.
  */
 export function outboxSql(dialect: OutboxDialect, options: OutboxSchemaOptions = {}): { up: string; down: string } {
-  const script = SCRIPTS[dialect];
-  if (script === undefined) throw invalid('dialect', dialect, `one of ${Object.keys(SCRIPTS).join(', ')}`);
+  const script = TABLES[dialect];
+  if (script === undefined) throw invalid('dialect', dialect, `one of ${Object.keys(TABLES).join(', ')}`);
   const { up, down } = script(definitionOf(options));
   return { up: asText(up), down: asText(down) };
 }

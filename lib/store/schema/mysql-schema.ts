@@ -1,6 +1,14 @@
 import { fillKeyLocks, KEY_LOCK_TABLE } from './mysql-strict.js';
-import { mysqlTables, type MysqlTable } from './mysql-tables.js';
-import { metaRows, quoteWith, TABLE_NAMES, tableNames, type SchemaDefinition, type TableNames } from './names.js';
+import { bucketSql, mysqlTables, type MysqlColumn, type MysqlTable } from './mysql-tables.js';
+import {
+  metaRows,
+  quoteWith,
+  TABLE_NAMES,
+  tableNames,
+  type SchemaDefinition,
+  type SchemaScript,
+  type TableNames,
+} from './names.js';
 
 /** Shared by the tables; `check` compares it. */
 export const TABLE_OPTIONS = 'engine=InnoDB default charset=utf8mb4 collate=utf8mb4_bin';
@@ -17,7 +25,93 @@ export function mysqlSchemaUp(definition: SchemaDefinition): string[] {
       : []),
     messagesView(names),
     `insert into ${names.meta} (name, value) values ${meta.join(', ')} on duplicate key update value = value`,
+    ...mysqlVersion2(definition).up,
   ];
+}
+
+/** Makes what is missing, and the view anew; changes no table that is there. */
+export const UP_AGAIN = '(run the up of outboxSql() again)';
+
+/** Tables whose rows others may write. */
+export const LIMITED = ['ready', 'parked'] as const;
+/** A row with another bucket lies where nobody looks for it. */
+export const LIMITS = 'limits';
+export const inRange = (buckets: number): string => `bucket between 0 and ${buckets - 1}`;
+
+/** From version 1 to version 2, and back: what is in the tables stays. */
+export function mysqlVersion2(definition: SchemaDefinition): SchemaScript {
+  const names = tableNames(definition, '`');
+  const version = (from: number, to: number): string =>
+    `update ${names.meta} set value = '${to}' where name = 'version' and value = '${from}'`;
+  const each = (build: (table: (typeof LIMITED)[number]) => string[]): string[] => LIMITED.flatMap(build);
+  return {
+    up: [...each((table) => addLimits(names, table, definition)), ...addIdKey(names, definition), version(1, 2)],
+    down: [...each((table) => dropLimits(names, table, definition)), ...dropIdKey(names, definition), version(2, 1)],
+  };
+}
+
+/** Neither server can say "if it is not there" of a constraint in the words of the other. */
+function when(condition: string, change: string): string[] {
+  return [
+    `set @outbox_change = if(${condition}, ${textLiteral(change)}, 'do 0')`,
+    'prepare outbox_change from @outbox_change',
+    'execute outbox_change',
+    'deallocate prepare outbox_change',
+  ];
+}
+
+/** Whether a backslash in a quoted text is one depends on the session's `sql_mode`. */
+function textLiteral(text: string): string {
+  if (!text.includes('\\')) return `'${text.replaceAll(`'`, `''`)}'`;
+  return `convert(x'${Buffer.from(text, 'utf8').toString('hex')}' using utf8mb4)`;
+}
+
+const databaseOf = ({ schema }: SchemaDefinition): string =>
+  schema === undefined ? 'database()' : textLiteral(schema);
+
+function limitsThere(table: string, definition: SchemaDefinition): string {
+  const { prefix } = definition;
+  return `exists (select 1 from information_schema.table_constraints c where c.constraint_schema = ${databaseOf(definition)}
+  and c.table_name = '${prefix}${table}' and c.constraint_name = '${prefix}${table}_${LIMITS}')`;
+}
+
+/** Of tables that were made with as many buckets: with others every row would be in a wrong one. */
+function addLimits(names: TableNames, table: (typeof LIMITED)[number], definition: SchemaDefinition): string[] {
+  const { buckets } = definition;
+  const same = `(select value from ${names.meta} where name = 'buckets') = '${buckets}'`;
+  const missing = `${same} and not ${limitsThere(table, definition)}`;
+  const bucket = bucketSql('coalesce(`key`, id)', definition);
+  return [
+    ...when(missing, `update ${names[table]} set bucket = ${bucket} where not (${inRange(buckets)})`),
+    ...when(
+      missing,
+      `alter table ${names[table]} add constraint ${names.index(`${table}_${LIMITS}`)} check (${inRange(buckets)})`,
+    ),
+  ];
+}
+
+/** Both know "constraint" for what MySQL calls a check. */
+function dropLimits(names: TableNames, table: (typeof LIMITED)[number], definition: SchemaDefinition): string[] {
+  return when(
+    limitsThere(table, definition),
+    `alter table ${names[table]} drop constraint ${names.index(`${table}_${LIMITS}`)}`,
+  );
+}
+
+/** The key by which `cancel` finds a message's dedup key. Others read and write meanwhile. */
+const ID_KEY = 'by_id';
+function idKeyThere(definition: SchemaDefinition): string {
+  return `exists (select 1 from information_schema.statistics s where s.table_schema = ${databaseOf(definition)}
+  and s.table_name = '${definition.prefix}dedup' and s.index_name = '${ID_KEY}')`;
+}
+
+function addIdKey({ dedup }: TableNames, definition: SchemaDefinition): string[] {
+  const columns = mysqlTables(definition).dedup.keys[ID_KEY] as readonly string[];
+  return when(`not ${idKeyThere(definition)}`, `alter table ${dedup} add ${keySql(ID_KEY, columns)}`);
+}
+
+function dropIdKey({ dedup }: TableNames, definition: SchemaDefinition): string[] {
+  return when(idKeyThere(definition), `alter table ${dedup} drop key ${quoteWith('`', ID_KEY)}`);
 }
 
 /** Drops the messages too. */
@@ -32,13 +126,17 @@ export function mysqlSchemaDown(definition: SchemaDefinition): string[] {
 
 function createTable(name: string, table: MysqlTable): string {
   const lines = [
-    ...table.columns.map(([column, type, rest]) => `${quoteWith('`', column)} ${type} ${rest}`.trim()),
-    ...Object.entries(table.keys).map(
-      ([key, columns]) => `${keyKind(key)} (${columns.map((c) => quoteWith('`', c)).join(', ')})`,
-    ),
+    ...table.columns.map(columnSql),
+    ...Object.entries(table.keys).map(([key, columns]) => keySql(key, columns)),
   ];
   return `create table if not exists ${name} (\n  ${lines.join(',\n  ')}\n) ${TABLE_OPTIONS}`;
 }
+
+export const columnSql = ([column, type, rest]: MysqlColumn): string =>
+  `${quoteWith('`', column)} ${type} ${rest}`.trim();
+
+export const keySql = (key: string, columns: readonly string[]): string =>
+  `${keyKind(key)} (${columns.map((c) => quoteWith('`', c)).join(', ')})`;
 
 function keyKind(key: string): string {
   if (key === 'primary') return 'primary key';

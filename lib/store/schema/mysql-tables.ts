@@ -100,7 +100,7 @@ const DEDUP: MysqlTable = {
     ['claim', 'binary(16)', 'not null'], // of the call that wrote the row: tells "I was first" from "it was there"
     ['created_at', 'datetime(6)', `not null default ${NOW}`],
   ],
-  keys: { primary: ['dedup_key'], by_time: ['created_at'] },
+  keys: { primary: ['dedup_key'], by_time: ['created_at'], by_id: ['id'] },
 };
 
 function coordinationTables() {

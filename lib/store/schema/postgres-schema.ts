@@ -2,6 +2,7 @@ import {
   literal,
   metaRows,
   quoteWith,
+  SCHEMA_VERSION,
   tableNames,
   TABLE_NAMES,
   type SchemaDefinition,
@@ -9,9 +10,11 @@ import {
   type TableName,
   type TableNames,
 } from './names.js';
+import { inCatalog } from './postgres-catalog.js';
+import { addLimits, dropLimits } from './postgres-limits.js';
 import { strictOrder, strictOrderDown } from './postgres-strict.js';
 import { postgresTables, STAGED, type Table } from './postgres-tables.js';
-import { messagesView } from './postgres-view.js';
+import { messagesView, viewFunctions } from './postgres-view.js';
 
 /** Everything that the outbox has in a PostgreSQL schema. `up` may run again; `down` drops the messages too. */
 export function postgresSchema(definition: SchemaDefinition): SchemaScript {
@@ -19,7 +22,9 @@ export function postgresSchema(definition: SchemaDefinition): SchemaScript {
   const tables = postgresTables(literal(names.object('ready_seq_seq')));
   return {
     up: [
+      oneAtATime(definition),
       ...createSchema(definition.schema),
+      sameBuckets(names, definition),
       ...TABLE_NAMES.flatMap((table) => createTable(names, table, tables[table])),
       ...(definition.ordering === 'strict'
         ? [...createTable(names, 'staged', STAGED, 'unlogged table'), ...strictOrder(names, definition)]
@@ -28,6 +33,8 @@ export function postgresSchema(definition: SchemaDefinition): SchemaScript {
       `insert into ${names.meta} (name, value) values ${metaRows(definition)
         .map(([name, value]) => `(${literal(name)}, ${literal(value)})`)
         .join(', ')} on conflict (name) do nothing`,
+      ...addLimits(names, definition),
+      setVersion(names, SCHEMA_VERSION),
     ],
     down: [
       `drop view if exists ${names.messages}`,
@@ -42,11 +49,55 @@ export function postgresSchema(definition: SchemaDefinition): SchemaScript {
   };
 }
 
+/** `if not exists` does not keep two transactions from making one thing: several processes may start at once. */
+export function oneAtATime({ prefix }: Pick<SchemaDefinition, 'prefix'>): string {
+  return `do $outbox$ begin perform pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtext(${literal(`${prefix}meta`)})); end $outbox$`;
+}
+
+/** From version 1 to version 2, and back: what is in the tables stays. Other programs may write into them meanwhile. */
+export function postgresVersion2(definition: SchemaDefinition): SchemaScript {
+  const names = tableNames(definition, '"');
+  const strict = definition.ordering === 'strict';
+  return {
+    up: [
+      oneAtATime(definition),
+      sameBuckets(names, definition),
+      ...viewFunctions(definition),
+      ...(strict ? strictOrder(names, definition) : []),
+      ...addLimits(names, definition),
+      ...createIndexes(names, names.dedup, postgresTables('').dedup), // of the id: it was not there
+      setVersion(names, 2),
+    ],
+    down: [
+      ...dropLimits(names),
+      `drop index if exists ${names.object('dedup_id')}`,
+      `alter function ${names.object('payload_text')}(bytea) reset search_path`,
+      `alter function ${names.object('messages_insert')}() reset search_path`,
+      ...(strict ? [`alter function ${names.object('staged_move')}() reset lock_timeout`] : []),
+      setVersion(names, 1),
+    ],
+  };
+}
+
+const setVersion = ({ meta }: TableNames, version: number): string =>
+  `update ${meta} set value = '${version}' where name = 'version' and value <> '${version}'`;
+
+/** With another number of them every row would be where nobody looks for it. */
+function sameBuckets({ meta }: TableNames, { buckets }: SchemaDefinition): string {
+  return `do $outbox$ begin
+  if pg_catalog.to_regclass(${literal(meta)}) is not null then
+    if exists (select from ${meta} where name = 'buckets' and value <> '${buckets}') then
+      raise exception using message = ${literal(`outbox: the tables were not made with ${buckets} buckets; use the number in ${meta}`)};
+    end if;
+  end if;
+end $outbox$`;
+}
+
 /** `create schema if not exists` asks for the privilege even when there is nothing to create. */
 function createSchema(schema: string | undefined): string[] {
   if (schema === undefined) return [];
   return [
-    `do $outbox$ begin if to_regnamespace(${literal(quoteWith('"', schema))}) is null then ` +
+    `do $outbox$ begin if pg_catalog.to_regnamespace(${literal(quoteWith('"', schema))}) is null then ` +
       `create schema ${quoteWith('"', schema)}; end if; end $outbox$`,
   ];
 }
@@ -58,15 +109,22 @@ function createTable(
   kind: 'table' | 'unlogged table' = 'table',
 ): string[] {
   const lines = [
-    ...definition.columns.map((column) => column.join(' ').trim()),
+    ...definition.columns.map((column) => inCatalog(column.join(' ').trim())),
     `constraint ${names.index(`${table}_pkey`)} primary key (${definition.key.join(', ')})`,
     ...(definition.constraints ?? []),
   ];
   const target = names[table];
   return [
     `create ${kind} if not exists ${target} (\n  ${lines.join(',\n  ')}\n) with (${definition.storage})`,
-    ...Object.entries(definition.indexes ?? {}).map(
-      ([suffix, rest]) => `create index if not exists ${names.index(suffix)} on ${target} ${rest}`,
-    ),
+    ...createIndexes(names, target, definition),
   ];
+}
+
+/** Even where it is there, `create index if not exists` waits for all who are writing, and others wait behind it. */
+function createIndexes(names: TableNames, target: string, { indexes = {} }: Table): string[] {
+  return Object.entries(indexes).map(
+    ([suffix, rest]) =>
+      `do $outbox$ begin if pg_catalog.to_regclass(${literal(names.object(suffix))}) is null then ` +
+      `create index ${names.index(suffix)} on ${target} ${rest}; end if; end $outbox$`,
+  );
 }

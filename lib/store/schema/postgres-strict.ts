@@ -1,4 +1,5 @@
 import { literal, type SchemaDefinition, type TableNames } from './names.js';
+import { createFunction } from './postgres-function.js';
 import { STAGED_COLUMNS } from './postgres-tables.js';
 
 /**
@@ -11,14 +12,12 @@ const MOST_KEY_LOCKS = 64;
  * `ordering: 'strict'`: keyed messages are staged, and move into the ready table when their transaction commits, each key
  * under a lock that is held until the commit is visible. So the numbers of a key are in the order of the commits.
  */
-export function strictOrder(names: TableNames, { schema, prefix }: SchemaDefinition): string[] {
+export function strictOrder(names: TableNames, definition: SchemaDefinition): string[] {
+  const { prefix } = definition;
   const move = names.object('staged_move');
   const trigger = names.index('staged_move');
-  // Temporary tables come last, so that nobody can put one of his own in front of an unqualified name.
-  const ownPath = `do $outbox$ begin execute format('alter function ${move}() set search_path = pg_catalog, %I, pg_temp', current_schema()); end $outbox$`;
   return [
-    moveFunction(names),
-    ...(schema === undefined ? [ownPath] : []),
+    createFunction(definition, 'staged_move', moveFunction),
     `revoke all on function ${move}() from public`,
     // Never dropped and made again: what is staged in between would stay there.
     `do $outbox$ begin
@@ -42,15 +41,13 @@ export function strictOrderDown(names: TableNames): string[] {
  * of the inserts: no two commits wait for each other. The number is drawn after the lock and, as everywhere, after the
  * transaction's id. With `security definer` a writer needs no right but INSERT into the staged table.
  */
-function moveFunction(names: TableNames): string {
-  const { staged, ready, dedup } = names;
+function moveFunction({ staged, ready, dedup }: TableNames): string {
   const columns = STAGED_COLUMNS;
   const seed = 'tg_relid::bigint'; // advisory locks are the database's: each outbox has its own
   const gate = `hashtextextended('', -tg_relid::bigint)`;
   const gone = `with gone as (delete from ${staged} s where s.tx = mine returning s.*)`;
   const move = `insert into ${ready} (${columns}) select ${columns} from gone order by n`;
-  return `create or replace function ${names.object('staged_move')}() returns trigger language plpgsql security definer
-set search_path = pg_catalog, pg_temp set enable_seqscan = off set enable_bitmapscan = off as $outbox$
+  return `
 declare
   mine constant xid8 := pg_current_xact_id();
   locks bigint[];
@@ -78,5 +75,5 @@ begin
     where d.dedup_key = k.key;
   end if;
   return null;
-end $outbox$`;
+end `;
 }

@@ -145,7 +145,7 @@ function smallTables(): Readonly<Record<'dedup' | 'meta' | 'transports', Table>>
       ],
       key: ['dedup_key'],
       storage: 'fillfactor = 90, autovacuum_vacuum_scale_factor = 0.05',
-      indexes: { dedup_created: '(created_at)' },
+      indexes: { dedup_created: '(created_at)', dedup_id: '(id)' },
     },
     meta: {
       columns: [

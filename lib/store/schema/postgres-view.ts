@@ -1,4 +1,5 @@
 import type { SchemaDefinition, TableNames } from './names.js';
+import { createFunction } from './postgres-function.js';
 
 /** What the view shows, and of which type. */
 export const VIEW_COLUMNS: Readonly<Record<string, string>> = {
@@ -31,24 +32,28 @@ export const VIEW_COLUMNS: Readonly<Record<string, string>> = {
  */
 export function messagesView(names: TableNames, definition: SchemaDefinition): string[] {
   return [
-    payloadText(names),
+    ...viewFunctions(definition),
     `create or replace view ${names.messages} as\n${select(names)}`,
-    insertFunction(names, definition),
     `drop trigger if exists ${names.index('messages_insert')} on ${names.messages}`,
     `create trigger ${names.index('messages_insert')} instead of insert on ${names.messages} ` +
       `for each row execute function ${names.object('messages_insert')}()`,
   ];
 }
 
+export function viewFunctions(definition: SchemaDefinition): string[] {
+  return [
+    createFunction(definition, 'payload_text', () => PAYLOAD_TEXT),
+    createFunction(definition, 'messages_insert', (names) => insertBody(names, definition)),
+  ];
+}
+
 /** Never fails, whatever the bytes: one binary payload must not hide all rows. */
-function payloadText(names: TableNames): string {
-  return `create or replace function ${names.object('payload_text')}(payload bytea) returns text language plpgsql stable as $outbox$
+const PAYLOAD_TEXT = `
 begin
   return convert_from(payload, 'UTF8');
 exception when others then
   return payload::text;
-end $outbox$`;
-}
+end `;
 
 function select(names: TableNames): string {
   const text = `${names.object('payload_text')}(m.payload)`;
@@ -75,10 +80,10 @@ const COLUMNS = 'transport, bucket, id, topic, key, type, version, content_type,
  * The bucket is the same as in `enqueue/bucket-of.ts`: the first two bytes of sha256(key, or id without a key), big
  * endian, modulo the bucket count. The id is a UUIDv7 made of the database's clock and 74 random bits.
  */
-function insertFunction(names: TableNames, { buckets, ordering }: SchemaDefinition): string {
+function insertBody(names: TableNames, { buckets, ordering }: SchemaDefinition): string {
   const stage = ordering === 'strict' ? stageKeyed(names) : '';
   const bucket = ordering === 'global' ? '0' : `((get_byte(hash, 0) << 8) | get_byte(hash, 1)) % ${buckets}`;
-  return `create or replace function ${names.object('messages_insert')}() returns trigger language plpgsql as $outbox$
+  return `
 declare
   target smallint := 0;
   hash bytea;
@@ -108,7 +113,7 @@ begin
     new.state := 'scheduled';
   end if;
   return new;
-end $outbox$`;
+end `;
 }
 
 /** Its number is given out at COMMIT: INSERT … RETURNING seq says null. */

@@ -1,7 +1,8 @@
 import { execFile, spawn, type ChildProcess } from 'node:child_process';
+import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
-import { chmod, chown, cp, mkdir, mkdtemp, rm } from 'node:fs/promises';
+import { chmod, chown, cp, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -19,9 +20,11 @@ export interface EmbeddedPostgresOptions {
   dataDir?: string;
   /** Default: a free one. */
   port?: number;
+  /** A random password, in `url`: other users of the machine cannot log in. Not for a `dataDir` that is kept. Default: none. */
+  password?: boolean;
 }
 export interface EmbeddedPostgres {
-  /** Superuser `postgres`, database `postgres`, loopback only, no password. */
+  /** Superuser `postgres`, database `postgres`, loopback only. */
   readonly url: string;
   readonly pid: number;
   stop(): Promise<void>;
@@ -39,9 +42,10 @@ export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions = {
     const bin = await binariesFor(user, root);
     const dataDir = options.dataDir ?? join(root, 'data');
     const port = options.port ?? (await freePort());
-    await initialize(bin, dataDir, user);
+    const password = options.password ? randomBytes(24).toString('hex') : '';
+    await initialize(bin, dataDir, user, password);
     const server = await start(bin, dataDir, port, user);
-    const url = `postgres://postgres@127.0.0.1:${port}/postgres`;
+    const url = `postgres://postgres${password && `:${password}`}@127.0.0.1:${port}/postgres`;
     const end = async () => {
       await stop(server);
       await remove(root);
@@ -86,12 +90,19 @@ async function canRun(bin: string, user: User): Promise<boolean> {
   );
 }
 
-async function initialize(bin: string, dataDir: string, user: User): Promise<void> {
+async function initialize(bin: string, dataDir: string, user: User, password: string): Promise<void> {
   if (existsSync(join(dataDir, 'PG_VERSION'))) return;
   await mkdir(dataDir, { recursive: true });
   await giveTo(user, dataDir);
-  const options = ['--username=postgres', '--auth=trust', '--encoding=UTF8', '--locale=C', '--no-sync'];
-  await run(join(bin, 'initdb'), [`--pgdata=${dataDir}`, ...options], { ...user, cwd: dataDir });
+  const options = ['--username=postgres', '--encoding=UTF8', '--locale=C', '--no-sync'];
+  const initdb = (...auth: string[]) =>
+    run(join(bin, 'initdb'), [`--pgdata=${dataDir}`, ...options, ...auth], { ...user, cwd: dataDir });
+  if (password === '') return void (await initdb('--auth=trust'));
+  // In a file that nobody else may read: arguments of a process are open to all.
+  const file = `${dataDir}.password`;
+  await writeFile(file, password, { mode: 0o600 });
+  if (user.uid !== undefined && user.gid !== undefined) await chown(file, user.uid, user.gid);
+  await initdb('--auth=scram-sha-256', `--pwfile=${file}`).finally(() => rm(file));
 }
 
 async function start(bin: string, dataDir: string, port: number, user: User): Promise<ChildProcess> {

@@ -23,7 +23,7 @@ const TABLES = `
   create table truth (writer int not null, n int not null, began bigint not null, messages text not null, primary key (writer, n));
   create table lease_log (id bigint generated always as identity primary key, at timestamptz not null default clock_timestamp(),
     transport smallint not null, bucket smallint not null, owner text, epoch bigint not null);
-  create function log_lease() returns trigger language plpgsql as $$ begin
+  create function log_lease() returns trigger language plpgsql set search_path from current as $$ begin
     insert into lease_log (transport, bucket, owner, epoch) values (new.transport, new.bucket, new.owner, new.epoch);
     return null;
   end $$;`;

@@ -1,11 +1,13 @@
 import { bucketOf } from '../../../lib/enqueue/bucket-of.js';
 import {
+  LEFT_COUNT_LIMIT,
   STATS_COUNT_LIMIT,
   type MessageFilter,
   type OperatorReport,
   type TransportStats,
 } from '../../../lib/store/admin-store.js';
 import type { ParkedState } from '../../../lib/message.js';
+import { freeDedup } from './memory-dedup.js';
 import { blockingRows, isBeingSent } from './memory-keys.js';
 import type { MemoryDatabase } from './memory-database.js';
 import { byOrder, isLocked, isVisible, type ParkedRow, type ReadyRow } from './memory-rows.js';
@@ -24,16 +26,19 @@ export interface Changed {
   readonly done: string[];
   /** Every row of the filter was looked at. */
   readonly sawAll: boolean;
+  /** Rows that the limit left out. */
+  readonly left: number;
 }
 
 /** @returns what was changed; waits for a row that is locked while it is published */
 export function change(database: MemoryDatabase, how: Change, filter: MessageFilter): Changed | Blocked {
   const now = database.now();
-  const found = database
+  const meant = database
     .parkedRows(filter.transport)
     .filter((row) => CHANGES[how].includes(row.state) && matches(filter, row))
-    .sort(byOrder)
-    .slice(0, filter.limit);
+    .sort(byOrder);
+  const found = meant.slice(0, filter.limit);
+  const unowned = how === 'cancel' ? cancelUnowned(database, filter, filter.limit - found.length, now) : [];
   const locked = found.find(isLocked);
   if (locked !== undefined) return new Blocked(locked.lockedBy as MemoryTransaction);
   const changed = found.filter((row) => !isBeingSent(database, row, now));
@@ -46,8 +51,16 @@ export function change(database: MemoryDatabase, how: Change, filter: MessageFil
       database.watch?.removed(row);
     }
   }
-  if (how !== 'requeue') wakeNext(database, changed, now);
-  return { done: [...new Set(changed.map(({ id }) => id))], sawAll: found.length < filter.limit };
+  const done = [...new Set([...changed, ...unowned].map(({ id }) => id))];
+  if (how !== 'requeue') {
+    wakeNext(database, changed, now);
+    freeDedup(database, done);
+  }
+  return {
+    done,
+    sawAll: found.length < filter.limit,
+    left: Math.min(LEFT_COUNT_LIMIT, meant.length - found.length),
+  };
 }
 
 function matches({ ids, key, topic, type }: Partial<MessageFilter>, row: ReadyRow): boolean {
@@ -75,6 +88,23 @@ export function wakeNext(database: MemoryDatabase, deleted: readonly ParkedRow[]
   }
 }
 
+/** Ready rows of buckets that nobody leases: nobody can be sending them, but whoever locked them. */
+function cancelUnowned(database: MemoryDatabase, filter: MessageFilter, room: number, now: number): ReadyRow[] {
+  const cancelled: ReadyRow[] = [];
+  for (const { transport, bucket, owner, expiresAt } of database.leases.values()) {
+    if ((owner !== null && expiresAt > now) || (filter.transport ?? transport) !== transport) continue;
+    for (const row of database.readyRows(transport, bucket)) {
+      if (cancelled.length >= room || isLocked(row) || !isVisible(row) || !matches(filter, row)) continue;
+      cancelled.push(row);
+    }
+  }
+  for (const row of cancelled) {
+    database.removeReady(row);
+    database.watch?.removed(row);
+  }
+  return cancelled;
+}
+
 /** Of these ids those that are somewhere, as the rest of the filter says. */
 export function whereabouts(
   database: MemoryDatabase,
@@ -97,14 +127,15 @@ export function mayBeElsewhere({ transports }: MemoryDatabase, how: Change, { tr
 /** @param left what of `changed` another transport still has */
 export function report(
   { ids, limit }: MessageFilter,
-  changed: readonly string[],
+  { done: changed, left: more }: Pick<Changed, 'done' | 'left'>,
   left: readonly string[],
   late: readonly string[],
 ): OperatorReport {
   const done = changed.filter((id) => !left.includes(id));
   const tooLate = [...new Set([...left, ...late])].filter((id) => !done.includes(id));
-  if (ids === undefined) return { done, tooLate: tooLate.slice(0, limit), notFound: [] };
-  return { done, tooLate, notFound: [...new Set(ids)].filter((id) => !done.includes(id) && !tooLate.includes(id)) };
+  if (ids === undefined) return { done, tooLate: tooLate.slice(0, limit), notFound: [], left: more };
+  const notFound = [...new Set(ids)].filter((id) => !done.includes(id) && !tooLate.includes(id));
+  return { done, tooLate, notFound, left: more };
 }
 
 /**
@@ -146,11 +177,11 @@ export function release(database: MemoryDatabase, filter: { key: string; transpo
 }
 
 export function stats(database: MemoryDatabase): TransportStats[] {
-  const transports = [...database.transports.values()].sort((a, b) => a - b);
-  return transports.map((transport) => statsOf(database, transport));
+  const transports = [...database.transports].sort(([, a], [, b]) => a - b);
+  return transports.map(([name, transport]) => ({ name, ...statsOf(database, transport) }));
 }
 
-function statsOf(database: MemoryDatabase, transport: number): TransportStats {
+function statsOf(database: MemoryDatabase, transport: number): Omit<TransportStats, 'name'> {
   const now = database.now();
   const buckets = Array.from({ length: database.settings.buckets }, (_, bucket) => bucket);
   const ready = buckets.flatMap((bucket) => database.readyRows(transport, bucket));

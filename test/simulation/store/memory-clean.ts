@@ -1,7 +1,8 @@
 import type { DedupReport } from '../../../lib/store/admin-store.js';
 import { wakeNext } from './memory-admin.js';
+import { unsettled } from './memory-dedup.js';
 import type { MemoryDatabase } from './memory-database.js';
-import { isVisible, type DedupRow } from './memory-rows.js';
+import { isVisible } from './memory-rows.js';
 
 /** Deletes what is final and old, oldest first; each function is one statement. */
 
@@ -31,9 +32,7 @@ export const dedupReport = (removed: number): DedupReport => ({ removed, looked:
 
 export function cleanDedup(database: MemoryDatabase, age: number, limit: number): number {
   const before = database.now() - age;
-  const parked = new Set(database.parkedRows().map(({ id }) => id));
-  const isUnsettled = ({ id, places }: DedupRow): boolean =>
-    parked.has(id) || places.some(({ transport, bucket, seq }) => database.readyRow(transport, bucket, seq));
+  const isUnsettled = unsettled(database);
   const old = [...database.dedup]
     .filter(([, row]) => isVisible(row) && row.createdAt < before && !isUnsettled(row))
     .sort(([, a], [, b]) => a.createdAt - b.createdAt)

@@ -239,9 +239,8 @@ export class MemoryStore implements OutboxStore {
   registerTransports(names: readonly string[], defaultName: string): Promise<ReadonlyMap<string, number>> {
     return this.write('registerTransports', () => registerTransports(this.database, names, defaultName));
   }
-  warnings(): Promise<string[]> {
-    return this.call('warnings', () => []);
-  }
+  transports = (): Promise<ReadonlyMap<string, number>> => this.call('transports', () => this.database.transports);
+  warnings = (): Promise<string[]> => this.call('warnings', () => []);
 
   /** @internal */ async change(how: admin.Change, filter: MessageFilter): Promise<OperatorReport> {
     const changed = await this.unblocked(() => this.call(how, () => this.changeFound(how, filter)));
@@ -250,11 +249,11 @@ export class MemoryStore implements OutboxStore {
     const left = admin.mayBeElsewhere(this.database, how, filter) ? [...(await seek('elsewhere', changed.done))] : [];
     if (filter.ids === undefined) {
       const late = await this.call('tooLate', () => admin.tooLate(this.database, how, filter, changed.sawAll));
-      return admin.report(filter, changed.done, left, late);
+      return admin.report(filter, changed, left, late);
     }
     const others = [...new Set(filter.ids)].filter((id) => !changed.done.includes(id));
     const late = others.length === 0 ? [] : await seek('whereabouts', others, filter);
-    return admin.report(filter, changed.done, left, [...late]);
+    return admin.report(filter, changed, left, [...late]);
   }
 
   /** @internal */ changeFound(how: admin.Change, filter: MessageFilter): admin.Changed | Blocked {

@@ -13,5 +13,5 @@ export interface MemoryWatch {
   /** A scheduled message fell due, and stands behind these. */
   joined(row: ParkedRow, behind: readonly ParkedRow[]): void;
   requeued(row: ParkedRow): void;
-  removed(row: ParkedRow): void;
+  removed(row: ReadyRow): void;
 }

@@ -1,0 +1,46 @@
+import { inCleanScope } from '../async-scope.js';
+import type { Publisher } from '../publish/publisher.js';
+import type { LaneDependencies } from './lane.types.js';
+import type { Outage } from './outage.js';
+
+/**
+ * Connects when a lane starts, beside it: a wrong address or password is seen before there is a message, and what a
+ * transport makes at its connect (queues, exchanges) is there. Who starts waits for nothing.
+ */
+export class FirstConnection {
+  /** @internal */ kill = new AbortController();
+
+  constructor(
+    readonly publisher: Publisher,
+    readonly outage: Outage,
+    readonly deps: Pick<LaneDependencies, 'name' | 'transport' | 'clock' | 'hooks'>,
+  ) {}
+
+  start(): void {
+    if (this.deps.transport.connect === undefined || this.outage.circuit.allows !== 'all') return; // in an outage a probe connects
+    inCleanScope(() => void this.connect(this.kill.signal));
+  }
+
+  /** Gives it up. */
+  stop(): void {
+    this.kill.abort();
+  }
+
+  /** After a stop. */
+  again(): void {
+    this.kill = new AbortController();
+  }
+
+  /** @internal */ async connect(signal: AbortSignal): Promise<void> {
+    const { name: transport, clock, hooks } = this.deps;
+    const began = clock.monotonic();
+    try {
+      await this.publisher.open(signal);
+      if (!signal.aborted) hooks.emit('connected', { transport, took: clock.monotonic() - began });
+    } catch (error) {
+      // What was given up, or overtaken by a probe or another connection, says nothing about now.
+      if (!signal.aborted && !this.publisher.connected && this.outage.circuit.allows === 'all')
+        this.outage.failed(error);
+    }
+  }
+}

@@ -1,0 +1,17 @@
+import type { RunReport } from './relay.js';
+
+export const NOTHING: RunReport = { published: 0, retried: 0, dead: 0 };
+
+export function sum(a: RunReport, b: RunReport): RunReport {
+  return { published: a.published + b.published, retried: a.retried + b.retried, dead: a.dead + b.dead };
+}
+
+/** @throws the first failure */
+export function sumOf(passes: readonly PromiseSettledResult<RunReport>[]): RunReport {
+  return passes.map(valueOf).reduce(sum, NOTHING);
+}
+
+function valueOf<T>(result: PromiseSettledResult<T>): T {
+  if (result.status === 'rejected') throw result.reason;
+  return result.value;
+}

@@ -1,0 +1,19 @@
+import type { NewMessage } from '../message.js';
+import type { EnqueueRuntime } from './runtime.js';
+import type { Entry } from './transaction-listener.js';
+
+export const isScheduled = ({ delay, deliverAt }: NewMessage): boolean => delay !== null || deliverAt !== null;
+
+/** Who hears after the commit when the first of these messages falls due; of the others of a transaction that look tells. */
+export function whenDue(written: readonly NewMessage[], runtime: Pick<EnqueueRuntime, 'committed'>): Entry[] {
+  const first = written.reduce((ms, message) => Math.min(ms, dueIn(message)), Infinity);
+  if (first === Infinity) return [];
+  const dueAt = performance.now() + first;
+  const committed = (): void => runtime.committed('parked', Math.max(0, dueAt - performance.now()));
+  return [{ listener: { committed, rolledBack: () => undefined, perhaps: committed }, ids: [] }];
+}
+
+/** Milliseconds; `Infinity` for what is not scheduled. */
+function dueIn({ delay, deliverAt }: NewMessage): number {
+  return delay ?? (deliverAt === null ? Infinity : deliverAt.getTime() - Date.now());
+}

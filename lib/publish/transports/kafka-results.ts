@@ -1,0 +1,67 @@
+import { OutboxError, OutboxMessageError } from '../../outbox.errors.js';
+import type { PublishFailure, PublishResult } from '../transport.js';
+import { isOfTopic, UNSENT, type KafkaBlame } from './kafka-blame.js';
+import { topicList, topicName } from './kafka-topics.js';
+
+export type Results = (PublishResult | undefined)[];
+type Judged = Pick<KafkaBlame, 'blame' | 'final'> & Partial<Pick<KafkaBlame, 'suspect' | 'name'>>;
+
+/** @param topic the one that it was for, when it was one */
+export function failure({ blame, final, suspect, name }: Judged, error: unknown, topic?: string): PublishFailure {
+  const destination = topic !== undefined && isOfTopic(name) ? topicName(topic) : undefined;
+  return {
+    ok: false,
+    blame,
+    error,
+    ...(final && { final }),
+    ...(suspect !== undefined && { suspect }),
+    ...(destination !== undefined && { destination }),
+  };
+}
+
+export function fillRest(results: Results, rest: PublishResult): PublishResult[] {
+  for (let i = 0; i < results.length; i += 1) results[i] ??= rest;
+  return results as PublishResult[];
+}
+
+export const SKIPPED = failure(UNSENT.overtaking, rejected('An earlier message of the same key comes first.'));
+export const NO_PARTITION = failure(
+  UNSENT.nowhere,
+  rejected('The partition that the message asks for does not exist.'),
+);
+
+/** Its topic was refused before, and others that were take their time: put off. */
+export const NO_TURN: PublishFailure = {
+  ok: false,
+  blame: 'transport',
+  suspect: 'destination',
+  error: unavailable('Messages to topics that Kafka refuses wait for one another.'),
+};
+
+/** @param topics those that it is about */
+export function describe(
+  { blame, name, suspect }: KafkaBlame,
+  cause: unknown,
+  topics: readonly string[] = [],
+): OutboxError {
+  if (cause instanceof OutboxError) return cause;
+  // What is away for all is not about these topics.
+  const where =
+    topics.length === 0 || (blame === 'transport' && suspect === undefined) ? '' : ` to ${topicList(topics)}`;
+  if (blame === 'transport') return unavailable(`Kafka did not take the messages${where} (${name}).`, cause);
+  return rejected(`Kafka refused the ${blame === 'message' ? 'message' : 'request'}${where} (${name}).`, cause);
+}
+
+export function unreadable(cause: unknown): PublishFailure {
+  if (cause instanceof OutboxMessageError) return failure(UNSENT.unreadable, cause);
+  const text = 'No Kafka record can be made of the message: its headers or options cannot be read.';
+  return failure(UNSENT.unreadable, rejected(text, cause));
+}
+
+export function unavailable(text: string, cause?: unknown): OutboxError {
+  return new OutboxError('TRANSPORT_UNAVAILABLE', text, { cause });
+}
+
+function rejected(text: string, cause?: unknown): OutboxError {
+  return new OutboxError('PUBLISH_REJECTED', text, { cause });
+}

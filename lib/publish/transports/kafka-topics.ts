@@ -1,0 +1,58 @@
+/** Of plain SQL any number of names may come. */
+const MOST = 1_000;
+/** Topics that a text names, and characters of each. */
+const NAMED = 3;
+const NAME_LENGTH = 60;
+
+/**
+ * Topics that Kafka refused as such: missing, denied, without a leader. Each is remembered until one of its messages gets
+ * through: until then it is asked about once and not again and again, and what goes to it shares no request with others.
+ */
+export class RefusedTopics {
+  /** By topic: whether asking about it finds nothing wrong, and its records are refused. @internal */
+  readonly known = new Map<string, boolean>();
+
+  note(topic: string, wasSent: boolean): void {
+    const before = this.known.get(topic) === true;
+    this.known.delete(topic); // the last one stands at the end
+    this.known.set(topic, before || wasSent);
+    const [oldest] = this.known.keys();
+    if (this.known.size > MOST) this.known.delete(oldest!);
+  }
+
+  gotThrough(topics: Iterable<string>): void {
+    if (this.known.size > 0) for (const topic of topics) this.known.delete(topic);
+  }
+
+  has(topic: string): boolean {
+    return this.known.has(topic);
+  }
+
+  /** Its records may be what ends a producer. */
+  goesApart(topic: string): boolean {
+    return this.known.get(topic) === true;
+  }
+}
+
+/** As health names it. */
+export const topicName = (topic: string): string => `topic "${topic}"`;
+
+/** `'orders'`, or `'orders', 'bills' and 4 more`. */
+export function topicList(topics: readonly string[]): string {
+  const shown = topics
+    .slice(0, NAMED)
+    .map((topic) => `'${topic.slice(0, NAME_LENGTH)}${topic.length > NAME_LENGTH ? '…' : ''}'`);
+  return shown.join(', ') + (topics.length > NAMED ? ` and ${topics.length - NAMED} more` : '');
+}
+
+/** Answers to records that speak of their topic, and of every record that goes there. */
+const OF_A_TOPIC: ReadonlyMap<number, string> = new Map([
+  [3, 'UNKNOWN_TOPIC_OR_PARTITION'],
+  [17, 'INVALID_TOPIC_EXCEPTION'],
+  [29, 'TOPIC_AUTHORIZATION_FAILED'],
+]);
+
+export function topicErrorOf(code: number): unknown {
+  const type = OF_A_TOPIC.get(code);
+  return type && Object.assign(new Error('Kafka refuses this topic.'), { type });
+}

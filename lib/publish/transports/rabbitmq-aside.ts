@@ -1,0 +1,76 @@
+import { systemClock } from '../../dispatch/clock.js';
+import { PUBLISHED, type OutboxTransport } from '../transport.js';
+import { blameFor } from './rabbitmq-blame.js';
+import type { PublishCall } from './rabbitmq-call.js';
+import type { RabbitMqDestination } from './rabbitmq-silence.js';
+
+interface Question {
+  readonly call: PublishCall;
+  readonly index: number;
+  readonly to: RabbitMqDestination;
+}
+
+/**
+ * Asks destinations that confirmed nothing whether they are there, one message at a time over a connection of their own: a
+ * queue without its majority stops the channel on which it is written to (RabbitMQ waits for it on that channel's first
+ * message), and what gets no answer takes its connection with it.
+ */
+export class Aside {
+  /** @internal */ readonly questions: Question[] = [];
+  /** @internal */ transport: OutboxTransport | undefined;
+  /** @internal */ isAsking = false;
+
+  constructor(
+    readonly connect: () => OutboxTransport,
+    /** Milliseconds for an answer. */
+    readonly patience: () => number,
+  ) {}
+
+  /** @returns false: too many are waiting */
+  ask(question: Question): boolean {
+    if (this.questions.length >= MOST_WAITING) return false;
+    question.to.isAsked = true;
+    this.questions.push(question);
+    if (!this.isAsking) void this.askAll();
+    return true;
+  }
+
+  reset(): void {
+    void this.transport?.reset?.();
+    for (const question of this.questions.splice(0)) this.fail(question);
+  }
+
+  /** @internal */ async askAll(): Promise<void> {
+    this.isAsking = true;
+    for (let next; (next = this.questions.shift()) !== undefined;) await this.answer(next);
+    this.isAsking = false;
+    const { transport } = this;
+    this.transport = undefined;
+    await transport?.close?.().catch(() => undefined);
+  }
+
+  /** @internal */ async answer(question: Question): Promise<void> {
+    const { call, index, to } = question;
+    const timeout = Math.min(this.patience(), call.left - MARGIN);
+    if (timeout <= 0 || call.settled) return this.fail(question);
+    this.transport ??= this.connect();
+    const context = { signal: call.context.signal, timeout, report: () => undefined };
+    const results = await this.transport.publish([call.batch[index]!], context).catch(() => undefined);
+    const result = results?.[0];
+    if (result?.ok !== true && result?.blame !== 'message') return this.fail(question);
+    to.isAsked = false;
+    to.answered(systemClock.monotonic());
+    call.set(index, result.ok ? PUBLISHED : result);
+  }
+
+  /** @internal */ fail({ call, index, to }: Question): void {
+    to.isAsked = false;
+    to.unanswered(systemClock.monotonic());
+    call.set(index, blameFor({ kind: 'not-confirmed', destination: to.name }));
+  }
+}
+
+/** What waits longer is put off like the others. */
+const MOST_WAITING = 100;
+/** Milliseconds: the answer is known before the time of its publish is over. */
+const MARGIN = 50;

@@ -1,0 +1,80 @@
+import { once } from 'node:events';
+import { createServer, type AddressInfo } from 'node:net';
+import { OutboxModule, OutboxService, type OutboxHealth, type OutboxOptions } from '../../lib/index.js';
+import { kafka } from '../../lib/kafka.js';
+import { rabbitmq } from '../../lib/rabbitmq.js';
+import { createTestDatabase, type TestDatabase } from '../support/databases.js';
+import { describeOnBoth, requiredUrl } from '../support/services.js';
+import { Applications, build, CollectingTransport, LineLogger, quiet, typeOrm, until } from './support/app.js';
+
+/** Milliseconds in which an operator is told. */
+const SOON = 5_000;
+
+describeOnBoth(['rabbitmq'], 'health after a start, before there is a message', (kind) => {
+  let database: TestDatabase;
+  const applications = new Applications();
+  beforeAll(async () => {
+    database = await createTestDatabase(kind);
+  });
+  afterEach(() => applications.close());
+  afterAll(() => database.drop());
+  const start = async (options: Partial<OutboxOptions>): Promise<OutboxService> => {
+    const outbox = OutboxModule.forRoot(quiet(options));
+    return (await applications.start(build([typeOrm(database), outbox]))).get(OutboxService);
+  };
+  const troubled = async (outbox: OutboxService): Promise<OutboxHealth> => {
+    await until(async () => (await outbox.health()).status !== 'up', SOON);
+    return outbox.health();
+  };
+
+  it('C20: a broker at a wrong address is told, with the address', async () => {
+    const outbox = await start({ transports: { default: rabbitmq({ url: 'amqp://127.0.0.1:1' }) } });
+    const { status, reasons } = await troubled(outbox);
+    expect([status, reasons]).toEqual(['down', [expect.stringMatching(/'default' is down: .*127\.0\.0\.1:1/)]]);
+  });
+
+  it('C20: so is one of Kafka; beside a transport that is there it is degraded', async () => {
+    const wrong = kafka({ client: { clientId: 'shop', brokers: ['127.0.0.1:1'] } });
+    const outbox = await start({
+      transports: { orders: new CollectingTransport(), audit: wrong },
+      defaultTransport: 'orders',
+    });
+    const { status, reasons, transports } = await troubled(outbox);
+    expect([status, reasons]).toEqual(['degraded', [expect.stringMatching(/'audit' is down: .*127\.0\.0\.1:1/)]]);
+    expect(transports['orders']).toMatchObject({ circuit: 'closed', lastError: null });
+  });
+
+  it('C20: a wrong password is told, and not shown', async () => {
+    const url = new URL(requiredUrl('rabbitmq'));
+    url.password = 'swordfish-4711';
+    const outbox = await start({ transports: { default: rabbitmq({ url: url.href }) } });
+    const health = await troubled(outbox);
+    expect([health.status, health.reasons]).toEqual(['down', [expect.stringMatching(/403|ACCESS.REFUSED/)]]);
+    expect(JSON.stringify(health)).not.toContain('swordfish');
+  });
+
+  it('C20: one that is reached is said in the log, once', async () => {
+    const logger = new LineLogger();
+    const transports = { default: rabbitmq({ url: requiredUrl('rabbitmq') }), local: new CollectingTransport() };
+    const outbox = await start({ transports, defaultTransport: 'default', logger, logLevel: 'log' });
+    const connected = (): string[] => logger.lines.filter((line) => line.includes('connected'));
+    await until(() => connected().length > 0, SOON);
+    expect(connected()).toEqual([expect.stringMatching(/^log transport is connected transport=default took=/)]);
+    expect(await outbox.health()).toMatchObject({ status: 'up', reasons: [] });
+  });
+
+  it.each([false, 'manual'] as const)(
+    'C20: without a relay (%s) nobody connects, and nothing is said',
+    async (relay) => {
+      let connections = 0;
+      const server = createServer(() => (connections += 1));
+      await once(server.listen(0, '127.0.0.1'), 'listening');
+      const { port } = server.address() as AddressInfo;
+      const outbox = await start({ relay, transports: { default: rabbitmq({ url: `amqp://127.0.0.1:${port}` }) } });
+      expect(await outbox.health()).toMatchObject({ status: 'up', relay: { running: false } });
+      await applications.close();
+      expect(connections).toBe(0);
+      await new Promise((resolve) => server.close(resolve));
+    },
+  );
+});

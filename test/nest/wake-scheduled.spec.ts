@@ -1,0 +1,74 @@
+import type { EnqueueOptions, OutboxOptions } from '../../lib/index.js';
+import { OutboxModule, OutboxService } from '../../lib/index.js';
+import { createTestDatabase, type TestDatabase } from '../support/databases.js';
+import { describeWith } from '../support/services.js';
+import { Applications, build, CollectingTransport, OrderPlaced, quiet, typeOrm, until } from './support/app.js';
+
+/** So long that no poll finds anything in the time of a test. */
+const pollInterval = '1m';
+const SOON = 15_000;
+
+describe.each(['postgres', 'mariadb'] as const)('B15: on %s', (kind) => {
+  describeWith(kind, 'a message that falls due before the next look', () => {
+    const applications = new Applications();
+    let database: TestDatabase;
+    beforeEach(async () => {
+      database = await createTestDatabase(kind);
+    });
+    afterEach(async () => {
+      await applications.close();
+      await database.drop();
+    });
+
+    const start = async (options: Partial<OutboxOptions>) =>
+      (
+        await applications.start(build([typeOrm(database), OutboxModule.forRoot(quiet({ pollInterval, ...options }))]))
+      ).get(OutboxService);
+    /** A relay that is through with its start: its next look of itself is minutes away. */
+    const relay = async (options: Partial<OutboxOptions> = {}) => {
+      const transport = new CollectingTransport();
+      const outbox = await start({ transports: { default: transport }, ...options });
+      const { ids } = transport;
+      await publishes(outbox, ids, 0, { delay: 1 });
+      return { outbox, ids };
+    };
+    /** @param ms milliseconds before which it must not be there */
+    const publishes = async (outbox: OutboxService, ids: readonly string[], ms: number, settings: EnqueueOptions) => {
+      const at = performance.now();
+      const id = await outbox.enqueueOutsideTransaction(new OrderPlaced('a'), settings);
+      await until(() => ids.includes(id), SOON);
+      expect(performance.now() - at).toBeGreaterThan(ms - 1);
+    };
+
+    it.each([
+      ['buckets', 'key'],
+      ['rowLock', 'none'],
+    ] as const)('is published in its time: %s', async (coordination, ordering) => {
+      const { outbox, ids } = await relay({ coordination, ordering });
+      await publishes(outbox, ids, 400, { delay: 400 });
+      await publishes(outbox, ids, 0, { delay: 33.7 });
+      await publishes(outbox, ids, 0, { deliverAt: new Date(0) });
+      await publishes(outbox, ids, 0, { deliverAt: new Date(Date.now() + 300) });
+    });
+
+    it('is published in its time, with others that fall due later', async () => {
+      const { outbox, ids } = await relay();
+      const delays = [1_200, 300, 800, 86_400_000];
+      const all = await outbox.transaction(async () => [
+        ...(await Promise.all(delays.map((delay) => outbox.enqueue(new OrderPlaced(`k${delay}`), { delay })))),
+        await outbox.enqueue(new OrderPlaced('now')),
+      ]);
+      await until(() => ids.length === 5, SOON);
+      expect(ids.slice(1).toSorted()).toEqual([0, 1, 2, 4].map((index) => all[index]).toSorted());
+    });
+
+    if (kind === 'postgres') {
+      it('is published in its time by another process', async () => {
+        const { ids } = await relay();
+        const api = await start({ relay: false });
+        await publishes(api, ids, 400, { delay: 400 });
+        await publishes(api, ids, 0, { deliverAt: new Date(0) });
+      });
+    }
+  });
+});

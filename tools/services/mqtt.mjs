@@ -1,0 +1,23 @@
+const IMAGE = 'eclipse-mosquitto:2';
+
+export const mqtt = {
+  name: 'mqtt',
+  variable: 'OUTBOX_TEST_MQTT_URL',
+  local: 'mqtt://127.0.0.1:1883',
+
+  async probe(url) {
+    const { connectAsync } = await import('mqtt');
+    const client = await connectAsync(url, { connectTimeout: 3_000, reconnectPeriod: 0 }, false);
+    await client.endAsync(true);
+  },
+
+  async container({ GenericContainer, Wait }) {
+    const container = await new GenericContainer(IMAGE)
+      .withCommand(['mosquitto', '-c', '/mosquitto-no-auth.conf'])
+      .withExposedPorts(1883)
+      .withWaitStrategy(Wait.forLogMessage(/mosquitto version .* running/))
+      .start();
+    const url = `mqtt://${container.getHost()}:${container.getMappedPort(1883)}`;
+    return { url, stop: () => container.stop() };
+  },
+};

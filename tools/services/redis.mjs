@@ -1,0 +1,28 @@
+const IMAGE = 'redis:7-alpine';
+
+export const redis = {
+  name: 'redis',
+  variable: 'OUTBOX_TEST_REDIS_URL',
+  local: 'redis://127.0.0.1:6379',
+
+  async probe(url) {
+    const { Redis } = await import('ioredis');
+    const client = new Redis(url, { lazyConnect: true, connectTimeout: 3_000, retryStrategy: () => null });
+    client.on('error', () => {});
+    try {
+      await client.connect();
+      await client.ping();
+    } finally {
+      client.disconnect();
+    }
+  },
+
+  async container({ GenericContainer, Wait }) {
+    const container = await new GenericContainer(IMAGE)
+      .withExposedPorts(6379)
+      .withWaitStrategy(Wait.forLogMessage('Ready to accept connections'))
+      .start();
+    const url = `redis://${container.getHost()}:${container.getMappedPort(6379)}`;
+    return { url, stop: () => container.stop() };
+  },
+};
