@@ -1,15 +1,22 @@
 import { CLAIM } from './claim.mjs';
+import { CONSUMERS } from './consumers.mjs';
 import { CONTENT } from './content.mjs';
+import { DESTINATIONS } from './destinations.mjs';
 import { ENQUEUE } from './enqueue.mjs';
+import { GROWTH } from './growth.mjs';
 import { HANDLERS } from './handlers.mjs';
+import { HANDS } from './hands.mjs';
 import { KAFKA } from './kafka.mjs';
+import { LEASES } from './leases.mjs';
 import { MARIADB } from './mariadb.mjs';
 import { NEST } from './nest.mjs';
+import { NUMBERS } from './numbers.mjs';
 import { PUBLISH } from './publish.mjs';
 import { RABBITMQ } from './rabbitmq.mjs';
 import { RIGHTS } from './rights.mjs';
 import { SETTLE } from './settle.mjs';
 import { SIMULATED } from './simulated.mjs';
+import { SNAPSHOTS } from './snapshots.mjs';
 import { STORE } from './store.mjs';
 import { STRICT } from './strict.mjs';
 
@@ -40,4 +47,11 @@ export const MUTANTS = [
   ...NEST,
   ...RABBITMQ,
   ...KAFKA,
+  ...NUMBERS,
+  ...SNAPSHOTS,
+  ...DESTINATIONS,
+  ...LEASES,
+  ...GROWTH,
+  ...HANDS,
+  ...CONSUMERS,
 ];

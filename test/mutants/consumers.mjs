@@ -1,0 +1,2 @@
+/** Nest consumers, and what a first day meets. */
+export const CONSUMERS = [];

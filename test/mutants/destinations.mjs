@@ -1,0 +1,2 @@
+/** Destinations that are missing. */
+export const DESTINATIONS = [];

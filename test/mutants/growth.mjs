@@ -1,0 +1,2 @@
+/** Costs that grow faster than the work. */
+export const GROWTH = [];

@@ -1,0 +1,2 @@
+/** Hands of operators, tests and migrations. */
+export const HANDS = [];

@@ -1,0 +1,2 @@
+/** Scans in slices, and sessions that hold a snapshot. */
+export const SNAPSHOTS = [];
