@@ -4,7 +4,7 @@ import { PUBLISHED, type OutboxTransport } from '../../lib/publish/transport.js'
 import { rabbitmq } from '../../lib/rabbitmq.js';
 import { RabbitMqObserver } from '../support/rabbitmq.js';
 import { createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
-import { describeWith, requiredUrl, serviceUrl } from '../support/services.js';
+import { describeWith, requiredUrl } from '../support/services.js';
 import { until } from '../support/until.js';
 
 const text = (value: string) => Buffer.from(value);
@@ -45,9 +45,8 @@ describe.each(['postgres', 'mariadb'] as const)('messages on %s that fail again 
       await until(async () => (await health(dispatcher)).status === 'up');
     }, 60_000);
 
-    (serviceUrl('rabbitmq') === undefined ? it.skip : it)(
-      'D9: of two RabbitMQ queues behind an exchange one is full: health says it, the other gets a copy per attempt',
-      async () => {
+    describeWith('rabbitmq', 'with RabbitMQ', () => {
+      it('D9: of two RabbitMQ queues behind an exchange one is full: health says it, the other gets a copy per attempt', async () => {
         const observer = await RabbitMqObserver.connect(requiredUrl('rabbitmq'));
         try {
           const exchange = await observer.exchange('fanout');
@@ -68,8 +67,7 @@ describe.each(['postgres', 'mariadb'] as const)('messages on %s that fail again 
         } finally {
           await observer.close();
         }
-      },
-      60_000,
-    );
+      }, 60_000);
+    });
   });
 });
