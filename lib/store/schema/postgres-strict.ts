@@ -38,8 +38,10 @@ export function strictOrderDown(names: TableNames): string[] {
 
 /**
  * The first call takes all that the transaction has staged, so that its keys are locked in one order, whatever the order
- * of the inserts: no two commits wait for each other. The number is drawn after the lock and, as everywhere, after the
- * transaction's id. With `security definer` a writer needs no right but INSERT into the staged table.
+ * of the inserts: no two commits wait for each other. Each later call looks for its own row alone, and that row is gone.
+ * More would be quadratic: what the first call deleted stays in the index until the commit. The number is drawn after the
+ * lock and, as everywhere, after the transaction's id. With `security definer` a writer needs no right but INSERT into the
+ * staged table.
  */
 function moveFunction({ staged, ready, dedup }: TableNames): string {
   const columns = STAGED_COLUMNS;
@@ -53,10 +55,10 @@ declare
   locks bigint[];
   deduplicated boolean;
 begin
+  if not exists (select from ${staged} s where s.tx = mine and s.n = new.n) then return null; end if;
   select array_agg(k.hash order by k.hash), bool_or(k.deduplicated) into locks, deduplicated
   from (select hashtextextended(s.key, ${seed}) as hash, bool_or(s.dedup_key is not null) as deduplicated
     from ${staged} s where s.tx = mine group by 1) k;
-  if locks is null then return null; end if;
   if cardinality(locks) > ${MOST_KEY_LOCKS} then
     perform pg_advisory_xact_lock(${gate});
   else
