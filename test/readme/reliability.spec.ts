@@ -23,7 +23,7 @@ const LEAST: Record<string, number> = {
   Q: 0,
   R: 0,
   S: 0,
-  T: 0,
+  T: 2,
   U: 0,
   V: 0,
 };

@@ -7,11 +7,17 @@ import { DEAD } from './columns.js';
 import type { PostgresAdmin } from './admin.js';
 import { unheldIn } from './dedup-keys.js';
 
+const FRONT = ['-infinity', '(0,0)'] as const;
 const OLD = (column: string): string => `${column} < now() - ?::float8 * interval '1 ms'`;
 
 /** Deletes what is final and old, oldest first, past rows that somebody else is cleaning. */
 export class PostgresCleaner implements CleanStore {
   /** @internal */ readonly sql: Readonly<Record<'archive' | 'dead' | 'dedup', Statement>>;
+  /**
+   * @internal The dedup row that was looked at last: however many stay, the ones behind them have their turn. The index has
+   * rows of one instant in the order of their places.
+   */
+  lastLooked: readonly [createdAt: string, ctid: string] = FRONT;
 
   constructor(
     readonly connection: () => SqlConnection,
@@ -34,10 +40,14 @@ export class PostgresCleaner implements CleanStore {
     });
   }
 
-  /** The statement itself comes past those that stay. */
+  /** One page of old rows. */
   async cleanDedup(age: number, limit: number): Promise<DedupReport> {
-    const { affected } = await this.connection().run(this.sql.dedup.bind(age, limit));
-    return { removed: affected, looked: affected };
+    const [createdAt, ctid] = this.lastLooked;
+    const bound = this.sql.dedup.bind(age, createdAt, createdAt, ctid, limit);
+    const [row = []] = (await this.connection().run(bound)).rows;
+    const [looked, removed] = [Number(row[0]), Number(row[1])];
+    this.lastLooked = looked < limit ? FRONT : [String(row[2]), String(row[3])];
+    return { removed, looked };
   }
 }
 
@@ -59,9 +69,14 @@ function cleanStatements(names: TableNames): Record<'archive' | 'dead' | 'dedup'
     ),
     dedup: statement(
       'outbox_clean_dedup',
-      `delete from ${dedup} where ctid = any(array(select o.ctid from ${dedup} o where ${OLD('o.created_at')}
-         and ${unheldIn(names)}
-         order by o.created_at limit ? for update skip locked))`,
+      `with page as materialized (select o.ctid, o.created_at from ${dedup} o where ${OLD('o.created_at')}
+         and o.created_at >= ?::timestamptz and (o.created_at > ?::timestamptz or o.ctid > ?::tid)
+         order by o.created_at limit ?),
+       gone as (delete from ${dedup} where ctid = any(array(select o.ctid from ${dedup} o
+         where o.ctid = any(array(select ctid from page)) and ${unheldIn(names)} for update skip locked)) returning 1),
+       counted as (select count(*) as looked from page)
+       select c.looked, (select count(*) from gone), p.created_at::text, p.ctid::text
+       from counted c left join lateral (select * from page offset greatest(c.looked - 1, 0)) p on true`,
     ),
   };
 }
