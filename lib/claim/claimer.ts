@@ -117,12 +117,7 @@ export class Claimer {
     const fetched = await this.store.fetch({ transport: this.transport, positions, perBucket, limit });
     this.session ??= fetched.session;
     if (this.session !== fetched.session) return this.newSession(fetched.session);
-    const { places, complete, raise } = await this.lateRows.find(
-      fetched.snapshot,
-      this.heads,
-      positions,
-      this.known.size,
-    );
+    const { places, complete, raise } = await this.lateRows.find(fetched.snapshot, this.heads, positions, this.known);
     if (this.restarts !== restarts) return this.void(); // what was found is of a range that has moved
     this.backlog = places.filter(({ seq }) => !this.known.has(seq));
     this.backlogSeen = fetched.snapshot;
@@ -173,7 +168,7 @@ export class Claimer {
 
   /** Read before a restart: to be read again, also what only a full scan finds. @internal */
   void(): ReadResult {
-    this.lateRows.scanAll();
+    this.lateRows.lost();
     this.backlog = [];
     return { ...NOTHING, more: true };
   }

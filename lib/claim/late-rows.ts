@@ -1,16 +1,34 @@
 import { within, type Clock } from '../dispatch/clock.js';
-import type { ReadPosition, ReadyStore, Snapshot, SweepResult } from '../store/ready-store.js';
+import { compareSeq, type Place } from '../message.js';
+import { waitedTooLong } from '../read-errors.js';
+import type { ReadPosition, ReadRange, ReadyStore, Snapshot, SweepResult } from '../store/ready-store.js';
 import type { Floor, Heads } from './floor.js';
+import { everything, FullScan } from './full-scan.js';
 import { ProbeFloor } from './probe-floor.js';
+import { Reach } from './reach.js';
 
 export interface FoundRows extends SweepResult {
   /** Raises the floor, once what was found is in hand. */
   readonly raise: (() => void) | undefined;
 }
+/** Rows that were read and are not settled, by seq. */
+export interface KnownRows {
+  readonly size: number;
+  has(seq: string): boolean;
+}
 
-/** Finds what became visible behind the heads since the last read. */
+/**
+ * Finds what became visible behind the heads since the last read. No statement of it grows with what is gone and still stands
+ * in the index: wide ranges are read in slices, and a slice that is cancelled is asked for again in smaller ones.
+ */
 export class LateRows {
-  /** @internal */ scannedAt: number;
+  /** @internal */ readonly scan: FullScan;
+  /** @internal */ readonly sweeps = new Reach(SWEEP, SWEEP_FIRST);
+  /** @internal */ readonly probes = new Reach(SWEEP, SWEEP_FIRST);
+  /** A slice of the scan met what no floor allows for: all is swept, in order. @internal */
+  all = false;
+  /** What the last sweep found may be below the floors, where nothing else looks. @internal */
+  foundInAll = false;
 
   constructor(
     readonly store: Pick<ReadyStore, 'sweep' | 'probe'>,
@@ -19,28 +37,32 @@ export class LateRows {
     readonly clock: Clock,
     /** Our own writes that are under way; a snapshot may have seen them before we do. */
     readonly ownWrites: () => Promise<unknown> | undefined,
-    /** Every leased bucket is swept from the start this often: safety does not rest on the floor alone. */
-    readonly fullScanEvery = 45_000,
+    /** Every leased bucket is looked at from the start this often: safety does not rest on the floor alone. */
+    fullScanEvery = 45_000,
   ) {
-    this.scannedAt = clock.monotonic();
+    this.scan = new FullScan(fullScanEvery, clock.monotonic());
   }
 
-  /** The next look is at everything. */
-  scanAll(): void {
-    this.scannedAt = -Infinity;
+  /** The next sweep is of everything. */
+  sweepAll(): void {
+    this.all = true;
+  }
+
+  /** What the last sweep found was not published: what no floor leads to is swept once more. */
+  lost(): void {
+    this.all ||= this.foundInAll;
   }
 
   /**
-   * Per bucket ascending. Only buckets whose rows are about to leave must be swept now: order is per key, and a key has
-   * one bucket.
+   * Per bucket ascending, without what is known. Only buckets whose rows are about to leave must be swept now: order is per
+   * key, and a key has one bucket.
    * @param positions what the fetch read, whose snapshot it is
-   * @param known rows that were read and are not settled: a sweep that returned nothing else would end all reading
    */
   async find(
     snapshot: Snapshot | undefined,
     heads: Heads,
     positions: readonly ReadPosition[],
-    known: number,
+    known: KnownRows,
   ): Promise<FoundRows> {
     let toSweep = this.floor.toSweep(snapshot, heads);
     const writes = toSweep.length > 0 && snapshot !== undefined ? this.ownWrites() : undefined;
@@ -52,23 +74,94 @@ export class LateRows {
     const narrow = snapshot === undefined && positions.length < heads.size;
     const read = new Set(positions.map(({ bucket }) => bucket));
     if (narrow) toSweep = toSweep.filter(({ bucket }) => read.has(bucket));
-    const now = this.clock.monotonic();
-    if (now - this.scannedAt >= this.fullScanEvery) {
-      this.scannedAt = now;
-      toSweep = [...heads].filter(([, head]) => head !== '0').map(([bucket, upTo]) => ({ bucket, after: '0', upTo }));
-    }
+    toSweep = this.withScanned(await this.scanSlice(heads, known), toSweep, heads);
     const raise = await this.probe((bucket) => !narrow || read.has(bucket));
-    const { places, complete } = toSweep.length === 0 ? NONE : await this.store.sweep(this.transport, toSweep, known);
+    const { places, complete } = toSweep.length === 0 ? NONE : await this.sweep(toSweep, known);
+    this.foundInAll = this.all;
+    if (complete) this.all = false;
     return { places, complete, raise };
+  }
+
+  /** Of the full scan what is due, without what is known. @internal */
+  async scanSlice(heads: Heads, known: KnownRows): Promise<readonly Place[]> {
+    const ranges = this.scan.due(heads, this.clock.monotonic());
+    if (ranges.length === 0) return [];
+    const began = this.clock.monotonic();
+    try {
+      const { places } = await this.store.sweep(this.transport, ranges, known.size);
+      this.scan.done(began, this.clock.monotonic());
+      return places.filter(({ seq }) => !known.has(seq));
+    } catch (error) {
+      if (waitedTooLong(error) && this.scan.cancelled(began, this.clock.monotonic())) return [];
+      throw error;
+    }
+  }
+
+  /** What a slice of the scan met is not taken from there, but swept for together with what is before it. @internal */
+  withScanned(scanned: readonly Place[], toSweep: ReadRange[], heads: Heads): ReadRange[] {
+    this.all ||= scanned.some(({ bucket, seq }) => compareSeq(seq, this.floor.floorOf(bucket)) <= 0);
+    if (this.all) return everything(heads);
+    const met = new Set(scanned.map(({ bucket }) => bucket));
+    if (met.size === 0) return toSweep;
+    const again = everything(heads)
+      .filter(({ bucket }) => met.has(bucket))
+      .map((range) => ({ ...range, after: this.floor.floorOf(range.bucket) }));
+    return [...toSweep.filter(({ bucket }) => !met.has(bucket)), ...again];
+  }
+
+  /** @internal */ async sweep(ranges: readonly ReadRange[], known: KnownRows): Promise<SweepResult> {
+    let found: Place[] = [];
+    let complete = true;
+    await this.inSlices(this.sweeps, ranges, async (slice) => {
+      const swept = await this.store.sweep(this.transport, slice, known.size);
+      const places = swept.places.filter(({ seq }) => !known.has(seq));
+      // The lowest of each bucket go first: what is above them is found once more when they are read.
+      const tooMany = places.length > 0 && found.length + places.length > MOST_PLACES;
+      if (!swept.complete || tooMany) {
+        complete = false;
+        found = places;
+      } else if (places.length > 0) found = [...places, ...found];
+    });
+    return { places: found, complete };
+  }
+
+  /** From the upper ends of the ranges downwards; most often in one statement. @internal */
+  async inSlices(
+    reach: Reach,
+    ranges: readonly ReadRange[],
+    work: (slice: readonly ReadRange[]) => Promise<void>,
+  ): Promise<void> {
+    reach.restart();
+    for (let left = ranges; left.length > 0;) {
+      const { now, rest } = reach.cut(left);
+      const began = this.clock.monotonic();
+      try {
+        await work(now);
+      } catch (error) {
+        if (!waitedTooLong(error) || !reach.cancelled()) throw error;
+        continue;
+      }
+      reach.took(this.clock.monotonic() - began);
+      left = rest;
+    }
   }
 
   /** Where snapshots tell nothing: asks for uncommitted inserts; the floor rises after the sweep that follows. @internal */
   async probe(which: (bucket: number) => boolean): Promise<(() => void) | undefined> {
-    if (!(this.floor instanceof ProbeFloor) || this.store.probe === undefined) return undefined;
-    const floor = this.floor;
+    const { floor } = this;
+    if (!(floor instanceof ProbeFloor)) return undefined;
     const toProbe = floor.toProbe(which);
     if (toProbe.length === 0) return undefined;
-    const { clean, now } = await this.store.probe(this.transport, toProbe);
+    const unclean = new Set<number>();
+    let at: number | undefined;
+    await this.inSlices(this.probes, toProbe, async (slice) => {
+      const probed = await this.store.probe?.(this.transport, slice);
+      at ??= probed?.now;
+      slice.forEach(({ bucket }, i) => probed?.clean[i] !== true && unclean.add(bucket));
+    });
+    const now = at;
+    if (now === undefined) return undefined;
+    const clean = toProbe.map(({ bucket }) => !unclean.has(bucket));
     return () => floor.probed(toProbe, clean, now);
   }
 }
@@ -76,3 +169,9 @@ export class LateRows {
 const NONE: SweepResult = { places: [], complete: true };
 /** Milliseconds that a read waits for the answers to our own writes before it sweeps for them. */
 const OWN_WRITES = 20;
+/** Milliseconds that a statement of a sweep should take at most. */
+const SWEEP = 500;
+/** Numbers that the first one covers, in each bucket: some 0.2 s if all of their rows are gone and still there. */
+const SWEEP_FIRST = 200_000n;
+/** Places of a sweep that is too large for one answer. */
+const MOST_PLACES = 50_000;

@@ -1,0 +1,63 @@
+import type { ReadRange } from '../store/ready-store.js';
+import type { Heads } from './floor.js';
+import { Reach } from './reach.js';
+
+/**
+ * Everything below the heads is looked at again and again, whatever the floor says: from the heads downwards, a slice of
+ * milliseconds at a time, with a pause of 50 times what it took. Downwards, because rows that are gone and still stand in
+ * the index are the youngest: below them a slice may grow, and 5 billion numbers take 20 of them.
+ */
+export class FullScan {
+  readonly reach = new Reach(SLICE, FIRST);
+  /** Until where each bucket was looked at in this turn; `undefined` between two turns. @internal */
+  left: ReadRange[] | undefined;
+  /** @internal */ turnAt: number;
+  /** @internal */ pauseUntil = -Infinity;
+
+  /** @param every milliseconds from the begin of a turn to that of the next one, at least */
+  constructor(
+    readonly every: number,
+    now: number,
+  ) {
+    this.turnAt = now;
+  }
+
+  /** What to look at now; nothing in a pause. */
+  due(heads: Heads, now: number): readonly ReadRange[] {
+    if (now < this.pauseUntil) return [];
+    if (this.left === undefined) {
+      if (now - this.turnAt < this.every) return [];
+      this.turnAt = now;
+      this.left = everything(heads);
+      this.reach.restart();
+    }
+    this.left = this.left.filter(({ bucket }) => heads.has(bucket)); // the others were given up
+    return this.reach.cut(this.left).now;
+  }
+
+  /** What was due is looked at. */
+  done(began: number, now: number): void {
+    const { rest } = this.reach.cut(this.left ?? []);
+    this.left = rest.length === 0 ? undefined : rest;
+    this.reach.took(now - began);
+    this.pauseUntil = now + (now - began) * PAUSE;
+  }
+
+  /** It took too long: the same place is looked at again in smaller slices, and not from its beginning. */
+  cancelled(began: number, now: number): boolean {
+    this.pauseUntil = now + (now - began) * PAUSE;
+    return this.reach.cancelled();
+  }
+}
+
+/** All that was read of each bucket. */
+export function everything(heads: Heads): ReadRange[] {
+  return [...heads].filter(([, head]) => head !== '0').map(([bucket, upTo]) => ({ bucket, after: '0', upTo }));
+}
+
+/** Milliseconds of a slice, for which reading stands still. */
+const SLICE = 5;
+/** Times what the last slice took: 2 % of the time is spent in slices. */
+const PAUSE = 50;
+/** Numbers that the first slice of a turn covers. */
+const FIRST = 4_096n;
