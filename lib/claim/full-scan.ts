@@ -46,7 +46,7 @@ export class FullScan {
   /** It took too long: the same place is looked at again in smaller slices, and not from its beginning. */
   cancelled(began: number, now: number): boolean {
     this.pauseUntil = now + (now - began) * PAUSE;
-    return this.reach.cancelled();
+    return this.reach.cancelled(now - began);
   }
 }
 

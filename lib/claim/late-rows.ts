@@ -138,7 +138,7 @@ export class LateRows {
       try {
         await work(now);
       } catch (error) {
-        if (!waitedTooLong(error) || !reach.cancelled()) throw error;
+        if (!waitedTooLong(error) || !reach.cancelled(this.clock.monotonic() - began)) throw error;
         continue;
       }
       reach.took(this.clock.monotonic() - began);

@@ -7,6 +7,7 @@ import type { ReadRange } from '../store/ready-store.js';
  */
 export class Reach {
   /** @internal */ width: bigint;
+  /** @internal */ goal: number;
 
   /**
    * @param most milliseconds that a statement should take
@@ -17,6 +18,7 @@ export class Reach {
     readonly first: bigint,
   ) {
     this.width = first;
+    this.goal = most;
   }
 
   /** The upper ends of these ranges, and what is left below them. Few statements need more than one turn of this. */
@@ -33,18 +35,23 @@ export class Reach {
   }
 
   took(ms: number): void {
-    if (ms > this.most) this.width = larger(this.width / 2n, LEAST);
-    else if (ms < this.most / 2 && this.width < MOST) this.width *= 2n;
+    if (ms > this.goal) this.width = larger(this.width / 2n, LEAST);
+    else if (ms < this.goal / 2 && this.width < MOST) this.width *= 2n;
   }
 
-  /** @returns whether less may be asked for */
-  cancelled(): boolean {
+  /**
+   * @param ms after which it was cancelled: the next ones stay well below that
+   * @returns whether less may be asked for
+   */
+  cancelled(ms: number): boolean {
+    this.goal = Math.min(this.goal, ms / 4);
     if (this.width <= LEAST) return false;
     this.width = larger(this.width / 8n, LEAST);
     return true;
   }
 
   restart(): void {
+    this.goal = this.most;
     if (this.width > this.first) this.width = this.first;
   }
 }

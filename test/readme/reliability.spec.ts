@@ -20,7 +20,7 @@ const LEAST: Record<string, number> = {
   N: 6,
   O: 4,
   P: 0,
-  Q: 0,
+  Q: 1,
   R: 0,
   S: 0,
   T: 2,
