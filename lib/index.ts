@@ -26,8 +26,8 @@ export type {
   ReportOption,
 } from './enqueue/enqueue-options.js';
 export type { OutboxStore } from './store/outbox-store.js';
-export type { MessageSelection } from './enqueue/selection.js';
-export type { OperatorReport } from './store/admin-store.js';
+export type { DryRun, MessageSelection, OperatorCount } from './enqueue/selection.js';
+export type { MessageState, OperatorReport } from './store/admin-store.js';
 export type { RelayStatus, LaneStatus, RunReport } from './dispatch/relay.js';
 export type { FailingOperation } from './dispatch/database-failures.js';
 

@@ -3,14 +3,16 @@ import type { OutboxHealth } from '../observe/health.js';
 import type { OutboxStats } from '../observe/stats.js';
 import { OutboxConfigurationError, OutboxMessageError } from '../outbox.errors.js';
 import type { TransactionHandle } from '../outbox.options.js';
-import type { MessageFilter, OperatorReport } from '../store/admin-store.js';
+import type { Change, MessageFilter, OperatorReport } from '../store/admin-store.js';
+import { refuse } from './draft.js';
 import { watchTransactions } from './transaction-watch.js';
 import { CurrentTransaction } from './current-transaction.js';
 import { Enqueuer, refuseForArray } from './enqueuer.js';
 import type { EnqueueOptions, EnqueueReport, MessageSettings, PlainMessage, ReportOption } from './enqueue-options.js';
 import type { EnqueueRuntime, OutboxEventSource } from './runtime.js';
 import { numberOf } from './destinations.js';
-import { toFilter, type MessageSelection } from './selection.js';
+import { toFilter, type DryRun, type MessageSelection, type OperatorCount } from './selection.js';
+import { typeName } from './text-checks.js';
 import { checkTransaction, type OutboxTransactionOptions } from './transaction-options.js';
 import { TransactionScope } from './transaction-scope.js';
 
@@ -127,14 +129,24 @@ export class OutboxService<TEvent extends object = object> {
     return isolation === undefined ? dataSource.transaction(inScope) : dataSource.transaction(isolation, inScope);
   }
 
-  /** Dead, waiting and blocked messages are tried again now, with all their attempts, in their old place of the order. */
-  async requeue(selection: MessageSelection): Promise<OperatorReport> {
-    return this.operate(await this.runtime.store.requeue(await this.filter('requeue', selection)));
+  /**
+   * Dead messages are tried again now, with all their attempts, in their old place of the order; by `ids` or `state` also those
+   * that wait or are blocked. With `dryRun: true` it only counts them.
+   */
+  requeue(selection: MessageSelection & DryRun): Promise<OperatorCount>;
+  requeue(selection: MessageSelection): Promise<OperatorReport>;
+  requeue(selection: MessageSelection & Partial<DryRun>): Promise<OperatorCount | OperatorReport> {
+    return this.changeOrCount('requeue', selection);
   }
 
-  /** Deletes dead, waiting and blocked messages; what they blocked goes on. */
-  async discard(selection: MessageSelection): Promise<OperatorReport> {
-    return this.operate(await this.runtime.store.discard(await this.filter('discard', selection)));
+  /**
+   * Deletes dead messages; what they blocked goes on. By `ids` or `state` also those that wait or are blocked. With
+   * `dryRun: true` it only counts them.
+   */
+  discard(selection: MessageSelection & DryRun): Promise<OperatorCount>;
+  discard(selection: MessageSelection): Promise<OperatorReport>;
+  discard(selection: MessageSelection & Partial<DryRun>): Promise<OperatorCount | OperatorReport> {
+    return this.changeOrCount('discard', selection);
   }
 
   /**
@@ -165,8 +177,18 @@ export class OutboxService<TEvent extends object = object> {
     return this.runtime.report.health();
   }
 
+  /** @internal */ async changeOrCount(
+    change: 'requeue' | 'discard',
+    selection: MessageSelection & Partial<DryRun>,
+  ): Promise<OperatorCount | OperatorReport> {
+    const filter = await this.filter(change, selection);
+    const dryRun: unknown = selection.dryRun ?? false;
+    if (typeof dryRun !== 'boolean') refuse(change, `dryRun must be true or false, not ${typeName(dryRun)}`);
+    if (dryRun) return { count: await this.runtime.store.count(change, filter) };
+    return this.operate(await this.runtime.store[change](filter));
+  }
   /** @internal A transport that left the options has rows all the same: its name stands in the database. */
-  async filter(operation: string, selection: MessageSelection): Promise<MessageFilter> {
+  async filter(operation: Change | 'release', selection: MessageSelection): Promise<MessageFilter> {
     const { transportIds, store } = this.runtime;
     const transport: unknown = (selection as MessageSelection | undefined)?.transport;
     const isOurs = typeof transport !== 'string' || transportIds.has(transport);

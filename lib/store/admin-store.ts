@@ -1,4 +1,16 @@
+import type { ParkedState } from '../message.js';
+
 /** SEAM: what operators, the application and the cleaner do. `OutboxStore` says what holds for all roles. */
+
+export type Change = 'requeue' | 'discard' | 'cancel';
+/** Where a message can be that waits. */
+export type MessageState = 'ready' | ParkedState;
+/** What each call can change among parked messages. */
+export const CHANGES: Readonly<Record<Change, readonly ParkedState[]>> = {
+  requeue: ['waiting', 'blocked', 'dead'],
+  discard: ['waiting', 'blocked', 'dead'],
+  cancel: ['scheduled', 'waiting', 'blocked', 'dead'],
+};
 
 /** All given conditions must hold. An empty filter is refused by the service. */
 export interface MessageFilter {
@@ -7,6 +19,8 @@ export interface MessageFilter {
   readonly key?: string;
   readonly topic?: string;
   readonly type?: string;
+  /** Of parked messages these alone, and what is ready only where it is named. Default: all that the call can change. */
+  readonly states?: readonly MessageState[];
   /** Highest number of rows to touch: a message has one for each of its transports. */
   readonly limit: number;
 }
@@ -16,7 +30,7 @@ export interface OperatorReport {
   /**
    * Those that can no longer be stopped: ready, or being sent right now; of `filter.ids`, or, without ids, of what the
    * filter names, at most `filter.limit`; never one of `done`. Of `filter.ids` also what is there all the same: left out by
-   * the limit, or scheduled, which only `cancel` changes. After `cancel` also those that one transport let go of and
+   * the limit, or in another state than the filter's (scheduled is what only `cancel` changes). After `cancel` also those that one transport let go of and
    * another one still has. Looked for after the change, and through a long backlog for two seconds at most: of
    * one too long for that every id counts as ready, and a filter's messages are named as far as they were found.
    */
@@ -40,6 +54,8 @@ export interface AdminStore {
   cancel(filter: MessageFilter): Promise<OperatorReport>;
   /** Lets a blocked key go on: its dead rows stop blocking, its first waiting or blocked row becomes due. */
   release(filter: { key: string; transport?: number }): Promise<{ released: number }>;
+  /** How many rows the call would change, `filter.limit` at most. Those that are being sent are counted. */
+  count(change: Exclude<Change, 'cancel'>, filter: MessageFilter): Promise<number>;
   stats(): Promise<TransportStats[]>;
 }
 export interface TransportStats {

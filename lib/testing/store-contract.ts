@@ -6,6 +6,7 @@ import { describeNamedIds } from './store-contract-ids.js';
 import { describeInsert } from './store-contract-insert.js';
 import { describeLeases } from './store-contract-leases.js';
 import { describeRowLocks } from './store-contract-locks.js';
+import { describeStates } from './store-contract-states.js';
 import { describeGlobalOrder, describeScheduled, describeUnordered } from './store-contract-scheduled.js';
 import { describeOperators } from './store-contract-operators.js';
 import { describeParked } from './store-contract-parked.js';
@@ -44,6 +45,7 @@ export function describeStoreContract(
     describeDead(run);
     describeOperators(run);
     describeCancel(run);
+    describeStates(run);
     describeDedupKeys(run);
     describeNamedIds(run);
     if (run.ordered) describeWake(run);

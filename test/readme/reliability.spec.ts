@@ -24,7 +24,7 @@ const LEAST: Record<string, number> = {
   R: 0,
   S: 0,
   T: 2,
-  U: 0,
+  U: 1,
   V: 0,
 };
 

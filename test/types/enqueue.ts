@@ -2,6 +2,8 @@
 import type { EntityManager, QueryRunner, Repository } from 'typeorm';
 import { OutboxEvent } from '../../lib/enqueue/outbox-event.decorator.js';
 import type { EnqueueReport } from '../../lib/enqueue/enqueue-options.js';
+import type { OperatorCount } from '../../lib/enqueue/selection.js';
+import type { OperatorReport } from '../../lib/store/admin-store.js';
 import type { OutboxService } from '../../lib/enqueue/outbox.service.js';
 
 @OutboxEvent({
@@ -107,10 +109,16 @@ export async function calls(
   // @ts-expect-error not an isolation level
   await outbox.transaction(async () => 1, { isolation: 'HIGH' });
   await outbox.requeue({ type: 'order.placed', limit: 5 });
+  const { count }: OperatorCount = await outbox.discard({ state: ['dead', 'blocked'], dryRun: true });
+  const { done }: OperatorReport = await outbox.requeue({ type: 'order.placed', state: 'dead' });
+  // @ts-expect-error not a state
+  await outbox.requeue({ state: 'deaf' });
+  // @ts-expect-error a cancellation is not counted
+  await outbox.cancel({ type: 'order.placed', dryRun: true });
   // @ts-expect-error not a condition
-  await outbox.requeue({ state: 'dead' });
+  await outbox.requeue({ status: 'dead' });
   outbox.events.on('published', ({ ids }) => ids.length);
   // @ts-expect-error not an event
   outbox.events.on('publish', () => undefined);
-  void [one, many, withOne, withMany, outside, report, reports, result, bound, wrong];
+  void [one, many, withOne, withMany, outside, report, reports, result, bound, wrong, count, done];
 }

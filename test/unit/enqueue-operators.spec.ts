@@ -9,6 +9,7 @@ const V4 = '01931D2F-0A5B-4C3D-8E4F-0123456789AB';
 
 function setup(report: Partial<OperatorReport> = {}) {
   const filters: unknown[] = [];
+  const counted: unknown[] = [];
   let nudges = 0;
   const operate = async (filter: MessageFilter): Promise<OperatorReport> => {
     filters.push(filter);
@@ -19,6 +20,10 @@ function setup(report: Partial<OperatorReport> = {}) {
     requeue: operate,
     discard: operate,
     cancel: operate,
+    count: async (change, filter) => {
+      counted.push(change, filter);
+      return 7;
+    },
     release: async (filter) => {
       filters.push(filter);
       return { released: 1 };
@@ -29,7 +34,7 @@ function setup(report: Partial<OperatorReport> = {}) {
     ['audit', definition()],
   ]);
   const parts = { options: enqueueOptions({ transports }), store: store as never, committed: () => void nudges++ };
-  return { outbox: new OutboxService(enqueueRuntime({} as never, parts)), filters, nudges: () => nudges };
+  return { outbox: new OutboxService(enqueueRuntime({} as never, parts)), filters, counted, nudges: () => nudges };
 }
 
 describe('requeue, discard and cancel', () => {
@@ -39,6 +44,34 @@ describe('requeue, discard and cancel', () => {
     expect(filters).toEqual([
       { ids: [V7, V4.toLowerCase()], transport: 1, key: 'k', topic: 't', type: 'x', limit: 100_000 },
     ]);
+  });
+
+  it.each<[MessageSelection, unknown]>([
+    [{ type: 'x' }, ['dead']],
+    [{ type: 'x', state: 'blocked' }, ['blocked']],
+    [{ state: ['dead', 'waiting', 'blocked'] }, ['dead', 'waiting', 'blocked']],
+    [{ ids: [V7] }, undefined],
+    [{ ids: [V7], state: 'dead' }, ['dead']],
+  ])(
+    'U1: requeue and discard mean what is dead, unless ids or a state say otherwise: %j',
+    async (selection, states) => {
+      for (const operation of ['requeue', 'discard'] as const) {
+        const { outbox, filters, counted } = setup();
+        await outbox[operation](selection);
+        expect((filters[0] as MessageFilter).states).toEqual(states);
+        expect(await outbox[operation]({ ...selection, dryRun: true })).toEqual({ count: 7 });
+        expect([filters.length, counted]).toEqual([1, [operation, filters[0]]]);
+      }
+    },
+  );
+
+  it('cancel means all, or what its state says', async () => {
+    const { outbox, filters } = setup();
+    await outbox.cancel({ type: 'x' });
+    await outbox.cancel({ type: 'x', state: ['scheduled', 'ready'] });
+    expect(filters.map((filter) => (filter as MessageFilter).states)).toEqual([undefined, ['scheduled', 'ready']]);
+    const dryRun = await refusal(() => outbox.cancel({ type: 'x', dryRun: true } as MessageSelection));
+    expect(dryRun.message).toMatch(/cancel: unknown field 'dryRun'/);
   });
 
   it('takes the name of a transport that is in the tables only', async () => {
@@ -67,7 +100,11 @@ describe('requeue, discard and cancel', () => {
   });
 
   it.each<[unknown, string, RegExp]>([
-    [{}, 'INVALID_MESSAGE', /requeue: the filter is empty. Give at least one of ids, transport, key, topic, type/],
+    [
+      {},
+      'INVALID_MESSAGE',
+      /requeue: the filter is empty. Give at least one of ids, transport, key, topic, type, state/,
+    ],
     [{ limit: 5 }, 'INVALID_MESSAGE', /the filter is empty/],
     [{ type: undefined }, 'INVALID_MESSAGE', /the filter is empty/],
     [undefined, 'INVALID_MESSAGE', /a filter must be an object, not undefined/],
@@ -80,6 +117,10 @@ describe('requeue, discard and cancel', () => {
     [{ topic: '\0' }, 'INVALID_MESSAGE', /topic contains a NUL character/],
     [{ key: 'a\0b', type: 'x' }, 'INVALID_MESSAGE', /key contains a NUL character/],
     [{ type: 'x', limit: 0 }, 'INVALID_MESSAGE', /limit must be a whole number from 1/],
+    [{ state: [] }, 'INVALID_MESSAGE', /state must name one of waiting, blocked, dead at least/],
+    [{ state: 'ready' }, 'INVALID_MESSAGE', /requeue: state 'ready' is not one of waiting, blocked, dead/],
+    [{ state: ['dead', 5] }, 'INVALID_MESSAGE', /state a number is not one of/],
+    [{ type: 'x', dryRun: 'yes' }, 'INVALID_MESSAGE', /dryRun must be true or false, not a string/],
     [{ transport: 'adit' }, 'UNKNOWN_TRANSPORT', /no transport 'adit'. Did you mean 'audit'\?/],
   ])('%# is refused before any SQL', async (selection, code, expected) => {
     const { outbox, filters } = setup();

@@ -3,6 +3,7 @@ import { keyBytes } from '../../key-bytes.js';
 import type { SqlConnection } from '../executors/executor.js';
 import type { MessageFilter } from '../admin-store.js';
 import { stillElsewhere, type Deleted, type Elsewhere, type Looks } from '../elsewhere.js';
+import { meansReady } from '../operator-states.js';
 import { bucketSql } from '../schema/mysql-tables.js';
 import type { StoreSettings, TableNames } from '../schema/names.js';
 import { statement, type Sql, type Statement } from '../sql.js';
@@ -93,8 +94,9 @@ export class MysqlTooLate {
    * What is ready, then what is parked, because rows move only in this direction.
    * @param states what could be changed now was parked since the change, which had every row of the filter in its
    * hands; empty when it had not
+   * @param named the states that the filter speaks of
    */
-  async byFilter(filter: MessageFilter, states: readonly number[]): Promise<string[]> {
+  async byFilter(filter: MessageFilter, states: readonly number[], named: readonly number[]): Promise<string[]> {
     const { limit } = filter;
     const deadline = systemClock.monotonic() + SEARCH_TIMEOUT;
     const found = new Set<string>();
@@ -102,11 +104,11 @@ export class MysqlTooLate {
       for (const [id] of rows) found.add(String(id));
       return found.size < limit;
     };
-    for (const range of await this.ranges(filter)) {
+    for (const range of meansReady(filter) ? await this.ranges(filter) : []) {
       if (found.size >= limit) break;
       await this.look(range, textConditions(filter), deadline, collect, limit);
     }
-    if (found.size < limit) collect((await this.connection().run(this.find.late(filter, states))).rows);
+    if (found.size < limit) collect((await this.connection().run(this.find.late(filter, states, named))).rows);
     return [...found].slice(0, limit);
   }
 

@@ -2,12 +2,13 @@ import { systemClock } from '../../dispatch/clock.js';
 import { keyBytes } from '../../key-bytes.js';
 import { compareSeq } from '../../message.js';
 import type { SqlDatabase, SqlExecutor } from '../executors/executor.js';
-import { LEFT_COUNT_LIMIT, type MessageFilter, type OperatorReport } from '../admin-store.js';
+import { LEFT_COUNT_LIMIT, type MessageFilter, type OperatorReport, type Change } from '../admin-store.js';
 import type { StoreSettings, TableNames } from '../schema/names.js';
 import type { Deleted } from '../elsewhere.js';
+import { meansReady, statesOf } from '../operator-states.js';
 import { transactionsOf } from '../operator-transactions.js';
 import { statement } from '../sql.js';
-import { BLOCKED, DEAD, readKey, SCHEDULED, WAITING } from './columns.js';
+import { DEAD, readKey, stateNumber, WAITING } from './columns.js';
 import { MysqlTooLate, SEARCH_TIMEOUT } from './admin-too-late.js';
 import { MysqlDedupKeys } from './dedup-keys.js';
 import { MysqlFind } from './find.js';
@@ -18,12 +19,7 @@ import type { KeyOfTransport, MysqlWake } from './wake.js';
 
 const OF_KEYS = 'if(p.`key` is null, 0, 1)';
 
-type Action = 'requeue' | 'discard' | 'cancel';
-const STATES: Readonly<Record<Action, readonly number[]>> = {
-  requeue: [DEAD, WAITING, BLOCKED],
-  discard: [DEAD, WAITING, BLOCKED],
-  cancel: [SCHEDULED, WAITING, BLOCKED, DEAD],
-};
+const numbersOf = (change: Change, filter: MessageFilter): number[] => statesOf(change, filter).map(stateNumber);
 /** Whether a row that is tried again holds later ones back. */
 const BLOCKS = { key: OF_KEYS, strict: OF_KEYS, none: '0', global: '1' } as const;
 interface Candidate extends KeyOfTransport {
@@ -75,20 +71,30 @@ export class MysqlAdmin {
     this.sql = adminStatements(names, this.find, BLOCKS[settings.ordering]);
   }
 
-  async apply(action: Action, filter: MessageFilter): Promise<OperatorReport> {
+  async apply(action: Change, filter: MessageFilter): Promise<OperatorReport> {
     const outcome = new Outcome();
     await this.applyOnce(action, filter, outcome);
-    if (action === 'cancel') outcome.deleted(await this.unowned.cancel(filter, filter.limit - outcome.looked));
+    if (action === 'cancel' && meansReady(filter))
+      outcome.deleted(await this.unowned.cancel(filter, filter.limit - outcome.looked));
     const report = await this.report(action, filter, outcome);
     if (action !== 'requeue') await this.keys.after(outcome.changed);
     return report;
   }
 
-  /** @internal */ async report(action: Action, filter: MessageFilter, outcome: Outcome): Promise<OperatorReport> {
+  async count(action: Change, filter: MessageFilter): Promise<number> {
+    const counted = this.find.countParked(filter, numbersOf(action, filter), filter.limit);
+    return Number((await this.database.connection('admin').run(counted)).rows[0]?.[0]);
+  }
+
+  /** @internal */ async report(action: Change, filter: MessageFilter, outcome: Outcome): Promise<OperatorReport> {
     const { done, untouched } = outcome;
     if (filter.ids === undefined) {
       const left = await this.leave(action, filter, outcome);
-      const late = await this.tooLate.byFilter(filter, outcome.sawAll ? STATES[action] : []);
+      const late = await this.tooLate.byFilter(
+        filter,
+        outcome.sawAll ? numbersOf(action, filter) : [],
+        numbersOf(action, filter),
+      );
       const tooLate = [...new Set([...left, ...late])].filter((id) => !done.has(id));
       return { done: [...done], tooLate: tooLate.slice(0, filter.limit), notFound: [], left: outcome.left };
     }
@@ -101,7 +107,7 @@ export class MysqlAdmin {
   }
 
   /** @internal Takes out of `done` what another transport may still publish, and returns it. */
-  async leave(action: Action, filter: MessageFilter, { changed, done }: Outcome): Promise<Set<string>> {
+  async leave(action: Change, filter: MessageFilter, { changed, done }: Outcome): Promise<Set<string>> {
     if (action !== 'cancel') return new Set();
     const left = await this.tooLate.elsewhere(changed, filter);
     for (const id of left) done.delete(id);
@@ -112,7 +118,7 @@ export class MysqlAdmin {
    * @internal Takes out of `open` what is there, as the rest of the filter says. First ready, then parked: rows move only
    * in this direction, so none slips through between the two looks; what did so before them is changed after all.
    */
-  async explain(action: Action, filter: MessageFilter, outcome: Outcome, open: Set<string>): Promise<void> {
+  async explain(action: Change, filter: MessageFilter, outcome: Outcome, open: Set<string>): Promise<void> {
     if (open.size === 0) return;
     for (const id of await this.tooLate.readyAmong([...open], filter)) open.delete(id);
     if (open.size === 0) return;
@@ -137,22 +143,23 @@ export class MysqlAdmin {
     });
   }
 
-  /** @internal */ async applyOnce(action: Action, filter: MessageFilter, outcome: Outcome): Promise<void> {
+  /** @internal */ async applyOnce(action: Change, filter: MessageFilter, outcome: Outcome): Promise<void> {
     const admin = this.database.connection('admin');
     const limit = filter.limit - outcome.looked;
     if (limit <= 0) return;
-    const { rows } = await admin.run(this.find.parked(filter, STATES[action], limit));
+    const states = numbersOf(action, filter);
+    const { rows } = await admin.run(this.find.parked(filter, states, limit));
     outcome.looked += rows.length;
     outcome.sawAll &&= rows.length < limit;
     if (rows.length >= limit) {
-      const counted = await admin.run(this.find.countParked(filter, STATES[action], limit + LEFT_COUNT_LIMIT));
+      const counted = await admin.run(this.find.countParked(filter, states, limit + LEFT_COUNT_LIMIT));
       outcome.left = Math.max(0, Number(counted.rows[0]?.[0]) - limit);
     }
     for (const some of transactionsOf(rows, action)) {
       const ids = some.map(([parkedId]) => String(parkedId)).sort(compareSeq); // everybody locks in this order
       const keys = action === 'requeue' ? [] : await this.keys.before(some.map(readFound), outcome.deadline);
       const { changed, untouched } = await inTransaction(admin, async (tx) => {
-        const result = await this.change(tx, action, ids);
+        const result = await this.change(tx, action, states, ids);
         await this.keys.free(tx, keys, result.changed);
         return result;
       });
@@ -167,7 +174,8 @@ export class MysqlAdmin {
    */
   async change(
     tx: SqlExecutor,
-    action: Action,
+    action: Change,
+    states: readonly number[],
     parkedIds: readonly string[],
   ): Promise<{ changed: Candidate[]; untouched: Candidate[] }> {
     const ids = idRows(parkedIds);
@@ -182,7 +190,7 @@ export class MysqlAdmin {
     const rows = (await tx.run(this.sql.lockRows.bind(ids))).rows.map(readCandidate);
     const isSent = (row: Candidate): boolean =>
       row.epoch !== null && epochs.get(`${row.transport} ${row.bucket}`) === row.epoch;
-    const mayChange = (row: Candidate): boolean => !isSent(row) && STATES[action].includes(row.state);
+    const mayChange = (row: Candidate): boolean => !isSent(row) && states.includes(row.state);
     const changed = rows.filter(mayChange);
     if (changed.length > 0) {
       const list = idRows(changed.map(({ parkedId }) => parkedId));

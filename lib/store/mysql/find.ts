@@ -34,19 +34,20 @@ export class MysqlFind {
 
   /** @internal */ meant(filter: MessageFilter, states: readonly number[]): { from: string; values: unknown[] } {
     const { conditions, values } = this.conditions(filter);
-    conditions.push(`state in (${states.join(', ')})`);
+    conditions.push(inStates(states));
     const index = filter.ids === undefined ? '' : 'force index (by_id) ';
     return { from: `from ${this.names.parked} ${index}where ${conditions.join(' and ')}`, values };
   }
 
-  /** Ids of parked rows that are being sent, and of those in one of these states. */
-  late(filter: MessageFilter, states: readonly number[]): Sql {
+  /** Ids of parked rows that are being sent, and of those in one of these states; all of them in what the filter names. */
+  late(filter: MessageFilter, states: readonly number[], named: readonly number[]): Sql {
     const { parked, leases } = this.names;
     const { conditions, values } = this.conditions(filter);
     const sent = `exists (select 1 from ${leases} l where l.transport = p.transport and l.bucket = p.bucket
       and l.epoch = p.sending_epoch and l.expires_at > utc_timestamp(6))`;
-    const late = states.length === 0 ? sent : `(state in (${states.join(', ')}) or ${sent})`;
-    const text = `select id from ${parked} p where ${[...conditions, late].join(' and ')} order by parked_id limit ?`;
+    const late = states.length === 0 ? sent : `(${inStates(states)} or ${sent})`;
+    const ofNamed = filter.states === undefined ? [] : [inStates(named)];
+    const text = `select id from ${parked} p where ${[...conditions, ...ofNamed, late].join(' and ')} order by parked_id limit ?`;
     return statement(undefined, text).bind(...values, filter.limit);
   }
 
@@ -86,6 +87,9 @@ export class MysqlFind {
     return idsOf((await connection.run(statement(undefined, text).bind(...values))).rows, filter.transport);
   }
 }
+
+const inStates = (states: readonly number[]): string =>
+  states.length === 0 ? '1 = 0' : `state in (${states.join(', ')})`;
 
 /** What a filter says besides ids. */
 export type Among = Partial<Pick<MessageFilter, 'transport' | 'key' | 'topic' | 'type'>>;

@@ -79,6 +79,7 @@ export class MysqlStore implements OutboxStore {
 
   requeue = (filter: MessageFilter) => this.parts.admin.apply('requeue', filter);
   discard = (filter: MessageFilter) => this.parts.admin.apply('discard', filter);
+  count = (change: 'requeue' | 'discard', filter: MessageFilter) => this.parts.admin.count(change, filter);
   cancel = (filter: MessageFilter) => this.parts.admin.apply('cancel', filter);
   release = (filter: { key: string; transport?: number }) => this.parts.admin.release(filter);
   stats = () => this.parts.stats.stats();

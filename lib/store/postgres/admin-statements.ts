@@ -1,16 +1,11 @@
+import type { Change } from '../admin-store.js';
 import type { StoreSettings, TableNames } from '../schema/names.js';
 import type { Statement } from '../sql.js';
 import { statement } from './statement.js';
 import { plainArray, textArray } from './arrays.js';
-import { BLOCKED, DEAD, SCHEDULED, WAITING } from './columns.js';
+import { BLOCKED, DEAD, WAITING } from './columns.js';
 import { beingSent } from './parked-settle.js';
 
-export type Change = 'requeue' | 'discard' | 'cancel';
-export const CHANGES: Readonly<Record<Change, readonly number[]>> = {
-  requeue: [WAITING, BLOCKED, DEAD],
-  discard: [WAITING, BLOCKED, DEAD],
-  cancel: [SCHEDULED, WAITING, BLOCKED, DEAD],
-};
 /** Whether a row that is tried again holds later ones back. */
 const BLOCKS = { key: '(o.key is not null)', strict: '(o.key is not null)', none: 'false', global: 'true' } as const;
 const RETURNED = 'o.id, o.transport, o.bucket, o.key, o.blocking';
@@ -25,10 +20,10 @@ export function adminStatements(names: TableNames, settings: StoreSettings) {
     cancel: build('cancel'),
   });
   return {
-    findIds: each((change) => find(names, change, true)),
-    findBy: each((change) => find(names, change, false)),
-    countIds: each((change) => count(names, change, true)),
-    countBy: each((change) => count(names, change, false)),
+    findIds: find(names, true),
+    findBy: find(names, false),
+    countIds: count(names, true),
+    countBy: count(names, false),
     lock: statement(
       undefined,
       `select l.transport from ${names.leases} l where (l.transport, l.bucket) in
@@ -45,22 +40,22 @@ export function adminStatements(names: TableNames, settings: StoreSettings) {
   };
 }
 
-function meant({ parked }: TableNames, change: Change, byId: boolean): string {
+function meant({ parked }: TableNames, byId: boolean): string {
   return `from ${parked} o
-     where ${byId ? 'o.id = any(?::uuid[]) and ' : ''}o.state in (${CHANGES[change].join(', ')})
+     where ${byId ? 'o.id = any(?::uuid[]) and ' : ''}o.state = any(?::smallint[])
        and (?::smallint is null or o.transport = ?) and (?::text is null or o.key = ?)
        and (?::text is null or o.topic = ?) and (?::text is null or o.type = ?)`;
 }
 
-function find(names: TableNames, change: Change, byId: boolean): Statement {
+function find(names: TableNames, byId: boolean): Statement {
   return statement(
     undefined,
-    `select o.parked_id, o.transport, o.bucket ${meant(names, change, byId)} order by o.seq, o.parked_id limit ?`,
+    `select o.parked_id, o.transport, o.bucket ${meant(names, byId)} order by o.seq, o.parked_id limit ?`,
   );
 }
 
-function count(names: TableNames, change: Change, byId: boolean): Statement {
-  return statement(undefined, `select count(*) from (select 1 ${meant(names, change, byId)} limit ?) s`);
+function count(names: TableNames, byId: boolean): Statement {
+  return statement(undefined, `select count(*) from (select 1 ${meant(names, byId)} limit ?) s`);
 }
 
 function changeRows(
@@ -72,7 +67,7 @@ function changeRows(
   // With row locks one that is being published is locked for as long as that takes: it is too late, and nobody waits.
   const meant = 'o.parked_id = any(?::bigint[])';
   const free = `o.ctid = any(array(select o.ctid from ${parked} o where ${meant} for update skip locked))`;
-  const where = `where ${coordination === 'rowLock' ? free : meant} and o.state in (${CHANGES[change].join(', ')}) and not ${beingSent(leases)}`;
+  const where = `where ${coordination === 'rowLock' ? free : meant} and o.state = any(?::smallint[]) and not ${beingSent(leases)}`;
   return statement(
     undefined,
     change === 'requeue'

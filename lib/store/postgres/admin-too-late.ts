@@ -1,12 +1,14 @@
 import { systemClock } from '../../dispatch/clock.js';
 import type { SqlConnection, SqlResult } from '../executors/executor.js';
-import type { MessageFilter } from '../admin-store.js';
+import type { MessageFilter, Change } from '../admin-store.js';
 import { stillElsewhere, type Deleted } from '../elsewhere.js';
+import { meansReady, statesOf } from '../operator-states.js';
 import type { StoreSettings, TableNames } from '../schema/names.js';
 import type { Sql } from '../sql.js';
 import { statement } from './statement.js';
-import { bucketOf, CHANGES, type Change } from './admin-statements.js';
+import { bucketOf } from './admin-statements.js';
 import { plainArray } from './arrays.js';
+import { stateNumber } from './columns.js';
 import { beingSent } from './parked-settle.js';
 
 /** SQLSTATE of a statement that ran out of time. */
@@ -84,7 +86,8 @@ export class PostgresTooLate {
   async byFilter(change: Change, filter: MessageFilter, sawAll: boolean): Promise<string[]> {
     const deadline = systemClock.monotonic() + SEARCH_TIMEOUT;
     const found = new Set<string>();
-    for (const piece of await this.pieces(filter, deadline - PARKED_TIME)) {
+    const pieces = meansReady(filter) ? await this.pieces(filter, deadline - PARKED_TIME) : [];
+    for (const piece of pieces) {
       if (found.size >= filter.limit) break;
       const rows = await this.within(deadline - PARKED_TIME, 'by index', this.readySql(piece, filter));
       for (const id of idsOf(rows)) found.add(id);
@@ -129,7 +132,11 @@ export class PostgresTooLate {
     const { text, values } = conditions(filter);
     const { transport = null, limit } = filter;
     const { parked, leases } = this.names;
-    const late = sawAll ? `(${beingSent(leases)} or o.state in (${CHANGES[change].join(', ')}))` : beingSent(leases);
+    const sent = beingSent(leases);
+    const among = `o.state = any('${plainArray(statesOf(change, filter).map((state) => String(stateNumber(state))))}')`;
+    // Of the states that the filter names; without any also what is sent in a state that the call does not change.
+    const ofAny = sawAll ? `(${sent} or ${among})` : sent;
+    const late = filter.states === undefined ? ofAny : `${among} and ${sawAll ? 'true' : sent}`;
     return statement(
       undefined,
       `select o.id from ${parked} o where ${late} and (?::smallint is null or o.transport = ?)${text} limit ?`,

@@ -5,13 +5,16 @@ import {
   type MessageFilter,
   type OperatorReport,
   type TransportStats,
+  type Change,
 } from '../admin-store.js';
 import type { Deleted } from '../elsewhere.js';
+import { meansReady, statesOf } from '../operator-states.js';
 import { transactionsOf } from '../operator-transactions.js';
 import type { StoreSettings, TableNames } from '../schema/names.js';
 import type { Sql } from '../sql.js';
 import { plainArray } from './arrays.js';
-import { adminStatements, type AdminStatements, type Change } from './admin-statements.js';
+import { adminStatements, type AdminStatements } from './admin-statements.js';
+import { stateNumber } from './columns.js';
 import { PostgresTooLate } from './admin-too-late.js';
 import { PostgresUnowned } from './cancel-unowned.js';
 import { PostgresDedupKeys } from './dedup-keys.js';
@@ -59,6 +62,11 @@ export class PostgresAdmin implements AdminStore {
     });
   }
 
+  async count(change: Change, filter: MessageFilter): Promise<number> {
+    const { rows } = await this.connection().run(this.meant('count', change, filter, filter.ids));
+    return Number(rows[0]?.[0]);
+  }
+
   async stats(): Promise<TransportStats[]> {
     return readStats(await this.connection().run(this.statsSql.bind()), this.settings);
   }
@@ -70,9 +78,10 @@ export class PostgresAdmin implements AdminStore {
     const more = rows.length < filter.limit ? 0 : await this.countMore(change, filter, ids);
     const changed: Deleted[] = [];
     for (const some of transactionsOf(rows, change)) {
-      changed.push(...(await this.connection().transaction((tx) => this.changeIn(tx, change, some))));
+      changed.push(...(await this.connection().transaction((tx) => this.changeIn(tx, change, filter, some))));
     }
-    if (change === 'cancel') changed.push(...(await this.unowned.cancel(filter, ids, filter.limit - rows.length)));
+    if (change === 'cancel' && meansReady(filter))
+      changed.push(...(await this.unowned.cancel(filter, ids, filter.limit - rows.length)));
     const left = change === 'cancel' ? await this.tooLate.elsewhere(changed, filter) : new Set<string>();
     const done = new Set(changed.map(({ id }) => id).filter((id) => !left.has(id)));
     if (ids === undefined) {
@@ -99,10 +108,11 @@ export class PostgresAdmin implements AdminStore {
     ids: readonly string[] | undefined,
   ): Sql {
     const { transport = null, key = null, topic = null, type = null, limit } = filter;
-    const values = [transport, transport, key, key, topic, topic, type, type, limit];
+    const states = numbersOf(change, filter);
+    const values = [states, transport, transport, key, key, topic, topic, type, type, limit];
     return ids === undefined
-      ? this.sql[`${what}By`][change].bind(...values)
-      : this.sql[`${what}Ids`][change].bind(plainArray(ids), ...values);
+      ? this.sql[`${what}By`].bind(...values)
+      : this.sql[`${what}Ids`].bind(plainArray(ids), ...values);
   }
 
   /**
@@ -114,6 +124,7 @@ export class PostgresAdmin implements AdminStore {
   /** @internal */ async changeIn(
     tx: SqlExecutor,
     change: Change,
+    filter: MessageFilter,
     found: readonly (readonly unknown[])[],
   ): Promise<Deleted[]> {
     const unique = [...new Map(found.map((row) => [`${String(row[1])} ${String(row[2])}`, row])).values()];
@@ -123,7 +134,8 @@ export class PostgresAdmin implements AdminStore {
         plainArray(unique.map((row) => row[2] as string)),
       ),
     );
-    const { rows } = await tx.run(this.sql.change[change].bind(plainArray(found.map((row) => row[0] as string))));
+    const parkedIds = plainArray(found.map((row) => row[0] as string));
+    const { rows } = await tx.run(this.sql.change[change].bind(parkedIds, numbersOf(change, filter)));
     if (change !== 'requeue') {
       await this.wakeKeys(tx, rows);
       const ids = rows.map(([id]) => id as string);
@@ -142,3 +154,6 @@ export class PostgresAdmin implements AdminStore {
     if (held.length > 0) await tx.run(this.sql.wakeNext.bind(...this.sql.keyArrays(held)));
   }
 }
+
+const numbersOf = (change: Change, filter: MessageFilter): string =>
+  plainArray(statesOf(change, filter).map((state) => String(stateNumber(state))));

@@ -172,6 +172,9 @@ export class PostgresStore implements OutboxStore {
   discard(filter: MessageFilter): Promise<OperatorReport> {
     return this.admin.discard(filter);
   }
+  count(change: 'requeue' | 'discard', filter: MessageFilter): Promise<number> {
+    return this.admin.count(change, filter);
+  }
   cancel(filter: MessageFilter): Promise<OperatorReport> {
     return this.admin.cancel(filter);
   }

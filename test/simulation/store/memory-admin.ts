@@ -5,8 +5,10 @@ import {
   type MessageFilter,
   type OperatorReport,
   type TransportStats,
+  type Change,
 } from '../../../lib/store/admin-store.js';
 import type { ParkedState } from '../../../lib/message.js';
+import { meansReady, statesOf } from '../../../lib/store/operator-states.js';
 import { freeDedup } from './memory-dedup.js';
 import { blockingRows, isBeingSent } from './memory-keys.js';
 import type { MemoryDatabase } from './memory-database.js';
@@ -14,13 +16,6 @@ import { byOrder, isLocked, isVisible, type ParkedRow, type ReadyRow } from './m
 import { Blocked, type MemoryTransaction } from './memory-transaction.js';
 
 /** What operators do to parked messages, never to one that is being sent; each function is one step. */
-
-export type Change = 'requeue' | 'discard' | 'cancel';
-const CHANGES: Readonly<Record<Change, readonly ParkedState[]>> = {
-  requeue: ['waiting', 'blocked', 'dead'],
-  discard: ['waiting', 'blocked', 'dead'],
-  cancel: ['scheduled', 'waiting', 'blocked', 'dead'],
-};
 
 export interface Changed {
   readonly done: string[];
@@ -33,12 +28,10 @@ export interface Changed {
 /** @returns what was changed; waits for a row that is locked while it is published */
 export function change(database: MemoryDatabase, how: Change, filter: MessageFilter): Changed | Blocked {
   const now = database.now();
-  const meant = database
-    .parkedRows(filter.transport)
-    .filter((row) => CHANGES[how].includes(row.state) && matches(filter, row))
-    .sort(byOrder);
+  const meant = meantBy(database, how, filter);
   const found = meant.slice(0, filter.limit);
-  const unowned = how === 'cancel' ? cancelUnowned(database, filter, filter.limit - found.length, now) : [];
+  const unowned =
+    how === 'cancel' && meansReady(filter) ? cancelUnowned(database, filter, filter.limit - found.length, now) : [];
   const locked = found.find(isLocked);
   if (locked !== undefined) return new Blocked(locked.lockedBy as MemoryTransaction);
   const changed = found.filter((row) => !isBeingSent(database, row, now));
@@ -61,6 +54,17 @@ export function change(database: MemoryDatabase, how: Change, filter: MessageFil
     sawAll: found.length < filter.limit,
     left: Math.min(LEFT_COUNT_LIMIT, meant.length - found.length),
   };
+}
+
+/** Rows that the call would change, first ones first. */
+function meantBy(database: MemoryDatabase, how: Change, filter: MessageFilter): ParkedRow[] {
+  const states = statesOf(how, filter);
+  const rows = database.parkedRows(filter.transport);
+  return rows.filter((row) => states.includes(row.state) && matches(filter, row)).sort(byOrder);
+}
+
+export function count(database: MemoryDatabase, how: Change, filter: MessageFilter): number {
+  return Math.min(filter.limit, meantBy(database, how, filter).length);
 }
 
 function matches({ ids, key, topic, type }: Partial<MessageFilter>, row: ReadyRow): boolean {
@@ -145,9 +149,12 @@ export function report(
 export function tooLate(database: MemoryDatabase, how: Change, filter: MessageFilter, sawAll: boolean): string[] {
   const now = database.now();
   const { transport, limit } = filter;
-  const ready = [...database.ready.values()].flatMap((rows) => [...rows.values()]).filter(isVisible);
+  const hot = meansReady(filter) ? [...database.ready.values()] : [];
+  const ready = hot.flatMap((rows) => [...rows.values()]).filter(isVisible);
+  const states = statesOf(how, filter);
   const parked = database.parkedRows(transport).filter((row) => {
-    return isBeingSent(database, row, now) || (sawAll && CHANGES[how].includes(row.state));
+    if (filter.states !== undefined && !states.includes(row.state)) return false;
+    return isBeingSent(database, row, now) || (sawAll && states.includes(row.state));
   });
   const late = [...ready, ...parked].filter((row) => {
     return (transport === undefined || row.transport === transport) && matches(filter, row);

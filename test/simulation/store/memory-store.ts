@@ -1,5 +1,11 @@
 import type { NewMessage, Place } from '../../../lib/message.js';
-import type { DedupReport, MessageFilter, OperatorReport, TransportStats } from '../../../lib/store/admin-store.js';
+import type {
+  Change,
+  DedupReport,
+  MessageFilter,
+  OperatorReport,
+  TransportStats,
+} from '../../../lib/store/admin-store.js';
 import type { SqlExecutor } from '../../../lib/store/executors/executor.js';
 import type { Acquired, Beat, Instance, Lease, LeaseStore } from '../../../lib/store/lease-store.js';
 import { LockTurns } from '../../../lib/store/lock-turns.js';
@@ -204,15 +210,10 @@ export class MemoryStore implements OutboxStore {
     }
   }
 
-  requeue(filter: MessageFilter): Promise<OperatorReport> {
-    return this.change('requeue', filter);
-  }
-  discard(filter: MessageFilter): Promise<OperatorReport> {
-    return this.change('discard', filter);
-  }
-  cancel(filter: MessageFilter): Promise<OperatorReport> {
-    return this.change('cancel', filter);
-  }
+  requeue = (filter: MessageFilter): Promise<OperatorReport> => this.change('requeue', filter);
+  discard = (filter: MessageFilter): Promise<OperatorReport> => this.change('discard', filter);
+  cancel = (filter: MessageFilter): Promise<OperatorReport> => this.change('cancel', filter);
+  count = (how: Change, filter: MessageFilter) => this.call('count', () => admin.count(this.database, how, filter));
   release(filter: { key: string; transport?: number }): Promise<{ released: number }> {
     return this.write('release', () => admin.release(this.database, filter));
   }
@@ -242,7 +243,7 @@ export class MemoryStore implements OutboxStore {
   transports = (): Promise<ReadonlyMap<string, number>> => this.call('transports', () => this.database.transports);
   warnings = (): Promise<string[]> => this.call('warnings', () => []);
 
-  /** @internal */ async change(how: admin.Change, filter: MessageFilter): Promise<OperatorReport> {
+  /** @internal */ async change(how: Change, filter: MessageFilter): Promise<OperatorReport> {
     const changed = await this.unblocked(() => this.call(how, () => this.changeFound(how, filter)));
     const seek = (name: string, ids: readonly string[], of: Partial<MessageFilter> = {}): Promise<Set<string>> =>
       this.call(name, () => admin.whereabouts(this.database, ids, of));
@@ -256,7 +257,7 @@ export class MemoryStore implements OutboxStore {
     return admin.report(filter, changed, left, [...late]);
   }
 
-  /** @internal */ changeFound(how: admin.Change, filter: MessageFilter): admin.Changed | Blocked {
+  /** @internal */ changeFound(how: Change, filter: MessageFilter): admin.Changed | Blocked {
     const changed = admin.change(this.database, how, filter);
     if (!(changed instanceof Blocked) && changed.done.length > 0) this.database.write(() => undefined);
     return changed;
