@@ -1,9 +1,11 @@
 import type { Clock } from '../dispatch/clock.js';
 import { compareSeq, type OutboxMessage, type Place } from '../message.js';
-import type { GateOf } from './key-queues.js';
+import { firstOfEach, type GateOf } from './key-queues.js';
 import type { ReadPosition, ReadyStore, Snapshot } from '../store/ready-store.js';
 import type { Floor } from './floor.js';
+import { KnownRows } from './known-rows.js';
 import { LateRows } from './late-rows.js';
+import { NumberWatch } from './number-watch.js';
 
 export interface ReadResult {
   /** Not seen before, per bucket in the order of `seq`. */
@@ -26,10 +28,7 @@ const NOTHING: ReadResult = { messages: [], durable: true, more: false };
  */
 export class Claimer {
   readonly heads = new Map<number, string>();
-  /** Rows of the ready table that were read and are not settled, by seq. */
-  readonly known = new Set<string>();
-  /** Settled while a read was under way, which may still return them. */
-  lingering: string[] = [];
+  readonly known = new KnownRows();
   reading = false;
   /** Reads that went out; a write that is sent later than a read is newer than all that it saw. */
   reads = 0;
@@ -47,9 +46,14 @@ export class Claimer {
   /** Reads while some are full; one in {@link WIDE_EVERY} looks at all buckets. */
   turn = 0;
   readonly lateRows: LateRows;
+  readonly numbers: NumberWatch;
+  /** How often positions turned out to be wrong, so that everything was read again. */
+  readAgain = 0;
+  /** Why everything is read again. Set by the lane. */
+  told: (why: string) => void = () => undefined;
 
   constructor(
-    readonly store: Pick<ReadyStore, 'fetch' | 'sweep' | 'readPlaces' | 'probe' | 'bucketsPerRead'>,
+    readonly store: Pick<ReadyStore, 'fetch' | 'sweep' | 'readPlaces' | 'probe' | 'bucketsPerRead' | 'numberSource'>,
     readonly transport: number,
     readonly floor: Floor,
     readonly clock: Clock,
@@ -57,6 +61,7 @@ export class Claimer {
     fullScanEvery?: number,
   ) {
     this.lateRows = new LateRows(store, transport, floor, clock, ownWrites, fullScanEvery);
+    this.numbers = new NumberWatch(store, clock);
   }
 
   add(bucket: number): void {
@@ -75,7 +80,7 @@ export class Claimer {
   /** Of the messages of the last read those whose bucket was not given up since; the others are not ours to publish. */
   stillOurs(messages: readonly OutboxMessage[]): readonly OutboxMessage[] {
     if (this.forgotten.size === 0) return messages;
-    return messages.filter(({ bucket, seq }) => !this.forgotten.has(bucket) || !this.known.delete(seq));
+    return messages.filter((message) => !this.forgotten.has(message.bucket) || !this.known.delete(message));
   }
 
   /** @param only read just this bucket */
@@ -93,8 +98,7 @@ export class Claimer {
       throw error;
     } finally {
       this.reading = false;
-      for (const seq of this.lingering) this.known.delete(seq);
-      this.lingering = [];
+      this.known.forgetLingering();
     }
   }
 
@@ -117,32 +121,37 @@ export class Claimer {
     const fetched = await this.store.fetch({ transport: this.transport, positions, perBucket, limit });
     this.session ??= fetched.session;
     if (this.session !== fetched.session) return this.newSession(fetched.session);
+    const wrong = await this.numbers.look(fetched, this.heads);
+    if (wrong !== undefined) return this.startOver(wrong);
     const { places, complete, raise } = await this.lateRows.find(fetched.snapshot, this.heads, positions, this.known);
     if (this.restarts !== restarts) return this.void(); // what was found is of a range that has moved
-    this.backlog = places.filter(({ seq }) => !this.known.has(seq));
+    const late = places.filter(({ bucket, seq }) => !this.known.has(seq) && this.isRead(bucket));
+    const below = late.find(({ bucket, seq }) => compareSeq(seq, this.floor.floorOf(bucket)) <= 0);
+    if (below !== undefined) return this.startOver(`a message stood at number ${below.seq}, ${BELOW}`);
+    this.backlog = late;
     this.backlogSeen = fetched.snapshot;
     // The head fetch is made again when all that became visible behind it is read.
     if (this.backlog.length > limit || !complete) return await this.readBacklog(limit, restarts);
-    const late =
+    const found =
       this.backlog.length === 0
         ? NOTHING
         : await this.store.readPlaces(this.transport, this.backlog.splice(0), fetched.snapshot);
     if (this.restarts !== restarts) return this.void();
     raise?.(); // not before what the sweep found is in hand: a restart would skip it
-    const messages = this.fresh(late.messages);
+    const messages = this.fresh(found.messages);
     const reached = this.advance(fetched.messages, positions, perBucket);
     for (const message of this.fresh(fetched.messages)) messages.push(message);
     this.floor.passed(fetched.snapshot, this.heads, reached);
     this.reads += 1;
-    for (const message of messages) this.known.add(message.seq);
+    for (const message of messages) this.known.add(message);
     const more = fetched.messages.length >= limit || this.full.size > 0;
-    return { messages, durable: fetched.durable && late.durable, more };
+    return { messages, durable: fetched.durable && found.durable, more };
   }
 
   /** The row left the ready table, and the database said so. */
-  settled(seq: string): void {
-    if (this.reading) this.lingering.push(seq);
-    else this.known.delete(seq);
+  settled(row: Pick<OutboxMessage, 'seq' | 'id'>): void {
+    if (this.reading) this.known.lingering.push(row);
+    else this.known.delete(row);
   }
 
   /** These rows were read and are given up without a word: they are read again. */
@@ -150,8 +159,9 @@ export class Claimer {
     const points = new Map<number, string>();
     // A bucket that is read from its start again may still be below a floor that holds all the same.
     for (const [bucket, head] of this.heads) points.set(bucket, lower(head, this.floor.floorOf(bucket)));
-    for (const { bucket, seq } of messages) {
-      this.known.delete(seq);
+    for (const message of messages) {
+      const { bucket, seq } = message;
+      this.known.delete(message);
       const point = points.get(bucket);
       if (point !== undefined && compareSeq(seq, point) <= 0) points.set(bucket, (BigInt(seq) - 1n).toString());
     }
@@ -191,16 +201,28 @@ export class Claimer {
     if (this.session !== session) return this.newSession(session);
     this.backlog = later.filter(({ bucket }) => !this.forgotten.has(bucket));
     const messages = this.fresh(read);
-    for (const { seq } of messages) this.known.add(seq);
+    for (const message of messages) this.known.add(message);
     return { messages, durable, more: true };
   }
 
   /** A new connection may lead to another server: nothing that was concluded from the old one holds. @internal */
   newSession(session: number): ReadResult {
     this.session = session;
-    const points = new Map<number, string>();
-    for (const bucket of this.heads.keys()) points.set(bucket, '0');
-    this.restart(points);
+    this.numbers.newSession();
+    return this.fromStart();
+  }
+
+  /** What was read proves positions wrong: nothing that was concluded from them holds. @internal */
+  startOver(why: string): ReadResult {
+    this.readAgain += 1;
+    this.told(why);
+    return this.fromStart();
+  }
+
+  /** All is read again, in order, and numbers alone tell nothing of who has them. @internal */
+  fromStart(): ReadResult {
+    this.known.doubt();
+    this.restart(new Map([...this.heads.keys()].map((bucket) => [bucket, '0'])));
     return { ...NOTHING, more: true };
   }
 
@@ -210,7 +232,7 @@ export class Claimer {
   }
 
   /** @internal */ fresh(messages: readonly OutboxMessage[]): OutboxMessage[] {
-    return messages.filter(({ bucket, seq }) => !this.known.has(seq) && this.isRead(bucket));
+    return messages.filter((message) => this.known.isNew(message) && this.isRead(message.bucket));
   }
 
   /** Leased since before the read began. @internal */ isRead(bucket: number): boolean {
@@ -258,19 +280,12 @@ export class Claimer {
   }
 }
 
-/** Of each key the first one. */
-function firstOfEach(messages: readonly OutboxMessage[], gateOf: GateOf): readonly OutboxMessage[] {
-  const seen = new Set<string>();
-  return messages.filter((message) => {
-    const gate = gateOf(message);
-    return gate === null || (!seen.has(gate) && seen.add(gate));
-  });
-}
-
 function lower(a: string, b: string): string {
   return compareSeq(a, b) <= 0 ? a : b;
 }
 
+/** Of a row that a scan found at or below the floor. */
+const BELOW = 'where none could appear any more (numbers that went back, or a writer that sets them by hand)';
 /** Rows that a probe chooses from. */
 const PROBE_CHOICE = 10;
 /** Rows per bucket when all of them have some: 32 × 16 = 512, one batch. */

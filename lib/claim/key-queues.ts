@@ -151,3 +151,12 @@ function chainBehind(message: OutboxMessage): OutboxMessage[] {
   }
   return chain;
 }
+
+/** Of each key the first one. */
+export function firstOfEach(messages: readonly OutboxMessage[], gateOf: GateOf): readonly OutboxMessage[] {
+  const seen = new Set<string>();
+  return messages.filter((message) => {
+    const gate = gateOf(message);
+    return gate === null || (!seen.has(gate) && seen.add(gate));
+  });
+}

@@ -4,6 +4,7 @@ import { waitedTooLong } from '../read-errors.js';
 import type { ReadPosition, ReadRange, ReadyStore, Snapshot, SweepResult } from '../store/ready-store.js';
 import type { Floor, Heads } from './floor.js';
 import { everything, FullScan } from './full-scan.js';
+import type { KnownRows } from './known-rows.js';
 import { ProbeFloor } from './probe-floor.js';
 import { Reach } from './reach.js';
 
@@ -11,11 +12,7 @@ export interface FoundRows extends SweepResult {
   /** Raises the floor, once what was found is in hand. */
   readonly raise: (() => void) | undefined;
 }
-/** Rows that were read and are not settled, by seq. */
-export interface KnownRows {
-  readonly size: number;
-  has(seq: string): boolean;
-}
+type Known = Pick<KnownRows, 'size' | 'has'>;
 
 /**
  * Finds what became visible behind the heads since the last read. No statement of it grows with what is gone and still stands
@@ -62,7 +59,7 @@ export class LateRows {
     snapshot: Snapshot | undefined,
     heads: Heads,
     positions: readonly ReadPosition[],
-    known: KnownRows,
+    known: Known,
   ): Promise<FoundRows> {
     let toSweep = this.floor.toSweep(snapshot, heads);
     const writes = toSweep.length > 0 && snapshot !== undefined ? this.ownWrites() : undefined;
@@ -83,7 +80,7 @@ export class LateRows {
   }
 
   /** Of the full scan what is due, without what is known. @internal */
-  async scanSlice(heads: Heads, known: KnownRows): Promise<readonly Place[]> {
+  async scanSlice(heads: Heads, known: Known): Promise<readonly Place[]> {
     const ranges = this.scan.due(heads, this.clock.monotonic());
     if (ranges.length === 0) return [];
     const began = this.clock.monotonic();
@@ -109,7 +106,7 @@ export class LateRows {
     return [...toSweep.filter(({ bucket }) => !met.has(bucket)), ...again];
   }
 
-  /** @internal */ async sweep(ranges: readonly ReadRange[], known: KnownRows): Promise<SweepResult> {
+  /** @internal */ async sweep(ranges: readonly ReadRange[], known: Known): Promise<SweepResult> {
     let found: Place[] = [];
     let complete = true;
     await this.inSlices(this.sweeps, ranges, async (slice) => {

@@ -79,7 +79,7 @@ export class LaneLoops implements RunningLane {
   }
 
   status(): LaneStatus {
-    const { outage, deps, open, room, handOver, parked } = this.lane;
+    const { outage, deps, open, room, handOver, parked, claimer } = this.lane;
     const { state, lastError } = outage.circuit;
     return {
       transport: deps.name,
@@ -91,6 +91,7 @@ export class LaneLoops implements RunningLane {
       blockedKeys: parked.keys.size,
       lastError: lastError === undefined ? null : errorText(lastError),
       away: outage.destinations.list(deps.clock.monotonic()),
+      readAgain: claimer.readAgain,
     };
   }
 

@@ -57,6 +57,8 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
     );
     const floor = store.probe === undefined ? new SnapshotFloor() : new ProbeFloor(() => clock.monotonic());
     this.claimer = new Claimer(store, id, floor, clock, () => this.settler.writing);
+    this.claimer.told = (why) =>
+      deps.hooks.emit('warning', { text: `transport '${deps.name}': ${why}: everything is read again, in order` });
     const batch = Math.max(1_000, options.batchSize);
     const settings = { transport: id, owner: leases.owner, onPublished: options.onPublished, batch };
     this.settler = new Settler(
@@ -268,7 +270,7 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
     this.dropped(this.handOver.trim((bucket) => which.has(bucket)));
     this.handOver.orphan(which);
     // What was decided and is not written is void: if the bucket is ours again, they are read with the others, in order.
-    for (const { seq } of this.settler.unwritten(which)) this.claimer.known.delete(seq);
+    for (const message of this.settler.unwritten(which)) this.claimer.known.delete(message);
     this.settler.forget(which);
     for (const bucket of which) {
       this.open.delete(bucket);
@@ -281,7 +283,7 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
   dropped(messages: readonly OutboxMessage[]): void {
     this.room.held -= messages.length;
     for (const message of messages) {
-      if (message.parkedId === null) this.claimer.known.delete(message.seq);
+      if (message.parkedId === null) this.claimer.known.delete(message);
       this.handOver.alone.delete(message.id);
       this.handOver.orphans.delete(message);
     }

@@ -35,6 +35,8 @@ export interface LaneStatus {
   readonly lastError: string | null;
   /** What takes nothing now, while other destinations of this transport may. */
   readonly away: readonly AwayDestination[];
+  /** How often since the start everything was read again, because numbers had gone back or a message stood where none could appear any more. */
+  readonly readAgain: number;
 }
 export interface RelayStatus {
   readonly running: boolean;

@@ -155,7 +155,7 @@ export class Results implements SettlerEvents {
     this.lane.room.held -= messages.length;
     let unparked = false;
     for (const message of messages) {
-      if (message.parkedId === null) claimer.settled(message.seq);
+      if (message.parkedId === null) claimer.settled(message);
       else {
         unparked = true;
         const gate = queues.gateOf(message);
@@ -178,7 +178,7 @@ export class Results implements SettlerEvents {
       const { message, blocks, delay, wasAside } = transition;
       // Under a later lease the row, if it is still there, was read again, and is known for that.
       const current = deps.leases.lease(deps.id, message.bucket)?.epoch === transition.epoch;
-      if (message.parkedId === null && current) claimer.settled(message.seq);
+      if (message.parkedId === null && current) claimer.settled(message);
       parked.parked(transition);
       const gate = queues.gateOf(message);
       // Dead, and its key goes on; or what it waited behind may be gone.

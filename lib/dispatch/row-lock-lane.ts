@@ -148,6 +148,7 @@ export class RowLockLane implements RunningLane, OutageLane {
       blockedKeys: 0,
       lastError: circuit.lastError === undefined ? null : errorText(circuit.lastError),
       away: destinations.list(this.deps.clock.monotonic()),
+      readAgain: 0,
     };
   }
 

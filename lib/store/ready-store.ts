@@ -23,6 +23,15 @@ export interface ReadRange extends ReadPosition {
   /** Inclusive. */
   readonly upTo: string;
 }
+/** Where the numbers of the ready table come from. What is another or lower than before means that numbers may have gone back. */
+export interface NumberSource {
+  /** Another server behind a pooler or proxy tells another name. */
+  readonly server: string | undefined;
+  /** What holds the rows: another one after TRUNCATE, or a rewrite that keeps them. */
+  readonly table: string | undefined;
+  /** The highest number that was given out, 0 when none was; `undefined` where this login may not know. */
+  readonly last: string | undefined;
+}
 export interface FetchResult {
   /** Per bucket ascending by `seq`; buckets in any order. */
   readonly messages: OutboxMessage[];
@@ -31,6 +40,8 @@ export interface FetchResult {
   readonly durable: boolean;
   /** Generation of the connection that read; when it changes, the reader starts over. */
   readonly session: number;
+  /** As of the same snapshot, where that costs nothing; else {@link ReadyStore.numberSource} is asked. */
+  readonly source?: NumberSource | undefined;
 }
 export interface SweepResult {
   readonly places: Place[];
@@ -107,6 +118,8 @@ export interface ReadyStore {
    * and the database's time, in milliseconds since the epoch. `undefined` where `fetch` returns snapshots.
    */
   probe?(transport: number, ranges: readonly ReadRange[]): Promise<{ clean: boolean[]; now: number }>;
+  /** Where `fetch` does not return it. Asked some times a second at most. */
+  numberSource?(): Promise<NumberSource>;
   /**
    * A durable write that begins now and is on disk when the promise resolves; with it everything read before.
    * @param session of the fetch that read it; rejects when that is over, because a server that died and came back never

@@ -41,8 +41,8 @@ export const CLAIM = [
     name: 'settled-row-read-again',
     breaks: 'a row is forgotten while a read that was sent before its settle is under way',
     file: 'lib/claim/claimer.ts',
-    from: 'if (this.reading) this.lingering.push(seq);\n    else this.known.delete(seq);',
-    to: 'this.known.delete(seq);',
+    from: 'if (this.reading) this.known.lingering.push(row);\n    else this.known.delete(row);',
+    to: 'this.known.delete(row);',
   },
   {
     name: 'no-key-gate',

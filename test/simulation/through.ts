@@ -25,7 +25,8 @@ export function through(history: History, database: MemoryDatabase, options: Res
   if (left.length > 0) return left;
   for (const { relay, lane } of fleet.lanes) {
     const { room, handOver, queues, claimer } = lane;
-    const busy = room.held + handOver.inFlight.size + queues.tails.size + claimer.known.size + claimer.lingering.length;
+    const busy =
+      room.held + handOver.inFlight.size + queues.tails.size + claimer.known.size + claimer.known.lingering.length;
     if (busy > 0 && options.ordering !== 'global')
       left.push(
         `${relay.process.name} holds ${room.held}, ${handOver.inFlight.size} in flight, ${queues.tails.size} keys, ${claimer.known.size} known`,

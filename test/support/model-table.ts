@@ -124,7 +124,7 @@ export class ModelTable {
     for (const { rows } of this.transactions) rows.splice(0, rows.length, ...rows.filter(({ seq }) => !gone.has(seq)));
     this.finish(writing.transaction);
     this.floor.wrote(String(writing.transaction.id), writing.reads);
-    for (const { seq } of writing.settled) this.claimer.settled(seq);
+    for (const row of writing.settled) this.claimer.settled(row);
   }
 
   /** What was read and is not settled is given up. */
@@ -137,9 +137,9 @@ export class ModelTable {
   regain(bucket: number): void {
     const lost = this.unsettled.filter((message) => message.bucket === bucket);
     this.unsettled.splice(0, Infinity, ...this.unsettled.filter((message) => message.bucket !== bucket));
-    for (const { seq } of lost) {
-      this.handed.delete(seq);
-      this.claimer.known.delete(seq);
+    for (const row of lost) {
+      this.handed.delete(row.seq);
+      this.claimer.known.delete(row);
     }
     this.claimer.forget(bucket);
     this.claimer.add(bucket);

@@ -12,7 +12,7 @@ class Table implements Pick<ReadyStore, 'fetch' | 'sweep' | 'readPlaces' | 'prob
   /** Places that a sweep returns, but for as many more as the reader knows. */
   page = Infinity;
   session = 1;
-  readonly before: Partial<Record<'sweep' | 'readPlaces', () => void>> = {};
+  readonly before: Partial<Record<'fetch' | 'sweep' | 'readPlaces', () => void>> = {};
 
   put(...seqs: number[]): void {
     for (const seq of seqs) this.rows.set(String(seq), stored({ seq: String(seq) }));
@@ -23,6 +23,7 @@ class Table implements Pick<ReadyStore, 'fetch' | 'sweep' | 'readPlaces' | 'prob
       .sort((a, b) => compareSeq(a.seq, b.seq));
   }
   async fetch({ positions, limit }: Parameters<ReadyStore['fetch']>[0]) {
+    this.once('fetch');
     const messages = this.between(positions[0]?.after ?? '0').slice(0, limit);
     return { messages, snapshot: undefined, durable: true, session: this.session };
   }
@@ -40,7 +41,7 @@ class Table implements Pick<ReadyStore, 'fetch' | 'sweep' | 'readPlaces' | 'prob
   async probe() {
     return { clean: [], now: 0 };
   }
-  private once(method: 'sweep' | 'readPlaces'): void {
+  private once(method: 'fetch' | 'sweep' | 'readPlaces'): void {
     const act = this.before[method];
     delete this.before[method];
     act?.();
@@ -77,16 +78,72 @@ describe('Claimer', () => {
     expect(seqs((await claimer.read(100)).messages)).toEqual([1, 2, 3, 5, 6, 7, 8, 10]);
   });
 
-  it('looks again for what a full scan had found when it could not be read', async () => {
+  it('looks again for what a sweep had found when it could not be read', async () => {
     table.put(1, 10);
     await claimer.read(100);
-    floor.floors.set(0, '10');
-    table.put(4); // later than anything that the floor allows for: only a full scan finds it
-    expect(seqs((await claimer.read(100)).messages)).toEqual([]);
-    await clock.advance(FULL_SCAN);
+    floor.floors.set(0, '3');
+    table.put(4);
     table.before.readPlaces = fails;
     await expect(claimer.read(100)).rejects.toThrow('deadlock');
     expect(seqs((await claimer.read(100)).messages)).toEqual([4]);
+  });
+
+  it('P3: what a full scan finds at or below the floor is told, and everything is read again, in order', async () => {
+    const told: string[] = [];
+    claimer.told = (why) => told.push(why);
+    table.put(1, 10);
+    await claimer.read(100);
+    floor.floors.set(0, '10');
+    table.put(4, 7, 20); // 4 and 7 are later than anything that the floor allows for: only a full scan finds them
+    expect(seqs((await claimer.read(100)).messages)).toEqual([20]);
+    await clock.advance(FULL_SCAN);
+    table.put(30);
+    expect(await claimer.read(100)).toMatchObject({ messages: [], more: true });
+    expect(told).toEqual([expect.stringMatching(/^a message stood at number 4, where none could appear any more/)]);
+    expect(claimer.readAgain).toBe(1);
+    table.before.fetch = fails; // it is read again, whatever fails
+    await expect(claimer.read(100)).rejects.toThrow('deadlock');
+    expect(seqs((await claimer.read(100)).messages)).toEqual([4, 7, 30]);
+    expect(seqs((await claimer.read(100)).messages)).toEqual([]);
+    expect(told).toHaveLength(1);
+  });
+
+  it('P3: nothing is told of what is read again, was given back, or belongs to a bucket that is leased anew', async () => {
+    const told: string[] = [];
+    claimer.told = (why) => told.push(why);
+    table.put(1, 2, 3);
+    const { messages } = await claimer.read(100);
+    floor.floors.set(0, '3');
+    claimer.rewind(messages.slice(1));
+    await clock.advance(FULL_SCAN);
+    expect(seqs((await claimer.read(100)).messages)).toEqual([2, 3]);
+    floor.floors.set(0, '3');
+    for (const message of messages) claimer.known.delete(message);
+    claimer.forget(0);
+    claimer.add(0);
+    await clock.advance(FULL_SCAN);
+    expect(seqs((await claimer.read(100)).messages)).toEqual([1, 2, 3]);
+    await clock.advance(FULL_SCAN);
+    expect(seqs((await claimer.read(100)).messages)).toEqual([]);
+    expect(told).toEqual([]);
+  });
+
+  it('P2: a number that another message has since a new session is read, also behind the head, and each is known until it is settled', async () => {
+    table.put(1, 2, 3, 9);
+    const [, , lost] = (await claimer.read(100)).messages;
+    table.rows.delete('3');
+    table.rows.delete('9');
+    table.put(4);
+    table.session = 2;
+    const read = async (): Promise<number[]> => seqs((await claimer.read(100)).messages);
+    await read();
+    expect(await read()).toEqual([4]);
+    table.rows.set('3', stored({ seq: '3', id: 'another' })); // committed late, behind the head, in a number that is in flight
+    expect(await read()).toEqual([3]);
+    expect(await read()).toEqual([]);
+    claimer.settled(lost as OutboxMessage);
+    expect(claimer.known.ids.get('3')).toBe('another');
+    expect(await read()).toEqual([]);
   });
 
   it('goes on, from the start on a new connection, past more rows that cannot leave than one sweep returns', async () => {

@@ -122,7 +122,7 @@ async function setSession(client: MysqlClient, settings: StoreSettings, use: Use
   const lockWait = Math.ceil(Math.min(ROW_LOCK_WAIT, settings.statementTimeout) / 1000);
   // Under REPEATABLE READ, the default, gap locks of the relay cost the writers 95 % of their throughput.
   await query(client, 'set session transaction isolation level read committed, read write', [], timeout);
-  const { statementTimeout, idleTransactionTimeout, idleWithLocks } = capabilitiesOf(version);
+  const { statementTimeout, idleTransactionTimeout, idleWithLocks, freshStatistics } = capabilitiesOf(version);
   const idle =
     use === 'publishing' ? idleWithLocks(settings.idleWithLocks) : idleTransactionTimeout?.(settings.statementTimeout);
   const variables = [
@@ -132,7 +132,7 @@ async function setSession(client: MysqlClient, settings: StoreSettings, use: Use
     `innodb_lock_wait_timeout = ${lockWait}`,
     `lock_wait_timeout = ${Math.ceil(settings.statementTimeout / 1000)}`,
     statementTimeout(settings.statementTimeout),
-    ...(idle === undefined ? [] : [idle]),
+    ...[idle ?? [], freshStatistics ?? []].flat(),
   ];
   await query(client, `set session ${variables.join(', ')}`, [], timeout);
 }

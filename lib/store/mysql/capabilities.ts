@@ -14,6 +14,8 @@ export interface MysqlCapabilities {
   readonly idleTransactionTimeout?: (milliseconds: number) => string;
   /** The same of one that holds row locks while messages are published; with MySQL, also of one without a transaction. */
   readonly idleWithLocks: (milliseconds: number) => string;
+  /** Session setting without which `information_schema` tells numbers of up to a day ago. */
+  readonly freshStatistics?: string;
 }
 
 const mariaDbIdle = (milliseconds: number): string => `idle_transaction_timeout = ${Math.ceil(milliseconds / 1000)}`;
@@ -30,6 +32,7 @@ const MYSQL: MysqlCapabilities = {
   since: [8, 0, 13],
   statementTimeout: (milliseconds) => `max_execution_time = ${Math.ceil(milliseconds)}`,
   idleWithLocks: (milliseconds) => `wait_timeout = ${Math.ceil(milliseconds / 1000)}`,
+  freshStatistics: 'information_schema_stats_expiry = 0',
 };
 
 /** @param version what `select version()` answers: `10.11.19-MariaDB-…`, `8.0.36`. */

@@ -56,6 +56,7 @@ export class MysqlStore implements OutboxStore {
   readPlaces: OutboxStore['readPlaces'] = (transport, places) => this.parts.ready.readPlaces(transport, places);
   readPayloads: OutboxStore['readPayloads'] = (transport, messages) => this.parts.payloads.read(transport, messages);
   probe = (transport: number, ranges: readonly ReadRange[]) => this.parts.ready.probe(transport, ranges);
+  numberSource = () => this.parts.ready.numberSource();
   flush = (session?: number) => this.parts.ready.flush(session);
   settle = (transport: number, messages: readonly SettledMessage[], onPublished: 'delete' | 'archive') =>
     this.parts.settle.settle(transport, messages, onPublished);
@@ -121,7 +122,7 @@ function partsOf(database: SqlDatabase, settings: StoreSettings) {
     server,
     insert: new MysqlInsert(names, settings.ordering === 'strict'),
     leases: new MysqlLeases(database, names),
-    ready: new MysqlReady(database, server, names),
+    ready: new MysqlReady(database, server, names, settings),
     payloads: new MysqlPayloads(database, names),
     settle,
     parked,

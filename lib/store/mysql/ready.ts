@@ -2,8 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { compareSeq, type Place } from '../../message.js';
 import type { SqlDatabase } from '../executors/executor.js';
 import { sameSession } from '../executors/same-session.js';
-import type { FetchResult, ReadPosition, ReadRange, SweepResult } from '../ready-store.js';
-import type { TableNames } from '../schema/names.js';
+import type { FetchResult, NumberSource, ReadPosition, ReadRange, SweepResult } from '../ready-store.js';
+import type { StoreSettings, TableNames } from '../schema/names.js';
 import { statement } from '../sql.js';
 import { messageFrom, readMessage, readTime, type Row } from './columns.js';
 import { jsonRows, lookUp, PLACES } from './json-rows.js';
@@ -27,6 +27,8 @@ export class MysqlReady {
     readonly database: SqlDatabase,
     readonly server: MysqlServer,
     names: TableNames,
+    /** Whose the tables are. */
+    readonly settings: Pick<StoreSettings, 'schema' | 'prefix'>,
   ) {
     this.sql = readyStatements(names);
   }
@@ -91,6 +93,14 @@ export class MysqlReady {
     };
   }
 
+  async numberSource(): Promise<NumberSource> {
+    const { schema, prefix } = this.settings;
+    const [row] = await this.read(this.sql.numberSource.bind(schema ?? null, `${prefix}ready`));
+    if (row === undefined) return { server: undefined, table: undefined, last: undefined };
+    const [server, table, next] = row.map((value) => (value === null ? undefined : String(value)));
+    return { server, table, last: next === undefined ? undefined : String(BigInt(next) - 1n) };
+  }
+
   /** InnoDB's log is written in order: when our own small commit is on disk, everything visible before it is. */
   async flush(session?: number): Promise<void> {
     this.flushed = true;
@@ -136,6 +146,11 @@ function readyStatements({ ready, meta }: TableNames) {
       'read places',
       `select ${messageFrom('h')}
       from ${lookUp(PLACES, `${ready} h`)} on h.transport = ? and h.bucket = k.b and h.seq = k.s`,
+    ),
+    numberSource: statement(
+      'number source',
+      `select concat_ws(' ', @@server_id, @@hostname, @@port), create_time, auto_increment from information_schema.tables
+      where table_schema = coalesce(?, database()) and table_name = ?`,
     ),
     flush: statement(
       'flush',

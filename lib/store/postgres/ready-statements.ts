@@ -1,4 +1,4 @@
-import type { TableNames } from '../schema/names.js';
+import { literal, type TableNames } from '../schema/names.js';
 import type { Statement } from '../sql.js';
 import { statement } from './statement.js';
 import { failures, messageColumns, MOVED, type RowsAs } from './columns.js';
@@ -8,9 +8,9 @@ import { eachWay } from './rows-read.js';
  * One row of nothing but the snapshot of the statement itself, before the rows that were read in it; recognised by the
  * null in its first column. A column on every row would cost more than the row's key.
  */
-function withSnapshot(as: RowsAs, inUtc: boolean): string {
-  const blank = ['null::smallint', 'null::bigint', 'null::uuid', 'pg_current_snapshot()::text'];
-  const types = ['text', 'text', 'text', as === 'bytes' ? 'bytea' : 'text', inUtc ? 'timestamptz' : 'text', 'text'];
+function withSnapshot(names: TableNames, as: RowsAs, inUtc: boolean): string {
+  const blank = ['null::smallint', 'null::bigint', 'null::uuid', 'pg_current_snapshot()::text', numberSource(names)];
+  const types = ['text', 'text', as === 'bytes' ? 'bytea' : 'text', inUtc ? 'timestamptz' : 'text', 'text'];
   return `select ${[...blank, ...types.map((type) => `null::${type}`)].join(', ')}`;
 }
 
@@ -56,10 +56,11 @@ export function readyStatements(names: TableNames, inUtc: boolean, errorHistory:
   };
 }
 
-function fetch({ ready }: TableNames, as: RowsAs, inUtc: boolean): Statement {
+function fetch(names: TableNames, as: RowsAs, inUtc: boolean): Statement {
+  const { ready } = names;
   return statement(
     `outbox_fetch_${as}`,
-    `${withSnapshot(as, inUtc)}
+    `${withSnapshot(names, as, inUtc)}
      union all (select ${messageColumns(as, inUtc, 'ready')}
      from unnest(?::smallint[], ?::bigint[]) c(b, s) cross join lateral (select * from ${ready} o
        where o.transport = ? and o.bucket = c.b and o.seq > c.s order by o.seq limit ?) o limit ?)`,
@@ -67,10 +68,11 @@ function fetch({ ready }: TableNames, as: RowsAs, inUtc: boolean): Statement {
 }
 
 /** A `tx` from the future is a restored row's: no snapshot will ever see it, and everybody does. */
-function readPlaces({ ready }: TableNames, as: RowsAs, inUtc: boolean): Statement {
+function readPlaces(names: TableNames, as: RowsAs, inUtc: boolean): Statement {
+  const { ready } = names;
   return statement(
     `outbox_places_${as}`,
-    `${withSnapshot(as, inUtc)}
+    `${withSnapshot(names, as, inUtc)}
      union all (select ${messageColumns(as, inUtc, 'ready')}
      from unnest(?::smallint[], ?::bigint[]) c(b, s) cross join lateral (select * from ${ready} o
        where o.transport = ? and o.bucket = c.b and o.seq = c.s
@@ -107,5 +109,16 @@ function park({ ready, parked, leases }: TableNames, fenced: boolean, errorHisto
   );
 }
 
-/** Position of the snapshot in the synthetic row. */
+/**
+ * When the server started, which file holds the rows, and the last number of the sequence, where this login may know it:
+ * 2 µs a statement.
+ */
+function numberSource(names: TableNames): string {
+  const sequence = `to_regclass(${literal(names.object('ready_seq_seq'))})`;
+  return `concat_ws(' ', extract(epoch from pg_postmaster_start_time()), pg_relation_filenode(${literal(names.ready)}::regclass),
+    (select case when has_sequence_privilege(q.s, 'select, usage') then coalesce(pg_sequence_last_value(q.s), 0) end from ${sequence} q(s)))`;
+}
+
+/** Positions in the synthetic row. */
 export const SNAPSHOT_COLUMN = 3;
+export const SOURCE_COLUMN = 4;

@@ -3,6 +3,7 @@ import type { SqlConnection, SqlResult } from '../executors/executor.js';
 import { sameSession } from '../executors/same-session.js';
 import type { Lease } from '../lease-store.js';
 import type {
+  NumberSource,
   FetchResult,
   ParkEntry,
   ReadPosition,
@@ -19,7 +20,7 @@ import { plainArray, storableText, textArray } from './arrays.js';
 import { isAsynchronous, readMessage, stateNumber, type RowsAs } from './columns.js';
 import { leaseArrays } from './leases.js';
 import type { PostgresParkedSettle } from './parked-settle.js';
-import { readyStatements, SNAPSHOT_COLUMN, type ReadyStatements } from './ready-statements.js';
+import { readyStatements, SNAPSHOT_COLUMN, SOURCE_COLUMN, type ReadyStatements } from './ready-statements.js';
 import type { RowsRead } from './rows-read.js';
 
 /** Places per bucket that a sweep returns. */
@@ -144,22 +145,28 @@ export class PostgresReady implements Omit<ReadyStore, 'readPayloads'> {
 function readFetch({ rows }: SqlResult, as: RowsAs, session: number): FetchResult {
   const messages: OutboxMessage[] = [];
   let snapshot: Snapshot | undefined;
+  let source: NumberSource | undefined;
   let durable = true;
   for (const row of rows) {
     if (row[0] === null) {
       snapshot = readSnapshot(row[SNAPSHOT_COLUMN] as string);
+      source = readSource(row[SOURCE_COLUMN] as string);
       continue;
     }
     if (durable && isAsynchronous(row)) durable = false;
     messages.push(readMessage(row, as));
   }
-  return { messages, snapshot, durable, session };
+  return { messages, snapshot, durable, session, source };
 }
 
 /** `xmin:xmax:xip,xip,…` */
 export function readSnapshot(text: string): Snapshot {
   const [xmin, xmax, open] = text.split(':') as [string, string, string];
   return { xmin, xmax, open: open === '' ? [] : open.split(',') };
+}
+function readSource(text: string): NumberSource {
+  const [server, table, last] = text.split(' ');
+  return { server, table, last };
 }
 function writeSnapshot({ xmin, xmax, open }: Snapshot): string {
   return `${xmin}:${xmax}:${open.join(',')}`;

@@ -1,0 +1,133 @@
+import { PUBLISHED, type PublishResult } from '../../lib/publish/transport.js';
+import { Claimer } from '../../lib/claim/claimer.js';
+import { ProbeFloor } from '../../lib/claim/probe-floor.js';
+import { SnapshotFloor } from '../../lib/claim/snapshot-floor.js';
+import { systemClock } from '../../lib/dispatch/clock.js';
+import { bucketOf } from '../../lib/enqueue/bucket-of.js';
+import { createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
+import { until } from '../support/until.js';
+
+/** Far below the 45 s after which a full scan would find what was left behind. */
+const SOON = 20_000;
+
+/** Two keys of different buckets. */
+function keysApart(buckets: number): [string, string] {
+  const first = 'a';
+  let second = 'b';
+  for (let n = 0; bucketOf(second, buckets) === bucketOf(first, buckets); n += 1) second = `b${n}`;
+  return [first, second];
+}
+
+/** Numbers of messages that go back, or are given out again, under a running relay. */
+export function describeNumbers(kind: 'postgres' | 'mariadb'): void {
+  let harness: Harness;
+  afterEach(() => harness?.close());
+
+  const send = (key: string, ...texts: string[]): Promise<unknown> =>
+    harness.enqueue(texts.map((text) => ({ key, payload: Buffer.from(text) })));
+
+  const TRUNCATE = kind === 'postgres' ? ['truncate outbox_ready restart identity'] : ['truncate outbox_ready'];
+  const SET_BACK =
+    kind === 'postgres'
+      ? [`select setval('outbox_ready_seq_seq', 1, false)`]
+      : ['alter table outbox_ready auto_increment = 1'];
+
+  it.each([
+    ['TRUNCATE', TRUNCATE],
+    ['the sequence is set back', SET_BACK],
+  ])('P1: %s under a running relay: what comes then is read in order, at once, and a warning tells', async (_, sql) => {
+    harness = await createHarness(kind, { buckets: 2, pollInterval: 100 });
+    const transport = new ScriptedTransport();
+    const { dispatcher, hooks } = harness.relay({ default: transport });
+    await dispatcher.start();
+    const old = Array.from({ length: 12 }, (__, n) => `old${n}`);
+    for (const text of old) await send('k', text);
+    await transport.until(() => transport.published.length === old.length);
+    await until(async () => (await harness.count('ready')) === 0);
+    for (const statement of sql) await harness.dataSource.query(statement);
+    const texts = Array.from({ length: 8 }, (__, n) => `new${n}`);
+    for (const text of texts) await send('k', text);
+    await transport.until(() => transport.published.length === old.length + texts.length, SOON);
+    expect(transport.texts).toEqual([...old, ...texts]);
+    const warning = await hooks.until('warning');
+    expect(warning.text).toMatch(/^transport 'default': .*(back|emptied).*everything is read again, in order/);
+    expect(dispatcher.status().lanes[0]?.readAgain).toBe(1);
+    expect(hooks.of('warning')).toHaveLength(1);
+  });
+
+  it('P2: a number that is given out again while the message that had it is in flight: both are published, in order', async () => {
+    harness = await createHarness(kind, { buckets: 2, pollInterval: 100 });
+    const [k1, k2] = keysApart(2);
+    const transport = new ScriptedTransport();
+    let acknowledge: (result: PublishResult) => void = () => undefined;
+    transport.behave = ({ payload }) =>
+      String(payload) === 'lost' ? new Promise((resolve) => (acknowledge = resolve)) : PUBLISHED;
+    const { dispatcher } = harness.relay({ default: transport });
+    await dispatcher.start();
+    await send(k1, 'warm');
+    await transport.until(() => transport.published.length === 1);
+    await until(async () => (await harness.count('ready')) === 0);
+    await send(k1, 'lost');
+    await until(() => transport.attempted.length === 2);
+    // A failover that lost the last commit: its row is gone, its number is given out again, all sessions end.
+    const [row] = (await harness.dataSource.query('select seq from outbox_ready')) as { seq: string }[];
+    await harness.dataSource.query('delete from outbox_ready');
+    await failOver(String(row?.seq));
+    await send(k2, 'first');
+    expect((await harness.dataSource.query('select seq from outbox_ready')) as unknown[]).toEqual([row]);
+    await transport.until(() => transport.texts.includes('first'), 8_000); // before the time of the one that is out has run out
+    acknowledge(PUBLISHED);
+    await send(k2, 'second');
+    await transport.until(() => transport.published.length === 4, SOON);
+    expect(transport.texts).toEqual(['warm', 'first', 'lost', 'second']);
+    await until(async () => (await harness.count('ready')) === 0);
+  });
+
+  it('P3: a full scan that finds a row below the low-water mark says so, and everything is read again, in order', async () => {
+    harness = await createHarness(kind, { buckets: 1 });
+    const { store, dataSource } = harness;
+    await send('k', 'a', 'b', 'c');
+    const floor = kind === 'postgres' ? new SnapshotFloor() : new ProbeFloor(() => systemClock.monotonic());
+    const claimer = new Claimer(store, 0, floor, systemClock, () => undefined, 50);
+    const told: string[] = [];
+    claimer.told = (why) => told.push(why);
+    claimer.add(0);
+    const read = async (): Promise<string[]> =>
+      (await claimer.read(100)).messages.map(({ payload }) => String(payload));
+    const seqs = (await claimer.read(100)).messages.map(({ seq }) => seq);
+    expect(await read()).toEqual([]);
+    floor.floors.set(0, seqs[2] as string);
+    const until = Date.now() + 200;
+    while (Date.now() < until) expect(await read()).toEqual([]); // some full scans: what it knows is no proof
+    expect(told).toEqual([]);
+    await send('k', 'late', 'later');
+    const [last] = (await dataSource.query('select max(seq) as seq from outbox_ready')) as { seq: string }[];
+    floor.floors.set(0, String(last?.seq)); // as if it had passed them
+    claimer.heads.set(0, String(last?.seq));
+    while (told.length === 0) {
+      claimer.lateRows.scan.pauseUntil = -Infinity; // on a busy machine a slice takes long, and the pause 50 times that
+      expect(await read()).toEqual([]);
+    }
+    expect(told).toEqual([expect.stringMatching(/^a message stood at number \d+, where none could appear any more/)]);
+    expect(await read()).toEqual(['late', 'later']);
+    expect(await read()).toEqual([]);
+    expect([told.length, claimer.readAgain]).toEqual([1, 1]);
+  });
+
+  async function failOver(seq: string): Promise<void> {
+    const { dataSource } = harness;
+    if (kind === 'postgres') {
+      await dataSource.query(`alter sequence outbox_ready_seq_seq restart with ${seq}`);
+      await dataSource.query(
+        `select pg_terminate_backend(pid) from pg_stat_activity
+         where datname = current_database() and pid <> pg_backend_pid() and application_name = 'nestjs-outbox'`,
+      );
+      return;
+    }
+    await dataSource.query(`alter table outbox_ready auto_increment = ${seq}`);
+    const own = (await dataSource.query(
+      `select id from information_schema.processlist where db = database() and id <> connection_id()`,
+    )) as { id: number }[];
+    for (const { id } of own) await dataSource.query(`kill ${id}`).catch(() => undefined);
+  }
+}
