@@ -1,4 +1,5 @@
 import type { OutboxMessage } from '../message.js';
+import type { PublishFailure } from '../publish/transport.js';
 import { waitAfter } from './putting-off.js';
 
 /** A destination that takes nothing now, while others may. */
@@ -11,13 +12,27 @@ export interface AwayDestination {
   readonly error: string;
 }
 
-interface Away {
+export interface Away {
+  readonly name: string;
   readonly since: number;
   lastAt: number;
   putOff: number;
   error: string;
   /** Of `passed`, when it failed first. */
   readonly passedBefore: number;
+  /** What its messages are put off for without a try; `undefined`: each is tried. */
+  failure: PublishFailure | undefined;
+  /** Monotonic: until then none of its messages is tried. */
+  nextTry: number;
+  /** One is on its way. */
+  isTried: boolean;
+  /** Of messages that were put off without a try; `null`: more than are kept. Empty: none was. */
+  topics: Set<string> | null;
+  /** Where the next look for one of its messages goes on, and when. */
+  from: string | null;
+  lookAgain: number;
+  /** A message got through, or nobody asked for it for long. */
+  isOver: boolean;
 }
 
 /**
@@ -29,9 +44,15 @@ export class Destinations {
   /** @internal */ readonly away = new Map<string, Away>();
   /** Messages that got through to other destinations while some were away. @internal */
   passed = 0;
+  /** Some were too many to be kept. @internal */
+  isForgetful = false;
 
-  /** @param namesOf what of a message could be away: asked only while something is */
-  constructor(readonly namesOf: (message: OutboxMessage) => readonly string[]) {}
+  constructor(
+    /** What of a message could be away: asked only while something is. */
+    readonly namesOf: (message: OutboxMessage) => readonly string[],
+    /** It is over. @param topics of the messages that were put off without a try; `null`: of any */
+    readonly isBack: (away: Away, topics: ReadonlySet<string> | null) => void = () => undefined,
+  ) {}
 
   get areThere(): boolean {
     return this.away.size === 0;
@@ -39,21 +60,55 @@ export class Destinations {
 
   /**
    * @param now monotonic
+   * @param random 0 ≤ x < 1
    * @returns whether that is news
    */
-  failed(name: string, error: string, now: number): boolean {
+  failed(name: string, error: string, now: number, random = 1): boolean {
     const known = this.away.get(name);
-    if (known !== undefined) Object.assign(known, { lastAt: now, error, putOff: known.putOff + 1 });
-    else {
-      if (this.away.size >= MOST) this.away.delete(this.away.keys().next().value as string);
-      this.away.set(name, { since: now, lastAt: now, putOff: 1, error, passedBefore: this.passed });
-    }
+    const away = known ?? this.add(name, error, now);
+    Object.assign(away, { lastAt: now, error, putOff: away.putOff + 1 });
+    // Those that failed together are tried again together, which is one of them.
+    if (away.isTried || now >= away.nextTry)
+      away.nextTry = now + Math.min(LONGEST_PAUSE, waitAfter(now - away.since, random));
+    away.isTried = false;
     return known === undefined;
+  }
+
+  /** From now on its messages are put off for this reason, and one now and then is tried. */
+  guard(name: string, failure: PublishFailure): void {
+    const away = this.away.get(name);
+    if (away !== undefined) away.failure = failure;
+  }
+
+  /**
+   * Whether it goes where nothing is taken now, and not even a try is due. If one is due, this message is that.
+   * @param patience milliseconds in which the result of a try is there
+   */
+  gate(message: OutboxMessage, now: number, patience: number): Away | undefined {
+    const due: Away[] = [];
+    for (const name of this.namesOf(message)) {
+      const away = this.away.get(name);
+      if (away?.failure === undefined) continue;
+      if (now < away.nextTry) return away;
+      due.push(away);
+    }
+    for (const away of due) Object.assign(away, { nextTry: now + patience, isTried: true });
+    return undefined;
+  }
+
+  /** It was put off without a try. */
+  untried(away: Away, { topic }: OutboxMessage): void {
+    away.putOff += 1;
+    away.topics?.add(topic);
+    if (away.topics !== null && away.topics.size > MOST_TOPICS) away.topics = null;
   }
 
   gotThrough(message: OutboxMessage): void {
     if (this.away.size === 0) return;
-    for (const name of this.namesOf(message)) this.away.delete(name);
+    for (const name of this.namesOf(message)) {
+      const away = this.away.get(name);
+      if (away !== undefined) this.end(away);
+    }
     this.passed += 1;
   }
 
@@ -63,18 +118,68 @@ export class Destinations {
     return away !== undefined && this.passed > away.passedBefore;
   }
 
-  /** Milliseconds to the next try: about as long again as it has been away. @param random 0 ≤ x < 1 */
-  delay(name: string, now: number, random: number): number {
-    return waitAfter(now - (this.away.get(name)?.since ?? now), random);
+  /** Milliseconds to the next try: about as long again as it has been away. */
+  delay(name: string, now: number): number {
+    return Math.max(0, (this.away.get(name)?.nextTry ?? now) - now);
+  }
+
+  /** One whose next try is overdue, as the message that was to be it is gone: cancelled, or too old. */
+  unasked(now: number): Away | undefined {
+    for (const away of this.away.values()) {
+      const isOverdue = away.topics?.size !== 0 && now > away.nextTry + OVERDUE && now > away.lookAgain;
+      if (!isOverdue) continue;
+      away.lookAgain = now + LOOK_EVERY;
+      return away;
+    }
+    return undefined;
   }
 
   /** Those that are away, the longest first. One that nobody asked for a while may be back, and is no news. */
   list(now: number): AwayDestination[] {
-    for (const [name, { lastAt }] of this.away) if (now - lastAt > FORGOTTEN) this.away.delete(name);
-    return [...this.away].map(([name, { since, putOff, error }]) => ({ name, awayFor: now - since, putOff, error }));
+    for (const away of this.away.values()) if (now - away.lastAt > FORGOTTEN) this.end(away);
+    return [...this.away.values()].map(({ name, since, putOff, error }) => ({
+      name,
+      awayFor: now - since,
+      putOff,
+      error,
+    }));
+  }
+
+  /** @internal */ add(name: string, error: string, now: number): Away {
+    if (this.away.size >= MOST) {
+      const [oldest] = this.away.values();
+      this.away.delete((oldest as Away).name);
+      this.isForgetful = true;
+    }
+    const times = { since: now, lastAt: now, nextTry: now, lookAgain: now };
+    const puttingOff = { putOff: 0, failure: undefined, topics: new Set<string>(), from: null };
+    const away: Away = {
+      name,
+      error,
+      passedBefore: this.passed,
+      ...times,
+      ...puttingOff,
+      isTried: false,
+      isOver: false,
+    };
+    this.away.set(name, away);
+    return away;
+  }
+
+  /** @internal */ end(away: Away): void {
+    this.away.delete(away.name);
+    away.isOver = true;
+    this.isBack(away, this.isForgetful ? null : away.topics);
+    if (this.away.size === 0) this.isForgetful = false;
   }
 }
 
 const MOST = 1_000;
+const MOST_TOPICS = 100;
 /** Milliseconds: longer than a message is put off for and then takes to fail again. */
 const FORGOTTEN = 180_000;
+/** Milliseconds between two tries at most: after that at the latest it is noticed that a destination is back. */
+const LONGEST_PAUSE = 30_000;
+/** Milliseconds after which a try that was due is missed, and between two looks for another message. */
+const OVERDUE = 2_000;
+const LOOK_EVERY = 10_000;

@@ -17,6 +17,10 @@ export interface HandOverEvents {
     failed(message: OutboxMessage, failure: PublishFailure): void;
     /** Was not sent after all. */
     withdrawn(message: OutboxMessage): void;
+    /** Put off, if it goes where nothing is taken now. */
+    putOff(message: OutboxMessage): boolean;
+    /** Some destinations take nothing now. */
+    readonly someAreAway?: boolean;
   };
   /** May this message be handed over now, as far as its bucket's lease goes? */
   usable(bucket: number): boolean;
@@ -137,9 +141,11 @@ export class HandOver {
     let units: Batch['units'];
     let bytes = 0;
     let large = false;
+    const away = this.events.results.someAreAway === true;
     while (messages.length < limit && (messages.length === 0 || bytes < this.lane.options.batchBytes)) {
       const message = this.queues.shift();
       if (message === undefined) break;
+      if (away && this.events.results.putOff(message)) continue;
       if (!this.mayGo(message, usable) || !this.mayJoin(message, messages)) {
         later.push(message);
         continue;

@@ -123,7 +123,7 @@ export class LaneLoops implements RunningLane {
       await this.lane.quiet(until);
       if (this.lane.outage.circuit.allows !== 'all' || clock.monotonic() > until) break;
       if (read > 0 || more || counts.published + counts.dead > settled) idle = 0;
-      else if (taken === 0 && this.lane.parked.toContinue.size === 0) break;
+      else if (taken === 0 && this.lane.parked.toContinue.size === 0 && !this.lane.outage.absence.freeing.isOn) break;
       else idle += 1;
     }
     const { published, retried, dead } = counts;
@@ -155,7 +155,8 @@ export class LaneLoops implements RunningLane {
     const { taken, nextIn } = await this.lane.parkedOnce();
     this.lastTaken = taken;
     this.succeeded('take');
-    if (taken > 0 || this.lane.parked.toContinue.size > 0) return taken > 0 ? 0 : MIN_PAUSE;
+    if (taken > 0 || this.lane.outage.absence.freeing.isOn) return 0;
+    if (this.lane.parked.toContinue.size > 0) return MIN_PAUSE;
     return Math.min(nextIn ?? Infinity, this.lane.deps.options.pollInterval * PARKED_POLLS);
   }
 }

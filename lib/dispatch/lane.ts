@@ -150,7 +150,10 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
     await this.openBuckets();
     const buckets = [...this.open].filter((bucket) => this.usable(bucket));
     const leases = buckets.map((bucket) => this.deps.leases.lease(this.deps.id, bucket) as Lease);
-    const result = await this.parked.runOnce(buckets, leases, Math.min(most, room));
+    const limit = Math.min(most, room);
+    let result = await this.parked.runOnce(buckets, leases, limit);
+    const isFreed = await this.outage.absence.free(result, [...this.open], buckets.length);
+    if (isFreed && result.taken === 0) result = await this.parked.runOnce(buckets, leases, limit);
     this.handOver.foundNothing('parked', empty && result.taken === 0);
     if (result.taken === 0) await this.globalHold.look([...this.open]); // also those that may not be sent from now
     return result;
@@ -170,6 +173,7 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
       this.claimer.add(bucket);
     }
     await this.globalHold.look(still);
+    this.outage.absence.freeing.gain(still);
     this.deps.hooks.emit('leasesAcquired', { transport: this.deps.name, buckets: still });
     this.wanted('parked');
   }

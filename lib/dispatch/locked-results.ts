@@ -28,6 +28,8 @@ export class LockedResults implements LockedOutcome {
   readonly published: OutboxMessage[] = [];
   readonly parked: ParkEntry[] = [];
   readonly reparked: ReparkEntry[] = [];
+  /** Put off without a try. */
+  untried = 0;
   /** @internal With what must be written first. */
   readonly told: { readonly entry?: ParkEntry | ReparkEntry; readonly tell: () => void }[] = [];
   /** @internal */ readonly messages = new Map<ParkEntry | ReparkEntry, OutboxMessage>();
@@ -44,8 +46,29 @@ export class LockedResults implements LockedOutcome {
 
   failed(message: OutboxMessage, result: PublishFailure): void {
     const transition = this.transition(message, this.lane.outage.charge(message, result));
-    if (transition === undefined) return;
-    const { tell, ...written } = transition;
+    if (transition !== undefined) this.write(message, transition);
+  }
+
+  /** Puts it off instead of a try, where it goes to what takes nothing now. */
+  putOff(message: OutboxMessage): boolean {
+    const { outage } = this.lane;
+    const away = outage.destinations.areThere ? undefined : outage.isAway(message);
+    if (away === undefined) return false;
+    this.untried += 1;
+    const outcome = outage.absence.untried(message, away);
+    const isDead = outcome.kind === 'dead';
+    this.write(message, {
+      state: isDead ? 'dead' : 'waiting',
+      blocks: false,
+      attempts: outcome.attempts,
+      delay: isDead ? null : outcome.delay,
+      error: away.error,
+      tell: () => (isDead ? this.died(message, outcome.attempts, away.error) : outage.absence.written(away)),
+    });
+    return true;
+  }
+
+  /** @internal */ write(message: OutboxMessage, { tell, ...written }: Transition): void {
     const { id, bucket, seq, parkedId, attempts } = message;
     let entry: ParkEntry | ReparkEntry;
     if (parkedId === null) this.parked.push((entry = { bucket, seq, id, ...written }));
@@ -71,7 +94,7 @@ export class LockedResults implements LockedOutcome {
 
   /** @internal */ transition(message: OutboxMessage, failure: PublishFailure): Transition | undefined {
     const { lane, counts, told } = this;
-    const { hooks, name, died } = lane.deps;
+    const { hooks, name } = lane.deps;
     const decided = this.decide(message, failure);
     const outcome = decided.kind === 'release' ? lane.outage.insteadOf(decided, message, failure) : decided;
     const error = errorText(failure.error, [message]);
@@ -85,11 +108,7 @@ export class LockedResults implements LockedOutcome {
     const progress = failure.progress === undefined ? {} : { progress: failure.progress };
     const event = { transport: name, id, type, topic, attempts: outcome.attempts, error };
     if (outcome.kind === 'dead') {
-      const tell = (): void => {
-        counts.dead += 1;
-        hooks.emit('dead', event);
-        died();
-      };
+      const tell = (): void => this.died(message, outcome.attempts, error);
       return { state: 'dead', blocks: false, attempts: outcome.attempts, delay: null, error, ...progress, tell };
     }
     const { attempts, delay } = outcome;
@@ -98,6 +117,13 @@ export class LockedResults implements LockedOutcome {
       hooks.emit('retried', { ...event, delay });
     };
     return { state: 'waiting', blocks: false, attempts, delay, error, ...progress, tell };
+  }
+
+  /** @internal */ died({ id, type, topic }: OutboxMessage, attempts: number, error: string): void {
+    const { hooks, name, died } = this.lane.deps;
+    this.counts.dead += 1;
+    hooks.emit('dead', { transport: name, id, type, topic, attempts, error });
+    died();
   }
 
   /** A classifier that throws has no say; thrown on, it would undo the whole batch, published or not. @internal */

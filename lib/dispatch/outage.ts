@@ -3,12 +3,12 @@ import type { Probe } from '../claim/claimer.js';
 import type { OutboxMessage } from '../message.js';
 import { errorText } from '../observe/error-text.js';
 import { Circuit } from '../publish/circuit.js';
-import { keyName } from '../publish/decryption-failures.js';
 import type { PublishFailure } from '../publish/transport.js';
 import { agedOut, type Outcome } from '../settle/decide.js';
 import type { LaneDependencies } from './lane.types.js';
-import { Destinations } from './destinations.js';
-import { delayFor, PuttingOff, Turns } from './putting-off.js';
+import { Absence } from './absence.js';
+import type { Away, Destinations } from './destinations.js';
+import { PuttingOff } from './putting-off.js';
 import { Suspects } from './suspects.js';
 
 /** What an outage needs of its lane. */
@@ -32,9 +32,7 @@ export class Outage {
   readonly circuit = new Circuit();
   readonly suspects = new Suspects();
   readonly puttingOff = new PuttingOff();
-  readonly destinations: Destinations;
-  /** Of messages whose keys are away. */
-  readonly turns = new Turns();
+  readonly absence: Absence;
   /** It was not the connection that failed. @internal */
   openedByKey = false;
   failedAlone: string | undefined;
@@ -53,12 +51,12 @@ export class Outage {
     readonly lane: OutageLane,
     readonly deps: LaneDependencies,
   ) {
-    const { transport } = deps;
-    this.destinations = new Destinations((message) => {
-      const { encryptionKeyId } = message;
-      const names = [transport.destinationOf?.(message) ?? []].flat();
-      return encryptionKeyId === null ? names : [...names, keyName(encryptionKeyId)];
-    });
+    this.absence = new Absence(deps, (what) => this.lane.wanted(what));
+  }
+
+  /** What is away while others are there. */
+  get destinations(): Destinations {
+    return this.absence.destinations;
   }
 
   get probing(): boolean {
@@ -142,7 +140,7 @@ export class Outage {
     if (this.circuit.state === 'blocked' && blame === 'transport' && suspect !== 'destination' && suspect !== 'handler')
       this.failed(errorText(failure.error, [message]));
     // Who is charged for a destination that others would be charged for as well: health tells where.
-    if (blame === 'message') this.isAway(message, failure);
+    if (blame === 'message') this.absence.failed(message, failure);
     if (blame === 'message' || suspect !== 'message') return failure;
     if (!this.suspects.breaks(message.id)) return failure;
     this.suspects.acquit(message.id);
@@ -157,13 +155,12 @@ export class Outage {
   /** What becomes of a message that would stay where it is: one that only itself cannot get through is put off, without an attempt. */
   insteadOf(release: Release, message: OutboxMessage, failure: PublishFailure): Outcome {
     const { leases, options } = this.deps;
-    const { suspect, error, retryIn } = failure;
-    const ages = suspect === 'key' || (suspect === 'handler' && retryIn === undefined);
-    const dead = ages ? agedOut(message, options.retry, leases.now) : undefined;
+    const { suspect, error } = failure;
+    const dead = this.ages(failure) ? agedOut(message, options.retry, leases.now) : undefined;
     if (dead !== undefined) return dead;
     if (release.alone && !this.lane.onlyOne) return release;
     const isDestination = suspect === 'destination' || suspect === 'key' || suspect === 'handler';
-    if (isDestination) this.isAway(message, failure);
+    if (isDestination) this.absence.failed(message, failure);
     // One that may have broken the connection is an outage until it is convicted of that.
     if (
       !(isDestination
@@ -176,29 +173,7 @@ export class Outage {
       if (isDestination) this.probeNext();
       else this.failed(errorText(error, [message]), message);
     }
-    return { kind: 'retry', attempts: message.attempts, delay: this.delayOf(message, failure) };
-  }
-
-  /** Health names it; of a handler, which no metric of a broker shows, a warning tells as well. @internal */
-  isAway(message: OutboxMessage, { destination, error }: PublishFailure): void {
-    if (destination === undefined) return;
-    const { clock, hooks, transport, name } = this.deps;
-    const text = errorText(error, [message]);
-    const isNews = this.destinations.failed(destination, text, clock.monotonic());
-    if (isNews && transport.receipt === 'handler')
-      hooks.emit('warning', { text: `transport '${name}': ${destination} takes nothing, its messages wait: ${text}` });
-  }
-
-  /** @internal */ delayOf(message: OutboxMessage, failure: PublishFailure): number {
-    const { suspect, destination, retryIn, missing } = failure;
-    const { leases, random, clock, id } = this.deps;
-    const now = clock.monotonic();
-    if (retryIn !== undefined) return retryIn;
-    if (missing !== undefined && leases.passOn(id, message.bucket, missing)) return leases.passingOn.retryIn;
-    if (suspect === 'key') return this.turns.next(now);
-    if ((suspect === 'destination' || suspect === 'handler') && destination !== undefined)
-      return this.destinations.delay(destination, now, random());
-    return delayFor(message, leases.now, random());
+    return { kind: 'retry', attempts: message.attempts, delay: this.absence.delayOf(message, failure) };
   }
 
   /** The transport itself noticed, before a publish failed; its connection may be of anybody's making. */
@@ -262,10 +237,23 @@ export class Outage {
   }
 
   /** One that was put off before costs nothing more; in a probe it takes the turn of another. @internal */
-  maySetAside({ parkedId }: OutboxMessage, { suspect, destination }: PublishFailure): boolean {
-    if (suspect === 'handler') return true;
+  maySetAside({ parkedId }: OutboxMessage, { suspect, destination, certain }: PublishFailure): boolean {
+    if (suspect === 'handler' || (certain === true && destination !== undefined)) return true;
     if (destination !== undefined && this.destinations.isProved(destination)) return true;
     return (parkedId !== null && !this.probing) || this.puttingOff.spend();
+  }
+
+  /** Where it goes takes nothing now, so that it is put off instead of being tried. In a probe it takes nobody's turn. */
+  isAway(message: OutboxMessage): Away | undefined {
+    const away = this.absence.of(message);
+    if (away !== undefined) this.triedBuckets = 0; // there is something to publish
+    return away;
+  }
+
+  /** While nobody gets through, nobody is too old. @internal */
+  ages({ suspect, retryIn, destination = '', certain }: PublishFailure): boolean {
+    if (suspect === 'destination') return certain === true || this.destinations.isProved(destination);
+    return suspect === 'key' || (suspect === 'handler' && retryIn === undefined);
   }
 
   /** @internal */ probeNext(): void {

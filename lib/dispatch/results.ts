@@ -47,6 +47,21 @@ export class Results implements SettlerEvents {
     this.rewind();
   }
 
+  get someAreAway(): boolean {
+    return !this.lane.outage.destinations.areThere;
+  }
+
+  /** Puts it off instead of a try, where it goes to what takes nothing now. */
+  putOff(message: OutboxMessage): boolean {
+    const { outage } = this.lane;
+    const away = outage.isAway(message);
+    if (away === undefined) return false;
+    const outcome = outage.absence.untried(message, away);
+    this.settleFailure(message, outcome, away.error, undefined, () => outage.absence.written(away));
+    this.rewind();
+    return true;
+  }
+
   /** Was not sent after all: nobody is to blame, and if it is still ours it is read again. */
   withdrawn(message: OutboxMessage): void {
     const messages = [message, ...this.lane.queues.cut(message)];
@@ -224,6 +239,7 @@ export class Results implements SettlerEvents {
     outcome: Exclude<Outcome, { kind: 'release' }>,
     error: string,
     progress: string | undefined,
+    onWritten?: () => void,
   ): void {
     const { queues, deps } = this.lane;
     const blocks = this.ordered(message) && (outcome.kind === 'retry' || outcome.blocks);
@@ -233,8 +249,9 @@ export class Results implements SettlerEvents {
       this.counts.dead += 1;
       this.park(message, 'dead', { attempts: outcome.attempts, delay: null, error, blocks }, progress);
     } else {
-      this.counts.retried += 1;
-      this.park(message, 'waiting', { attempts: outcome.attempts, delay: outcome.delay, error, blocks }, progress);
+      const { attempts, delay } = outcome;
+      if (onWritten === undefined) this.counts.retried += 1;
+      this.park(message, 'waiting', { attempts, delay, error, blocks }, progress, onWritten);
     }
     if (blocks && deps.options.ordering === 'global') {
       this.lane.globalHold.hold();
@@ -253,13 +270,21 @@ export class Results implements SettlerEvents {
     state: Transition['state'],
     rest: Pick<Transition, 'attempts' | 'delay' | 'error' | 'blocks'>,
     progress?: string,
+    onWritten?: () => void,
   ): void {
-    const transition = { message, state, ...rest, ...(progress === undefined ? {} : { progress }) };
+    const transition = {
+      message,
+      state,
+      ...rest,
+      ...(progress === undefined ? {} : { progress }),
+      ...(onWritten === undefined ? {} : { onWritten }),
+    };
     this.lane.parked.parking(transition);
     this.lane.settler.transition(transition);
   }
 
-  /** @internal */ tell({ message, state, attempts, delay, error }: Transition): void {
+  /** @internal */ tell({ message, state, attempts, delay, error, onWritten }: Transition): void {
+    if (onWritten !== undefined) return onWritten();
     const { hooks, name } = this.lane.deps;
     const { id, type, topic } = message;
     if (state === 'dead') {

@@ -71,6 +71,10 @@ export class RowLockLane implements RunningLane, OutageLane {
     return this.outage.participates;
   }
 
+  /** @internal */ get buckets(): readonly number[] {
+    return Array.from({ length: this.deps.leases.settings.buckets }, (_, bucket) => bucket);
+  }
+
   /** Rows are anybody's. */
   readonly holdsAll = false;
 
@@ -81,6 +85,7 @@ export class RowLockLane implements RunningLane, OutageLane {
       this.outage.goOn();
       this.firstConnection.again();
     }
+    this.outage.absence.freeing.gain(this.buckets);
     this.loop.start();
     this.firstConnection.start();
   }
@@ -115,7 +120,10 @@ export class RowLockLane implements RunningLane, OutageLane {
       else await this.read();
       if (this.stopping || this.lastLocked === 0 || this.outage.circuit.allows !== 'all') break;
       // Only such as failed and are due again already, or a backlog that never ends: the next pass goes on.
-      if ((this.counts.published + this.counts.dead === settled && !this.putOff) || this.deps.clock.monotonic() > until)
+      if (
+        (this.counts.published + this.counts.dead === settled && !this.putOff && this.untried === 0) ||
+        this.deps.clock.monotonic() > until
+      )
         break;
     }
     const { published, retried, dead } = this.counts;
@@ -160,6 +168,8 @@ export class RowLockLane implements RunningLane, OutageLane {
   /** @internal */ lastLocked = 0;
   /** Of the rows that were locked some did not fit into the batch. @internal */
   leftOver = false;
+  /** Were put off without a try. @internal */
+  untried = 0;
   /** Their payloads could not be read. @internal */
   putOff = false;
 
@@ -185,9 +195,8 @@ export class RowLockLane implements RunningLane, OutageLane {
     const report = await store.withLockedRows(request, async (rows, durable, session) => {
       const locked = rows.filter((message) => this.payloads.mayRead(message) && this.refused.mayTry(message));
       this.lastLocked = locked.length;
-      const unpublished = locked.filter((message) => !this.refused.wasPublished(message));
-      if (unpublished.length < locked.length)
-        results.published.push(...locked.filter((message) => this.refused.wasPublished(message)));
+      const unpublished = locked.filter((message) => !this.refused.wasPublished(message) && !results.putOff(message));
+      results.published.push(...locked.filter((message) => this.refused.wasPublished(message)));
       if (unpublished.length > 0) await this.publishLocked(unpublished, durable, { ...session, askedAt }, results);
       return results;
     });
@@ -195,7 +204,9 @@ export class RowLockLane implements RunningLane, OutageLane {
     if (this.outage.probing && this.lastLocked === 0) this.outage.probeAgain(0, 1);
     // One that failed by itself neither ended the probe nor the wait of those behind it.
     if (this.outage.probing) return this.lastLocked > 0 && !this.putOff ? 0 : options.pollInterval;
-    const more = (report.locked === limit && this.lastLocked > 0) || this.leftOver;
+    this.untried = results.untried;
+    const isFreed = await this.outage.absence.free(SOMETHING_WAITS, this.buckets);
+    const more = (report.locked === limit && this.lastLocked > 0) || this.leftOver || isFreed;
     return more && this.outage.circuit.allows === 'all' ? 0 : options.pollInterval;
   }
 
@@ -270,6 +281,8 @@ export class RowLockLane implements RunningLane, OutageLane {
   }
 }
 
+/** Nobody looked. */
+const SOMETHING_WAITS = { taken: 0, nextIn: 0 };
 /** A few broken batches; beyond it, the oldest may share a batch once more. */
 const MAX_ALONE = 5_000;
 /** Milliseconds after which no further message goes alone in the same transaction, which holds all its rows locked. */

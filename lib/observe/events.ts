@@ -30,6 +30,10 @@ export interface OutboxEventMap {
   /** The transport was reached for the first time since the start of the relay; what comes back later is `circuitClosed`. */
   connected: RelayEvent & { transport: string; took: number };
   circuitOpened: RelayEvent & { transport: string; error: string; retryIn: number };
+  /** A destination takes nothing (it is missing, full, or not allowed), while others of the transport may: its messages wait. */
+  destinationAway: RelayEvent & { transport: string; destination: string; error: string };
+  /** A message got through to it, or nobody asked for it for 3 minutes; `putOff`: how often a message was put off meanwhile. */
+  destinationBack: RelayEvent & { transport: string; destination: string; awayFor: number; putOff: number };
   circuitClosed: RelayEvent & { transport: string; openFor: number };
   leasesAcquired: RelayEvent & { transport: string; buckets: readonly number[] };
   /** Lost, not given back: expired or taken over. */

@@ -56,6 +56,17 @@ const LINES: Lines = {
     text: 'transport is back',
     fields: { transport, after: durationText(Math.round(openFor)) },
   }),
+  destinationAway: ({ transport, destination, error }) => ({
+    level: 'warn',
+    text: 'destination takes nothing, its messages wait',
+    fields: { transport, destination, error },
+    repeatKey: `${transport} ${destination}`,
+  }),
+  destinationBack: ({ transport, destination, awayFor, putOff }) => ({
+    level: 'log',
+    text: 'destination is back',
+    fields: { transport, destination, after: durationText(Math.round(awayFor)), putOff },
+  }),
   leasesAcquired: ({ transport, buckets }) => ({
     level: 'debug',
     text: 'buckets taken',
@@ -131,6 +142,7 @@ const LOWEST: Partial<Record<OutboxEventName, LogLevel>> = {
   started: 'log',
   connected: 'log',
   circuitClosed: 'log',
+  destinationBack: 'log',
 };
 
 /** `debug` is optional in a LoggerService. What a logger promises and does not keep has nowhere to be told. */

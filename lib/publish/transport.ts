@@ -96,6 +96,12 @@ export interface PublishFailure {
    * an outage of the transport. Health says which are away.
    */
   readonly destination?: string;
+  /**
+   * With `suspect: 'destination'` and its name: what the broker said is true of this destination alone (there is no such
+   * exchange or topic, no queue takes it, its queue is full). No number of them is an outage of the transport, and while it lasts
+   * one message now and then is tried, and all others are put off without a try; the first that gets through frees them.
+   */
+  readonly certain?: boolean;
   /** The broker will never take this message: no retry, dead at once. Only with blame `message`. */
   readonly final?: boolean;
   /**

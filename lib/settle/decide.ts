@@ -62,11 +62,18 @@ function refused(said: PromiseLike<unknown>): OutboxConfigurationError {
   );
 }
 
-/** Of a message that waits for the key of its payload, without an attempt: dead when it is too old. */
-export function agedOut(message: OutboxMessage, policy: RetryPolicy, now: number): Outcome | undefined {
+/** Milliseconds until a message is too old; less than 0: it is. */
+export function timeLeft(message: OutboxMessage, policy: RetryPolicy, now: number): number {
+  const { maxAge } = policyFor(message, policy);
+  // Plain SQL can say `infinity`, which is no date here.
+  return maxAge === null ? Infinity : message.createdAt.getTime() + maxAge - now || Infinity;
+}
+
+/** Of a message that waits without an attempt, for its destination or the key of its payload: dead when it is too old. */
+export function agedOut(message: OutboxMessage, policy: RetryPolicy, now: number) {
   const { maxAge, onDead } = policyFor(message, policy);
   if (maxAge === null || !(now - message.createdAt.getTime() >= maxAge)) return undefined;
-  return { kind: 'dead', attempts: message.attempts, blocks: message.key !== null && onDead === 'block' };
+  return { kind: 'dead', attempts: message.attempts, blocks: message.key !== null && onDead === 'block' } as const;
 }
 
 /** The column is a 32-bit integer. */

@@ -19,6 +19,8 @@ export interface Transition {
   readonly error: string | null;
   /** What an in-process transport has done already; see `PublishFailure.progress`. */
   readonly progress?: string;
+  /** It was not tried: once that is written, who made it is told. */
+  readonly onWritten?: () => void;
 }
 
 export interface Written {

@@ -68,6 +68,20 @@ export interface DeadLetter extends Death {
   readonly diedAt: Date;
 }
 
+export interface HastenRequest {
+  /** Only messages of these; `null`: of all. */
+  readonly topics: readonly string[] | null;
+  /** Where to go on: {@link Hastened.next} of the part before. `null`: at the beginning. */
+  readonly from: string | null;
+  /** Rows to look at. */
+  readonly limit: number;
+}
+export interface Hastened {
+  readonly hastened: number;
+  /** `null`: that was the last part. */
+  readonly next: string | null;
+}
+
 export interface ParkedStore {
   /**
    * Rows whose time has come and that nobody is sending, oldest due first; and in how many milliseconds the next one
@@ -76,6 +90,12 @@ export interface ParkedStore {
   due(transport: number, buckets: readonly number[], limit: number): Promise<{ rows: DueRow[]; nextIn: number | null }>;
   /** Fenced: marks rows as `sending` in this epoch and returns them. Rows that an older epoch was sending are taken again. */
   take(request: TakeRequest): Promise<TakeResult>;
+  /**
+   * Makes rows due now that wait without an attempt and for no longer than {@link LONGEST_WAIT}, as those for a destination that
+   * was away, in the order in which they would fall due. Needs no lease: when a row falls due changes nothing but that. What
+   * somebody else has locked is passed.
+   */
+  hasten(transport: number, buckets: readonly number[], request: HastenRequest): Promise<Hastened>;
   /** Fenced: what happened to rows that were `sending`, with as many attempts as they were sent with. */
   repark(owner: string, leases: readonly Lease[], entries: readonly ReparkEntry[]): Promise<WriteReport>;
   /**
@@ -140,3 +160,6 @@ export interface RowLockStore {
     work: (messages: OutboxMessage[], durable: boolean, session: LockSession) => Promise<LockedOutcome>,
   ): Promise<LockedReport>;
 }
+
+/** Milliseconds. Scheduled rows stand in the same order by time: those that fall due later are not looked through. */
+export const LONGEST_WAIT = 3_600_000;

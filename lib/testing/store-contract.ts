@@ -5,6 +5,7 @@ import { describeDedupKeys } from './store-contract-dedup.js';
 import { describeNamedIds } from './store-contract-ids.js';
 import { describeInsert } from './store-contract-insert.js';
 import { describeLeases } from './store-contract-leases.js';
+import { describeHasten } from './store-contract-hasten.js';
 import { describeRowLocks } from './store-contract-locks.js';
 import { describeStates } from './store-contract-states.js';
 import { describeGlobalOrder, describeScheduled, describeUnordered } from './store-contract-scheduled.js';
@@ -40,6 +41,7 @@ export function describeStoreContract(
     describeReady(run);
     describePayloads(run);
     describeParked(run);
+    describeHasten(run);
     if (run.ordered) describeScheduled(run);
     else describeUnordered(run);
     describeDead(run);

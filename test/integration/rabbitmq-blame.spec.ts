@@ -87,11 +87,12 @@ interface Row {
   readonly error: string;
 }
 const to = (settings: object): Partial<NewMessage> => ({ options: JSON.stringify({ rabbitmq: settings }) });
-const CHARGED: readonly Row[] = [
+/** Of their destinations. */
+const WAITING: readonly Row[] = [
   {
     what: '312: no queue for it',
     poison: async () => to({ routingKey: 'nowhere' }),
-    error: 'No queue takes',
+    error: 'There is no queue',
   },
   {
     what: 'a nack: its queue is full',
@@ -106,7 +107,7 @@ const CHARGED: readonly Row[] = [
   {
     what: '404: an exchange that does not exist',
     poison: async (observer) => to({ exchange: observer.unusedName() }),
-    error: '404 NOT_FOUND',
+    error: 'There is no exchange',
   },
   {
     what: '403: an exchange that it may not publish to',
@@ -117,6 +118,8 @@ const CHARGED: readonly Row[] = [
     },
     error: '403 ACCESS_REFUSED',
   },
+];
+const CHARGED: readonly Row[] = [
   {
     what: '406: a property that the broker checks',
     poison: async () => ({}),
@@ -193,6 +196,18 @@ describeWith(['rabbitmq', 'postgres'], 'one message that RabbitMQ refuses among 
     expect(hooks.of('dead')).toMatchObject([{ id: culprit, attempts: 1, error: expect.stringContaining(error) }]);
     expect(hooks.of('retried').filter(({ attempts }) => attempts > 0)).toEqual([]); // of a right the first refusal is put off
     expectAllInOrder(topic, found);
+  });
+
+  it.each(WAITING)('R2: $what: it waits, uncharged, 99 are delivered, in order', async ({ error, ...row }) => {
+    const { dispatcher, hooks, topic, found, culprit } = await run(row);
+    await until(async () => (await harness.count('ready')) === 0);
+    await until(() => dispatcher.status().lanes[0]!.away.some((away) => away.error.includes(error)));
+    expect(hooks.of('dead')).toEqual([]);
+    expect(hooks.of('retried').filter(({ attempts }) => attempts > 0)).toEqual([]);
+    expect(found.map(({ id }) => id)).not.toContain(culprit);
+    expectAllInOrder(topic, found);
+    await dispatcher.stop();
+    await harness.dataSource.query(`delete from outbox_parked where id = '${culprit}'`);
   });
 
   it('C1: a binding is taken away under load: nothing is settled that no queue took, all arrives when it is back', async () => {

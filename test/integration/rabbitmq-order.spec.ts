@@ -49,7 +49,7 @@ describeWith('rabbitmq', 'order per key through rabbitmq()', () => {
       nacked += 1;
       // A prefix is published; from the first failure on nothing is, whatever the broker took.
       expect(results.slice(failed).every((result) => !result.ok)).toBe(true);
-      expect(results[failed]).toMatchObject({ blame: 'message', error: { reason: 'nacked' } });
+      expect(results[failed]).toMatchObject({ blame: 'transport', error: { reason: 'nacked' } });
       rest = rest.slice(failed);
     }
     expect(nacked).toBeGreaterThan(0);

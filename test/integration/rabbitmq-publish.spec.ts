@@ -88,7 +88,8 @@ describeWith('rabbitmq', 'rabbitmq() on a real broker', () => {
     const topic = await observer.queue();
     const [good, lost] = [contractMessage({ topic }), contractMessage({ topic: `${topic}-nowhere` })];
     const results = await publish(await transportOf(), good, lost, contractMessage({ topic }));
-    expect(blames(results)).toEqual(['ok', 'message', 'ok']);
+    expect(blames(results)).toEqual(['ok', 'transport', 'ok']);
+    expect(results[1]).toMatchObject({ suspect: 'destination', certain: true });
     expect(results[1]).toMatchObject({ error: { reason: 'unroutable', replyCode: 312 } });
     expect((results[1] as PublishFailure).final).toBeUndefined();
   });
@@ -101,7 +102,7 @@ describeWith('rabbitmq', 'rabbitmq() on a real broker', () => {
     ]);
     // What need not be written is confirmed at once, together with what came back.
     const results = await publish(await transportOf({ persistent: false }), ...batch);
-    expect(new Set(blames(results.filter((_, index) => index % 2 === 1)))).toEqual(new Set(['message']));
+    expect(new Set(blames(results.filter((_, index) => index % 2 === 1)))).toEqual(new Set(['transport']));
   });
 
   it('believes the broker when told not to be mandatory', async () => {
@@ -117,30 +118,31 @@ describeWith('rabbitmq', 'rabbitmq() on a real broker', () => {
     const batch = [...good.slice(0, 50), bad, ...good.slice(50)];
     const first = await publish(transport, ...batch);
     expect(blames(first)).not.toContain('message');
-    expect(blames(first)).not.toContain('transport');
+    expect(first[50]).toMatchObject({ blame: 'transport', certain: true });
     const open = batch.filter((_, index) => !first[index]!.ok);
     expect(open).toContain(bad);
     // Also together: suspects are sent one by one, up to a hundred confirms after each other.
     const { results: second } = await probePublish(transport, open, { timeout: 40_000 });
-    expect(blames(second)).toEqual(open.map((message) => (message === bad ? 'message' : 'ok')));
+    expect(blames(second)).toEqual(open.map((message) => (message === bad ? 'transport' : 'ok')));
     // A known culprit takes nobody with it any more.
     const neighbours = Array.from({ length: 20 }, () => contractMessage({ topic }));
     const [again, others] = await Promise.all([publish(transport, bad), publish(transport, ...neighbours)]);
-    expect([...blames(again), ...new Set(blames(others))]).toEqual(['message', 'ok']);
+    expect([...blames(again), ...new Set(blames(others))]).toEqual(['transport', 'ok']);
     // Who was published before the channel ended and has no confirm comes twice.
     const delivered = [...good, ...neighbours].map(({ id }) => id);
     const found = await observer.receivedAll(topic, delivered);
     expect(new Set(found.map(({ id }) => id))).toEqual(new Set(delivered));
   });
 
-  it('counts a refusal of a full queue against the message, and other queues go on', async () => {
+  it('R2: a full queue that refuses is away, and other queues go on', async () => {
     const full = await observer.queue({ maxLength: 1, overflow: 'reject-publish' });
     const free = await observer.queue();
     const transport = await transportOf();
     await publish(transport, contractMessage({ topic: full }));
     await expect(observer.depth(full)).resolves.toBe(1);
     const results = await publish(transport, contractMessage({ topic: full }), contractMessage({ topic: free }));
-    expect(blames(results)).toEqual(['message', 'ok']);
+    expect(blames(results)).toEqual(['transport', 'ok']);
+    expect(results[0]).toMatchObject({ destination: `queue "${full}"`, certain: true });
     expect(reason(results[0])).toBe('nacked');
   });
 
@@ -159,7 +161,7 @@ describeWith('rabbitmq', 'rabbitmq() on a real broker', () => {
       nowhere,
       contractMessage({ topic }),
     );
-    expect(blames(results)).toEqual(['ok', 'message', 'message', 'ok']);
+    expect(blames(results)).toEqual(['ok', 'message', 'transport', 'ok']);
     expect(results[1]).toMatchObject({ final: true });
     expect(reason(results[2])).toBe('unroutable');
   });

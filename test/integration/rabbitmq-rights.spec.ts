@@ -81,15 +81,23 @@ describeUnlessMissing(missing, 'a RabbitMQ user whose rights are taken away whil
     180_000,
   );
 
-  it('M6: charges a message whose destination alone refuses it, once others got through', async () => {
+  it('R3: a destination that alone refuses is away, and its messages wait, uncharged, until the right is back', async () => {
     await rights(`^(amq\\.default|${exchanges[0]}|${exchanges[1]})$`);
-    const [denied] = await enqueue(exchanges[2], 1);
+    const denied = await enqueue(exchanges[2], 30);
     const ids: string[] = [];
-    while (hooks.of('dead').length === 0) {
+    while ((await harness.count('parked')) < 30) {
       ids.push(...(await enqueue(exchanges[1], 1)));
       await observer.receivedAll(queue, ids);
     }
-    expect(hooks.of('dead')).toEqual([expect.objectContaining({ id: denied, attempts: 3 })]);
-    await until(async () => (await harness.count('parked')) === 1 && (await harness.count('ready')) === 0);
+    const failures = (): number => hooks.of('failed').reduce((sum, { count }) => sum + count, 0);
+    const before = failures();
+    denied.push(...(await enqueue(exchanges[2], 100)));
+    await until(async () => (await harness.count('parked')) === 130);
+    expect(failures() - before).toBeLessThan(10);
+    expect(lane().away).toMatchObject([{ name: `exchange "${exchanges[2]}", routing key "orders"` }]);
+    await rights('.*');
+    await observer.receivedAll(queue, denied);
+    expect(hooks.of('dead')).toEqual([]);
+    expect(hooks.of('retried').filter(({ attempts }) => attempts > 0)).toEqual([]);
   }, 60_000);
 });

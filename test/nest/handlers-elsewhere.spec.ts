@@ -79,7 +79,7 @@ describeOnBoth([], 'a handler that is missing here', (kind) => {
     const retry = { initial: 1, max: 10, maxAttempts: 3, maxAge: 4_000 };
     const { outbox, handled } = await startBoth(fresh({ retry }));
     const warnings: string[] = [];
-    outbox.events.on('warning', ({ text }) => void warnings.push(text));
+    outbox.events.on('destinationAway', ({ destination }) => void warnings.push(destination));
     for (let n = 0; n < 60; n += 1) await outbox.enqueueOutsideTransaction(message('nobody', `n${n}`));
     await until(async () => (await outbox.stats()).total.waiting === 60);
     await outbox.enqueueOutsideTransaction(message('x', 'k'));

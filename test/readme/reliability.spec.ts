@@ -21,7 +21,7 @@ const LEAST: Record<string, number> = {
   O: 4,
   P: 3,
   Q: 1,
-  R: 0,
+  R: 4,
   S: 0,
   T: 2,
   U: 1,

@@ -54,7 +54,7 @@ type StoreParts = Pick<
   | 'settle'
   | 'park'
 > &
-  Pick<OutboxStore, 'due' | 'take' | 'repark' | 'blockingKeys' | 'hasBlocking' | 'blockedAmong'>;
+  Pick<OutboxStore, 'due' | 'take' | 'repark' | 'blockingKeys' | 'hasBlocking' | 'blockedAmong' | 'hasten'>;
 
 /**
  * One ready table and one lease table in memory, and nothing parked. Each method is a property: a test that wants another
@@ -124,6 +124,7 @@ export class StubStore implements StoreParts {
   blockingKeys: OutboxStore['blockingKeys'] = async () => [];
   hasBlocking: OutboxStore['hasBlocking'] = async () => false;
   blockedAmong: OutboxStore['blockedAmong'] = async () => [];
+  hasten: OutboxStore['hasten'] = async () => ({ hastened: 0, next: null });
 
   constructor(buckets: number) {
     for (let bucket = 0; bucket < buckets; bucket += 1)

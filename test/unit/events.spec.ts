@@ -135,6 +135,8 @@ describe('the log', () => {
     connected: { transport: 'kafka', took: 12 },
     circuitOpened: { transport: 'kafka', error: 'gone', retryIn: 1000 },
     circuitClosed: { transport: 'kafka', openFor: 61_000 },
+    destinationAway: { transport: 'kafka', destination: 'topic "orders"', error: 'unknown topic' },
+    destinationBack: { transport: 'kafka', destination: 'topic "orders"', awayFor: 61_000, putOff: 3 },
     leasesAcquired: { transport: 'kafka', buckets: [1, 2] },
     leasesLost: { transport: 'kafka', buckets: [1] },
     leasesExpired: { owner: 'o', buckets: 2 },
@@ -165,6 +167,8 @@ describe('the log', () => {
       'log transport is connected transport=kafka took=12ms',
       'error transport is down, publishing pauses transport=kafka retryIn=1s error=gone',
       'log transport is back transport=kafka after=61s',
+      'warn destination takes nothing, its messages wait transport=kafka destination="topic \\"orders\\"" error="unknown topic"',
+      'log destination is back transport=kafka destination="topic \\"orders\\"" after=61s putOff=3',
       'debug buckets taken transport=kafka buckets=2',
       'warn buckets lost transport=kafka buckets=1',
       'warn freed buckets whose lease had run out owner=o buckets=2',
@@ -188,8 +192,8 @@ describe('the log', () => {
   });
 
   it.each([
-    ['log', 12],
-    ['warn', 7],
+    ['log', 14],
+    ['warn', 8],
     ['error', 3],
     ['silent', 0],
   ] as const)('at %s has %d of them', async (level, count) => {

@@ -32,7 +32,8 @@ function createOutage(transport: Pick<OutboxTransport, 'destinationOf'> = {}) {
     wanted: () => undefined,
   };
   const leases = { now: Date.now() };
-  const options = { publishTimeout: 10_000 };
+  const retry = { maxAge: null };
+  const options = { publishTimeout: 10_000, retry };
   const deps = {
     clock,
     hooks,

@@ -24,11 +24,11 @@ const TABLE: readonly (readonly [
   [
     'unroutable',
     { kind: 'unroutable', exchange: 'e', routingKey: 'r', replyCode: 312 },
-    'message',
+    'transport',
     'PUBLISH_REJECTED',
     false,
   ],
-  ['nack', { kind: 'nacked' }, 'message', 'PUBLISH_REJECTED', false],
+  ['nack', { kind: 'nacked', destination: 'queue "q"' }, 'transport', 'PUBLISH_REJECTED', false],
   [
     'header that AMQP cannot carry',
     { kind: 'not-encodable', error: new TypeError('x') },
@@ -52,6 +52,13 @@ const TABLE: readonly (readonly [
     false,
   ],
   ['404 alone', { kind: 'channel-closed', error: coded(404), alone: true }, 'message', 'PUBLISH_REJECTED', false],
+  [
+    '404 alone, of a destination',
+    { kind: 'channel-closed', error: coded(404), alone: true, destination: 'd' },
+    'transport',
+    'PUBLISH_REJECTED',
+    false,
+  ],
   ['406 alone', { kind: 'channel-closed', error: coded(406), alone: true }, 'message', 'PUBLISH_REJECTED', false],
   [
     '541 with neighbours',

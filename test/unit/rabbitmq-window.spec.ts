@@ -3,7 +3,7 @@ import type { PublishCall } from '../../lib/publish/transports/rabbitmq-call.js'
 import { RabbitMqDestination } from '../../lib/publish/transports/rabbitmq-silence.js';
 import { ConfirmWindow } from '../../lib/publish/transports/rabbitmq-window.js';
 
-const PLACE = new RabbitMqDestination('queue "q"');
+const PLACE = new RabbitMqDestination('queue "q"', '');
 const CALL = { name: 'call' } as unknown as PublishCall;
 
 describe('ConfirmWindow', () => {

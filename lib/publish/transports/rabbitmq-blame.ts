@@ -1,14 +1,15 @@
 import { OutboxError, type OutboxErrorCode } from '../../outbox.errors.js';
 import type { Blame, PublishFailure } from '../transport.js';
 import { BROKEN_CONNECTION } from './network-errors.js';
-import { closeReason, replyCodeOf, type CloseFault } from './rabbitmq-errors.js';
+import { closeReason, missingExchange, replyCodeOf, type CloseFault } from './rabbitmq-errors.js';
+import { exchangeName, nameOf } from './rabbitmq-silence.js';
 
 /** Everything that can keep a message from its confirm. */
 export type RabbitMqTrouble =
   /** `basic.return`: no queue took it. */
   | { readonly kind: 'unroutable'; readonly exchange: string; readonly routingKey: string; readonly replyCode: number }
   /** `basic.nack`: a queue refused it, as a full one with `overflow: reject-publish` does. */
-  | { readonly kind: 'nacked' }
+  | { readonly kind: 'nacked'; readonly destination?: string }
   /** It never left this process: a property, header or option that AMQP cannot carry. */
   | { readonly kind: 'not-encodable'; readonly error: unknown }
   /** An earlier message of its key in the same batch failed (`pipelineKeys`). */
@@ -42,14 +43,12 @@ export class RabbitMqPublishError extends OutboxError {
 /**
  * Who is to blame, in one place and pure.
  *
- * - A nack is the `message`'s: it waits by itself, with backoff and its key behind it, while other queues go on. As
- *   `transport` one full queue would stop all others; as `collateral` it would be tried again at once and for ever. Who
- *   expects queues to be full for hours sets `maxAttempts: null` for them.
- * - Unroutable is the message's and never final: a binding that is missing now may be there at the next try.
+ * - A nack, unroutable and an exchange that there is not (404) are of the destination: its messages wait, without an attempt
+ *   and with their keys behind them, while others go on; one of them is tried now and then.
  * - Of a broker that was away, neither is believed for some seconds: it takes connections before it has found all of its
  *   queues and exchanges again, and an outage costs no attempt.
- * - A close of the channel (404, 403, 406 …) takes innocent neighbours down. Only who was alone is charged; for a right (403)
- *   only where others get through, as a login that lost all of its rights is refused each message.
+ * - A close of the channel (404, 403, 406 …) takes innocent neighbours down. Only who was alone is charged, and nobody for a
+ *   right (403): it is of the destination as well where others get through, else a login has lost all of its rights.
  * - So does a close of the connection over what was sent (501, 502); a forced or broken one is nobody's fault. Which code
  *   is which: rabbitmq-errors.ts.
  */
@@ -60,15 +59,29 @@ export function blameFor(trouble: RabbitMqTrouble, recovering = false): PublishF
     return { ok: false, blame: 'transport', error: new RabbitMqPublishError('TRANSPORT_UNAVAILABLE', said, trouble) };
   }
   const error = new RabbitMqPublishError(code, text, trouble);
+  const missing = missingOf(trouble, blame);
+  if (missing !== undefined)
+    return { ok: false, blame: 'transport', error, suspect: 'destination', destination: missing, certain: true };
   if (trouble.kind === 'not-encodable' && !isForeign(trouble.error)) return { ok: false, blame, error, final: true };
   if (trouble.kind === 'not-confirmed' && trouble.destination !== undefined)
     return { ok: false, blame, error, suspect: 'destination', destination: trouble.destination };
   if (trouble.kind === 'channel-closed' && trouble.destination !== undefined && isRefusal(trouble.error, blame))
-    return { ok: false, blame, error, suspect: 'destination', destination: trouble.destination };
+    return { ok: false, blame: 'transport', error, suspect: 'destination', destination: trouble.destination };
   return blame === 'transport' && isSuspicious(trouble)
     ? { ok: false, blame, error, suspect: 'message' }
     : { ok: false, blame, error };
 }
+
+/** The name of what the broker says that there is not, or that is full. Nothing else is concerned, however many messages go there. */
+function missingOf(trouble: RabbitMqTrouble, blame: Blame): string | undefined {
+  if (blame !== 'message') return undefined;
+  if (trouble.kind === 'unroutable') return nameOf(trouble.exchange, trouble.routingKey);
+  if (trouble.kind === 'nacked') return trouble.destination;
+  if (trouble.kind !== 'channel-closed' || replyCodeOf(trouble.error) !== NOT_FOUND) return undefined;
+  const exchange = missingExchange(trouble.error);
+  return exchange === undefined ? trouble.destination : exchangeName(exchange);
+}
+const NOT_FOUND = 404;
 
 /** Of a right: this message's, or one that was taken away altogether. */
 function isRefusal(error: unknown, blame: Blame): boolean {
@@ -90,11 +103,7 @@ export function isSuspiciousClose(fault: CloseFault, name: string): boolean {
 function verdict(trouble: RabbitMqTrouble): readonly [Blame, OutboxErrorCode, string] {
   switch (trouble.kind) {
     case 'unroutable':
-      return [
-        'message',
-        'PUBLISH_REJECTED',
-        `No queue takes exchange "${trouble.exchange}", routing key "${trouble.routingKey}".`,
-      ];
+      return ['message', 'PUBLISH_REJECTED', unroutableText(trouble.exchange, trouble.routingKey)];
     case 'nacked':
       return ['message', 'PUBLISH_REJECTED', 'RabbitMQ refused the message (nack): is its queue full?'];
     case 'not-encodable':
@@ -103,7 +112,12 @@ function verdict(trouble: RabbitMqTrouble): readonly [Blame, OutboxErrorCode, st
       return ['collateral', 'PUBLISH_REJECTED', 'An earlier message of the key failed.'];
     case 'channel-closed': {
       const { name, channel } = closeReason(trouble.error);
-      return closed(channel, trouble.alone, `RabbitMQ closed the channel (${name}).`);
+      const exchange = missingExchange(trouble.error);
+      const text =
+        exchange === undefined
+          ? `RabbitMQ closed the channel (${name}).`
+          : `There is no exchange "${exchange}" (${name}). Create it, or let the relay do it: \`topology\` of rabbitmq().`;
+      return closed(channel, trouble.alone, text);
     }
     case 'connection-closed': {
       const { name, connection } = closeReason(trouble.error);
@@ -118,6 +132,11 @@ function verdict(trouble: RabbitMqTrouble): readonly [Blame, OutboxErrorCode, st
       return ['transport', 'TRANSPORT_UNAVAILABLE', `RabbitMQ cannot be reached (${closeReason(trouble.error).name}).`];
   }
 }
+
+const unroutableText = (exchange: string, routingKey: string): string =>
+  exchange === ''
+    ? `There is no queue "${routingKey}". Declare it, or let the relay do it: \`topology\` of rabbitmq().`
+    : `No queue takes exchange "${exchange}", routing key "${routingKey}". Bind one, or let the relay do it: \`topology\` of rabbitmq().`;
 
 const notConfirmed = (destination: string | undefined): string =>
   destination === undefined

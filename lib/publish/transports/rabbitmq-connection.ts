@@ -1,4 +1,6 @@
+import { once } from 'node:events';
 import type { Socket } from 'node:net';
+import type { Readable } from 'node:stream';
 import { systemClock, within } from '../../dispatch/clock.js';
 import { OutboxConfigurationError } from '../../outbox.errors.js';
 import { askBeforeWrites } from './ask-before-writes.js';
@@ -62,7 +64,8 @@ export class RabbitMqConnection {
     for (const [event, listener] of Object.entries(this.listeners)) model.on(event, listener);
   }
 
-  openConfirmChannel(): Promise<AmqpChannel> {
+  async openConfirmChannel(): Promise<AmqpChannel> {
+    await this.leaving;
     return this.keep(this.model.createConfirmChannel());
   }
 
@@ -93,12 +96,24 @@ export class RabbitMqConnection {
   async keep(opening: Promise<AmqpChannel>): Promise<AmqpChannel> {
     const channel = await opening;
     // Whatever comes of it: an `error` without a listener ends the process.
-    channel.on('error', ignore);
+    channel.on('error', () => (this.leaving = this.hasLeft(channel)));
     channel.on('close', () => this.channels.delete(channel));
     if (this.ended) channel.close().catch(ignore);
     else this.channels.add(channel);
     return channel;
   }
+
+  /**
+   * @internal The broker closed it. amqplib gives its number to the next channel at once, whose first frame overtakes what is
+   * in the buffer of this one: the broker ends the connection over a second `channel.open`.
+   */
+  async hasLeft(channel: AmqpChannel): Promise<void> {
+    const { channels } = this.model.connection as { channels?: Record<number, { buffer?: Readable } | null> };
+    const buffer = channels?.[(channel as { ch?: number }).ch ?? -1]?.buffer;
+    if (buffer === undefined) return;
+    await within(systemClock, LEAVING, once(buffer, 'end').catch(ignore));
+  }
+  /** @internal */ leaving: Promise<void> | undefined;
 
   /** @internal */
   destroySocket(): void {
@@ -234,6 +249,9 @@ function socketOf(model: AmqpConnection): Socket | undefined {
   const { stream } = model.connection as { stream?: Socket };
   return typeof stream?.destroy === 'function' ? stream : undefined;
 }
+
+/** Milliseconds. */
+const LEAVING = 1_000;
 
 function ignore(): void {}
 const NOBODY: ConnectionEvents = { onWrite: ignore, onBlocked: ignore, onUnblocked: ignore, onLost: ignore };

@@ -100,6 +100,13 @@ export function closeReason(error: unknown): CloseReason {
   return transport(AMQPLIB_ERRORS.find(([start]) => text.startsWith(start))?.[1] ?? 'UNKNOWN');
 }
 
+/** The one that a 404 names. Quotes are not escaped there. */
+export function missingExchange(error: unknown): string | undefined {
+  const { message } = (error ?? {}) as { message?: unknown };
+  if (replyCodeOf(error) !== 404 || typeof message !== 'string') return undefined;
+  return /no exchange '(.*)' in vhost '/.exec(message)?.[1];
+}
+
 /** DOM exceptions, as an AbortSignal gives, have a number too: below 100. */
 export function replyCodeOf(error: unknown): number | undefined {
   const code = (error as { code?: unknown } | null | undefined)?.code;

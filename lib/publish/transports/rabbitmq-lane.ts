@@ -4,7 +4,9 @@ import { PUBLISHED, type PublishFailure } from '../transport.js';
 import { blameFor, type RabbitMqTrouble } from './rabbitmq-blame.js';
 import type { PublishCall } from './rabbitmq-call.js';
 import type { AmqpChannel } from './rabbitmq-client.js';
+import { missingExchange } from './rabbitmq-errors.js';
 import type { RabbitMqEncoder, RabbitMqPublish } from './rabbitmq-message.js';
+import type { Refusals } from './rabbitmq-refusals.js';
 import { Returns, type Returned } from './rabbitmq-returns.js';
 import { digestOf, MOST_LATE, type RabbitMqDestination, type Silence } from './rabbitmq-silence.js';
 import { ConfirmWindow } from './rabbitmq-window.js';
@@ -24,6 +26,7 @@ export interface LaneOwner {
   expire(call: PublishCall, reason: unknown): void;
   /** Sends it over another connection and gives it its result, if there can be one. */
   askAside(call: PublishCall, index: number, to: RabbitMqDestination): 'asked' | 'refused' | 'no other connection';
+  readonly refusals: Refusals;
   /** It was unconfirmed when the broker closed the channel, so that it may be what the broker closed for. */
   suspect(message: OutboxMessage): void;
 }
@@ -97,16 +100,17 @@ export class RabbitMqLane {
   }
 
   /** Forgets the channel and gives what is unconfirmed a result; what was not sent stays in line. */
-  abandon(failureOf: (alone: boolean, to?: RabbitMqDestination) => PublishFailure): void {
+  abandon(failureOf: (alone: boolean, to: RabbitMqDestination) => PublishFailure): void {
     this.channel = undefined;
     this.returns.clear();
     for (const { to } of this.late.values()) to.forget();
     this.late.clear();
-    const failure = failureOf(this.window.size === 1, this.window.first);
+    const alone = this.window.size === 1;
     this.window.abandon((call, index, _tag, to) => {
       call.inFlight -= 1;
       to.pending -= 1;
       to.forget();
+      const failure = failureOf(alone, to);
       if (failure.blame !== 'transport') this.owner.suspect(call.batch[index]!);
       call.set(index, failure);
     });
@@ -155,6 +159,9 @@ export class RabbitMqLane {
     }
     const to = silence.of(encoded.exchange, encoded.routingKey);
     const now = systemClock.monotonic();
+    const mayClose = this.maxUnconfirmed === 1 || call.isCareful;
+    const refusal = this.owner.refusals.of(to, mayClose ? now : undefined);
+    if (refusal !== undefined) return this.refuse(call, index, refusal);
     if (to.isGuarded) {
       const answer = to.mayBeAsked(now) ? this.owner.askAside(call, index, to) : 'refused';
       if (answer === 'asked') return void (call.cursor = index + 1);
@@ -233,7 +240,7 @@ export class RabbitMqLane {
   /** @internal */
   readonly onNack = (call: PublishCall, index: number, _tag: number, to: RabbitMqDestination): void => {
     this.answered(call, to);
-    call.set(index, blameFor({ kind: 'nacked' }, this.owner.recovering));
+    call.set(index, blameFor({ kind: 'nacked', destination: to.name }, this.owner.recovering));
     if (this.queue.length > 0) this.pump();
   };
 
@@ -257,8 +264,14 @@ export class RabbitMqLane {
       this.channel = undefined;
       return;
     }
-    const failureOf = (alone: boolean, to?: RabbitMqDestination): PublishFailure =>
-      blameFor({ kind: 'channel-closed', error, alone, destination: to?.name }, this.owner.recovering);
+    const exchange = missingExchange(error);
+    const failureOf = (one: boolean, to: RabbitMqDestination): PublishFailure => {
+      const alone = exchange === undefined ? one : to.exchange === exchange;
+      const trouble = { kind: 'channel-closed', error, alone, destination: to.name } as const;
+      const failure = blameFor(trouble, this.owner.recovering);
+      if (failure.suspect === 'destination') this.owner.refusals.note(failure.destination as string, trouble);
+      return failure;
+    };
     this.abandon(failureOf);
     this.owner.onChannelClosed(this);
   }

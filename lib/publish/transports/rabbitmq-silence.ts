@@ -14,7 +14,10 @@ export class RabbitMqDestination {
   isAsked = false;
   /** @internal Monotonic. */ askAfter = -Infinity;
 
-  constructor(readonly name: string) {}
+  constructor(
+    readonly name: string,
+    readonly exchange: string,
+  ) {}
 
   sent(now: number): void {
     if (this.pending === 0) this.silentSince = now;
@@ -70,7 +73,7 @@ export class Silence {
     let found = this.destinations.get(at);
     if (found === undefined) {
       if (this.destinations.size >= MOST_DESTINATIONS) this.prune();
-      this.destinations.set(at, (found = new RabbitMqDestination(nameOf(exchange, routingKey))));
+      this.destinations.set(at, (found = new RabbitMqDestination(nameOf(exchange, routingKey), exchange)));
     }
     return found;
   }
@@ -163,6 +166,11 @@ export function digestOf({
 
 export function nameOf(exchange: string, routingKey: string): string {
   return exchange === '' ? `queue "${routingKey}"` : `exchange "${exchange}", routing key "${routingKey}"`;
+}
+
+/** Of all that goes there, whatever its routing key. */
+export function exchangeName(exchange: string): string {
+  return `exchange "${exchange}"`;
 }
 
 /** Milliseconds; less than half of the time for a publish. */

@@ -18,7 +18,8 @@ import { RabbitMqLink, type ConnectionSource } from './rabbitmq-link.js';
 import { MAX_HEADER_TABLE } from './rabbitmq-limits.js';
 import { createEncoder } from './rabbitmq-message.js';
 import type { RabbitMqSettings } from './rabbitmq-options.js';
-import { nameOf, Silence } from './rabbitmq-silence.js';
+import { exchangeName, nameOf, Silence } from './rabbitmq-silence.js';
+import { isThere, publishApart, Refusals } from './rabbitmq-refusals.js';
 import { Suspects } from './rabbitmq-suspects.js';
 
 /**
@@ -35,6 +36,7 @@ export class RabbitMqTransport extends OutboxTransport implements LaneOwner {
   /** @internal */ readonly probe: RabbitMqLane;
   /** @internal */ readonly link: RabbitMqLink;
   /** @internal */ readonly suspects = new Suspects();
+  readonly refusals = new Refusals();
   /** @internal */ readonly underWay = new Set<PublishCall>();
   /** @internal No second channel can be had: what is suspect goes over the one there is, while nothing else is unconfirmed. */
   hasOneChannel = false;
@@ -70,6 +72,16 @@ export class RabbitMqTransport extends OutboxTransport implements LaneOwner {
   }
 
   async publish(batch: readonly OutboxMessage[], context: PublishContext): Promise<readonly PublishResult[]> {
+    const apart = this.refusals.among(batch, (message) => this.destinationOf(message));
+    return publishApart(batch, apart, context, (...part) => this.publishPart(...part));
+  }
+
+  /** @internal @param isApart over the second channel */
+  async publishPart(
+    batch: readonly OutboxMessage[],
+    context: PublishContext,
+    isApart: boolean,
+  ): Promise<readonly PublishResult[]> {
     if (batch.length === 0) return [];
     const call = new PublishCall(batch, context, this.settings.pipelineKeys);
     if (this.closed || context.signal.aborted) {
@@ -81,7 +93,7 @@ export class RabbitMqTransport extends OutboxTransport implements LaneOwner {
     call.arm(timeout, (reason) => this.expire(call, reason));
     this.underWay.add(call);
     void call.done.then(() => this.underWay.delete(call));
-    if (!this.suspects.includesAny(batch)) this.main.add(call);
+    if (!isApart && !this.suspects.includesAny(batch)) this.main.add(call);
     else if (this.hasOneChannel) this.addCarefully(call);
     else this.addToProbe(call);
     if (this.link.connection === undefined)
@@ -89,12 +101,13 @@ export class RabbitMqTransport extends OutboxTransport implements LaneOwner {
     return call.done;
   }
 
-  override destinationOf(message: OutboxMessage): string {
+  override destinationOf(message: OutboxMessage): readonly string[] {
     try {
       const { exchange, routingKey } = this.encode(message);
-      return nameOf(exchange, routingKey);
+      const name = nameOf(exchange, routingKey);
+      return exchange === '' ? [name] : [exchangeName(exchange), name];
     } catch {
-      return ''; // of a function of the application that threw
+      return []; // of a function of the application that threw
     }
   }
 
@@ -181,7 +194,9 @@ export class RabbitMqTransport extends OutboxTransport implements LaneOwner {
   acquit(call: PublishCall): void {
     void call.done.then((results) =>
       results.forEach((result, index) => {
-        if (result.ok) this.suspects.delete(call.batch[index]!.id);
+        const message = call.batch[index]!;
+        if (result.ok) this.suspects.delete(message.id);
+        if (this.refusals.size > 0 && isThere(result)) this.refusals.areGone(this.destinationOf(message));
       }),
     );
   }

@@ -4,7 +4,7 @@ import type { NewMessage } from '../../message.js';
 import type { MessageFilter } from '../admin-store.js';
 import type { Instance, Lease } from '../lease-store.js';
 import type { OutboxStore, SchemaSettings } from '../outbox-store.js';
-import type { Death, KeyInBucket, ReparkEntry, RowLockStore, TakeRequest } from '../parked-store.js';
+import type { Death, KeyInBucket, ReparkEntry, ParkedStore, RowLockStore, TakeRequest } from '../parked-store.js';
 import type { ParkEntry, ReadRange, SettledMessage } from '../ready-store.js';
 import { tableNames, type StoreSettings } from '../schema/names.js';
 import { MysqlAdmin } from './admin.js';
@@ -71,6 +71,7 @@ export class MysqlStore implements OutboxStore {
   blockingKeys = (transport: number, buckets: readonly number[], limit: number, after?: ReadonlyMap<number, string>) =>
     this.parts.parked.blockingKeys(transport, buckets, limit, after);
   hasBlocking = (transport: number, buckets: readonly number[]) => this.parts.parked.hasBlocking(transport, buckets);
+  hasten: ParkedStore['hasten'] = (...args) => this.parts.parked.hasten(...args);
   blockedAmong = (transport: number, keys: readonly KeyInBucket[]) => this.parts.parked.blockedAmong(transport, keys);
   unannouncedDead = (transports: readonly number[], limit: number, after?: Death) =>
     this.parts.parked.unannouncedDead(transports, limit, after);

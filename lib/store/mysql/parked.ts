@@ -6,6 +6,8 @@ import type {
   DeadLetter,
   Death,
   DueRow,
+  Hastened,
+  HastenRequest,
   KeyInBucket,
   ParkedStore,
   ReparkEntry,
@@ -14,6 +16,7 @@ import type {
 } from '../parked-store.js';
 import type { WriteReport } from '../ready-store.js';
 import type { StoreSettings, TableNames } from '../schema/names.js';
+import { hastenPart } from '../hasten.js';
 import type { MysqlBlockingKeys } from './blocking-keys.js';
 import { readKey, readParked, readTime, stateName, stateNumber, type Row } from './columns.js';
 import { jsonRows, type JsonCell } from './json-rows.js';
@@ -71,6 +74,33 @@ export class MysqlParked implements ParkedStore {
     const { ordering } = this.settings;
     if (!blocking && (ordering === 'none' || state !== 'scheduled')) return null;
     return ordering === 'global' ? '' : readKey(key);
+  }
+
+  async hasten(transport: number, buckets: readonly number[], request: HastenRequest): Promise<Hastened> {
+    if (buckets.length === 0) return { hastened: 0, next: null };
+    const { limit } = request;
+    return hastenPart(
+      request,
+      async (from) => {
+        const places = buckets.flatMap((bucket) => [transport, bucket, from, limit]);
+        const { rows } = await this.database
+          .connection('read')
+          .run(this.sql.notDue(buckets.length).bind(...places, limit));
+        return rows.map(([parkedId, topic, waits, dueAt]) => ({
+          parkedId: String(parkedId),
+          topic: topic as string,
+          waits: Number(waits) === 1,
+          dueAt: String(dueAt),
+        }));
+      },
+      (ids) => {
+        const list = jsonRows(ids.map((id) => [BigInt(id)]));
+        return inTransaction(this.database.connection('settle'), async (tx) => {
+          const free = (await tx.run(this.sql.lock.bind(list))).rows.map(([id]) => [BigInt(id as string)]);
+          return free.length === 0 ? 0 : (await tx.run(this.sql.hasten.bind(jsonRows(free)))).affected;
+        });
+      },
+    );
   }
 
   take(request: TakeRequest): Promise<TakeResult> {

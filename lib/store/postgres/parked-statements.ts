@@ -1,3 +1,4 @@
+import { LONGEST_WAIT } from '../parked-store.js';
 import { literal, type StoreSettings, type TableNames } from '../schema/names.js';
 import type { Statement } from '../sql.js';
 import { statement } from './statement.js';
@@ -18,6 +19,12 @@ export function parkedStatements(names: TableNames, inUtc: boolean, ordering: Or
     demote: statement(
       'outbox_demote',
       `update ${names.parked} o set state = ${BLOCKED}, due_at = null where ${byIds(names.parked)} and o.state in (${WAITING}, ${BLOCKED})`,
+    ),
+    later: later(names),
+    hasten: statement(
+      'outbox_hasten',
+      `update ${names.parked} o set due_at = now() where ${byIds(names.parked, 'for update skip locked')}
+       and o.state = ${WAITING} and o.attempts = 0 and o.due_at + interval '0' > now()`,
     ),
     send: eachWay((as) => send(names, as, inUtc)),
     // Due: whoever removed what stands before them may have made them so, which `send` took back.
@@ -84,6 +91,18 @@ function due({ parked, leases }: TableNames, ordering: Ordering): Statement {
        cross join lateral (select o.* from ${parked} o where o.transport = ? and o.bucket = c.b and o.due_at <= now()
          and o.sending_epoch is distinct from l.epoch order by o.due_at, o.seq limit ?) x
        order by x.due_at, x.seq limit ?)`,
+  );
+}
+
+/** Rows that are not due yet, the soonest first, and whether they wait without an attempt. */
+function later({ parked }: TableNames): Statement {
+  return statement(
+    'outbox_later',
+    `select x.parked_id, x.topic, x.waits, ${microsecondsOf('x.due_at')} from unnest(?::smallint[]) c(b)
+     cross join lateral (select o.parked_id, o.topic, o.due_at, o.state = ${WAITING} and o.attempts = 0 as waits
+       from ${parked} o where o.transport = ? and o.bucket = c.b and o.due_at > now() and o.due_at >= timestamptz 'epoch' + ?::float8 * interval '1 us'
+         and o.due_at < now() + interval '${LONGEST_WAIT} ms' order by o.due_at limit ?) x
+     order by x.due_at limit ?`,
   );
 }
 
@@ -171,8 +190,11 @@ function blockingKeys({ parked, leases }: TableNames): Statement {
   );
 }
 
-/** In microseconds: exact, on every version of the server. */
-const DIED = '(extract(epoch from o.died_at) operator(pg_catalog.*) 1000000)::bigint';
+/** Exact, on every version of the server. */
+function microsecondsOf(time: string): string {
+  return `(extract(epoch from ${time}) operator(pg_catalog.*) 1000000)::bigint`;
+}
+const DIED = microsecondsOf('o.died_at');
 
 function unannounced({ parked }: TableNames, as: RowsAs, inUtc: boolean): Statement {
   return statement(

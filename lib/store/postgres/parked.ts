@@ -4,6 +4,8 @@ import type {
   DeadLetter,
   Death,
   DueRow,
+  Hastened,
+  HastenRequest,
   KeyInBucket,
   ParkedStore,
   ReparkEntry,
@@ -12,6 +14,7 @@ import type {
 } from '../parked-store.js';
 import type { WriteReport } from '../ready-store.js';
 import type { StoreSettings, TableNames } from '../schema/names.js';
+import { hastenPart } from '../hasten.js';
 import { plainArray, storableText, textArray } from './arrays.js';
 import { readParked, stateName, stateNumber, type RowsAs } from './columns.js';
 import { leaseArrays } from './leases.js';
@@ -56,6 +59,25 @@ export class PostgresParked implements ParkedStore {
         });
     }
     return { rows: due, nextIn };
+  }
+
+  hasten(transport: number, buckets: readonly number[], request: HastenRequest): Promise<Hastened> {
+    const { limit } = request;
+    const write = this.connections.write();
+    return hastenPart(
+      request,
+      async (from) => {
+        const sql = this.sql.later.bind(plainArray(buckets), transport, from, limit, limit);
+        const { rows } = await this.connections.read().run(sql);
+        return rows.map(([parkedId, topic, waits, dueAt]) => ({
+          parkedId: parkedId as string,
+          topic: topic as string,
+          waits: waits === 't',
+          dueAt: dueAt as string,
+        }));
+      },
+      async (ids) => (await write.run(this.sql.hasten.bind(plainArray(ids)))).affected,
+    );
   }
 
   take(request: TakeRequest): Promise<TakeResult> {

@@ -149,6 +149,9 @@ export class PostgresStore implements OutboxStore {
     return this.parked.hasBlocking(transport, buckets);
   }
 
+  hasten(...args: Parameters<ParkedStore['hasten']>): ReturnType<ParkedStore['hasten']> {
+    return this.parked.hasten(...args);
+  }
   blockedAmong(transport: number, keys: readonly KeyInBucket[]): Promise<KeyInBucket[]> {
     return this.parked.blockedAmong(transport, keys);
   }

@@ -1,6 +1,15 @@
 import { compareSeq } from '../../../lib/message.js';
 import type { Lease } from '../../../lib/store/lease-store.js';
-import type { DeadLetter, Death, DueRow, KeyInBucket, ReparkEntry } from '../../../lib/store/parked-store.js';
+import {
+  LONGEST_WAIT,
+  type DeadLetter,
+  type Death,
+  type DueRow,
+  type Hastened,
+  type HastenRequest,
+  type KeyInBucket,
+  type ReparkEntry,
+} from '../../../lib/store/parked-store.js';
 import type { SettledMessage } from '../../../lib/store/ready-store.js';
 import { blockingRows, distinctKeys, isBeingSent } from './memory-keys.js';
 import type { MemoryDatabase } from './memory-database.js';
@@ -138,6 +147,30 @@ export function hasBlocking(database: MemoryDatabase, transport: number, buckets
   return database
     .parkedRows(transport)
     .some((row) => buckets.includes(row.bucket) && (row.blocking || (row.dueAt !== null && row.dueAt <= now)));
+}
+
+/** Two statements of the others are one here. */
+export function hasten(
+  database: MemoryDatabase,
+  transport: number,
+  buckets: readonly number[],
+  { topics, from, limit }: HastenRequest,
+): Hastened {
+  const now = database.now();
+  const later = database
+    .parkedRows(transport)
+    .filter(({ bucket, dueAt }) => buckets.includes(bucket) && dueAt !== null && dueAt > now && dueAt >= Number(from))
+    .filter(({ dueAt }) => (dueAt as number) < now + LONGEST_WAIT)
+    .sort(byDueTime)
+    .slice(0, limit);
+  const next = later.length < limit ? null : String(later.at(-1)?.dueAt);
+  let hastened = 0;
+  for (const row of later) {
+    if (row.state !== 'waiting' || row.attempts > 0 || topics?.includes(row.topic) === false) continue;
+    row.dueAt = now;
+    hastened += 1;
+  }
+  return { hastened, next: next !== null && next === from && hastened === 0 ? String(Number(next) + 1) : next };
 }
 
 export function blockedAmong(database: MemoryDatabase, transport: number, keys: readonly KeyInBucket[]): KeyInBucket[] {

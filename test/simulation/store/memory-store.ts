@@ -180,6 +180,7 @@ export class MemoryStore implements OutboxStore {
   hasBlocking(transport: number, buckets: readonly number[]): Promise<boolean> {
     return this.call('hasBlocking', () => parked.hasBlocking(this.database, transport, buckets));
   }
+  hasten: ParkedStore['hasten'] = (...args) => this.write('hasten', () => parked.hasten(this.database, ...args));
   blockedAmong(transport: number, keys: readonly KeyInBucket[]): Promise<KeyInBucket[]> {
     return this.call('blockedAmong', () => parked.blockedAmong(this.database, transport, keys));
   }
