@@ -155,8 +155,7 @@ export class LaneLoops implements RunningLane {
     const { taken, nextIn } = await this.lane.parkedOnce();
     this.lastTaken = taken;
     this.succeeded('take');
-    if (taken > 0 || this.lane.outage.absence.freeing.isOn) return 0;
-    if (this.lane.parked.toContinue.size > 0) return MIN_PAUSE;
+    if (taken > 0 || this.lane.parked.toContinue.size > 0) return taken > 0 ? 0 : MIN_PAUSE;
     return Math.min(nextIn ?? Infinity, this.lane.deps.options.pollInterval * PARKED_POLLS);
   }
 }

@@ -87,7 +87,8 @@ describeWith(['rabbitmq', 'postgres'], 'a destination of RabbitMQ that takes not
       const tries = (): number => batches.flatMap((batch) => batch.ids).filter((id) => bads.has(id)).length;
       await until(async () => (await harness.count('ready')) === 0);
       const before = tries();
-      for (const id of await harness.enqueue(bad(500))) bads.add(id) && missing.push(id);
+      missing.push(...(await harness.enqueue(bad(500))));
+      for (const id of missing) bads.add(id);
       ids.push(...(await others(50)));
       await observer.receivedAll(good, ids);
       await until(async () => (await harness.count('ready')) === 0);

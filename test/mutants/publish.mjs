@@ -181,7 +181,7 @@ export const PUBLISH = [
     name: 'nack-is-ack',
     breaks: 'RabbitMQ: a confirm of either kind is a receipt',
     file: 'lib/publish/transports/rabbitmq-lane.ts',
-    from: "call.set(index, blameFor({ kind: 'nacked' }, this.owner.recovering));",
+    from: "call.set(index, blameFor({ kind: 'nacked', destination: to.name }, this.owner.recovering));",
     to: 'call.set(index, PUBLISHED);',
     contract: 'test/integration/rabbitmq-publish.spec.ts',
     chaos: false,

@@ -18,21 +18,8 @@ export function parkedStatements({ parked, leases }: TableNames, errorHistory: n
   const dueBranch = `(select p.parked_id, p.bucket, p.\`key\`, p.state, p.blocking, p.due_at, p.seq
     from ${joined} force index (due) on ${onPlace}
     where l.transport = ? and l.bucket = ? and p.due_at <= ${NOW} and not ${SENDING} order by p.due_at, p.seq limit ?)`;
-  const laterBranch = `(select p.parked_id, p.topic, p.state = ${WAITING} and p.attempts = 0 as waits,
-    timestampdiff(microsecond, '1970-01-01', p.due_at) as due from ${parked} p force index (due)
-    where p.transport = ? and p.bucket = ? and p.due_at > ${NOW} and p.due_at >= '1970-01-01' + interval ? microsecond
-    and p.due_at < ${NOW} + interval ${LONGEST_WAIT / 1_000} second order by p.due_at limit ?)`;
-  const byId = `${lookUp(PARKED_IDS, `${parked} p`)} on p.parked_id = k.p`;
   return {
-    notDue: sized(
-      (n) => `select d.parked_id, d.topic, d.waits, d.due from (${times(n, laterBranch, ' union all ')}) d
-      order by d.due limit ?`,
-    ),
-    lock: statement('lock to hasten', `select p.parked_id from ${byId} for update skip locked`),
-    hasten: statement(
-      'hasten',
-      `update ${byId} set p.due_at = ${NOW} where p.state = ${WAITING} and p.attempts = 0 and p.due_at > ${NOW}`,
-    ),
+    ...hastenStatements(parked),
     any: statement('any parked', `select 1 from ${parked} force index (due) where transport = ? limit 1`),
     earliest: sized((n) => `select ${NOW}, ${times(n, minimum(''), ', ')}`),
     later: sized((n) => `select ${times(n, minimum(` and due_at > ${NOW}`), ', ')}`),
@@ -59,6 +46,25 @@ export function parkedStatements({ parked, leases }: TableNames, errorHistory: n
     ),
     unannounced: unannounced(parked),
     announced: announced(parked),
+  };
+}
+
+function hastenStatements(parked: string) {
+  const laterBranch = `(select p.parked_id, p.topic, p.state = ${WAITING} and p.attempts = 0 as waits,
+    timestampdiff(microsecond, '1970-01-01', p.due_at) as due from ${parked} p force index (due)
+    where p.transport = ? and p.bucket = ? and p.due_at > ${NOW} and p.due_at >= '1970-01-01' + interval ? microsecond
+    and p.due_at < ${NOW} + interval ${LONGEST_WAIT / 1_000} second order by p.due_at limit ?)`;
+  const byId = `${lookUp(PARKED_IDS, `${parked} p`)} on p.parked_id = k.p`;
+  return {
+    notDue: sized(
+      (n) => `select d.parked_id, d.topic, d.waits, d.due from (${times(n, laterBranch, ' union all ')}) d
+      order by d.due limit ?`,
+    ),
+    lock: statement('lock to hasten', `select p.parked_id from ${byId} for update skip locked`),
+    hasten: statement(
+      'hasten',
+      `update ${byId} set p.due_at = ${NOW} where p.state = ${WAITING} and p.attempts = 0 and p.due_at > ${NOW}`,
+    ),
   };
 }
 
