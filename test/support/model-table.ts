@@ -60,7 +60,7 @@ export class ModelTable {
             .slice(0, perBucket),
         );
         const result = {
-          messages: rows.slice(0, limit).map(stored),
+          messages: rows.slice(0, limit).map(message),
           snapshot: this.snapshot(),
           durable: true,
           session: this.session,
@@ -75,7 +75,7 @@ export class ModelTable {
       readPlaces: async (_transport: number, places: readonly Place[], visibleIn: Snapshot | undefined) => ({
         messages: this.visible()
           .filter(({ seq }) => places.some((place) => place.seq === seq) && this.sees(visibleIn, seq))
-          .map(stored),
+          .map(message),
         snapshot: this.snapshot(),
         durable: true,
         session: this.session,
@@ -226,3 +226,6 @@ export class ModelTable {
 function inside({ bucket, seq }: Place, range: ReadRange): boolean {
   return bucket === range.bucket && compareSeq(seq, range.after) > 0 && compareSeq(seq, range.upTo) <= 0;
 }
+
+/** The same at each read. */
+const message = (place: Place): OutboxMessage => stored({ ...place, id: `message ${place.seq}` });
