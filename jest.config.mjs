@@ -24,7 +24,7 @@ export default {
   ],
   moduleNameMapper: {
     '^nestjs-outbox$': '<rootDir>/lib/index.ts',
-    '^nestjs-outbox/(typeorm|kafka|rabbitmq|client-proxy|testing)$': '<rootDir>/lib/$1.ts',
+    '^nestjs-outbox/(typeorm|kafka|rabbitmq|client-proxy|consumer|testing)$': '<rootDir>/lib/$1.ts',
     '^(\\.{1,2}/.*)\\.js$': ['$1.ts', '$1.js'],
   },
   testTimeout: 60_000,

@@ -13,6 +13,8 @@ export interface ConsumerDescription {
   readonly type: 'commonjs' | 'module';
   readonly dependencies: Readonly<Record<string, string>>;
   readonly compilerOptions: Readonly<Record<string, unknown>>;
+  /** Folder below `fixtures`. Default `src`. */
+  readonly sources?: string;
 }
 export interface Outcome {
   readonly code: number;
@@ -26,11 +28,12 @@ export interface Outcome {
 export class Consumer {
   private constructor(readonly folder: string) {}
 
-  static async create({ type, dependencies, compilerOptions }: ConsumerDescription): Promise<Consumer> {
+  static async create(description: ConsumerDescription): Promise<Consumer> {
+    const { type, dependencies, compilerOptions, sources = 'src' } = description;
     const folder = await mkdtemp(join(tmpdir(), 'outbox-consumer-'));
     const consumer = new Consumer(folder);
     const tarball = await consumer.packInto(folder);
-    await cp(join(ROOT, 'test', 'package', 'fixtures', 'src'), join(folder, 'src'), { recursive: true });
+    await cp(join(ROOT, 'test', 'package', 'fixtures', sources), join(folder, 'src'), { recursive: true });
     await consumer.writeJson('package.json', {
       name: 'consumer',
       private: true,

@@ -25,7 +25,7 @@ const LEAST: Record<string, number> = {
   S: 0,
   T: 2,
   U: 1,
-  V: 0,
+  V: 6,
 };
 
 interface Row {
