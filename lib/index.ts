@@ -26,6 +26,7 @@ export type {
   ReportOption,
 } from './enqueue/enqueue-options.js';
 export type { OutboxStore } from './store/outbox-store.js';
+export type { BrokenLeases, LeaseSelection } from './enqueue/break-leases.js';
 export type { DryRun, MessageSelection, OperatorCount } from './enqueue/selection.js';
 export type { MessageState, OperatorReport } from './store/admin-store.js';
 export type { RelayStatus, LaneStatus, RunReport } from './dispatch/relay.js';

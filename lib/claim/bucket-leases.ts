@@ -1,8 +1,13 @@
 import type { Clock } from '../dispatch/clock.js';
-import type { Instance, Lease, LeaseStore } from '../store/lease-store.js';
+import type { OutboxHooks } from '../observe/events.js';
+import type { Lease, LeaseStore, LiveInstance } from '../store/lease-store.js';
+import { fairShare } from './fair-share.js';
+import { forgive } from './forgive.js';
 import { LeaseDeadline } from './lease-deadline.js';
+import { tellExpired, tellVoid } from './lease-news.js';
 import type { Held, LeaseHolder, LeaseSettings } from './lease-holder.js';
 import { PassingOn } from './passing-on.js';
+import { VoidLeases } from './void-leases.js';
 
 export type { LeaseHolder } from './lease-holder.js';
 
@@ -18,7 +23,7 @@ export class BucketLeases {
   readonly holders = new Map<number, LeaseHolder>();
   /** Transports that this instance publishes to, with leases or without. */
   readonly present = new Map<number, Pick<LeaseHolder, 'participates'>>();
-  instances: Instance[] = [];
+  instances: LiveInstance[] = [];
   renewedAt = -Infinity;
   beatenAt = -Infinity;
   /** Milliseconds that the last renewal took, where it left no time to begin a publish in; else `null`. */
@@ -31,6 +36,11 @@ export class BucketLeases {
   readonly passingOn: PassingOn;
   /** Buckets were given back, or are to be. Set by the dispatcher. */
   freed: () => void = () => undefined;
+  /** Who is told what became of the leases of others. Set by the dispatcher. */
+  news: Pick<OutboxHooks, 'emit'> = { emit: () => undefined };
+  readonly voids: VoidLeases;
+  /** Milliseconds after its last word for which this instance counts as alive, and believes in its leases. */
+  readonly alive: number;
 
   constructor(
     readonly store: LeaseStore,
@@ -41,6 +51,8 @@ export class BucketLeases {
     readonly settings: LeaseSettings,
   ) {
     this.passingOn = new PassingOn(clock, settings, () => this.freed());
+    this.voids = new VoidLeases(store, clock, owner, settings.lease);
+    this.alive = Math.min(settings.lease, Math.max(MOST_SILENCE, settings.need * 2));
   }
 
   register(transport: number, holder: LeaseHolder): void {
@@ -88,19 +100,19 @@ export class BucketLeases {
 
   /** Renew, look who is there, take or give back. One pass of the lease loop; returns the delay until the next. */
   async runOnce(): Promise<number> {
-    const { lease, every } = this.settings;
+    const { every } = this.settings;
     this.dropExpired();
     if (this.clock.monotonic() - this.renewedAt >= this.renewEvery) await this.renew();
-    if (this.clock.monotonic() - this.beatenAt >= (this.hasPeers ? every : lease / 3)) await this.beat();
+    if (this.clock.monotonic() - this.beatenAt >= (this.hasPeers ? every : this.alive / 3)) await this.beat();
     let hungry = false;
     for (const [transport, holder] of this.holders) hungry = (await this.balance(transport, holder)) || hungry;
-    return Math.min(this.renewEvery, hungry || this.hasPeers ? every : lease / 3);
+    if (hungry || this.voids.suspects) tellVoid(this.news, await this.voids.end(this.instances)); // and the next pass takes them
+    return Math.min(this.renewEvery, hungry || this.hasPeers ? every : this.alive / 3);
   }
 
   /** Often enough that a lease is always good for one more publish, also when a renewal comes late. @internal */
   get renewEvery(): number {
-    const { lease, need } = this.settings;
-    return Math.max(100, Math.min(lease / 3, (lease - need) / 2));
+    return Math.max(100, Math.min(this.alive / 3, (this.alive - this.settings.need) / 2));
   }
 
   /** The next pass looks at the other instances, whatever the time. */
@@ -125,12 +137,13 @@ export class BucketLeases {
     return this.others.length > 0;
   }
 
-  get others(): readonly Instance[] {
+  get others(): readonly LiveInstance[] {
     return this.instances.filter(({ owner }) => owner !== this.owner);
   }
 
   /** @internal */ async renew(): Promise<void> {
-    const deadline = new LeaseDeadline(this.clock, this.settings.lease);
+    const deadline = new LeaseDeadline(this.clock, this.alive);
+    await this.sayAlive();
     const renewed = new Map<string, string>();
     const orphans: Lease[] = [];
     if ([...this.held.values()].some((buckets) => buckets.size > 0)) {
@@ -142,8 +155,8 @@ export class BucketLeases {
     }
     this.answers += renewed.size > 0 || orphans.length > 0 ? 1 : 0;
     this.renewedAt = this.clock.monotonic();
-    const { lease, need } = this.settings;
-    this.slowRenewal = renewed.size > 0 && deadline.remaining <= need ? lease - deadline.remaining : null;
+    const { need } = this.settings;
+    this.slowRenewal = renewed.size > 0 && deadline.remaining <= need ? deadline.elapsed() : null;
     for (const [transport, buckets] of this.held) {
       const lost: number[] = [];
       for (const [bucket, held] of buckets) {
@@ -153,26 +166,14 @@ export class BucketLeases {
       this.lose(transport, lost);
     }
     for (const holder of this.holders.values()) holder.renewed();
-    await this.forgive();
+    await forgive(this);
     // Acquired or freed without our hearing of it: nobody reads them, and each renewal would keep it so.
     if (orphans.length > 0) await this.store.giveBack(this.owner, orphans);
   }
 
-  /** Whoever has held a lease for as long as it takes to lose one does not die of it. @internal */
-  async forgive(): Promise<void> {
-    const { lease } = this.settings;
-    const lasted: Held[] = [];
-    const leases: Lease[] = [];
-    for (const [transport, buckets] of this.held) {
-      for (const [bucket, held] of buckets) {
-        if (held.crashes === 0 || this.clock.monotonic() - held.since < lease) continue;
-        lasted.push(held);
-        leases.push({ transport, bucket, epoch: held.epoch });
-      }
-    }
-    if (leases.length === 0) return;
-    await this.store.lasted(this.owner, leases);
-    for (const held of lasted) held.crashes = 0;
+  /** A lease that is longer than that is only good while others see that its owner lives: they are told first. @internal */
+  async sayAlive(): Promise<void> {
+    if (this.alive < this.settings.lease) await this.beat();
   }
 
   /** @internal */ dropExpired(): void {
@@ -190,11 +191,12 @@ export class BucketLeases {
 
   /** @internal */ async beat(): Promise<void> {
     const transports = [...this.present].filter(([, holder]) => holder.participates).map(([transport]) => transport);
+    const asked = this.clock.monotonic();
     const { instances, now } = await this.store.beat(
       { owner: this.owner, transports, info: this.passingOn.announced(this.info) },
-      this.settings.lease,
+      this.alive,
     );
-    this.instances = instances;
+    this.instances = await this.voids.living(instances, now, asked);
     this.beatenAt = this.clock.monotonic();
     // Taken after the answer: what is measured by it seems younger than it is, never older.
     this.databaseClock = { now, at: this.beatenAt };
@@ -238,27 +240,23 @@ export class BucketLeases {
 
   /** How many buckets of this transport should be ours. */
   share(transport: number, holder: LeaseHolder): number {
-    const { buckets, leader } = this.settings;
-    const owners = this.instances.filter(({ transports }) => transports.includes(transport)).map(({ owner }) => owner);
-    if (!holder.participates) {
-      const others = owners.some((owner) => owner !== this.owner);
-      if (!others) return this.held.get(transport)?.size ?? 0;
-      return leader ? 0 : 1; // one to probe with, unless it would keep the others from leading
-    }
-    if (leader) return buckets;
-    if (!owners.includes(this.owner)) owners.push(this.owner);
-    owners.sort();
-    return Math.floor(buckets / owners.length) + (owners.indexOf(this.owner) < buckets % owners.length ? 1 : 0);
+    const held = this.held.get(transport)?.size ?? 0;
+    return fairShare(this.settings, this.owner, this.instances, transport, holder, held);
   }
 
   /** @internal */
   async acquire(transport: number, holder: LeaseHolder, limit: number, only = this.used): Promise<void> {
-    const deadline = new LeaseDeadline(this.clock, this.settings.lease);
+    const deadline = new LeaseDeadline(this.clock, this.alive);
+    await this.sayAlive();
     const request = { owner: this.owner, leaseMs: this.settings.lease, transport, limit };
     const leases = await this.store.acquire({ ...request, ...(only && { only }) });
     if (leases.length === 0) return;
     const mine = this.held.get(transport) as Map<number, Held>;
     // Expired and taken again within one pass: what was concluded under the old epoch is void, as after any other loss.
+    tellExpired(
+      this.news,
+      leases.map(({ former = null }) => former),
+    );
     const again = leases.map(({ bucket }) => bucket);
     this.lose(transport, again);
     const since = this.clock.monotonic();
@@ -297,3 +295,5 @@ export class BucketLeases {
 
 /** Leases in a row that ran out in somebody's hands: one is a machine, two are a bad day. */
 const CRASHES = 3;
+/** Milliseconds: whoever has a longer lease is heard of more often all the same. */
+const MOST_SILENCE = 300_000;

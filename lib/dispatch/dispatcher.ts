@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
-import { hostname } from 'node:os';
 import { inCleanScope } from '../async-scope.js';
 import { BucketLeases } from '../claim/bucket-leases.js';
+import { instanceInfo } from '../claim/instance-info.js';
 import type { OutboxHooks } from '../observe/events.js';
 import { OutboxConfigurationError, OutboxError } from '../outbox.errors.js';
 import type { OutboxTransport } from '../publish/transport.js';
@@ -171,9 +171,10 @@ export class OutboxDispatcher {
       every: options.pollInterval * 2,
       need: timeOfOne(options),
     };
-    const leases = new BucketLeases(store, clock, this.owner, `${hostname()} pid ${process.pid}`, settings);
+    const leases = new BucketLeases(store, clock, this.owner, instanceInfo(options.lease), settings);
     this.leases = leases;
     leases.freed = () => this.leaseLoop?.nudge();
+    leases.news = this.relay.hooks;
     this.leaseLoop = new Loop(
       clock,
       () => this.guarded(leases),

@@ -1,4 +1,5 @@
 import type { EntityManager } from 'typeorm';
+import { breakLeases, checkLeaseSelection, type BrokenLeases, type LeaseSelection } from './break-leases.js';
 import type { OutboxHealth } from '../observe/health.js';
 import type { OutboxStats } from '../observe/stats.js';
 import { OutboxConfigurationError, OutboxMessageError } from '../outbox.errors.js';
@@ -166,6 +167,19 @@ export class OutboxService<TEvent extends object = object> {
     });
     this.runtime.committed('parked');
     return report;
+  }
+
+  /**
+   * Ends leases before they run out: relays take these buckets over within two polls. For an instance that is gone and whose
+   * lease is long. One that lives learns of it with its next renewal: until then both publish, so messages may go out
+   * twice; nothing else that it writes counts.
+   * @throws OutboxMessageError `INVALID_MESSAGE`: the selection names nothing
+   */
+  async breakLeases(selection: LeaseSelection): Promise<BrokenLeases> {
+    checkLeaseSelection(selection);
+    const [{ store }, { transport }] = [this.runtime, selection];
+    const id = transport === undefined ? undefined : numberOf(transport, await store.transports(), 'breakLeases');
+    return breakLeases(store, selection, id);
   }
 
   /** What waits, by transport. Reads the database. */

@@ -6,6 +6,7 @@ import type { OutboxHealth } from '../observe/health.js';
 import type { OutboxStats } from '../observe/stats.js';
 import type { SqlExecutor } from '../store/executors/executor.js';
 import type { AdminStore } from '../store/admin-store.js';
+import type { LeaseStore } from '../store/lease-store.js';
 import type { MessageWriter, StoreSetup } from '../store/outbox-store.js';
 
 /** What an `OutboxService` is made of. The module builds it. */
@@ -13,7 +14,10 @@ export interface EnqueueRuntime {
   readonly options: ResolvedOptions;
   /** The application's; transactions of any other are refused. */
   readonly dataSource: DataSource;
-  readonly store: MessageWriter & AdminStore & Pick<StoreSetup, 'transports'>;
+  readonly store: MessageWriter &
+    AdminStore &
+    Pick<StoreSetup, 'transports'> &
+    Pick<LeaseStore, 'heldLeases' | 'endLeases'>;
   /** Name → number, as registered in the store; may be filled after construction, before the first enqueue. */
   readonly transportIds: ReadonlyMap<string, number>;
   readonly hooks: OutboxHooks;

@@ -38,7 +38,7 @@ export interface OutboxEventMap {
   leasesAcquired: RelayEvent & { transport: string; buckets: readonly number[] };
   /** Lost, not given back: expired or taken over. */
   leasesLost: RelayEvent & { transport: string; buckets: readonly number[] };
-  /** The unlocker freed what an instance held whose leases had run out: it is dead, or was cut off from the database. */
+  /** What an instance held was taken over or freed when its leases had run out: it is dead, or was cut off from the database. */
   leasesExpired: { owner: string; buckets: number };
   cleaned: { published: number; dead: number; dedup: number };
   started: { role: 'relay' | 'manual' | 'enqueue-only'; transports: readonly string[]; buckets: number };

@@ -79,7 +79,7 @@ const LINES: Lines = {
   }),
   leasesExpired: ({ owner, buckets }) => ({
     level: 'warn',
-    text: 'freed buckets whose lease had run out',
+    text: 'buckets of an instance whose lease had run out are free or taken over',
     fields: { owner, buckets },
   }),
   cleaned: ({ published, dead, dedup }) =>

@@ -15,6 +15,17 @@ export interface Acquired extends Lease {
   readonly crashes: number;
   /** The message that the former owner was publishing by itself when its lease ran out; see {@link LeaseStore.noteTrial}. */
   readonly trial: string | null;
+  /** Whose lease ran out: never given back, and not of this owner; `null`: it was free. */
+  readonly former?: string | null;
+}
+
+/** A lease that somebody holds. */
+export interface HeldLease extends Lease {
+  readonly owner: string;
+  /** Milliseconds until it runs out, by the database's clock. */
+  readonly remaining: number;
+  /** When that is, as text of the database: each renewal changes it. */
+  readonly until: string;
 }
 
 export interface LeaseStore {
@@ -43,11 +54,18 @@ export interface LeaseStore {
   noteTrial(owner: string, lease: Lease, id: string | null): Promise<boolean>;
   /** Fenced: these leases have lasted, and what their former owners left is forgotten. */
   lasted(owner: string, leases: readonly Lease[]): Promise<void>;
+  /** All leases that have not run out, whoever's. */
+  heldLeases(): Promise<HeldLease[]>;
+  /**
+   * These have run out now, whatever was said: those that are still of this owner, in this epoch, with this `until`. What
+   * somebody is writing under is left out. It is for leases whose owner is known to be gone; they are taken like others.
+   */
+  endLeases(leases: readonly HeldLease[]): Promise<Lease[]>;
   /** Unlocker: clears expired leases and dead instances; never shortens a lease. Returns whose leases it cleared. */
   expire(): Promise<(Lease & { owner: string })[]>;
 }
 export interface Beat {
-  readonly instances: Instance[];
+  readonly instances: LiveInstance[];
   /** The database's clock, milliseconds since the epoch: what the age of a message is measured by. */
   readonly now: number;
 }
@@ -56,6 +74,10 @@ export interface Instance {
   readonly owner: string;
   /** Transports that this instance can publish to now (its circuit is closed). */
   readonly transports: readonly number[];
-  /** Host and pid, for people; and what the instance can handle, for the others. */
+  /** Host and pid, for people; its lease, and what it can handle, for the others. */
   readonly info: string;
+}
+export interface LiveInstance extends Instance {
+  /** When its row runs out, milliseconds since the epoch by the database's clock. */
+  readonly until?: number;
 }

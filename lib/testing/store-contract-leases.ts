@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import type { Acquired, Lease } from '../store/lease-store.js';
+import type { Acquired, HeldLease, Lease, LiveInstance } from '../store/lease-store.js';
 import { eventually, type Lane, type StoreRun } from './store-harness.js';
 
 const MINUTE = 60_000;
@@ -78,6 +78,47 @@ export function describeLeases(run: StoreRun): void {
     });
   });
 
+  describe('leases that somebody holds', () => {
+    const held = async (lane: Lane): Promise<HeldLease[]> =>
+      (await run.other.heldLeases()).filter(({ transport }) => transport === lane.transport);
+
+    it('are told with their owner and their end, until they are given back', async () => {
+      const lane = await run.lane({ leased: false });
+      const owner = randomUUID();
+      const [lease] = (await acquire(lane, owner, { only: [5], leaseMs: MINUTE })) as [Lease];
+      const [seen, ...more] = await held(lane);
+      assert.equal(more.length, 0);
+      const { remaining, until, ...rest } = seen as HeldLease;
+      assert.deepEqual(rest, { ...lease, owner });
+      assert.ok(remaining > MINUTE / 2 && remaining <= MINUTE, `${remaining} ms remain`);
+      assert.equal((await held(lane))[0]?.until, until);
+      await run.store.renew(owner, MINUTE);
+      assert.notEqual((await held(lane))[0]?.until, until);
+      await run.store.giveBack(owner, [lease]);
+      assert.deepEqual(await held(lane), []);
+    });
+
+    it('are ended as they were seen, and then taken as what a crash left', async () => {
+      const lane = await run.lane({ leased: false });
+      const [gone, next] = [randomUUID(), randomUUID()];
+      const leases = await acquire(lane, gone, { limit: 3 });
+      const before = await held(lane);
+      await run.store.renew(gone, 2 * MINUTE);
+      assert.deepEqual(await run.store.endLeases(before), [], 'it was renewed');
+      const seen = await held(lane);
+      const strange = seen.map((lease) => ({ ...lease, owner: next }));
+      assert.deepEqual(await run.store.endLeases(strange), [], 'somebody else’s');
+      assert.deepEqual(byBucket(await run.store.endLeases(seen.slice(0, 2))), leases.slice(0, 2));
+      assert.deepEqual((await held(lane)).map(bucketOf), [leases[2]?.bucket]);
+      const taken = await acquired(lane, next, { only: leases.map(bucketOf) });
+      assert.deepEqual(
+        taken.map(({ crashes, former }) => ({ crashes, former })),
+        [gone, gone].map((former) => ({ crashes: 1, former })),
+      );
+      assert.deepEqual(await run.store.renew(gone, MINUTE), [leases[2]]);
+    });
+  });
+
   describe('what a crash leaves', () => {
     const next = (lane: Lane, owner = randomUUID(), leaseMs = MINUTE): Promise<Acquired> =>
       eventually('a takeover', async () => (await acquired(lane, owner, { only: [5], leaseMs }))[0]);
@@ -87,7 +128,9 @@ export function describeLeases(run: StoreRun): void {
       const [a, b] = [randomUUID(), randomUUID()];
       assert.equal((await next(lane, a, 1)).crashes, 0);
       assert.equal((await next(lane, a, 1)).crashes, 0, 'it lives');
-      assert.equal((await next(lane, b, 1)).crashes, 1);
+      const second = await next(lane, b, 1);
+      assert.equal(second.crashes, 1);
+      assert.equal(second.former, a);
       const third = await next(lane, a);
       assert.equal(third.crashes, 2);
       await run.store.giveBack(a, [third]);
@@ -175,14 +218,18 @@ export function describeLeases(run: StoreRun): void {
       const [a, b] = [randomUUID(), randomUUID()];
       await run.store.beat({ owner: a, transports: [1, 2], info: 'a' }, MINUTE);
       const { instances: both } = await run.other.beat({ owner: b, transports: [], info: 'b \u{1F4A5}' }, MINUTE);
-      assert.deepEqual(
-        both.find(({ owner }) => owner === a),
-        { owner: a, transports: [1, 2], info: 'a' },
-      );
-      assert.deepEqual(
-        both.find(({ owner }) => owner === b),
-        { owner: b, transports: [], info: 'b \u{1F4A5}' },
-      );
+      assert.deepEqual(withoutTime(both.find(({ owner }) => owner === a)), {
+        owner: a,
+        transports: [1, 2],
+        info: 'a',
+        until: undefined,
+      });
+      assert.deepEqual(withoutTime(both.find(({ owner }) => owner === b)), {
+        owner: b,
+        transports: [],
+        info: 'b \u{1F4A5}',
+        until: undefined,
+      });
       await run.store.leave(a);
       await run.other.beat({ owner: a, transports: [3], info: 'a' }, 1);
       await eventually('death of a', async () => {
@@ -206,5 +253,6 @@ export function describeLeases(run: StoreRun): void {
   });
 }
 
+const withoutTime = (instance: LiveInstance | undefined): object => ({ ...instance, until: undefined });
 const byBucket = (leases: readonly Lease[]): Lease[] => [...leases].sort((a, b) => a.bucket - b.bucket);
 const bucketOf = (lease: Lease): number => lease.bucket;

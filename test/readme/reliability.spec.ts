@@ -22,7 +22,7 @@ const LEAST: Record<string, number> = {
   P: 3,
   Q: 1,
   R: 4,
-  S: 0,
+  S: 3,
   T: 2,
   U: 1,
   V: 6,

@@ -158,7 +158,7 @@ describe.each(KINDS)('rights on %s', (kind) => {
       expect(await allowed(user, never)).toEqual([]);
     });
 
-    it('let operators act on what waits without reading it', async () => {
+    it('S3: let operators act on what waits without reading it', async () => {
       const setUp = await relay();
       transport.fail({ final: true, when: ({ type }) => type === 'dead' });
       transport.fail({ when: ({ type }) => type === 'later' });
@@ -189,6 +189,12 @@ describe.each(KINDS)('rights on %s', (kind) => {
       expect((await outbox.discard({ type: 'dead' })).done).toHaveLength(1);
       await setUp.get(OutboxDispatcher).drain();
       expect(transport.published.map(({ type }) => type)).toEqual(['after']);
+      const far = kind === 'postgres' ? `now() + interval '1 day'` : 'utc_timestamp(6) + interval 1 day';
+      await admin.query(`update outbox_leases set owner = 'gone', expires_at = ${far}`);
+      expect(await outbox.breakLeases({ owner: 'gone' })).toMatchObject({ owners: ['gone'], left: 0 });
+      await setUp.get(OutboxService).enqueueOutsideTransaction({ type: 'at last', payload: 1 });
+      await setUp.get(OutboxDispatcher).drain();
+      expect(transport.published.map(({ type }) => type)).toEqual(['after', 'at last']);
       const others = TABLES.filter((table) => !['parked', 'leases', 'dedup'].includes(table));
       const inserts = ['ready', 'parked'].map((table) => `insert into outbox_${table} (topic) values ('t')`);
       inserts.push(`insert into outbox_dedup (dedup_key, id) values ('k', '${due}')`);

@@ -46,6 +46,8 @@ type StoreParts = Pick<
   | 'lasted'
   | 'beat'
   | 'leave'
+  | 'heldLeases'
+  | 'endLeases'
   | 'expire'
   | 'fetch'
   | 'sweep'
@@ -96,6 +98,8 @@ export class StubStore implements StoreParts {
   };
   beat: OutboxStore['beat'] = async (instance) => ({ instances: [instance], now: 0 });
   leave: OutboxStore['leave'] = async () => undefined;
+  heldLeases: OutboxStore['heldLeases'] = async () => [];
+  endLeases: OutboxStore['endLeases'] = async () => [];
   expire: OutboxStore['expire'] = async () => [];
 
   fetch: OutboxStore['fetch'] = async ({ positions, perBucket, limit }) => {

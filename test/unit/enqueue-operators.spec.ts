@@ -37,6 +37,22 @@ function setup(report: Partial<OperatorReport> = {}) {
   return { outbox: new OutboxService(enqueueRuntime({} as never, parts)), filters, counted, nudges: () => nudges };
 }
 
+describe('breakLeases', () => {
+  it.each([
+    [{}, 'breakLeases: the selection is empty.'],
+    [undefined, 'breakLeases: the selection must be an object.'],
+    [{ bucket: 1 }, "breakLeases: unknown field 'bucket'."],
+    [{ buckets: 1 }, 'breakLeases: buckets must be an array of whole numbers.'],
+    [{ buckets: [0.5] }, 'breakLeases: buckets must be an array of whole numbers.'],
+    [{ owner: '' }, 'breakLeases: owner must be the id of an instance.'],
+    [{ transport: 'nowhere' }, 'nowhere'],
+  ])('refuses %j', async (selection, text) => {
+    const { outbox } = setup();
+    const { message } = await refusal(() => outbox.breakLeases(selection as never));
+    expect(message).toContain(text);
+  });
+});
+
 describe('requeue, discard and cancel', () => {
   it.each(['requeue', 'discard', 'cancel'] as const)('%s translates its filter', async (operation) => {
     const { outbox, filters } = setup();

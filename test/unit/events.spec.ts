@@ -171,7 +171,7 @@ describe('the log', () => {
       'log destination is back transport=kafka destination="topic \\"orders\\"" after=61s putOff=3',
       'debug buckets taken transport=kafka buckets=2',
       'warn buckets lost transport=kafka buckets=1',
-      'warn freed buckets whose lease had run out owner=o buckets=2',
+      'warn buckets of an instance whose lease had run out are free or taken over owner=o buckets=2',
       'log cleaned published=3 dead=0 dedup=1',
       'log started role=relay transports=kafka,local buckets=32',
       'log stopped took=12ms released=true',

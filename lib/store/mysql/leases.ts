@@ -7,12 +7,12 @@ import { jsonRows, jsonTable, LEASES, lookUp } from './json-rows.js';
 import { inTransaction, retried } from './retry.js';
 import { marks, sized } from './statements.js';
 
-const NOW = 'utc_timestamp(6)';
+export const NOW = 'utc_timestamp(6)';
 const EXPIRY = `${NOW} + interval ? microsecond`;
-const LONG_AGO = `'1970-01-01 00:00:00'`;
+export const LONG_AGO = `'1970-01-01 00:00:00'`;
 
 /** All times are the server's. Epochs grow at every acquisition, also by the same owner. */
-export class MysqlLeases implements LeaseStore {
+export class MysqlLeases implements Omit<LeaseStore, 'heldLeases' | 'endLeases'> {
   /** @internal */ readonly sql: ReturnType<typeof leaseStatements>;
 
   constructor(
@@ -33,6 +33,7 @@ export class MysqlLeases implements LeaseStore {
         epoch: String(BigInt(epoch as string) + 1n),
         crashes: Number(crashes) + (before === null || before === owner ? 0 : 1),
         trial: trial as string | null,
+        former: before === owner ? null : (before as string | null),
       }));
       if (taken.length === 0) return [];
       const rows = taken.map(({ bucket, crashes }) => [transport, bucket, crashes]);
@@ -88,10 +89,11 @@ export class MysqlLeases implements LeaseStore {
     const { owner, info } = instance;
     await retried(() => lease.run(this.sql.beat.bind(owner, transports, info, ttl, transports, info, ttl)));
     const { rows } = await lease.run(this.sql.alive.bind());
-    const instances = rows.map(([name, list, text]) => ({
+    const instances = rows.map(([name, list, text, , until]) => ({
       owner: name as string,
       transports: JSON.parse(list as string) as number[],
       info: text as string,
+      until: Number(until),
     }));
     return { instances, now: Number(rows[0]?.[3]) };
   }
@@ -204,17 +206,18 @@ function instanceStatements({ instances }: TableNames) {
     ),
     alive: statement(
       'alive',
-      `select owner, transports, info, timestampdiff(microsecond, ${LONG_AGO}, ${NOW}) div 1000 from ${instances} where expires_at > ${NOW} order by owner`,
+      `select owner, transports, info, timestampdiff(microsecond, ${LONG_AGO}, ${NOW}) div 1000,
+        timestampdiff(microsecond, ${LONG_AGO}, expires_at) div 1000 from ${instances} where expires_at > ${NOW} order by owner`,
     ),
     leave: statement('leave', `delete from ${instances} where owner = ?`),
     dropInstances: statement('drop instances', `delete from ${instances} where expires_at <= ${NOW}`),
   };
 }
 
-const leaseRows = (leases: readonly Lease[]): string =>
+export const leaseRows = (leases: readonly Lease[]): string =>
   jsonRows(leases.map(({ transport, bucket, epoch }) => [transport, bucket, BigInt(epoch)]));
 
-function readLeases({ rows }: { rows: readonly (readonly unknown[])[] }): Lease[] {
+export function readLeases({ rows }: { rows: readonly (readonly unknown[])[] }): Lease[] {
   return rows.map(([transport, bucket, epoch]) => ({
     transport: Number(transport),
     bucket: Number(bucket),

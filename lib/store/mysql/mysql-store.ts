@@ -2,7 +2,7 @@ import { systemClock, within } from '../../dispatch/clock.js';
 import type { SqlConnection, SqlDatabase, SqlExecutor } from '../executors/executor.js';
 import type { NewMessage } from '../../message.js';
 import type { MessageFilter } from '../admin-store.js';
-import type { Instance, Lease } from '../lease-store.js';
+import type { HeldLease, Instance, Lease } from '../lease-store.js';
 import type { OutboxStore, SchemaSettings } from '../outbox-store.js';
 import type { Death, KeyInBucket, ReparkEntry, ParkedStore, RowLockStore, TakeRequest } from '../parked-store.js';
 import type { ParkEntry, ReadRange, SettledMessage } from '../ready-store.js';
@@ -11,6 +11,7 @@ import { MysqlAdmin } from './admin.js';
 import { MysqlBlockingKeys } from './blocking-keys.js';
 import { MysqlClean } from './clean.js';
 import { MysqlInsert } from './insert.js';
+import { MysqlHeldLeases } from './held-leases.js';
 import { MysqlFence, MysqlLeases } from './leases.js';
 import { MysqlParked } from './parked.js';
 import { MysqlPayloads } from './payloads.js';
@@ -49,6 +50,8 @@ export class MysqlStore implements OutboxStore {
   lasted = (owner: string, leases: readonly Lease[]) => this.parts.leases.lasted(owner, leases);
   beat = (instance: Instance, ttlMs: number) => this.parts.leases.beat(instance, ttlMs);
   leave = (owner: string) => this.parts.leases.leave(owner);
+  heldLeases = () => this.parts.held.list();
+  endLeases = (leases: readonly HeldLease[]) => this.parts.held.end(leases);
   expire = () => this.parts.leases.expire();
 
   fetch = (request: Parameters<MysqlReady['fetch']>[0]) => this.parts.ready.fetch(request);
@@ -123,6 +126,7 @@ function partsOf(database: SqlDatabase, settings: StoreSettings) {
     server,
     insert: new MysqlInsert(names, settings.ordering === 'strict'),
     leases: new MysqlLeases(database, names),
+    held: new MysqlHeldLeases(database, names),
     ready: new MysqlReady(database, server, names, settings),
     payloads: new MysqlPayloads(database, names),
     settle,

@@ -1,17 +1,19 @@
 import { waitedTooLong } from '../../read-errors.js';
 import type { SqlConnection } from '../executors/executor.js';
-import type { Acquired, Beat, Instance, Lease, LeaseStore } from '../lease-store.js';
+import type { Acquired, Beat, HeldLease, Instance, Lease, LeaseStore } from '../lease-store.js';
 import type { TableNames } from '../schema/names.js';
 import type { Statement } from '../sql.js';
 import { statement } from './statement.js';
-import { plainArray, storableText } from './arrays.js';
+import { plainArray, storableText, textArray } from './arrays.js';
 
 const MILLISECONDS = 'extract(epoch from clock_timestamp()) operator(pg_catalog.*) 1000';
+const UNTIL = 'extract(epoch from expires_at) operator(pg_catalog.*) 1000';
 const INTERVAL = `clock_timestamp() + ?::float8 * interval '1 ms'`;
 
 /** Leases and heartbeats, by the database's clock alone. Rows are locked in the order of their key everywhere. */
 export class PostgresLeases implements LeaseStore {
   /** @internal */ readonly sql: ReturnType<typeof leaseStatements> &
+    ReturnType<typeof heldStatements> &
     ReturnType<typeof trialStatements> &
     ReturnType<typeof instanceStatements>;
 
@@ -19,7 +21,12 @@ export class PostgresLeases implements LeaseStore {
     readonly connection: () => SqlConnection,
     names: TableNames,
   ) {
-    this.sql = { ...leaseStatements(names), ...trialStatements(names), ...instanceStatements(names) };
+    this.sql = {
+      ...leaseStatements(names),
+      ...heldStatements(names),
+      ...trialStatements(names),
+      ...instanceStatements(names),
+    };
   }
 
   async acquire(request: Parameters<LeaseStore['acquire']>[0]): Promise<Acquired[]> {
@@ -27,10 +34,15 @@ export class PostgresLeases implements LeaseStore {
     if (limit <= 0) return [];
     const buckets = only === undefined ? null : plainArray(only);
     const { rows } = await this.connection().run(
-      this.sql.acquire.bind(owner, owner, leaseMs, transport, buckets, buckets, limit),
+      this.sql.acquire.bind(transport, buckets, buckets, limit, owner, owner, leaseMs),
     );
     return rows
-      .map((row) => ({ ...readLease(row), crashes: Number(row[3]), trial: row[4] as string | null }))
+      .map((row) => ({
+        ...readLease(row),
+        crashes: Number(row[3]),
+        trial: row[4] as string | null,
+        former: row[5] === owner ? null : (row[5] as string | null),
+      }))
       .sort(byBucket);
   }
 
@@ -68,12 +80,33 @@ export class PostgresLeases implements LeaseStore {
       owner: row[0] as string,
       transports: (row[1] as string).slice(1, -1).split(',').filter(Boolean).map(Number),
       info: row[2] as string,
+      until: Number(row[4]),
     }));
     return { instances, now: Number(rows[0]?.[3]) };
   }
 
   async leave(owner: string): Promise<void> {
     await this.connection().run(this.sql.leave.bind(owner));
+  }
+
+  async heldLeases(): Promise<HeldLease[]> {
+    const { rows } = await this.connection().run(this.sql.all.bind());
+    return rows.map((row) => ({
+      ...readLease(row),
+      owner: row[3] as string,
+      until: row[4] as string,
+      remaining: Number(row[5]) * 1000,
+    }));
+  }
+
+  async endLeases(leases: readonly HeldLease[]): Promise<Lease[]> {
+    if (leases.length === 0) return [];
+    const sorted = [...leases].sort(byBucket);
+    const [owners, untils] = [sorted.map(({ owner }) => owner), sorted.map(({ until }) => until)];
+    const { rows } = await this.connection().run(
+      this.sql.end.bind(...leaseArrays(sorted), textArray(owners), textArray(untils)),
+    );
+    return rows.map(readLease).sort(byBucket);
   }
 
   async expire(): Promise<(Lease & { owner: string })[]> {
@@ -104,12 +137,13 @@ function leaseStatements(
     // `skip locked`: a lease whose old owner is in the middle of a fenced write is taken at the next try.
     acquire: statement(
       'outbox_acquire',
-      `update ${leases} set crashes = crashes + (owner is not null and owner <> ?)::int, owner = ?, epoch = epoch + 1,
-         expires_at = ${INTERVAL}
-       where ctid = any(array(select l.ctid from ${leases} l where l.transport = ?
+      `with free as materialized (select l.ctid, l.transport, l.bucket, l.owner from ${leases} l where l.transport = ?
          and (?::smallint[] is null or l.bucket = any(?::smallint[])) and l.expires_at <= clock_timestamp()
-         order by l.bucket limit ? for update skip locked))
-       returning transport, bucket, epoch, crashes, trial`,
+         order by l.bucket limit ? for update skip locked),
+       taken as (update ${leases} set crashes = crashes + (owner is not null and owner <> ?)::int, owner = ?, epoch = epoch + 1,
+         expires_at = ${INTERVAL} where ctid = any(array(select f.ctid from free f)) returning transport, bucket, epoch, crashes, trial)
+       select t.transport, t.bucket, t.epoch, t.crashes, t.trial, f.owner
+       from taken t join free f on f.transport = t.transport and f.bucket = t.bucket`,
     ),
     // Compared once more when all are locked: one may have run out meanwhile, and whoever waited for that was told so.
     renew: renew(leases, ''),
@@ -126,6 +160,27 @@ function leaseStatements(
          where ctid = any(array(select g.ctid from gone g)) returning transport, bucket),
        dead as (delete from ${instances} where expires_at <= clock_timestamp())
        select g.transport, g.bucket, g.epoch, g.owner from gone g join freed f on f.transport = g.transport and f.bucket = g.bucket`,
+    ),
+  };
+}
+
+/** Who holds what, and an end of what nobody living holds. */
+function heldStatements({ leases }: TableNames): Record<'all' | 'end', Statement> {
+  return {
+    all: statement(
+      'outbox_held_leases',
+      `select l.transport, l.bucket, l.epoch, l.owner, extract(epoch from l.expires_at)::text,
+         extract(epoch from l.expires_at) - extract(epoch from clock_timestamp())
+       from ${leases} l where l.owner is not null and l.expires_at > clock_timestamp() order by l.transport, l.bucket`,
+    ),
+    // The owner stays: whoever takes it learns that it ran out in these hands.
+    end: statement(
+      'outbox_end_leases',
+      `update ${leases} set expires_at = '-infinity'
+       where ctid = any(array(select x.ctid from unnest(?::smallint[], ?::smallint[], ?::bigint[], ?::text[], ?::text[]) k(t, b, e, o, u)
+         cross join lateral (select l.ctid from ${leases} l where l.transport = k.t and l.bucket = k.b and l.epoch = k.e
+           and l.owner = k.o and extract(epoch from l.expires_at)::text = k.u for update skip locked) x))
+       returning transport, bucket, epoch`,
     ),
   };
 }
@@ -167,9 +222,9 @@ function instanceStatements({ instances }: TableNames): Record<'beat' | 'leave',
       'outbox_beat',
       `with me as (insert into ${instances} as i (owner, transports, info, expires_at) values (?, ?, ?, ${INTERVAL})
          on conflict (owner) do update set transports = excluded.transports, info = excluded.info, expires_at = excluded.expires_at
-         returning i.owner, i.transports, i.info)
-       select me.*, ${MILLISECONDS} from me union all
-       select i.owner, i.transports, i.info, ${MILLISECONDS} from ${instances} i where i.expires_at > clock_timestamp() and i.owner <> ?`,
+         returning i.owner, i.transports, i.info, i.expires_at)
+       select me.owner, me.transports, me.info, ${MILLISECONDS}, ${UNTIL} from me union all
+       select i.owner, i.transports, i.info, ${MILLISECONDS}, ${UNTIL} from ${instances} i where i.expires_at > clock_timestamp() and i.owner <> ?`,
     ),
     leave: statement('outbox_leave', `delete from ${instances} where owner = ?`),
   };

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { SqlConnection, SqlDatabase, SqlExecutor } from '../executors/executor.js';
 import type { DedupReport, MessageFilter, OperatorReport, TransportStats } from '../admin-store.js';
-import type { Acquired, Beat, Instance, Lease, LeaseStore } from '../lease-store.js';
+import type { Acquired, Beat, HeldLease, Instance, Lease, LeaseStore } from '../lease-store.js';
 import type { InsertReport, OutboxStore, SchemaSettings, WakeUp } from '../outbox-store.js';
 import type {
   DeadLetter,
@@ -102,6 +102,12 @@ export class PostgresStore implements OutboxStore {
   }
   leave(owner: string): Promise<void> {
     return this.leases.leave(owner);
+  }
+  heldLeases(): Promise<HeldLease[]> {
+    return this.leases.heldLeases();
+  }
+  endLeases(leases: readonly HeldLease[]): Promise<Lease[]> {
+    return this.leases.endLeases(leases);
   }
   expire(): Promise<(Lease & { owner: string })[]> {
     return this.leases.expire();

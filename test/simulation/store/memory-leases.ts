@@ -1,4 +1,4 @@
-import type { Acquired, Beat, Instance, Lease, LeaseStore } from '../../../lib/store/lease-store.js';
+import type { Acquired, Beat, HeldLease, Instance, Lease, LeaseStore } from '../../../lib/store/lease-store.js';
 import type { MemoryDatabase } from './memory-database.js';
 import { leaseOf, type LeaseRow } from './memory-rows.js';
 
@@ -17,7 +17,8 @@ export function acquire(database: MemoryDatabase, request: Parameters<LeaseStore
     row.epoch += 1n;
     row.expiresAt = now + leaseMs;
     database.watch?.leased(row, before);
-    return { ...leaseOf(row), crashes: row.crashes, trial: row.trial };
+    const former = before.owner === owner ? null : before.owner;
+    return { ...leaseOf(row), crashes: row.crashes, trial: row.trial, former };
   });
 }
 
@@ -59,8 +60,26 @@ export function beat(database: MemoryDatabase, instance: Instance, ttlMs: number
   database.instances.set(owner, { owner, transports: [...transports], info, expiresAt: now + ttlMs });
   const instances = [...database.instances.values()]
     .filter((row) => row.owner === owner || row.expiresAt > now)
-    .map((row) => ({ owner: row.owner, transports: [...row.transports], info: row.info }));
+    .map((row) => ({ owner: row.owner, transports: [...row.transports], info: row.info, until: row.expiresAt }));
   return { instances, now };
+}
+
+export function heldLeases(database: MemoryDatabase): HeldLease[] {
+  const now = database.now();
+  return sorted(database).flatMap((row) =>
+    row.owner === null || row.expiresAt <= now
+      ? []
+      : [{ ...leaseOf(row), owner: row.owner, remaining: row.expiresAt - now, until: String(row.expiresAt) }],
+  );
+}
+
+export function endLeases(database: MemoryDatabase, leases: readonly HeldLease[]): Lease[] {
+  return leases.flatMap(({ transport, bucket, epoch, owner, until }) => {
+    const row = database.lease(transport, bucket);
+    if (row?.owner !== owner || String(row.epoch) !== epoch || String(row.expiresAt) !== until) return [];
+    row.expiresAt = -Infinity;
+    return [leaseOf(row)];
+  });
 }
 
 export function expire(database: MemoryDatabase): (Lease & { owner: string })[] {

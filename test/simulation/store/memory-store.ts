@@ -7,7 +7,7 @@ import type {
   TransportStats,
 } from '../../../lib/store/admin-store.js';
 import type { SqlExecutor } from '../../../lib/store/executors/executor.js';
-import type { Acquired, Beat, Instance, Lease, LeaseStore } from '../../../lib/store/lease-store.js';
+import type { Acquired, Beat, HeldLease, Instance, Lease, LeaseStore } from '../../../lib/store/lease-store.js';
 import { LockTurns } from '../../../lib/store/lock-turns.js';
 import type { InsertReport, OutboxStore, SchemaSettings } from '../../../lib/store/outbox-store.js';
 import type {
@@ -101,12 +101,11 @@ export class MemoryStore implements OutboxStore {
   beat(instance: Instance, ttlMs: number): Promise<Beat> {
     return this.write('beat', () => leases.beat(this.database, instance, ttlMs));
   }
-  leave(owner: string): Promise<void> {
-    return this.write('leave', () => void this.database.instances.delete(owner));
-  }
-  expire(): Promise<(Lease & { owner: string })[]> {
-    return this.writeFound('expire', () => leases.expire(this.database));
-  }
+  leave = (owner: string) => this.write('leave', () => void this.database.instances.delete(owner));
+  heldLeases = () => this.call('heldLeases', () => leases.heldLeases(this.database));
+  endLeases = (given: readonly HeldLease[]) =>
+    this.writeFound('endLeases', () => leases.endLeases(this.database, given));
+  expire = () => this.writeFound('expire', () => leases.expire(this.database));
 
   fetch(request: Parameters<ReadyStore['fetch']>[0]): Promise<FetchResult> {
     return this.call('fetch', () => this.found(ready.fetchReady(this.database, request)));
