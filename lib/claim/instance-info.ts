@@ -9,9 +9,6 @@ export function toldLease(info: string): number | undefined {
   return told === undefined ? undefined : Number(told);
 }
 
-/** Host and pid. */
-export const nameOf = (info: string): string => people(info).replace(/ lease \d+ms.*$/, '');
-
 /** Without what the instance can handle. */
 const people = (info: string): string => {
   const end = info.indexOf(' {');
