@@ -3,6 +3,7 @@ export {
   outboxMigrations,
   outboxSql,
   type OutboxDialect,
+  type OutboxMigrationOptions,
   type OutboxSchemaOptions,
 } from './store/schema/migrations.js';
 export { outboxEntities, type OutboxMessageRow } from './store/schema/entities.js';

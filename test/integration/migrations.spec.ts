@@ -33,6 +33,14 @@ describe.each(['postgres', 'mariadb'] as const)('migrations', (kind) => {
       await db.destroy();
       await database.drop();
     });
+    /** As one reverts who means to drop what is not published. */
+    async function revertAll(prefix: string): Promise<void> {
+      const runner = db.createQueryRunner();
+      const migrations = outboxMigrations({ prefix, buckets: 9, dropUnpublished: true });
+      for (const Each of [...migrations].reverse()) await new Each().down(runner);
+      await runner.release();
+      await db.query(`delete from migrations where name like '%${prefix}179%'`);
+    }
     const check = async (prefix: string): Promise<void> => {
       const options = { setup: 'check', schema: undefined, prefix, poolSize: 2, preparedStatements: true } as const;
       const store = openStore(db, { ...SETTINGS, onPublished: 'delete', options });
@@ -62,8 +70,8 @@ describe.each(['postgres', 'mariadb'] as const)('migrations', (kind) => {
       await db.undoLastMigration();
       await db.undoLastMigration();
       await expect(check('a_')).rejects.toMatchObject({ code: 'SCHEMA_MISMATCH' }); // of the version before
-      await db.undoLastMigration();
-      await db.undoLastMigration();
+      await db.undoLastMigration(); // of b_, which is empty
+      await revertAll('a_');
       await expect(check('a_')).rejects.toMatchObject({ code: 'SCHEMA_MISSING' });
     });
 
@@ -96,7 +104,33 @@ describe.each(['postgres', 'mariadb'] as const)('migrations', (kind) => {
         [null, 'scheduled'],
         ['k', 'waiting'],
       ]);
-      for (const _each of db.migrations) await db.undoLastMigration();
+      await revertAll('a_');
+      await revertAll('b_');
+    });
+
+    it('U2: the first one is not reverted while messages are not published, and says how many', async () => {
+      await db.runMigrations();
+      await db.query(INSERT[kind]);
+      const state = (n: number): string =>
+        kind === 'postgres'
+          ? `insert into a_parked (bucket, id, topic, type, state) values (1, gen_random_uuid(), 't', 't', ${n})`
+          : `insert into a_parked (bucket, id, topic, type, state, payload) values (1, uuid(), 't', 't', ${n}, '1')`;
+      for (const n of [1, 2, 3, 4, 4]) await db.query(state(n));
+      await db.undoLastMigration(); // the versions of b_ and a_: what is in the tables stays
+      await db.undoLastMigration();
+      await db.undoLastMigration(); // the tables of b_
+      const refusal = {
+        code: 'TABLES_NOT_EMPTY',
+        message: expect.stringMatching(/: 1 ready, 1 scheduled, 1 waiting, 1 blocked, 2 dead\..*dropUnpublished: true/),
+      };
+      await expect(db.undoLastMigration()).rejects.toMatchObject(refusal);
+      const counts = async (table: string) => Number((await db.query(`select count(*) as n from ${table}`))[0].n);
+      expect([await counts('a_ready'), await counts('a_parked')]).toEqual([1, 5]);
+      await db.query('delete from a_ready');
+      await expect(db.undoLastMigration()).rejects.toMatchObject({ code: 'TABLES_NOT_EMPTY' });
+      await db.query('delete from a_parked');
+      await db.undoLastMigration();
+      await expect(check('a_')).rejects.toMatchObject({ code: 'SCHEMA_MISSING' });
     });
 
     it('has the same as text', async () => {

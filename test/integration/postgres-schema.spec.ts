@@ -11,7 +11,10 @@ describeWith('postgres', 'PostgreSQL schema', () => {
   let db: DataSource;
   beforeAll(async () => {
     await fixture.start({
-      migrations: [...outboxMigrations(), ...outboxMigrations({ prefix: 'other_', schema: 'msg', buckets: 7 })],
+      migrations: [
+        ...outboxMigrations({ dropUnpublished: true }),
+        ...outboxMigrations({ prefix: 'other_', schema: 'msg', buckets: 7, dropUnpublished: true }),
+      ],
     });
     db = fixture.application;
   });

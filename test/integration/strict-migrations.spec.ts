@@ -26,7 +26,7 @@ describe.each(['postgres', 'mariadb'] as const)('migrations of a strict order', 
     const stores: OutboxStore[] = [];
     beforeAll(async () => {
       database = await createTestDatabase(kind);
-      const migrations = outboxMigrations({ prefix: 'a_', ordering: 'strict' });
+      const migrations = outboxMigrations({ prefix: 'a_', ordering: 'strict', dropUnpublished: true });
       db = await new DataSource({ ...database.options, migrations } as DataSourceOptions).initialize();
     });
     afterAll(async () => {

@@ -16,4 +16,12 @@ export const HANDS = [
     to: 'plainArray(statesOf(change, {}).map(',
     contract: 'test/contract/store-postgres.spec.ts',
   },
+  {
+    name: 'revert-drops-what-waits',
+    breaks: 'reverting the migration drops messages that are not published',
+    file: 'lib/store/schema/migrations.ts',
+    from: "way === 'down' && scripts === TABLES && !dropUnpublished",
+    to: 'false as boolean',
+    contract: 'test/integration/migrations.spec.ts',
+  },
 ].map((mutant) => ({ chaos: false, ...mutant }));

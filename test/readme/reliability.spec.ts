@@ -24,7 +24,7 @@ const LEAST: Record<string, number> = {
   R: 4,
   S: 3,
   T: 2,
-  U: 1,
+  U: 2,
   V: 6,
 };
 

@@ -4,6 +4,7 @@ import { connectionSchema, databaseKind } from '../open-store.js';
 import { oneAtATime } from './mysql-lock.js';
 import { mysqlSchemaDown, mysqlSchemaUp, mysqlVersion2 } from './mysql-schema.js';
 import { checkNames, type SchemaDefinition, type SchemaScript } from './names.js';
+import { refuseUnpublished } from './unpublished.js';
 import { postgresSchema, postgresVersion2 } from './postgres-schema.js';
 
 export type OutboxDialect = 'postgres' | 'mysql';
@@ -37,21 +38,32 @@ const MIGRATIONS: readonly (readonly [name: string, time: string, script: Script
   ['OutboxVersion2', '1795478400000', { postgres: postgresVersion2, mysql: mysqlVersion2 }],
 ];
 
+export interface OutboxMigrationOptions extends OutboxSchemaOptions {
+  /** Default: what the DataSource is. */
+  dialect?: OutboxDialect;
+  /** Whether reverting drops messages that are not published, dead ones too. Default false: it is refused. */
+  dropUnpublished?: boolean;
+}
+
 /**
  * Migration classes for the `migrations` of a DataSource, to be run and reverted by TypeORM's own migrator. Reverting
- * the first one drops the tables and the messages in them, pending ones too.
+ * the first one drops the tables; while messages in them are not published it is refused (`TABLES_NOT_EMPTY`).
  */
-export function outboxMigrations(
-  options: OutboxSchemaOptions & { /** Default: what the DataSource is. */ dialect?: OutboxDialect } = {},
-): (new () => MigrationInterface)[] {
-  const { dialect } = options;
+export function outboxMigrations(options: OutboxMigrationOptions = {}): (new () => MigrationInterface)[] {
+  const { dialect, dropUnpublished = false } = options;
+  if (typeof dropUnpublished !== 'boolean') throw invalid('dropUnpublished', dropUnpublished, 'true or false');
   const definition = definitionOf(options);
   return MIGRATIONS.map(([kind, time, scripts]) => {
     const run = (runner: QueryRunner, way: 'up' | 'down'): Promise<void> => {
       const dataSource = dataSourceOf(runner);
       const schema = definition.schema ?? connectionSchema(dataSource);
       const server = dialect ?? databaseKind(dataSource).dialect;
-      return runAll(runner, server, { ...definition, schema }, scripts[server]({ ...definition, schema })[way]);
+      const tables = { ...definition, schema };
+      const first =
+        way === 'down' && scripts === TABLES && !dropUnpublished
+          ? () => refuseUnpublished((sql) => runner.query(sql), server, tables)
+          : undefined;
+      return runAll(runner, server, tables, scripts[server](tables)[way], first);
     };
     // The middle keeps several outboxes of one DataSource apart.
     const name = `${kind}_${definition.schema ?? ''}_${definition.prefix}${time}`;
@@ -67,14 +79,19 @@ export function outboxMigrations(
   });
 }
 
-/** On PostgreSQL the lock is the script's first statement. */
+/**
+ * On PostgreSQL the lock is the script's first statement.
+ * @param first is awaited before it, under the lock of the others
+ */
 function runAll(
   runner: QueryRunner,
   dialect: OutboxDialect,
   tables: { schema?: string | undefined; prefix: string },
   script: readonly string[],
+  first: () => Promise<void> = async () => undefined,
 ): Promise<void> {
   const work = async (): Promise<void> => {
+    await first();
     for (const text of script) await runner.query(text);
   };
   if (dialect === 'postgres') return work();

@@ -66,7 +66,7 @@ function textLiteral(text: string): string {
   return `convert(x'${Buffer.from(text, 'utf8').toString('hex')}' using utf8mb4)`;
 }
 
-const databaseOf = ({ schema }: SchemaDefinition): string =>
+export const databaseOf = ({ schema }: SchemaDefinition): string =>
   schema === undefined ? 'database()' : textLiteral(schema);
 
 function limitsThere(table: string, definition: SchemaDefinition): string {
