@@ -34,7 +34,10 @@ export class OutboxTesting {
     /** @internal */ readonly dispatcher: OutboxDispatcher,
   ) {}
 
-  /** Publishes until nothing is ready or due. */
+  /**
+   * Publishes until nothing is ready or due. Takes what it finds in the tables, also what others left there, and deletes it:
+   * tests need a database, schema or prefix of their own.
+   */
   drain(options?: { timeout?: number }): Promise<RunReport> {
     return this.dispatcher.drain(options);
   }
