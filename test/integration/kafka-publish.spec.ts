@@ -213,6 +213,9 @@ describeWith('kafka', 'kafka() publishes', () => {
       'ok',
       'ok',
     ]);
+    expect((results[1] as { error: Error }).error.message).toBe(
+      `'${topic}' has no such partition: \`options.kafka.partition\` of the message asks for 3.`,
+    );
     const found = await topics.read(topic, 3);
     expect(found.find(({ key }) => text(key) === 'a')).toMatchObject({ partition: 2, timestamp: '1600000000000' });
     expect(found.some(({ key }) => text(key) === 'b')).toBe(false);

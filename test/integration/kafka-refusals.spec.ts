@@ -73,19 +73,19 @@ describeWith('kafka', 'kafka() refuses and commits', () => {
       expect(await topics.total(topic)).toBe(20);
     });
 
-    it('a topic that does not exist: the message’s failure, not final, and no topic is made', async () => {
+    it('R5: a topic that does not exist is away, and no topic is made', async () => {
       const [known, unknown] = [await topics.create(), TestTopics.name()];
       const transport = await open();
       const alone = await publish(transport, messages(unknown, 3));
       expect(alone.map((r) => !r.ok && [r.blame, r.final, (r.error as Error).message])).toEqual(
         [0, 1, 2].map(() => [
-          'message',
+          'transport',
           undefined,
-          `Kafka refused the message to '${unknown}' (UNKNOWN_TOPIC_OR_PARTITION).`,
+          `There is no topic '${unknown}' (UNKNOWN_TOPIC_OR_PARTITION). Create it, for example: kafka-topics.sh --create --topic ${unknown}.`,
         ]),
       );
       const mixed = await publish(transport, [...messages(known, 1), ...messages(unknown, 1)]);
-      expect(mixed.map((r) => r.ok || r.blame)).toEqual([true, 'message']);
+      expect(mixed.map((r) => r.ok || r.blame)).toEqual([true, 'transport']);
       allOk(await publish(transport, messages(known, 1)));
       expect(await topics.exists(unknown)).toBe(false);
     });
@@ -101,7 +101,7 @@ describeWith('kafka', 'kafka() refuses and commits', () => {
       await topics.remove(gone);
       allOk(await publish(transport, messages(known, 1)));
       allOk(await publish(transport, messages(fresh, 1)));
-      expect(await publish(transport, messages(gone, 1))).toMatchObject([{ ok: false, blame: 'message' }]);
+      expect(await publish(transport, messages(gone, 1))).toMatchObject([{ ok: false, certain: true }]);
       allOk(await publish(transport, messages(known, 1)));
       await topics.create(1, {}, gone);
       allOk(await publish(transport, messages(gone, 1)));

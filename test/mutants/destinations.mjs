@@ -60,4 +60,15 @@ export const DESTINATIONS = [
     simulation: false,
     chaos: false,
   },
+  {
+    name: 'missing-topic-charges',
+    breaks:
+      'each message to a Kafka topic that is missing, or that the client has no right to, is charged with an attempt',
+    file: 'lib/publish/transports/kafka-results.ts',
+    from: "if (destination !== undefined && blame === 'message' && (isMissing || name === DENIED))",
+    to: 'if (destination === undefined && isMissing)',
+    contract: 'test/integration/kafka-refusals.spec.ts',
+    simulation: false,
+    chaos: false,
+  },
 ];

@@ -21,7 +21,7 @@ const LEAST: Record<string, number> = {
   O: 4,
   P: 3,
   Q: 1,
-  R: 4,
+  R: 5,
   S: 3,
   T: 2,
   U: 2,

@@ -23,7 +23,7 @@ const TABLE: readonly (readonly [
 ])[] = [
   [
     'unroutable',
-    { kind: 'unroutable', exchange: 'e', routingKey: 'r', replyCode: 312 },
+    { kind: 'unroutable', exchange: 'e', routingKey: 'r', replyCode: 312, destination: 'd' },
     'transport',
     'PUBLISH_REJECTED',
     false,

@@ -1,5 +1,7 @@
+import type { OutboxMessage } from '../../message.js';
 import { OutboxError, OutboxMessageError } from '../../outbox.errors.js';
 import type { PublishFailure, PublishResult } from '../transport.js';
+import { show } from '../../show.js';
 import { isOfTopic, UNSENT, type KafkaBlame } from './kafka-blame.js';
 import { topicList, topicName } from './kafka-topics.js';
 
@@ -9,6 +11,17 @@ type Judged = Pick<KafkaBlame, 'blame' | 'final'> & Partial<Pick<KafkaBlame, 'su
 /** @param topic the one that it was for, when it was one */
 export function failure({ blame, final, suspect, name }: Judged, error: unknown, topic?: string): PublishFailure {
   const destination = topic !== undefined && isOfTopic(name) ? topicName(topic) : undefined;
+  const isMissing = name === MISSING;
+  // As true of the next message to the topic; of a right, perhaps of all topics.
+  if (destination !== undefined && blame === 'message' && (isMissing || name === DENIED))
+    return {
+      ok: false,
+      blame: 'transport',
+      error,
+      suspect: 'destination',
+      destination,
+      ...(isMissing && { certain: true }),
+    };
   return {
     ok: false,
     blame,
@@ -19,16 +32,21 @@ export function failure({ blame, final, suspect, name }: Judged, error: unknown,
   };
 }
 
+const MISSING = 'UNKNOWN_TOPIC_OR_PARTITION';
+const DENIED = 'TOPIC_AUTHORIZATION_FAILED';
+
 export function fillRest(results: Results, rest: PublishResult): PublishResult[] {
   for (let i = 0; i < results.length; i += 1) results[i] ??= rest;
   return results as PublishResult[];
 }
 
 export const SKIPPED = failure(UNSENT.overtaking, rejected('An earlier message of the same key comes first.'));
-export const NO_PARTITION = failure(
-  UNSENT.nowhere,
-  rejected('The partition that the message asks for does not exist.'),
-);
+/** @param topic as Kafka knows it */
+export function noPartition(topic: string, { options }: OutboxMessage): PublishFailure {
+  const { partition } = (options['kafka'] ?? {}) as { readonly partition?: unknown };
+  const asked = `\`options.kafka.partition\` of the message asks for ${show(partition)}`;
+  return failure(UNSENT.nowhere, rejected(`${topicList([topic])} has no such partition: ${asked}.`));
+}
 
 /** Its topic was refused before, and others that were take their time: put off. */
 export const NO_TURN: PublishFailure = {
@@ -48,6 +66,12 @@ export function describe(
   // What is away for all is not about these topics.
   const where =
     topics.length === 0 || (blame === 'transport' && suspect === undefined) ? '' : ` to ${topicList(topics)}`;
+  const [topic] = topics;
+  if (topic !== undefined && blame === 'message' && name === MISSING)
+    return rejected(
+      `There is no topic ${topicList([topic])} (${name}). Create it, for example: kafka-topics.sh --create --topic ${topic}.`,
+      cause,
+    );
   if (blame === 'transport') return unavailable(`Kafka did not take the messages${where} (${name}).`, cause);
   return rejected(`Kafka refused the ${blame === 'message' ? 'message' : 'request'}${where} (${name}).`, cause);
 }

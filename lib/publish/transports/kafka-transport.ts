@@ -15,7 +15,7 @@ import {
   describe,
   failure,
   fillRest,
-  NO_PARTITION,
+  noPartition,
   NO_TURN,
   SKIPPED,
   unavailable,
@@ -229,7 +229,7 @@ export class KafkaTransport extends OutboxTransport {
           this.noteReached();
           this.refused.gotThrough(chunk.topics.keys());
           for (const { indexes } of chunk.topics.values()) for (const i of indexes) work.results[i] = PUBLISHED;
-          for (const index of nowhere) work.results[index] = NO_PARTITION;
+          for (const index of nowhere) work.results[index] = this.nowhere(work.batch[index] as OutboxMessage);
           isSpent ||= nowhere.length > 0;
         }
         if (isSpent) await retire(slot);
@@ -239,6 +239,10 @@ export class KafkaTransport extends OutboxTransport {
       const next = this.chunkFailed(error, sender, chunk, work);
       return next === 'again' ? this.sendChunk(slot, chunk, work, isApart) : next === 'go on';
     }
+  }
+
+  /** @internal */ nowhere(message: OutboxMessage): PublishResult {
+    return noPartition(this.settings.records.topicPrefix + message.topic, message);
   }
 
   /** @internal Leaves in the chunk what may share a request: topics that are wrong are refused, or asked about later. */

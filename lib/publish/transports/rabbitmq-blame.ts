@@ -2,12 +2,18 @@ import { OutboxError, type OutboxErrorCode } from '../../outbox.errors.js';
 import type { Blame, PublishFailure } from '../transport.js';
 import { BROKEN_CONNECTION } from './network-errors.js';
 import { closeReason, missingExchange, replyCodeOf, type CloseFault } from './rabbitmq-errors.js';
-import { exchangeName, nameOf } from './rabbitmq-silence.js';
+import { exchangeName } from './rabbitmq-silence.js';
 
 /** Everything that can keep a message from its confirm. */
 export type RabbitMqTrouble =
   /** `basic.return`: no queue took it. */
-  | { readonly kind: 'unroutable'; readonly exchange: string; readonly routingKey: string; readonly replyCode: number }
+  | {
+      readonly kind: 'unroutable';
+      readonly exchange: string;
+      readonly routingKey: string;
+      readonly replyCode: number;
+      readonly destination?: string;
+    }
   /** `basic.nack`: a queue refused it, as a full one with `overflow: reject-publish` does. */
   | { readonly kind: 'nacked'; readonly destination?: string }
   /** It never left this process: a property, header or option that AMQP cannot carry. */
@@ -75,8 +81,7 @@ export function blameFor(trouble: RabbitMqTrouble, recovering = false): PublishF
 /** The name of what the broker says that there is not, or that is full. Nothing else is concerned, however many messages go there. */
 function missingOf(trouble: RabbitMqTrouble, blame: Blame): string | undefined {
   if (blame !== 'message') return undefined;
-  if (trouble.kind === 'unroutable') return nameOf(trouble.exchange, trouble.routingKey);
-  if (trouble.kind === 'nacked') return trouble.destination;
+  if (trouble.kind === 'unroutable' || trouble.kind === 'nacked') return trouble.destination;
   if (trouble.kind !== 'channel-closed' || replyCodeOf(trouble.error) !== NOT_FOUND) return undefined;
   const exchange = missingExchange(trouble.error);
   return exchange === undefined ? trouble.destination : exchangeName(exchange);

@@ -1,4 +1,5 @@
 import type { RabbitMqTrouble } from './rabbitmq-blame.js';
+import { nameOf } from './rabbitmq-silence.js';
 import type { ConfirmWindow } from './rabbitmq-window.js';
 
 /** What amqplib gives with `return`. */
@@ -16,7 +17,8 @@ export class Returns {
 
   add({ fields, properties }: Returned): void {
     const { exchange, routingKey, replyCode } = fields;
-    const trouble: RabbitMqTrouble = { kind: 'unroutable', exchange, routingKey, replyCode };
+    const destination = nameOf(exchange, routingKey);
+    const trouble: RabbitMqTrouble = { kind: 'unroutable', exchange, routingKey, replyCode, destination };
     this.returned.delete(properties.messageId); // the last comes last
     this.returned.set(properties.messageId, { trouble, before: this.window.next });
   }
