@@ -83,16 +83,18 @@ export class Absence {
     return delayFor(message, leases.now, random());
   }
 
+  /** Looks at what is due; once more where nothing was, and something is freed. */
+  async look(due: () => Promise<Found>, held: readonly number[], looked: number): Promise<Found> {
+    const found = await due();
+    return (await this.free(found, held, looked)) && found.taken === 0 ? due() : found;
+  }
+
   /**
    * Brings a part of what waits for a destination that is back.
    * @param found by the last look at what is due in so many buckets of those that are held
    * @returns whether something is due now
    */
-  async free(
-    { taken, nextIn }: { readonly taken: number; readonly nextIn: number | null },
-    held: readonly number[],
-    looked = held.length,
-  ): Promise<boolean> {
+  async free({ taken, nextIn }: Found, held: readonly number[], looked = held.length): Promise<boolean> {
     const { freeing, destinations } = this;
     const unasked = destinations.areThere ? undefined : destinations.unasked(this.deps.clock.monotonic());
     if (!freeing.isOn && unasked === undefined) return false;
@@ -124,6 +126,10 @@ export class Absence {
   }
 }
 
+interface Found {
+  taken: number;
+  nextIn: number | null;
+}
 type Settled = Exclude<Outcome, { readonly kind: 'release' }>;
 
 /** Milliseconds beyond the time of a publish in which its result is told. */

@@ -150,10 +150,8 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
     await this.openBuckets();
     const buckets = [...this.open].filter((bucket) => this.usable(bucket));
     const leases = buckets.map((bucket) => this.deps.leases.lease(this.deps.id, bucket) as Lease);
-    const limit = Math.min(most, room);
-    let result = await this.parked.runOnce(buckets, leases, limit);
-    const isFreed = await this.outage.absence.free(result, [...this.open], buckets.length);
-    if (isFreed && result.taken === 0) result = await this.parked.runOnce(buckets, leases, limit);
+    const look = () => this.parked.runOnce(buckets, leases, Math.min(most, room));
+    const result = await this.outage.absence.look(look, [...this.open], buckets.length);
     this.handOver.foundNothing('parked', empty && result.taken === 0);
     if (result.taken === 0) await this.globalHold.look([...this.open]); // also those that may not be sent from now
     return result;
