@@ -8,7 +8,8 @@ interface Cursor {
 /**
  * Keys of the leased buckets that have a blocking row in the parked table: their ready rows are parked on sight. Bounded:
  * past `limit` keys, `overflow` says that a key which is not in here has to be asked for. What is asked for, and what is
- * parked now, comes on top, and pushes out the oldest beyond twice the limit, but for those of messages at hand.
+ * parked now, comes on top, and pushes out the oldest beyond twice the limit, but for those of messages at hand and of rows
+ * that are being taken.
  */
 export class ParkedKeys {
   readonly buckets = new Map<number, Set<string>>();
@@ -17,6 +18,7 @@ export class ParkedKeys {
   /** Keys that found no place, or lost it. */
   dropped = 0;
   /** @internal */ atHand: ReadonlySet<string> = new Set();
+  /** @internal */ readonly beingTaken = new Set<string>();
   /** Where `next` goes on, of each of those who go round. */
   readonly recheck: Cursor = { bucket: -1, index: 0 };
   readonly look: Cursor = { bucket: -1, index: 0 };
@@ -32,8 +34,24 @@ export class ParkedKeys {
   /** Until the next call, nothing pushes these out: who is asked for some must not lose those that need no question. */
   keep(keys: ReadonlySet<string>): void {
     this.atHand = keys;
-    // What was kept for those before.
-    while (this.size > this.limit * 2 + keys.size && this.evict());
+    this.shrink();
+  }
+
+  /** A due row of this key is being taken. Until the store has marked it, only this here knows that it blocks its key. */
+  keepWhileTaken(bucket: number, key: string): void {
+    this.beingTaken.add(key);
+    this.addBeyond(bucket, key);
+  }
+
+  /** They are marked in the store, or stay where they are. */
+  taken(): void {
+    this.beingTaken.clear();
+    this.shrink();
+  }
+
+  /** What was kept for those before. @internal */
+  shrink(): void {
+    while (this.size > this.limit * 2 + this.atHand.size + this.beingTaken.size && this.evict());
   }
 
   /** For keys of messages at hand, which are parked at once. */
@@ -54,11 +72,11 @@ export class ParkedKeys {
     if (this.buckets.get(bucket)?.delete(key) === true) this.size -= 1;
   }
 
-  /** The oldest of the bucket with the most, but for those of messages at hand, if there is another. @internal */
+  /** The oldest of the bucket with the most, if it is of no message at hand and of no row that is being taken. @internal */
   evict(): boolean {
     for (const [bucket, keys] of [...this.buckets].sort(([, a], [, b]) => b.size - a.size)) {
       for (const key of keys) {
-        if (this.atHand.has(key)) continue;
+        if (this.atHand.has(key) || this.beingTaken.has(key)) continue;
         this.overflow = true;
         this.dropped += 1;
         this.delete(bucket, key);

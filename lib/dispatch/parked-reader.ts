@@ -151,7 +151,9 @@ export class ParkedReader {
     if (this.lane.options.ordering === 'none' || key === null) return true;
     this.keys.addBeyond(bucket, key);
     if (!this.isGlobal) this.queues.bar(key); // in a global order the hold does it
-    return this.isFree(key);
+    if (!this.isFree(key)) return false;
+    this.keys.keepWhileTaken(bucket, key);
+    return true;
   }
 
   /** @internal */ isFree(key: string): boolean {
@@ -201,6 +203,7 @@ export class ParkedReader {
       for (const at of keys) this.toContinue.set(at.key, at);
       throw error;
     } finally {
+      this.keys.taken();
       this.parkedMeanwhile = undefined;
     }
   }

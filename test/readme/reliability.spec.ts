@@ -19,7 +19,7 @@ const LEAST: Record<string, number> = {
   M: 6,
   N: 6,
   O: 4,
-  P: 3,
+  P: 4,
   Q: 1,
   R: 5,
   S: 3,

@@ -60,11 +60,12 @@ function bounds({ claimer, room, handOver, parked }: Lane, options: ResolvedOpti
     const before = bytesOf(messages.slice(0, -1));
     if (before > batchBytes) tell(17, `a batch has ${before} bytes, and one more message`);
   }
-  const { buckets, size, limit, atHand } = parked.keys;
+  const { buckets, size, limit, atHand, beingTaken } = parked.keys;
+  const kept = atHand.size + beingTaken.size;
   let keys = 0;
   for (const each of buckets.values()) keys += each.size;
-  if (keys !== size || keys > 2 * limit + atHand.size)
-    tell(17, `knows ${keys} blocked keys, counts ${size}, of at most twice ${limit} and ${atHand.size} at hand`);
+  if (keys !== size || keys > 2 * limit + kept)
+    tell(17, `knows ${keys} blocked keys, counts ${size}, of at most twice ${limit} and ${kept} at hand`);
 }
 
 /** What was read and waits or is out. Parked ones come on top. A read may bring as much again, from behind. @param size that of each payload */
