@@ -99,7 +99,7 @@ export class PayloadOpener {
     timeout: number,
   ): Promise<Opened> {
     const context = this.contextOf(message);
-    const asked = this.keys.ask(keyId);
+    const asked = this.keys.ask(keyId, message.id);
     if ('failure' in asked) return asked.failure;
     try {
       const body = await Promise.race([this.plaintextOf(message, keyId, context), late]);

@@ -278,4 +278,15 @@ export const PUBLISH = [
     contract: 'test/integration/client-proxy-silent.spec.ts',
     chaos: false,
   },
+  {
+    name: 'key-asked-for-by-the-same',
+    breaks:
+      'one message that cannot be decrypted is always the one that asks for its key, and nobody of that key gets through',
+    file: 'lib/publish/key-services.ts',
+    from: ' || now < mayAskAgainAt(away, id)) return',
+    to: ') return',
+    simulation: false,
+    chaos: false,
+    contract: 'test/unit/key-services.spec.ts',
+  },
 ];

@@ -25,7 +25,7 @@ describeOnBoth([], 'one type of handler that hangs', (kind) => {
     return (await used.applications.start(build(imports, providers))).get(OutboxService);
   };
 
-  it('K7: does not slow the others down, and is named by health and by a warning', async () => {
+  it('K7: does not slow the others down, and is named by health and by an event', async () => {
     const latencies: number[] = [];
     @Injectable()
     class Work {
@@ -39,8 +39,8 @@ describeOnBoth([], 'one type of handler that hangs', (kind) => {
       }
     }
     const outbox = await start([Work]);
-    const warnings: string[] = [];
-    outbox.events.on('warning', ({ text }) => void warnings.push(text));
+    const away: string[] = [];
+    outbox.events.on('destinationAway', ({ destination }) => void away.push(destination));
     const hanging = Array.from({ length: 200 }, (_, n) => ({ type: 'hang', topic: 't', key: `h${n}`, payload: {} }));
     for (const message of hanging) await outbox.enqueueOutsideTransaction(message);
     const begun = performance.now();
@@ -56,7 +56,7 @@ describeOnBoth([], 'one type of handler that hangs', (kind) => {
     const health = await outbox.health();
     expect(health.status).toBe('degraded');
     expect(health.reasons).toContainEqual(expect.stringContaining('handler "Work.hang"'));
-    expect(warnings).toContainEqual(expect.stringContaining('handler "Work.hang"'));
+    expect(away).toContainEqual(expect.stringContaining('handler "Work.hang"'));
   });
 
   it('K7: a message whose call still runs waits for that without an attempt, and dies of calls that were made', async () => {

@@ -11,7 +11,7 @@ const encrypted = (body: string): OutboxMessage => stored({ body, optionsJson: '
 
 describe('what is known of a key', () => {
   const asked = (keys: KeyServices, id: string): 'key' | 'message' | 'not asked' => {
-    const answer = keys.ask('k');
+    const answer = keys.ask('k', id);
     return 'failure' in answer ? 'not asked' : keys.failed('k', id, answer, down);
   };
 
@@ -20,13 +20,35 @@ describe('what is known of a key', () => {
     const keys = new KeyServices(clock);
     expect(asked(keys, 'a')).toBe('key');
     expect(asked(keys, 'b')).toBe('not asked');
-    expect(keys.ask('another')).toEqual({ count: 0 });
+    expect(keys.ask('another', 'b')).toEqual({ count: 0 });
     void clock.advance(200);
-    expect(keys.ask('k')).toEqual({ count: 0 });
-    expect(keys.ask('k')).toEqual({ failure: down });
+    expect(keys.ask('k', 'c')).toEqual({ count: 0 });
+    expect(keys.ask('k', 'd')).toEqual({ failure: down });
     keys.opened('k', 'c');
-    expect(keys.ask('k')).toEqual({ count: 1 });
-    expect(keys.ask('k')).toEqual({ count: 1 });
+    expect(keys.ask('k', 'd')).toEqual({ count: 1 });
+    expect(keys.ask('k', 'e')).toEqual({ count: 1 });
+  });
+
+  it('J2: of those that wait for it not always the same one asks, or one that cannot be decrypted would be the only one', async () => {
+    const clock = new FakeClock();
+    const keys = new KeyServices(clock);
+    const askedBy: string[] = [];
+    // Their turns come once a second, in this order; two of them can never be decrypted.
+    for (let second = 0; second < 12 && !askedBy.includes('good'); second += 1) {
+      for (const id of ['never', 'nor this', 'good']) {
+        if (asked(keys, id) !== 'not asked') askedBy.push(id);
+        await clock.advance(10);
+      }
+      await clock.advance(970);
+    }
+    expect(askedBy.slice(0, 3)).toEqual(['never', 'nor this', 'good']);
+    // Alone it is not kept from it.
+    askedBy.length = 0;
+    for (let second = 0; second < 12; second += 1) {
+      if (asked(keys, 'never') !== 'not asked') askedBy.push('never');
+      await clock.advance(1_000);
+    }
+    expect(askedBy.length).toBeGreaterThanOrEqual(3);
   });
 
   it('J2: a message is at fault that fails three times while others get through, and never in an outage', async () => {
@@ -34,8 +56,8 @@ describe('what is known of a key', () => {
     const keys = new KeyServices(clock);
     const verdicts: string[] = [];
     for (let i = 0; i < 3; i += 1) {
-      await clock.advance(200);
       expect(asked(keys, 'a')).toBe('key');
+      await clock.advance(2_000);
     }
     for (let i = 0; i < 5; i += 1) {
       keys.opened('k', `other ${i}`);
