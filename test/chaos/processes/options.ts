@@ -1,5 +1,5 @@
 import type { TypeOrmModuleOptions } from '@nestjs/typeorm';
-import type { OutboxOptions } from '../../../lib/index.js';
+import type { Classifier, OutboxOptions } from '../../../lib/index.js';
 import { kafka } from '../../../lib/kafka.js';
 import { rabbitmq } from '../../../lib/rabbitmq.js';
 import { connect } from 'node:net';
@@ -26,10 +26,16 @@ export function outboxOptions(settings: ProcessSettings & Partial<RelaySettings>
     batchesInFlight,
     buckets,
     onDead: 'skip',
-    retry: { initial: 100, max: 500, maxAttempts: 4, errorHistory: 2 },
+    // What no queue takes would wait for one: here it is the message that nobody takes.
+    retry: { initial: 100, max: 500, maxAttempts: 4, errorHistory: 2, classify: unroutableIsAtFault },
     logLevel: 'warn',
   };
 }
+
+const unroutableIsAtFault: Classifier = (error) => {
+  const { code, reason } = error as { code?: unknown; reason?: unknown };
+  return code === 'PUBLISH_REJECTED' && reason === 'unroutable' ? 'message' : undefined;
+};
 
 /** Each message says which life of which relay published it. Topics: `orders`, which the consumer reads, and `nowhere`. */
 function transport(settings: ProcessSettings & Partial<RelaySettings>, name: string) {
