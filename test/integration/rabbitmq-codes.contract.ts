@@ -17,7 +17,7 @@ const SUSPICION = ['collateral', 'transport'] as const;
 /** Of the destination: alone it waits without an attempt. */
 const DESTINATION = ['collateral', 'transport'] as const;
 const NOBODY = ['transport', 'transport'] as const;
-type Charged = typeof MESSAGE | typeof SUSPICION | typeof DESTINATION | typeof NOBODY;
+type Charged = readonly ['collateral' | 'transport', 'message' | 'transport'];
 /** All reply codes of AMQP 0-9-1: when it closed the channel, when it closed the connection. */
 const CODES: readonly (readonly [code: number, channel: Charged, connection: Charged])[] = [
   [200, NOBODY, NOBODY],
