@@ -8,6 +8,8 @@ import type { ReadRange } from '../store/ready-store.js';
 export class Reach {
   /** @internal */ width: bigint;
   /** @internal */ goal: number;
+  /** Milliseconds of the quickest one: what any statement takes here, whatever it covers. @internal */
+  least = Infinity;
 
   /**
    * @param most milliseconds that a statement should take
@@ -35,8 +37,11 @@ export class Reach {
   }
 
   took(ms: number): void {
-    if (ms > this.goal) this.width = larger(this.width / 2n, LEAST);
-    else if (ms < this.goal / 2 && this.width < MOST) this.width *= 2n;
+    this.least = Math.min(this.least, ms);
+    const walked = ms - this.least;
+    // Less than the first one covers is asked for only after a cancel: a busy server is no reason.
+    if (walked > this.goal && this.width > this.first) this.width = larger(this.width / 2n, this.first);
+    else if (walked < this.goal / 2 && this.width < MOST) this.width *= 2n;
   }
 
   /**
@@ -44,7 +49,7 @@ export class Reach {
    * @returns whether less may be asked for
    */
   cancelled(ms: number): boolean {
-    this.goal = Math.min(this.goal, ms / 4);
+    this.goal = Math.min(this.goal, Math.max(this.most / 10, ms / 4));
     if (this.width <= LEAST) return false;
     this.width = larger(this.width / 8n, LEAST);
     return true;
@@ -52,6 +57,7 @@ export class Reach {
 
   restart(): void {
     this.goal = this.most;
+    this.least = Infinity;
     if (this.width > this.first) this.width = this.first;
   }
 }

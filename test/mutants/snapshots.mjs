@@ -12,6 +12,16 @@ export const SNAPSHOTS = [
     chaos: false,
   },
   {
+    name: 'the-way-to-the-server-counts',
+    breaks: 'slices shrink where the server is far or busy, until a turn of the full scan takes days',
+    file: 'lib/claim/reach.ts',
+    from: 'const walked = ms - this.least;',
+    to: 'const walked = ms;',
+    contract: 'test/unit/late-rows.spec.ts',
+    simulation: false,
+    chaos: false,
+  },
+  {
     name: 'cancelled-slice-fails-the-read',
     breaks: 'a slice of the full scan that is cancelled fails the read, and the next read asks for the same',
     file: 'lib/claim/late-rows.ts',

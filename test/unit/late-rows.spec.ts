@@ -22,11 +22,13 @@ class HeldTable implements Pick<ReadyStore, 'sweep'> {
     public limit = LIMIT,
     /** From here upwards what is gone is still there. */
     readonly from = 0,
+    /** Milliseconds that any statement takes: the way to the server and back. */
+    readonly away = 0,
   ) {}
 
   async sweep(_: number, ranges: readonly ReadRange[]) {
     const walked = ranges.map(({ after, upTo }) => Number(upTo) - Math.max(this.from, Number(after)));
-    const ms = walked.reduce((sum, rows) => sum + Math.max(0, rows), 0) / 1000 / BUCKETS.length;
+    const ms = walked.reduce((sum, rows) => sum + Math.max(0, rows), 0) / 1000 / BUCKETS.length + this.away;
     const cancelled = ms > this.limit;
     this.asked.push({ ranges, ms, cancelled });
     await this.clock.advance(Math.min(ms, this.limit));
@@ -45,9 +47,9 @@ describe('LateRows', () => {
   const heads = new Map(BUCKETS.map((bucket) => [bucket, String(GONE)]));
   const positions = BUCKETS.map((bucket) => ({ bucket, after: String(GONE) }));
   const known = new Set<string>();
-  const open = (limit?: number, from?: number): LateRows => {
+  const open = (limit?: number, from?: number, away?: number): LateRows => {
     clock = new FakeClock();
-    table = new HeldTable(clock, limit, from);
+    table = new HeldTable(clock, limit, from, away);
     floor = new SnapshotFloor();
     floor.restart(heads);
     return new LateRows(table, 0, floor, clock, () => undefined, FULL_SCAN);
@@ -105,6 +107,16 @@ describe('LateRows', () => {
     }
     expect(table.asked.length).toBeLessThan(60);
   });
+
+  it.each([0, 20])(
+    'Q1: a turn ends as soon where the server is %d ms away: that is not what rows cost',
+    async (away) => {
+      const late = open(LIMIT, GONE - 100_000, away);
+      await turn(late);
+      expect(BUCKETS.map(lowest)).toEqual([0, 0]);
+      expect(table.asked.length).toBeLessThan(60);
+    },
+  );
 
   it('Q1: what a slice meets below the floors is found together with all that is before it, in order', async () => {
     const late = open();
