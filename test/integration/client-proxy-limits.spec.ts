@@ -97,7 +97,8 @@ describeWith('rabbitmq', 'what ClientRMQ can carry', () => {
     expect(await one(transport, {})).toEqual({ ok: true });
     await topics.connect!(AbortSignal.timeout(15_000));
     await observer.channel.deleteExchange(exchange);
-    expect(await one(topics, {})).toMatchObject(suspected); // 404
+    const missing = { ok: false, suspect: 'destination', certain: true, destination: `exchange "${exchange}"` };
+    expect(await one(topics, {})).toMatchObject(missing); // 404
     await topics.close!();
   });
 });

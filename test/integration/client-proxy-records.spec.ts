@@ -54,7 +54,9 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ, whatever the record is',
     await reader.drop();
     expect(await publish(contractMessage({ topic: 't' }))).toMatchObject({
       ok: false,
-      blame: 'message',
+      blame: 'transport',
+      suspect: 'destination',
+      certain: true,
       error: { code: 'PUBLISH_REJECTED' },
     });
   });

@@ -66,10 +66,14 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ and a broker that comes b
     return results.map((result) => {
       if (result.ok) return 'ok';
       const { reason, code } = result.error as { reason?: string; code?: string };
-      return [result.blame, reason, code];
+      return [result.suspect ?? result.blame, reason, code];
     });
   };
-  const BELIEVED = [['message', 'unroutable', 'PUBLISH_REJECTED'], ['message', 'nacked', 'PUBLISH_REJECTED'], 'ok'];
+  const BELIEVED = [
+    ['destination', 'unroutable', 'PUBLISH_REJECTED'],
+    ['destination', 'nacked', 'PUBLISH_REJECTED'],
+    'ok',
+  ];
   const NOT_BELIEVED = [
     ['transport', 'unroutable', 'TRANSPORT_UNAVAILABLE'],
     ['transport', 'nacked', 'TRANSPORT_UNAVAILABLE'],

@@ -7,6 +7,7 @@ import {
   blameForLostConnection,
   isNamed,
 } from '../../lib/publish/transports/client-proxy-blame.js';
+import { RmqLink } from '../../lib/publish/transports/client-proxy-rmq.js';
 import type { ClientKind } from '../../lib/publish/transports/client-proxy-kind.js';
 
 const coded = (code: string | number, text = 'x') => Object.assign(new Error(text), { code });
@@ -94,6 +95,23 @@ describe('blame for what Nest’s clients throw', () => {
       new Error('of tomorrow'),
     ];
     for (const reason of ended) expect(blameForLostConnection(reason)).not.toHaveProperty('suspect');
+  });
+
+  it('R3: rmq: a right that is refused is of the exchange, to which all of a client goes', () => {
+    const refused = coded(
+      403,
+      "Channel closed by server: 403 (ACCESS-REFUSED) with message \"ACCESS_REFUSED - write access to exchange 'shop' in vhost '/' refused for user 'u'\"",
+    );
+    const client = { options: { exchange: 'shop', wildcards: true } } as never;
+    const lost = new RmqLink(client).lost(refused, 'orders');
+    expect(lost).toMatchObject({ blame: 'transport', suspect: 'destination' });
+    expect(lost).toHaveProperty('destination', 'exchange "shop", routing key "orders"');
+    expect(lost).not.toHaveProperty('certain');
+    const ofQueue = coded(
+      403,
+      'Channel closed by server: 403 (ACCESS-REFUSED) with message "ACCESS_REFUSED - configure access to queue \'q\' …"',
+    );
+    expect(new RmqLink(client).lost(ofQueue, 'orders')).not.toHaveProperty('destination');
   });
 
   it('C8: kafka: only an answer of one partition that took the record is one', () => {

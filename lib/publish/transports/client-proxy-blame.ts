@@ -93,13 +93,18 @@ export function blameForClient(kind: ClientKind, error: unknown, open = true, re
     return failed(blame, wrapped(error), final, suspect);
   }
   if (kind === 'rmq' && open) {
-    if (has(TABLES.rmq.message, names)) return blameForRabbitMq({ kind: 'nacked' }, recovering);
+    if (isNack(error)) return blameForRabbitMq({ kind: 'nacked' }, recovering);
     // Not final: what could not be encoded may come from the application's own serializer or record function.
     if (isEncoding(names)) return { ...blameForRabbitMq({ kind: 'not-encodable', error }), final: false };
   }
   const isMessage = isNestMessage || has(TABLES[kind].message, names) || isEncoding(names);
   if (open && isMessage && !isNetwork(names)) return failed('message', wrapped(error));
   return failed('transport', wrapped(error), false, suspectOf(error, open));
+}
+
+/** The broker refused it, as a full queue with `overflow: reject-publish` does. */
+export function isNack(error: unknown): boolean {
+  return has(TABLES.rmq.message, namesOf(error));
 }
 
 /**

@@ -7,7 +7,7 @@ import { atMost, CLOSE_DEADLINE, ClientLink } from './client-proxy-link.js';
 import { fromInstance, SocketGuard } from './kafka-client.js';
 import { blameFor, isOfTopic } from './kafka-blame.js';
 import { topicBehind } from './kafka-metadata.js';
-import { topicName } from './kafka-topics.js';
+import { describe, failure } from './kafka-results.js';
 
 /** The protected half of ClientKafka. */
 interface KafkaClient extends NestClient {
@@ -109,15 +109,19 @@ export class KafkaLink extends ClientLink {
     await Promise.allSettled([producer?.disconnect(), consumer?.disconnect()]);
   }
 
-  /** After a lost reply kafkajs resolves the next send with the previous offset: its producer is thrown away. */
-  override endsWith(): boolean {
-    return true;
+  /**
+   * After a lost reply kafkajs resolves the next send with the previous offset: its producer is thrown away. What was refused as
+   * such was answered.
+   */
+  override endsWith(error: unknown): boolean {
+    return blameFor(error, 1, 1).blame === 'transport';
   }
-  override failure(error: unknown): PublishResult {
+  override failure(error: unknown, pattern?: unknown): PublishResult {
     if (error instanceof OtherTopicError) return failed('collateral', wrapped(error.cause));
-    const [failure, topic] = [super.failure(error), topicBehind(error)];
-    const isOfIt = topic !== undefined && isOfTopic(blameFor(error, 1, 1).name);
-    return isOfIt ? ({ ...failure, destination: topicName(topic) } as PublishResult) : failure;
+    const topic = topicBehind(error) ?? (typeof pattern === 'string' ? pattern : undefined);
+    const verdict = blameFor(error, 1, 1);
+    if (topic === undefined || !isOfTopic(verdict.name)) return super.failure(error);
+    return failure(verdict, describe(verdict, error, [topic]), topic);
   }
   override verdict(_message: OutboxMessage, answer: unknown): PublishResult {
     if (this.client.options?.send?.acks === 0) return PUBLISHED;

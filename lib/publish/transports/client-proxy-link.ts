@@ -1,12 +1,19 @@
 import { isThenable } from '../../is-thenable.js';
 import type { OutboxMessage } from '../../message.js';
 import { OutboxError } from '../../outbox.errors.js';
-import { PUBLISHED, type OutboxTransport, type PublishResult } from '../transport.js';
+import { PUBLISHED, type OutboxTransport, type PublishFailure, type PublishResult } from '../transport.js';
 import { blameForClient, failed, suspectOf, wrapped } from './client-proxy-blame.js';
 import { type EmitResult, kindOfClient, type NestClient } from './client-proxy-kind.js';
 
 /** How long a clean close may take before a connection is left to its destruction. */
 export const CLOSE_DEADLINE = 2_000;
+
+/** One message without an answer. */
+interface Flight {
+  /** What it was emitted with. */
+  readonly pattern: unknown;
+  readonly settle: (result: PublishResult) => void;
+}
 
 /**
  * One life of a Nest client's connection, from connect to death. Nest's clients go on sending after the caller gave up
@@ -18,7 +25,7 @@ export class ClientLink {
   up = false;
   onState: OutboxTransport['onState'];
   /** Messages without an answer. Not by id: plain SQL can have inserted two with the same one. */
-  readonly flights = new Map<OutboxMessage, (result: PublishResult) => void>();
+  readonly flights = new Map<OutboxMessage, Flight>();
   /** One for each publish: whether its time has passed, and if so it has killed this. */
   readonly underWay = new Set<() => boolean>();
   /** @internal */ killing: Promise<void> | undefined;
@@ -44,17 +51,17 @@ export class ClientLink {
       const settle = (result: PublishResult): void => {
         if (this.flights.delete(message)) resolve(result);
       };
-      this.flights.set(message, settle);
+      this.flights.set(message, { pattern, settle });
       let value: unknown;
       try {
         // Hot: it is on its way before the subscription.
         observable(this.client.emit(pattern, data)).subscribe({
           next: (answer) => (value = answer),
-          error: (error) => this.fail(error, settle),
+          error: (error) => this.fail(error, { pattern, settle }),
           complete: () => this.complete(message, value, settle),
         });
       } catch (error) {
-        this.fail(error, settle);
+        this.fail(error, { pattern, settle });
       }
     });
   }
@@ -75,8 +82,7 @@ export class ClientLink {
     this.dead = true;
     this.up = false;
     await atMost(CLOSE_DEADLINE, this.destroy(wrapped(reason)));
-    const failure = failed('transport', wrapped(reason), false, suspectOf(reason));
-    this.flights.forEach((settle) => settle(failure));
+    this.flights.forEach(({ pattern, settle }) => settle(this.lost(reason, pattern)));
   }
 
   /** Given up meanwhile: Nest's client may belong to a newer life by now. @internal */
@@ -91,9 +97,9 @@ export class ClientLink {
   }
 
   /** @internal */
-  fail(error: unknown, settle: (result: PublishResult) => void): void {
+  fail(error: unknown, { pattern, settle }: Flight): void {
     if (this.dead) return; // the end of kill() settles it
-    const failure = this.failure(error);
+    const failure = this.failure(error, pattern);
     if (!failure.ok && failure.blame === 'transport' && this.endsWith(error)) void this.kill(error);
     else settle(failure);
   }
@@ -120,8 +126,13 @@ export class ClientLink {
   get recovering(): boolean {
     return false;
   }
-  failure(error: unknown): PublishResult {
+  /** @param _pattern what was emitted */
+  failure(error: unknown, _pattern?: unknown): PublishResult {
     return blameForClient(kindOfClient(this.client), error, this.isOpen, this.recovering);
+  }
+  /** Of what had no answer when the connection was destroyed for this reason. */
+  lost(reason: unknown, _pattern: unknown): PublishFailure {
+    return failed('transport', wrapped(reason), false, suspectOf(reason));
   }
   /** Whether a `transport` failure leaves the connection in doubt. */
   endsWith(_error: unknown): boolean {

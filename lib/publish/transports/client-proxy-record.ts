@@ -1,8 +1,8 @@
 import { isUtf8 } from 'node:buffer';
-import { isThenable } from '../../is-thenable.js';
 import { recordKey } from '../../key-bytes.js';
 import type { HeaderValue, OutboxMessage } from '../../message.js';
-import { OutboxError, OutboxMessageError } from '../../outbox.errors.js';
+import { OutboxMessageError } from '../../outbox.errors.js';
+import { refusePromise } from './client-proxy-serializer.js';
 import { createEnvelope, type Headers } from './envelope.js';
 import { refuseReplies } from './kafka-records.js';
 import { placeProblem } from './rabbitmq-limits.js';
@@ -128,15 +128,6 @@ export function unwrapRmqRecords(client: { serializer?: PacketSerializer }): voi
   UNWRAPPING.add(outer);
   client.serializer = outer;
 }
-/** ClientRMQ would send it as `{}`, which the broker confirms. */
-function refusePromise(serialized: unknown): void {
-  if (!isThenable(serialized)) return;
-  Promise.resolve(serialized).catch(() => undefined);
-  const text =
-    'The serializer of this client gives a promise, and ClientRMQ does not wait for it: make it synchronous.';
-  throw new OutboxError('TRANSPORT_UNAVAILABLE', text);
-}
-
 const UNWRAPPING = new WeakSet<PacketSerializer>();
 
 const envelope = createEnvelope();

@@ -1,16 +1,18 @@
 import type { EventEmitter } from 'node:events';
 import type { Socket } from 'node:net';
 import type { OutboxMessage } from '../../message.js';
-import { PUBLISHED, type PublishResult } from '../transport.js';
+import { PUBLISHED, type PublishFailure, type PublishResult } from '../transport.js';
 import { askBeforeWrites } from './ask-before-writes.js';
-import { blameForLostConnection } from './client-proxy-blame.js';
+import { blameForLostConnection, isNack } from './client-proxy-blame.js';
 import type { NestClient } from './client-proxy-kind.js';
 import { atMost, CLOSE_DEADLINE, ClientLink } from './client-proxy-link.js';
 import { OutboxRmqRecord, unwrapRmqRecords } from './client-proxy-record.js';
 import { cutSocket } from './cut-socket.js';
+import { rmqPlace } from './client-proxy-places.js';
 import { blameFor } from './rabbitmq-blame.js';
-import { closeReason } from './rabbitmq-errors.js';
+import { closeReason, isOfExchange } from './rabbitmq-errors.js';
 import { Recovery } from './rabbitmq-recovery.js';
+import { nameOf } from './rabbitmq-silence.js';
 
 /** The protected half of ClientRMQ, and the parts of amqp-connection-manager and amqplib that hang below it. */
 interface RmqClient extends NestClient {
@@ -214,15 +216,32 @@ export class RmqLink extends ClientLink {
     return this.recovery.isOn;
   }
   /** Of every unconfirmed message amqplib says only that its channel was closed; why, the manager told just before. */
-  override failure(error: unknown): PublishResult {
+  override failure(error: unknown, pattern?: unknown): PublishResult {
     const isLost = this.lostBy !== undefined && closeReason(error).name === 'CHANNEL_ENDED';
-    return isLost ? blameForLostConnection(this.lostBy) : super.failure(error);
+    if (isLost) return blameForLostConnection(this.lostBy);
+    return isNack(error)
+      ? blameFor({ kind: 'nacked', ...this.destination(pattern) }, this.recovering)
+      : super.failure(error);
+  }
+  /** All of a client goes to one exchange: what the broker says of that is true of each. */
+  override lost(reason: unknown, pattern: unknown): PublishFailure {
+    if (!isOfExchange(reason)) return super.lost(reason, pattern);
+    return blameFor(
+      { kind: 'channel-closed', error: reason, alone: true, ...this.destination(pattern) },
+      this.recovering,
+    );
+  }
+  /** @internal */
+  destination(pattern: unknown): { destination: string } {
+    const { exchange, routingKey } = rmqPlace(this.client, pattern);
+    return { destination: nameOf(exchange, routingKey) };
   }
   override verdict(message: OutboxMessage): PublishResult {
     const returned = this.returned.get(message);
     if (returned === undefined) return PUBLISHED;
     this.returned.delete(message);
-    return blameFor({ kind: 'unroutable', ...returned }, this.recovering);
+    const destination = nameOf(returned.exchange, returned.routingKey);
+    return blameFor({ kind: 'unroutable', ...returned, destination }, this.recovering);
   }
 }
 

@@ -10,10 +10,10 @@ import { ApplicationFunctionError, blameForUnsent, failed } from './client-proxy
 import { ClientLink } from './client-proxy-link.js';
 import { releaseClient, takeClient } from './client-proxy-owner.js';
 import { kafkaRecord, parsedPayload, placed, type RecordOption, rmqRecord } from './client-proxy-record.js';
+import { destinationsOf } from './client-proxy-places.js';
 import { RmqLink } from './client-proxy-rmq.js';
 import { MqttLink, NatsLink, RedisLink, TcpLink } from './client-proxy-unconfirmed.js';
 import { noTopic } from './kafka-records.js';
-import { topicName } from './kafka-topics.js';
 
 export interface ClientProxySettings {
   readonly pattern: (message: OutboxMessage) => unknown;
@@ -32,7 +32,7 @@ const RECORDS = { kafka: kafkaRecord, rmq: rmqRecord, plain: parsedPayload };
 export class ClientProxyTransport extends OutboxTransport {
   readonly receipt: 'broker' | 'none';
   override readonly limits;
-  override destinationOf?: (message: OutboxMessage) => string;
+  override destinationOf?: (message: OutboxMessage) => string | readonly string[];
   /** @internal */ readonly kind: ClientKind;
   /** @internal */ readonly pattern: Make;
   /** @internal */ readonly record: Make;
@@ -51,8 +51,8 @@ export class ClientProxyTransport extends OutboxTransport {
     this.pattern = ofApplication('pattern', settings.pattern);
     const record = recordOf(settings.record, this.kind);
     this.record = this.kind === 'rmq' && !settings.readsOptions ? placed(record) : record;
-    // A function of the application is not called to find that out: there the name expires.
-    if (this.kind === 'kafka' && !settings.readsOptions) this.destinationOf = ({ topic }) => topicName(topic);
+    const names = destinationsOf(client, this.kind, settings.readsOptions);
+    if (names !== undefined) this.destinationOf = names;
     takeClient(client);
   }
 

@@ -7,6 +7,7 @@ import { OutboxError } from '../../outbox.errors.js';
 import type { PublishResult } from '../transport.js';
 import type { NestClient } from './client-proxy-kind.js';
 import { ClientLink } from './client-proxy-link.js';
+import { refusePromises } from './client-proxy-serializer.js';
 import { cutSocket } from './cut-socket.js';
 
 /**
@@ -21,6 +22,7 @@ abstract class UnconfirmedLink<Made extends object> extends ClientLink {
 
   override async connect(): Promise<unknown> {
     this.refuseIfDead();
+    if (!this.awaitsSerializer) refusePromises(this.client);
     const client = this.client as NestClient & Record<string, unknown>;
     const create = (Object.getPrototypeOf(client) as Record<string, unknown>)[this.factory];
     if (typeof create === 'function') {
@@ -71,6 +73,8 @@ abstract class UnconfirmedLink<Made extends object> extends ClientLink {
     return this.nextFlush;
   }
 
+  /** Of the Nest client: whether its serializer may promise. @internal */
+  readonly awaitsSerializer: boolean = false;
   /** Of the Nest client: the method that makes what has a socket. @internal */
   abstract readonly factory: string;
   /** What the Nest client has now. @internal */
@@ -206,6 +210,7 @@ interface NatsClient extends NestClient {
 
 export class NatsLink extends UnconfirmedLink<Nats> {
   declare readonly client: NatsClient;
+  override readonly awaitsSerializer = true;
   readonly factory = 'createClient';
 
   parts(): Nats[] {

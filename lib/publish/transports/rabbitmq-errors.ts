@@ -107,6 +107,13 @@ export function missingExchange(error: unknown): string | undefined {
   return /no exchange '(.*)' in vhost '/.exec(message)?.[1];
 }
 
+/** A channel was closed over the exchange that something was published to: there is none, or no right to write there. */
+export function isOfExchange(error: unknown): boolean {
+  const { message } = (error ?? {}) as { message?: unknown };
+  const isRefused = replyCodeOf(error) === 403 && typeof message === 'string' && message.includes('write access to');
+  return isRefused || missingExchange(error) !== undefined;
+}
+
 /** DOM exceptions, as an AbortSignal gives, have a number too: below 100. */
 export function replyCodeOf(error: unknown): number | undefined {
   const code = (error as { code?: unknown } | null | undefined)?.code;
