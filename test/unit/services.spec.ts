@@ -46,3 +46,24 @@ describe('tests that need a server', () => {
     expect(readFileSync(join(process.cwd(), '.ci', 'run'), 'utf8')).toMatch(/^ *OUTBOX_TEST_REQUIRE=all .*npm test/m);
   });
 });
+
+describe('servers in Docker', () => {
+  it('are reached from this machine alone, on every Node that the package runs on', async () => {
+    const { GenericContainer } = await import('testcontainers'); // 12.0.2 and later do not load on Node 20
+    const { onLoopback } = (await import('../../tools/services/containers.mjs' as string)) as {
+      onLoopback: (of: typeof GenericContainer) => typeof GenericContainer;
+    };
+    const container = new (onLoopback(GenericContainer))('some').withExposedPorts(5432, {
+      container: 9092,
+      host: 9999,
+    });
+    expect(container).toMatchObject({
+      hostConfig: {
+        PortBindings: {
+          '5432/tcp': [{ HostIp: '127.0.0.1', HostPort: '0' }],
+          '9092/tcp': [{ HostIp: '127.0.0.1', HostPort: '9999' }],
+        },
+      },
+    });
+  });
+});

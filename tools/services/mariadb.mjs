@@ -1,3 +1,5 @@
+import { newPassword } from './containers.mjs';
+
 const IMAGE = 'mariadb:11.4';
 
 export const mariadb = {
@@ -21,12 +23,13 @@ export const mariadb = {
   },
 
   async container({ GenericContainer, Wait }) {
+    const password = newPassword();
     const container = await new GenericContainer(IMAGE)
-      .withEnvironment({ MARIADB_ALLOW_EMPTY_ROOT_PASSWORD: '1', MARIADB_ROOT_HOST: '%' })
+      .withEnvironment({ MARIADB_ROOT_PASSWORD: password, MARIADB_ROOT_HOST: '%' })
       .withExposedPorts(3306)
       .withWaitStrategy(Wait.forLogMessage(/port: 3306/))
       .start();
-    const url = `mysql://root@${container.getHost()}:${container.getMappedPort(3306)}/mysql`;
+    const url = `mysql://root:${password}@${container.getHost()}:${container.getMappedPort(3306)}/mysql`;
     return { url, stop: () => container.stop() };
   },
 };

@@ -1,3 +1,5 @@
+import { newPassword } from './containers.mjs';
+
 /** Fixed rather than `latest`: what the tests were written against. */
 const IMAGE = 'postgres:17-alpine';
 
@@ -24,12 +26,13 @@ export const postgres = {
   },
 
   async container({ GenericContainer, Wait }) {
+    const password = newPassword();
     const container = await new GenericContainer(IMAGE)
-      .withEnvironment({ POSTGRES_HOST_AUTH_METHOD: 'trust' })
+      .withEnvironment({ POSTGRES_PASSWORD: password })
       .withExposedPorts(5432)
       .withWaitStrategy(Wait.forLogMessage(/ready to accept connections/, 2))
       .start();
-    const url = `postgres://postgres@${container.getHost()}:${container.getMappedPort(5432)}/postgres`;
+    const url = `postgres://postgres:${password}@${container.getHost()}:${container.getMappedPort(5432)}/postgres`;
     return { url, stop: () => container.stop() };
   },
 

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { createConnection } from 'node:net';
 import { setTimeout as delay } from 'node:timers/promises';
+import { containers } from './containers.mjs';
 
 /**
  * Finds or starts one service. Order of choice: the URL in its environment variable; a server on loopback that lets a
@@ -37,9 +38,7 @@ function choices(service) {
 
 async function startContainer(service) {
   if (!(await dockerAnswers())) throw new Error('no engine');
-  // Loaded here only: it is large, and useless without an engine.
-  const testcontainers = await import('testcontainers');
-  const started = await service.container(testcontainers);
+  const started = await service.container(await containers());
   const deadline = Date.now() + 60_000;
   for (;;) {
     const error = await service.probe(started.url).then(

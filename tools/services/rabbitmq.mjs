@@ -1,3 +1,5 @@
+import { newPassword } from './containers.mjs';
+
 const IMAGE = 'rabbitmq:3.13-alpine';
 
 export const rabbitmq = {
@@ -18,11 +20,13 @@ export const rabbitmq = {
   },
 
   async container({ GenericContainer, Wait }) {
+    const password = newPassword();
     const container = await new GenericContainer(IMAGE)
+      .withEnvironment({ RABBITMQ_DEFAULT_USER: 'outbox', RABBITMQ_DEFAULT_PASS: password })
       .withExposedPorts(5672)
       .withWaitStrategy(Wait.forLogMessage('Server startup complete'))
       .start();
-    const url = `amqp://guest:guest@${container.getHost()}:${container.getMappedPort(5672)}`;
+    const url = `amqp://outbox:${password}@${container.getHost()}:${container.getMappedPort(5672)}`;
     return { url, stop: () => container.stop() };
   },
 };

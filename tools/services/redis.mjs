@@ -1,3 +1,5 @@
+import { newPassword } from './containers.mjs';
+
 const IMAGE = 'redis:7-alpine';
 
 export const redis = {
@@ -18,11 +20,13 @@ export const redis = {
   },
 
   async container({ GenericContainer, Wait }) {
+    const password = newPassword();
     const container = await new GenericContainer(IMAGE)
+      .withCommand(['redis-server', '--requirepass', password])
       .withExposedPorts(6379)
       .withWaitStrategy(Wait.forLogMessage('Ready to accept connections'))
       .start();
-    const url = `redis://${container.getHost()}:${container.getMappedPort(6379)}`;
+    const url = `redis://:${password}@${container.getHost()}:${container.getMappedPort(6379)}`;
     return { url, stop: () => container.stop() };
   },
 };
