@@ -59,6 +59,7 @@ describe('Kafka’s answer about several topics', () => {
     const producer = link.watched({ send: () => Promise.reject(error as Error) } as unknown as Producer);
     const failure = (name: string) => producer.send({ topic: name, messages: [] }).catch((e) => link.failure(e));
     expect(await failure('a')).toMatchObject({ blame: 'collateral', error });
-    expect(await failure('lost')).toMatchObject({ blame: 'message', error });
+    const lost = { blame: 'transport', suspect: 'destination', destination: 'topic "lost"', error: { cause: error } };
+    expect(await failure('lost')).toMatchObject(lost);
   });
 });
