@@ -1,7 +1,7 @@
 import type { Clock } from '../dispatch/clock.js';
 import { compareSeq, type OutboxMessage, type Place } from '../message.js';
 import { firstOfEach, type GateOf } from './key-queues.js';
-import type { ReadPosition, ReadyStore, Snapshot } from '../store/ready-store.js';
+import type { FetchResult, ReadPosition, ReadyStore, Snapshot } from '../store/ready-store.js';
 import type { Floor } from './floor.js';
 import { KnownRows } from './known-rows.js';
 import { LateRows } from './late-rows.js';
@@ -139,7 +139,7 @@ export class Claimer {
     if (this.restarts !== restarts) return this.void();
     raise?.(); // not before what the sweep found is in hand: a restart would skip it
     const messages = this.fresh(found.messages);
-    const reached = this.advance(fetched.messages, positions, perBucket);
+    const reached = this.advance(fetched, positions, perBucket);
     for (const message of this.fresh(fetched.messages)) messages.push(message);
     this.floor.passed(fetched.snapshot, this.heads, reached);
     this.reads += 1;
@@ -239,11 +239,13 @@ export class Claimer {
     return this.heads.has(bucket) && !this.forgotten.has(bucket);
   }
 
-  /** @internal */ advance(
-    messages: readonly OutboxMessage[],
+  /** Not past the last number that was given out: where a sequence was set back below rows, new ones come before these. @internal */
+  advance(
+    { messages, source }: Pick<FetchResult, 'messages' | 'source'>,
     positions: readonly ReadPosition[],
     perBucket: number,
   ): Map<number, OutboxMessage> {
+    const last = source?.last;
     const reached = new Map<number, OutboxMessage>();
     for (const { bucket } of positions) this.full.delete(bucket);
     let bucket = -1;
@@ -256,9 +258,10 @@ export class Claimer {
       }
       count += 1;
       if (messages[i + 1]?.bucket === bucket || !this.isRead(bucket)) continue;
-      this.heads.set(bucket, message.seq);
-      reached.set(bucket, message);
       if (count >= perBucket) this.full.add(bucket);
+      const isGivenOut = last === undefined || compareSeq(message.seq, last) <= 0;
+      this.heads.set(bucket, isGivenOut ? message.seq : last);
+      if (isGivenOut) reached.set(bucket, message);
     }
     return reached;
   }

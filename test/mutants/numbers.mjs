@@ -31,4 +31,14 @@ export const NUMBERS = [
     chaos: false,
     contract: 'test/unit/claimer.spec.ts',
   },
+  {
+    name: 'position-above-what-was-given-out',
+    breaks: 'a sequence that is set back below ready rows: what is enqueued then waits for the full scan',
+    file: 'lib/claim/claimer.ts',
+    from: 'const isGivenOut = last === undefined || compareSeq(message.seq, last) <= 0;',
+    to: 'const isGivenOut = last === undefined || compareSeq(message.seq, last) !== 2;',
+    simulation: false,
+    chaos: false,
+    contract: 'test/unit/claimer.spec.ts',
+  },
 ];

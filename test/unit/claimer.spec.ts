@@ -12,6 +12,8 @@ class Table implements Pick<ReadyStore, 'fetch' | 'sweep' | 'readPlaces' | 'prob
   /** Places that a sweep returns, but for as many more as the reader knows. */
   page = Infinity;
   session = 1;
+  /** What the sequence gave out last. */
+  last: string | undefined;
   readonly before: Partial<Record<'fetch' | 'sweep' | 'readPlaces', () => void>> = {};
 
   put(...seqs: number[]): void {
@@ -25,7 +27,8 @@ class Table implements Pick<ReadyStore, 'fetch' | 'sweep' | 'readPlaces' | 'prob
   async fetch({ positions, limit }: Parameters<ReadyStore['fetch']>[0]) {
     this.once('fetch');
     const messages = this.between(positions[0]?.after ?? '0').slice(0, limit);
-    return { messages, snapshot: undefined, durable: true, session: this.session };
+    const source = this.last === undefined ? undefined : { server: 'a', table: 't', last: this.last };
+    return { messages, snapshot: undefined, durable: true, session: this.session, source };
   }
   async sweep(_: number, [range]: readonly ReadRange[], known = 0) {
     const page = this.page + known;
@@ -144,6 +147,24 @@ describe('Claimer', () => {
     claimer.settled(lost as OutboxMessage);
     expect(claimer.known.ids.get('3')).toBe('another');
     expect(await read()).toEqual([]);
+  });
+
+  it('P1: rows above the last number that was given out are read, and no position passes that number', async () => {
+    const read = async (limit = 100): Promise<number[]> => seqs((await claimer.read(limit)).messages);
+    table.put(1, 2, 50, 51);
+    table.last = '51';
+    expect(await read()).toEqual([1, 2, 50, 51]);
+    table.last = '2'; // set back, while two rows above it are on their way
+    expect(await claimer.read(100)).toMatchObject({ messages: [], more: true });
+    expect(await read()).toEqual([]);
+    expect(claimer.heads.get(0)).toBe('2');
+    table.put(3, 4);
+    table.last = '4';
+    expect(await read()).toEqual([3, 4]);
+    for (const seq of ['50', '51']) table.rows.delete(seq);
+    table.put(5);
+    table.last = '5';
+    expect(await read()).toEqual([5]);
   });
 
   it('goes on, from the start on a new connection, past more rows that cannot leave than one sweep returns', async () => {
