@@ -13,6 +13,8 @@ export interface ReadResult {
   readonly durable: boolean;
   /** Whether the head fetch returned as many rows as it might: more are waiting. */
   readonly more: boolean;
+  /** All that was concluded from earlier reads is void: another connection, perhaps to another server, or numbers that went back. */
+  readonly startedOver?: boolean;
 }
 export interface Probe {
   readonly bucket: number | undefined;
@@ -223,7 +225,7 @@ export class Claimer {
   fromStart(): ReadResult {
     this.known.doubt();
     this.restart(new Map([...this.heads.keys()].map((bucket) => [bucket, '0'])));
-    return { ...NOTHING, more: true };
+    return { ...NOTHING, more: true, startedOver: true };
   }
 
   /** @internal */ perBucket(limit: number, buckets: number): number {

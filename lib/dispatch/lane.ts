@@ -122,9 +122,10 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
     if (!(await this.outage.mayRead())) return IDLE;
     const { probing } = this.outage;
     const { empty } = this.room;
-    const { messages, durable, more } = probing
+    const { messages, durable, more, startedOver } = probing
       ? await this.claimer.readProbe(this.outage.nextProbe([...this.open]), this.queues.gateOf)
       : await this.claimer.read(Math.min(this.room.left, this.room.readLimit));
+    if (startedOver) this.parked.doubt();
     await this.acceptRead(messages, durable);
     if (probing) return { read: messages.length, more: this.outage.probeAgain(this.unresolved, this.open.size) };
     this.handOver.foundNothing('ready', empty && messages.length === 0);
@@ -194,9 +195,7 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
   }
 
   /** Under another epoch they are taken again. */
-  uncertain(buckets: readonly number[]): void {
-    this.deps.leases.giveBack(this.deps.id, this, buckets);
-  }
+  uncertain = (buckets: readonly number[]): void => this.deps.leases.giveBack(this.deps.id, this, buckets);
 
   isAside = (bucket: number, key: string): boolean => this.settler.isAside(bucket, key);
 

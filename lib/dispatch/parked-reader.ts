@@ -44,6 +44,8 @@ export class ParkedReader {
   loadedAt = 0;
   /** With more blocked keys than fit into memory: of each bucket the last one that was loaded. Empty: all were. */
   readonly loadedUpTo = new Map<number, string>();
+  /** Buckets of which rows were marked as being sent, under the present lease. */
+  readonly marked = new Set<number>();
   /** @internal */ readonly dueRows: DueRows;
   /** @internal */ readonly untold: UntoldKeys;
 
@@ -87,10 +89,18 @@ export class ParkedReader {
 
   forget(bucket: number): void {
     this.keys.forget(bucket);
+    this.marked.delete(bucket);
     this.loadedUpTo.delete(bucket);
     this.untold.forget(bucket);
     this.dueRows.forget(bucket);
     for (const [key, at] of this.toContinue) if (at.bucket === bucket) this.toContinue.delete(key);
+  }
+
+  /**
+   * Another server may answer, which has a mark of ours and not what followed it: nobody takes that row again under this epoch.
+   */
+  doubt(): void {
+    if (this.marked.size > 0) this.events.uncertain([...this.marked]);
   }
 
   /** A transition was handed to the settler. */
@@ -219,6 +229,7 @@ export class ParkedReader {
     try {
       const result = await store.take({ owner: owned.owner, transport: id, leases, due, keys, perKey });
       this.dueRows.passOver(result.passedOver);
+      for (const { bucket } of result.messages) this.marked.add(bucket);
       // Those of a lease that was lost meanwhile stay marked under its epoch: whoever has the bucket now takes them again.
       // And of its keys the next owner may have parked something since; under our next lease they are loaded anew.
       const isOurs = ({ bucket }: { readonly bucket: number }): boolean => this.epochOf(bucket) === epochs.get(bucket);

@@ -112,6 +112,31 @@ export function describeNumbers(kind: 'postgres' | 'mariadb'): void {
     await until(async () => (await harness.count('ready')) === 0);
   });
 
+  it('P6: a failover that lost the verdict on a message that was tried again: it is published again, and its key goes on', async () => {
+    harness = await createHarness(kind, { buckets: 2, pollInterval: 100, retry: { initial: 50, max: 50 } });
+    const { dataSource } = harness;
+    const transport = new ScriptedTransport();
+    let acknowledge: ((result: PublishResult) => void) | undefined;
+    transport.behave = ({ payload, attempts }) => {
+      if (String(payload) !== 'again') return PUBLISHED;
+      if (attempts === 0) return { ok: false, blame: 'message', error: new Error('refused once') };
+      return acknowledge === undefined ? new Promise((resolve) => (acknowledge = resolve)) : PUBLISHED;
+    };
+    const { dispatcher } = harness.relay({ default: transport });
+    await dispatcher.start();
+    await send('k', 'again', 'behind');
+    await until(() => acknowledge !== undefined);
+    // What the replica has: both rows are parked, the first is marked as being sent.
+    await dataSource.query('create table replica as select * from outbox_parked');
+    acknowledge?.(PUBLISHED);
+    await until(async () => (await harness.count('parked')) === 0);
+    await dataSource.query('insert into outbox_parked select * from replica');
+    await endSessions();
+    await transport.until(() => transport.texts.filter((text) => text === 'behind').length === 2, SOON);
+    expect(transport.texts).toEqual(['again', 'behind', 'again', 'behind']);
+    await until(async () => (await harness.count('parked')) === 0);
+  });
+
   it('P3: a full scan that finds a row below the low-water mark says so, and everything is read again, in order', async () => {
     harness = await createHarness(kind, { buckets: 1 });
     const { store, dataSource } = harness;
@@ -147,13 +172,21 @@ export function describeNumbers(kind: 'postgres' | 'mariadb'): void {
     const { dataSource } = harness;
     if (kind === 'postgres') {
       await dataSource.query(`alter sequence outbox_ready_seq_seq restart with ${seq}`);
+      return endSessions();
+    }
+    await dataSource.query(`alter table outbox_ready auto_increment = ${seq}`);
+    return endSessions();
+  }
+
+  async function endSessions(): Promise<void> {
+    const { dataSource } = harness;
+    if (kind === 'postgres') {
       await dataSource.query(
         `select pg_terminate_backend(pid) from pg_stat_activity
          where datname = current_database() and pid <> pg_backend_pid() and application_name = 'nestjs-outbox'`,
       );
       return;
     }
-    await dataSource.query(`alter table outbox_ready auto_increment = ${seq}`);
     const own = (await dataSource.query(
       `select id from information_schema.processlist where db = database() and id <> connection_id()`,
     )) as { id: number }[];

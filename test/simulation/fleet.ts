@@ -5,7 +5,7 @@ import type { DeadLetterEvent, ResolvedOptions } from '../../lib/outbox.options.
 import { SimulatedTransport, type BrokerState } from './broker.js';
 import { NO_EXCUSE, type History } from './history.js';
 import { inspect } from './inspect.js';
-import type { PlannedFault } from './plan-faults.js';
+import { isOfNumbers, type PlannedFault } from './plan-faults.js';
 import type { Plan } from './plan.js';
 import { SimulatedProcess } from './process.js';
 import { Random } from './random.js';
@@ -61,11 +61,12 @@ export class Fleet {
       this.sends(slot, operation);
       return call(operation, () => {
         if (operation === 'fetch') inspect(relay, this.database, history, options, plan);
-        if (operation === 'blockingKeys') this.makeRoom();
+        if (operation === 'blockingKeys') this.adjust();
         return effect();
       });
     };
-    const store = new MemoryStore(this.database, { wire: watched, floor: plan.floor });
+    const { floor } = plan;
+    const store = new MemoryStore(this.database, { wire: watched, floor, tellsNumbers: this.numbersGoBack });
     wire.lost = () => store.reconnect();
     const transports = this.connectTo(process);
     const dispatcher = new OutboxDispatcher({
@@ -77,6 +78,8 @@ export class Fleet {
       hooks: {
         has: () => false,
         emit: (event, about) => {
+          if (event === 'warning' && !this.numbersGoBack && AGAIN.test((about as OutboxEventMap['warning']).text))
+            history.violated(8, `${name} took positions for wrong: ${(about as OutboxEventMap['warning']).text}`);
           if (event === 'leasesLost' && !history.isExcused([name], world.now - 2 * options.lease, world.now))
             history.violated(15, `${name} lost leases without a fault`);
           if (event === 'circuitOpened')
@@ -97,10 +100,16 @@ export class Fleet {
     void dispatcher.start();
   }
 
-  /** @internal Before the first answer about blocked keys. */ makeRoom(): void {
-    const { knownKeys: limit } = this.plan;
-    if (limit === undefined) return;
-    for (const { lane } of this.lanes) Object.assign(lane.parked.keys, { limit });
+  /** @internal */ get numbersGoBack(): boolean {
+    return this.plan.faults.some(({ kind }) => isOfNumbers(kind));
+  }
+
+  /** @internal Before the first answer about blocked keys. */ adjust(): void {
+    const { knownKeys: limit, scanEvery: every } = this.plan;
+    for (const { lane } of this.lanes) {
+      if (limit !== undefined) Object.assign(lane.parked.keys, { limit });
+      if (every !== undefined) Object.assign(lane.claimer.lateRows.scan, { every });
+    }
   }
 
   /** @internal One line to each broker. */ connectTo(process: SimulatedProcess): Map<string, SimulatedTransport> {
@@ -182,5 +191,7 @@ export class Fleet {
 
 /** Milliseconds after which a process that died of a message is started again. */
 const RESTART = 500;
+/** Of the warning that everything is read again. */
+const AGAIN = /everything is read again/;
 const skipErrors = (name: string, value: unknown): unknown =>
   value instanceof Error ? value.message : name === 'runId' ? undefined : value;

@@ -12,6 +12,9 @@ import type { MemoryDatabase } from './store/memory-database.js';
 /** That come on top: under a backlog that fills the room, retries would never find any. */
 const RETRIES = 100;
 
+/** Milliseconds in which the next answer tells a relay that numbers went back, also where one is lost. */
+const NOTICED = 5_000;
+
 type Tell = (number: number, what: string) => void;
 
 /** Looks into a relay whenever it reads: invariants 8 and 17. */
@@ -32,6 +35,7 @@ export function inspect(
 }
 
 function floors({ claimer, deps }: Lane, database: MemoryDatabase, tell: Tell): void {
+  if (database.now() - database.wentBackAt < NOTICED) return;
   for (const { rows, reserved } of database.open) {
     for (const { seq, bucket, transport } of rows) {
       if (transport !== deps.id) continue;

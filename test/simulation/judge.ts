@@ -27,10 +27,10 @@ function places(history: History, database: MemoryDatabase, options: ResolvedOpt
     const tables = found.get(fate.id) ?? [];
     if (tables.length > 1) history.violated(1, `${fate.name} is in ${tables.join(' and ')}`);
     if (fate.writer.state !== 'committed') continue;
-    if (tables.length === 0 && fate.taken.length === 0 && fate.removed === undefined)
-      history.violated(1, `${fate.name} is lost`);
+    const isGone = fate.removed !== undefined || fate.emptied;
+    if (tables.length === 0 && fate.taken.length === 0 && !isGone) history.violated(1, `${fate.name} is lost`);
     const copies = archived.get(fate.id) ?? 0;
-    const settled = tables.length === 0 && fate.removed === undefined;
+    const settled = tables.length === 0 && !isGone;
     if (copies > 1 || (options.onPublished === 'archive' && settled && copies !== 1))
       history.violated(7, `${fate.name} is in the archive ${copies} times`);
   }
@@ -38,8 +38,8 @@ function places(history: History, database: MemoryDatabase, options: ResolvedOpt
 
 /** Invariant 2, from the other side: what was rolled back was never seen. */
 function sightings(history: History, fates: readonly Fate[]): void {
-  for (const { name, taken, writer } of fates) {
-    if (taken.length > 0 && writer.state !== 'committed')
+  for (const { name, taken, writer, lost } of fates) {
+    if (taken.length > 0 && writer.state !== 'committed' && !lost)
       history.violated(2, `${name} was published and ${writer.state}`);
   }
 }

@@ -10,6 +10,9 @@ export type FaultKind =
   | 'clock step'
   | 'database away'
   | 'database crash'
+  | 'numbers go back'
+  | 'table emptied'
+  | 'failover'
   | 'statements fail';
 
 export interface PlannedFault {
@@ -85,6 +88,8 @@ export const BROKER_FAULTS: readonly BrokerFault[] = [
   'broker silent',
   'broker unreachable',
 ];
+/** Of the numbers of messages. */
+export const isOfNumbers = (kind: string): boolean => ['numbers go back', 'table emptied', 'failover'].includes(kind);
 export const isOfBroker = (kind: string): boolean => (BROKER_FAULTS as readonly string[]).includes(kind);
 
 const OPERATIONS = ['settle', 'settleParked', 'park', 'repark', 'take', 'fetch', 'renew', 'acquire', 'commitRows'];

@@ -52,6 +52,31 @@ export function withBytes(plan: Plan): Plan {
   return { ...plan, bytes: random.pick([100, 300, 900]), options: { ...plan.options, batchBytes } };
 }
 
+/** In one history in eight numbers go back under the relays, once or twice, as by `setval` or TRUNCATE. */
+export function withNumbers(plan: Plan): Plan {
+  const random = Random.of(plan.seed, 'numbers');
+  if (!random.chance(0.125)) return plan;
+  const faults = Array.from({ length: random.whole(1, 2) }, (): PlannedFault => {
+    const kind = random.pick(['numbers go back', 'table emptied'] as const);
+    return { at: random.between(0, plan.turmoil), kind, slot: 0, ms: 0, after: 0 };
+  });
+  return { ...plan, faults: [...plan.faults, ...faults] };
+}
+
+/** In one history in sixteen a replica takes over that does not have the last commits. */
+export function withFailover(plan: Plan): Plan {
+  const random = Random.of(plan.seed, 'replica');
+  if (!random.chance(1 / 16)) return plan;
+  const fault = { at: random.between(0, plan.turmoil * 0.9), slot: 0, ms: random.pick([20, 200, 1_500]), after: 0 };
+  return { ...plan, faults: [...plan.faults, { ...fault, kind: 'failover' }], lethal: null };
+}
+
+/** In one history in eight everything is looked at all the time: what the marks forget is found while the rest is judged. */
+export function withScans(plan: Plan): Plan {
+  const random = Random.of(plan.seed, 'scans');
+  return random.chance(0.125) ? { ...plan, scanEvery: random.pick([200, 1_000]) } : plan;
+}
+
 /** One history in eight has more blocked keys than a lane has room for, as soon as two or three are blocked. */
 export function withFewKeys(plan: Plan): Plan {
   const random = Random.of(plan.seed, 'few keys');

@@ -1,7 +1,7 @@
 import type { OutboxOptions } from '../../lib/outbox.options.js';
 import { drawFaults, drawRefusal, type PlannedFault, type Rates } from './plan-faults.js';
 import { withHours } from './plan-hours.js';
-import { withBytes, withFewKeys, withSecond } from './plan-variants.js';
+import { withBytes, withFailover, withFewKeys, withNumbers, withScans, withSecond } from './plan-variants.js';
 import { Random } from './random.js';
 
 export interface PlannedMessage {
@@ -64,6 +64,8 @@ export interface Plan {
   readonly bytes?: number;
   /** Blocked keys that a lane has room for; absent: all. */
   readonly knownKeys?: number;
+  /** Milliseconds from one look at everything to the next; absent: as in production. */
+  readonly scanEvery?: number;
   /** Of the faults of single statements and publishes, which are drawn on the way, only these; absent: all. */
   readonly only?: ReadonlySet<string>;
 }
@@ -81,7 +83,7 @@ const SIZES = [...Array<Size>(8).fill(SMALL), ...Array<Size>(5).fill(MIDDLE), LA
 const MAX_ATTEMPTS = 3;
 
 export function drawPlan(seed: number): Plan {
-  return withHours(withFewKeys(withBytes(drawBase(seed))));
+  return withHours(withScans(withFailover(withNumbers(withFewKeys(withBytes(drawBase(seed)))))));
 }
 
 function drawBase(seed: number): Plan {

@@ -1,6 +1,7 @@
 import type { ResolvedOptions } from '../../lib/outbox.options.js';
 import { resolveOptions } from '../../lib/resolve-options.js';
 import { healthy, type BrokerState } from './broker.js';
+import { forgetLost } from './forget-lost.js';
 import { Fleet } from './fleet.js';
 import { History, NO_EXCUSE, type Fate } from './history.js';
 import { judge, prompt } from './judge.js';
@@ -10,6 +11,7 @@ import { SECOND } from './plan-variants.js';
 import type { Plan } from './plan.js';
 import { EPOCH } from './process.js';
 import { through } from './through.js';
+import { replica } from './store/memory-backup.js';
 import { MemoryDatabase } from './store/memory-database.js';
 import { MemoryStore } from './store/memory-store.js';
 import { LATE, MATTERS, PATIENCE, type DatabaseState } from './wire.js';
@@ -47,7 +49,7 @@ const OTHER_DELAYS = 8_000;
  *   1, 3, 7, 12, 13, 16   judge.ts, at the end, from what the broker saw and what the tables hold
  *   2, 4, 5, 9, 10, 11    witness.ts, when a publish starts
  *   6, 13, 14, 18         witness.ts, when a write takes effect
- *   8, 17                 inspect.ts, whenever a relay reads
+ *   8, 17                 inspect.ts, whenever a relay reads; fleet.ts, when it says that positions were wrong and no number went back
  *   15                    through.ts, from the last fault on; judge.ts, for those whom no fault touches: with a second
  *                         transport, its messages while the first one's broker is away
  *
@@ -89,7 +91,7 @@ class Scenario {
     const transports = Object.fromEntries(names.map((name) => [name, { useFactory: never }]));
     this.options = resolveOptions({ transports, ...plan.options });
     const holdsLocks = this.options.coordination === 'rowLock';
-    this.databaseState = { downUntil: 0, failing: new Map(), rates, holdsLocks };
+    this.databaseState = { downUntil: 0, failovers: 0, failing: new Map(), rates, holdsLocks };
     this.database = new MemoryDatabase({
       now: () => EPOCH + this.world.now,
       settings: this.options,
@@ -223,9 +225,37 @@ class Scenario {
         });
         databaseState.failing.set(operation ?? '', world.now + ms);
         return;
+      case 'failover':
+        return this.failOver(fleet, replica(this.database), world.now, ms);
+      case 'numbers go back':
+      case 'table emptied':
+        return this.numbersGoBack(kind);
       default:
         this.trouble(fleet, kind, fault);
     }
+  }
+
+  /** What was committed in the last `ms` is lost, and every session ends. @internal */
+  failOver(fleet: Fleet, promote: () => void, since: number, ms: number): void {
+    const { world, history, databaseState, database } = this;
+    world.in(ms, () => {
+      if (this.isCalm) return;
+      promote();
+      databaseState.failovers += 1;
+      history.failedOver = true;
+      const lost = forgetLost(history, database, since);
+      history.fault('failover', `${ms.toFixed(0)} ms and ${lost} messages are lost`, { ms: LATE, by: undefined });
+      for (const { store } of fleet.relays.values()) store.reconnect();
+    });
+  }
+
+  /** Nobody's connection ends over it. @internal */
+  numbersGoBack(kind: 'numbers go back' | 'table emptied'): void {
+    const { history, database, plan } = this;
+    const gone = kind === 'table emptied' ? database.empty() : [];
+    for (const { id } of gone) Object.assign(history.fates.get(id) as Fate, { emptied: true });
+    database.setNumbersBack(plan.floor === 'probe');
+    history.fault(kind, `${gone.length} rows are gone, the next number is ${database.nextSeq}`, NO_EXCUSE);
   }
 
   /** Of one broker. @internal */

@@ -8,6 +8,8 @@ import type { World } from './world.js';
 export interface DatabaseState {
   /** Until then it answers nobody. */
   downUntil: number;
+  /** How often another server took its place: what was sent to the one before reaches nobody. */
+  failovers: number;
   /** Whoever loses its connection loses row locks with it. */
   readonly holdsLocks: boolean;
   /** Until then statements of this name are refused. */
@@ -58,10 +60,12 @@ export class Wire {
     const there = this.delay(random);
     const back = this.delay(random);
     const extra = random.next();
+    const { failovers } = this.state;
     return new Promise((resolve, reject) => {
       if (fate === 'lost request') return this.giveUp(reject, extra);
       if (fate === 'error') return void world.in(there + back, () => reject(refused()), process);
       world.in(fate === 'late request' ? PATIENCE + extra * LATE : there, () => {
+        if (failovers !== this.state.failovers) return this.giveUp(reject, 0);
         let answer: () => void;
         try {
           history.actor = process.name;

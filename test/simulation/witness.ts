@@ -120,7 +120,7 @@ export class Witness implements MemoryWatch {
     const now = history.now();
     fate.attempted ??= now;
     if (history.traced) history.tell(`${process.name}: publishes ${fate.name}`);
-    if (!fate.writer.isDurable)
+    if (!fate.writer.isDurable && !fate.lost)
       history.violated(2, `${fate.name} is published, and its commit is ${fate.writer.state}`);
     if (fate.removed !== undefined) history.violated(11, `${fate.name} is published after it was removed`);
     const lease = database.lease(id, message.bucket);
@@ -139,12 +139,13 @@ export class Witness implements MemoryWatch {
   }
 
   /** Invariant 10, of a scheduled message: what blocked its key when it fell due, and still does, goes first. @internal */
-  behindOthers({ parkedState }: OutboxMessage, fate: Fate, together: ReadonlySet<string>): void {
+  behindOthers({ parkedState, seq }: OutboxMessage, fate: Fate, together: ReadonlySet<string>): void {
     if (parkedState === 'scheduled' && fate.gate !== null)
       this.history.violated(10, `${fate.name} is published and has no place in its order`);
     const isThrough = (other: Fate): boolean => {
       const row = [...this.database.parked.values()].find(({ id }) => id === other.id);
-      if (row?.blocking !== true || other.taken.length > 0 || together.has(other.id)) return true;
+      if (row === undefined || BigInt(row.seq) > BigInt(seq)) return true; // numbers went back before it fell due
+      if (!row.blocking || other.taken.length > 0 || together.has(other.id)) return true;
       // Dead and passed by the others, it may have been requeued after this one was taken.
       return this.isDeadBySkip(other) || (this.options.retry.onDead === 'skip' && other.deaths > 0);
     };

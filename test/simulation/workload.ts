@@ -55,6 +55,7 @@ export class Workload {
       const fate = this.fate(destination, message, { began, index, transaction: number, writer });
       fates.push(fate);
       if (!(await this.insert(writer, this.message(destination, fate, message), message.insert))) return;
+      if (!fate.scheduled) fate.seq = writer.rows.at(-1)?.seq;
       if (message.pause > 0) await world.pause(message.pause);
     }
     await world.pause(planned.hold);

@@ -2,7 +2,7 @@ import { compareSeq, type OutboxMessage } from '../../../lib/message.js';
 import { OutboxConfigurationError } from '../../../lib/outbox.errors.js';
 import type { Lease } from '../../../lib/store/lease-store.js';
 import type { SchemaSettings } from '../../../lib/store/outbox-store.js';
-import type { Snapshot } from '../../../lib/store/ready-store.js';
+import type { NumberSource, Snapshot } from '../../../lib/store/ready-store.js';
 import {
   hasLargePayload,
   isVisible,
@@ -56,6 +56,10 @@ export class MemoryDatabase {
   highestFinished = 99n;
   nextSeq = 1n;
   nextParkedId = 1n;
+  /** Of what holds the rows of the ready table. */
+  table = 1;
+  /** When numbers went back last. */
+  wentBackAt = -Infinity;
   deaths = 0;
 
   readonly isLarge: (row: ReadyRow) => boolean;
@@ -133,7 +137,34 @@ export class MemoryDatabase {
   }
 
   takeSeq(): string {
+    while (this.usedSeqs.delete(this.nextSeq)) this.nextSeq += 1n;
     return String(this.nextSeq++);
+  }
+  /** @internal Numbers that are taken, where they went back: a writer that is given one of them fails, and tries again. */
+  readonly usedSeqs = new Set<bigint>();
+
+  /** As `setval` does; InnoDB gives out none that is not above all rows. */
+  setNumbersBack(aboveRows: boolean): void {
+    this.wentBackAt = this.now();
+    this.usedSeqs.clear();
+    const reserved = [...this.open].flatMap((transaction) => transaction.reserved);
+    const used = [...this.ready.values()].flatMap((rows) => [...rows.keys()]).concat(reserved);
+    for (const row of this.parked.values()) used.push(row.seq);
+    for (const seq of used) this.usedSeqs.add(BigInt(seq));
+    this.nextSeq = 1n;
+    if (aboveRows) for (const seq of this.usedSeqs) if (seq >= this.nextSeq) this.nextSeq = seq + 1n;
+  }
+
+  /** As TRUNCATE does. @returns what was there */
+  empty(): ReadyRow[] {
+    const gone = [...this.ready.values()].flatMap((rows) => [...rows.values()]).filter(isVisible);
+    for (const row of gone) this.removeReady(row);
+    this.table += 1;
+    return gone;
+  }
+
+  numberSource(): NumberSource {
+    return { server: 'the only one', table: String(this.table), last: String(this.nextSeq - 1n) };
   }
 
   /** Committed rows of a bucket in the order of their numbers. */

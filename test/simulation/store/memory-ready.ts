@@ -93,6 +93,7 @@ function read(database: MemoryDatabase, rows: readonly ReadyRow[]): Read {
   return {
     messages: rows.map((row) => database.message(row)),
     snapshot: database.snapshot(),
+    source: database.numberSource(),
     durable: !rows.some(({ asynchronous }) => asynchronous),
   };
 }

@@ -48,6 +48,7 @@ export class MemoryStore implements OutboxStore {
   session = 0;
   readonly bucketsPerRead?: number;
   readonly probe?: NonNullable<ReadyStore['probe']>;
+  readonly numberSource?: NonNullable<ReadyStore['numberSource']>;
   /** @internal */ readonly wire: Wire;
   /** @internal */ readonly sweepPage: number;
   /** @internal */ readonly locked = new Set<MemoryLockedRows>();
@@ -56,13 +57,14 @@ export class MemoryStore implements OutboxStore {
 
   constructor(
     readonly database: MemoryDatabase,
-    { wire = AT_ONCE, sweepPage = 10_000, floor = 'snapshot' }: MemoryStoreOptions = {},
+    { wire = AT_ONCE, sweepPage = 10_000, floor = 'snapshot', tellsNumbers = false }: MemoryStoreOptions = {},
   ) {
     this.wire = wire;
     this.sweepPage = sweepPage;
     this.provesNothing = floor === 'probe';
     if (!this.provesNothing) return;
     this.bucketsPerRead = 1;
+    if (tellsNumbers) this.numberSource = () => this.call('numberSource', () => this.database.numberSource());
     this.probe = (transport, ranges) => this.call('probe', () => ready.probe(this.database, transport, ranges));
   }
 
@@ -120,7 +122,8 @@ export class MemoryStore implements OutboxStore {
     return this.call('readPayloads', () => ready.readPayloads(this.database, ...args));
   }
   /** @internal */ found(read: ready.Read): FetchResult {
-    return { ...read, ...(this.provesNothing ? { snapshot: undefined } : {}), session: this.session };
+    const proof = this.provesNothing ? { snapshot: undefined, source: undefined } : {};
+    return { ...read, ...proof, session: this.session };
   }
   async flush(session?: number): Promise<void> {
     await this.write('flush', () => undefined);
@@ -217,9 +220,7 @@ export class MemoryStore implements OutboxStore {
   release(filter: { key: string; transport?: number }): Promise<{ released: number }> {
     return this.write('release', () => admin.release(this.database, filter));
   }
-  stats(): Promise<TransportStats[]> {
-    return this.call('stats', () => admin.stats(this.database));
-  }
+  stats = (): Promise<TransportStats[]> => this.call('stats', () => admin.stats(this.database));
 
   cleanArchive(age: number, limit: number): Promise<number> {
     return this.writeFound('cleanArchive', () => clean.cleanArchive(this.database, age, limit));
@@ -234,9 +235,7 @@ export class MemoryStore implements OutboxStore {
   create(settings: SchemaSettings): Promise<void> {
     return this.write('create', () => create(this.database, settings));
   }
-  check(settings: SchemaSettings): Promise<void> {
-    return this.call('check', () => checkSettings(this.database, settings));
-  }
+  check = (settings: SchemaSettings): Promise<void> => this.call('check', () => checkSettings(this.database, settings));
   registerTransports(names: readonly string[], defaultName: string): Promise<ReadonlyMap<string, number>> {
     return this.write('registerTransports', () => registerTransports(this.database, names, defaultName));
   }
