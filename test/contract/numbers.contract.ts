@@ -112,7 +112,7 @@ export function describeNumbers(kind: 'postgres' | 'mariadb'): void {
     await until(async () => (await harness.count('ready')) === 0);
   });
 
-  it('P6: a failover that lost the verdict on a message that was tried again: it is published again, and its key goes on', async () => {
+  it('P5: a failover that lost the verdict on a message that was tried again: it is published again, and its key goes on', async () => {
     harness = await createHarness(kind, { buckets: 2, pollInterval: 100, retry: { initial: 50, max: 50 } });
     const { dataSource } = harness;
     const transport = new ScriptedTransport();
