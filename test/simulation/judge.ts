@@ -11,7 +11,7 @@ export function judge(history: History, database: MemoryDatabase, options: Resol
   places(history, database, options, fates);
   sightings(history, fates);
   deaths(history, database, options);
-  order(history, options);
+  if (!database.caughtUp) order(history, options);
   repetitions(history, fates);
 }
 

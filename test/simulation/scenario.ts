@@ -41,6 +41,8 @@ export interface Outcome {
 const CRASH_LOOP = 10;
 /** Milliseconds: the longest delay of a loop after an error, of the settler, and what the rest needs. */
 const OTHER_DELAYS = 8_000;
+/** From one look at everything to the next. */
+const FULL_SCAN = 45_000;
 
 /**
  * Plays one plan: relays, writers, operators and faults in virtual time, on a store in memory. The invariants of
@@ -132,7 +134,8 @@ class Scenario {
     const crashes = plan.lethal === null ? 0 : CRASH_LOOP * (options.lease + 2 * options.pollInterval + 3_000);
     await world.run(quietFrom);
     const delays = Math.max(history.longestProbe, this.longestWait());
-    const limit = quietFrom + options.lease + 2 * options.pollInterval + delays + OTHER_DELAYS + crashes;
+    const scan = database.caughtUp ? FULL_SCAN : 0;
+    const limit = quietFrom + options.lease + 2 * options.pollInterval + delays + OTHER_DELAYS + crashes + scan;
     const late = (): string[] => through(history, database, options, fleet);
     await world.run(limit, () => world.now >= quietFrom && late().length === 0);
     const settledAfter = world.now - quietFrom;

@@ -48,7 +48,7 @@ export const SEEDS: readonly KeptSeed[] = [
     convictedBy: 'simulated-repark-of-a-former-life',
   },
   {
-    seed: 246,
+    seed: 954,
     found: 'a broker that took connections and no writes killed a message that went alone (13)',
     convictedBy: 'connection-convicts',
   },

@@ -58,6 +58,10 @@ export class MemoryDatabase {
   nextParkedId = 1n;
   /** Of what holds the rows of the ready table. */
   table = 1;
+  /** What numbers went back from. */
+  backFrom = 0n;
+  /** They reached it again before a relay need have looked: it may not see that they went back, and what is below its position waits for a full scan. */
+  caughtUp = false;
   /** When numbers went back last. */
   wentBackAt = -Infinity;
   deaths = 0;
@@ -138,6 +142,7 @@ export class MemoryDatabase {
 
   takeSeq(): string {
     while (this.usedSeqs.delete(this.nextSeq)) this.nextSeq += 1n;
+    this.caughtUp ||= this.nextSeq >= this.backFrom && this.now() - this.wentBackAt < UNSEEN;
     return String(this.nextSeq++);
   }
   /** @internal Numbers that are taken, where they went back: a writer that is given one of them fails, and tries again. */
@@ -146,6 +151,7 @@ export class MemoryDatabase {
   /** As `setval` does; InnoDB gives out none that is not above all rows. */
   setNumbersBack(aboveRows: boolean): void {
     this.wentBackAt = this.now();
+    this.backFrom = this.nextSeq - 1n;
     this.usedSeqs.clear();
     const reserved = [...this.open].flatMap((transaction) => transaction.reserved);
     const used = [...this.ready.values()].flatMap((rows) => [...rows.keys()]).concat(reserved);
@@ -214,5 +220,8 @@ export class MemoryDatabase {
     });
   }
 }
+
+/** Milliseconds that a relay which is frozen may not look for. */
+const UNSEEN = 20_000;
 
 export const placeName = (transport: number, bucket: number): string => `${transport} ${bucket}`;
