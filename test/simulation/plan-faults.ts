@@ -13,6 +13,7 @@ export type FaultKind =
   | 'numbers go back'
   | 'table emptied'
   | 'failover'
+  | 'lease in the future'
   | 'statements fail';
 
 export interface PlannedFault {

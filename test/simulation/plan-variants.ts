@@ -63,6 +63,15 @@ export function withNumbers(plan: Plan): Plan {
   return { ...plan, faults: [...plan.faults, ...faults] };
 }
 
+/** In one history in sixteen an instance dies whose leases last a day: the database's clock was ahead when they were written. */
+export function withFutureLease(plan: Plan): Plan {
+  const random = Random.of(plan.seed, 'future');
+  if (!random.chance(1 / 16)) return plan;
+  const slot = random.whole(0, plan.relays.length - 1);
+  const fault = { at: random.between(0, plan.turmoil), slot, ms: random.between(10, 8_000), after: 0 };
+  return { ...plan, faults: [...plan.faults, { ...fault, kind: 'lease in the future' }] };
+}
+
 /** In one history in sixteen a replica takes over that does not have the last commits. */
 export function withFailover(plan: Plan): Plan {
   const random = Random.of(plan.seed, 'replica');

@@ -1,7 +1,15 @@
 import type { OutboxOptions } from '../../lib/outbox.options.js';
 import { drawFaults, drawRefusal, type PlannedFault, type Rates } from './plan-faults.js';
 import { withHours } from './plan-hours.js';
-import { withBytes, withFailover, withFewKeys, withNumbers, withScans, withSecond } from './plan-variants.js';
+import {
+  withBytes,
+  withFailover,
+  withFewKeys,
+  withFutureLease,
+  withNumbers,
+  withScans,
+  withSecond,
+} from './plan-variants.js';
 import { Random } from './random.js';
 
 export interface PlannedMessage {
@@ -83,7 +91,7 @@ const SIZES = [...Array<Size>(8).fill(SMALL), ...Array<Size>(5).fill(MIDDLE), LA
 const MAX_ATTEMPTS = 3;
 
 export function drawPlan(seed: number): Plan {
-  return withHours(withScans(withFailover(withNumbers(withFewKeys(withBytes(drawBase(seed)))))));
+  return withHours(withScans(withFutureLease(withFailover(withNumbers(withFewKeys(withBytes(drawBase(seed))))))));
 }
 
 function drawBase(seed: number): Plan {

@@ -41,6 +41,8 @@ export interface Outcome {
 const CRASH_LOOP = 10;
 /** Milliseconds: the longest delay of a loop after an error, of the settler, and what the rest needs. */
 const OTHER_DELAYS = 8_000;
+/** By which the database's clock was ahead. */
+const DAY = 86_400_000;
 /** From one look at everything to the next. */
 const FULL_SCAN = 45_000;
 
@@ -198,6 +200,10 @@ class Scenario {
     if (fleet === undefined || this.isCalm) return;
     switch (kind) {
       case 'kill':
+        return fleet.kill(slot, ms);
+      case 'lease in the future':
+        history.fault(kind, name, NO_EXCUSE);
+        if (relay !== undefined) this.database.putIntoFuture(name, DAY);
         return fleet.kill(slot, ms);
       case 'restart':
         return fleet.restart(slot, ms);

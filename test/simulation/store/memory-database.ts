@@ -161,6 +161,13 @@ export class MemoryDatabase {
     if (aboveRows) for (const seq of this.usedSeqs) if (seq >= this.nextSeq) this.nextSeq = seq + 1n;
   }
 
+  /** As if this clock had been ahead by so much when the owner said its last word. */
+  putIntoFuture(owner: string, ms: number): void {
+    for (const row of this.leases.values()) if (row.owner === owner) row.expiresAt += ms;
+    const row = this.instances.get(owner);
+    if (row !== undefined) this.instances.set(owner, { ...row, expiresAt: row.expiresAt + ms });
+  }
+
   /** As TRUNCATE does. @returns what was there */
   empty(): ReadyRow[] {
     const gone = [...this.ready.values()].flatMap((rows) => [...rows.values()]).filter(isVisible);
