@@ -8,6 +8,7 @@ import { parseUuid } from './uuid-v7.js';
 export interface MessageSelection {
   ids?: readonly string[];
   transport?: string;
+  /** Beside `ids` it makes the call cheap while much is ready: one bucket is looked through, and not all of them. */
   key?: string;
   topic?: string;
   type?: string;

@@ -54,6 +54,33 @@ export function describeCancel(run: StoreRun): void {
       assert.deepEqual((await run.other.cancel({ transport, limit: 10 })).done, [second]);
       assert.deepEqual((await run.other.cancel({ ids, limit: 10 })).notFound, ids);
     });
+
+    it('U3: finds it by id and key, leased or not', async () => {
+      const lane = await run.lane();
+      const bucket = run.bucketOf('cart-7');
+      const ids = await lane.insert({ key: 'cart-7', bucket }, { key: 'cart-8', bucket });
+      const [id, ofOther] = ids as [string, string];
+      for (const transport of [lane.transport, undefined])
+        for (const how of ['cancel', 'discard', 'requeue'] as const)
+          assert.deepEqual(await run.other[how]({ ids, key: 'cart-7', limit: 10, ...(transport && { transport }) }), {
+            done: [],
+            tooLate: [id],
+            notFound: [ofOther],
+            left: 0,
+          });
+      await run.store.giveBack(run.owner, lane.leases);
+      const cancel = (): Promise<OperatorReport> => run.other.cancel({ ids, key: 'cart-7', limit: 10 });
+      assert.deepEqual(await cancel(), { done: [id], tooLate: [], notFound: [ofOther], left: 0 });
+      assert.deepEqual((await cancel()).notFound, ids);
+      assert.deepEqual(await lane.readyIds(), [ofOther]);
+    });
+
+    it('U3: never takes the age of an id for its message’s: one that was given long ago is found', async () => {
+      const lane = await run.lane();
+      const old = `00000000-0001-7${randomUUID().slice(15)}`;
+      await lane.insert({}, { id: old }, {});
+      assert.deepEqual(await run.other.cancel({ ids: [old], limit: 10 }), all(old).tooLate);
+    });
   });
 
   describe('cancel of a message of several transports', () => {

@@ -44,10 +44,11 @@ export function describeNamedIds(run: StoreRun): void {
       it(`are not found where the other conditions name something else: ${action}`, async () => {
         const lane = await run.lane();
         const one = { key: 'one', topic: 'one', type: 'one' } as const;
-        const dead = await lane.parked(one, { state: 'dead', delay: null, blocks: false });
-        const sending = await lane.parked({ ...one, key: null });
+        const placed = { ...one, bucket: run.bucketOf(one.key) };
+        const dead = await lane.parked(placed, { state: 'dead', delay: null, blocks: false });
+        const sending = await lane.parked({ ...placed, key: null });
         await lane.take();
-        const [ready, scheduled] = (await lane.insert(one, { ...one, delay: LATER })) as [string, string];
+        const [ready, scheduled] = (await lane.insert(placed, { ...placed, delay: LATER })) as [string, string];
         const ids = [dead, sending, ready, scheduled];
         const { transport } = lane;
         for (const other of [{ key: 'two' }, { topic: 'two' }, { type: 'two' }, { transport: transport + 1_000 }]) {

@@ -1,4 +1,5 @@
 import { randomBytes, randomUUID } from 'node:crypto';
+import { bucketOf } from '../enqueue/bucket-of.js';
 import type { NewMessage, OutboxMessage } from '../message.js';
 import type { SqlExecutor } from '../store/executors/executor.js';
 import type { Lease } from '../store/lease-store.js';
@@ -46,6 +47,12 @@ export class StoreRun {
   /** A test of what only an order promises. */
   get inOrder(): ContractRunner['it'] {
     return this.ordered ? this.runner.it : () => undefined;
+  }
+
+  /** Where messages of a key belong. */
+  bucketOf(key: string): number {
+    const { buckets, ordering } = this.harness.settings;
+    return ordering === 'global' ? 0 : bucketOf(key, buckets);
   }
 
   async start(): Promise<void> {

@@ -24,4 +24,28 @@ export const HANDS = [
     to: 'false as boolean',
     contract: 'test/integration/migrations.spec.ts',
   },
+  {
+    name: 'gone-scans-what-is-ready',
+    breaks: 'PostgreSQL: a call that names ids and their key reads all that is ready',
+    file: 'lib/store/postgres/admin-too-late.ts',
+    from: 'const bucket = await this.bucketOf(filter.key);\n    if (bucket === undefined) {',
+    to: 'const bucket = (await this.bucketOf(filter.key)) as number;\n    if (bucket >= 0 || filter.key === undefined) {',
+    contract: 'test/integration/operators-gone.spec.ts',
+  },
+  {
+    name: 'mariadb-gone-scans-what-is-ready',
+    breaks: 'MariaDB: a call that names ids and their key reads all that is ready',
+    file: 'lib/store/mysql/admin-too-late.ts',
+    from: 'key === undefined ? [EVERYTHING]',
+    to: 'key !== null ? [EVERYTHING]',
+    contract: 'test/integration/operators-gone.spec.ts',
+  },
+  {
+    name: 'key-in-one-transport',
+    breaks: 'PostgreSQL: of a key, what is ready is looked for in the first transport alone',
+    file: 'lib/store/postgres/admin-too-late.ts',
+    from: 'await this.transports() : [filter.transport]',
+    to: '(await this.transports()).slice(0, 1) : [filter.transport]',
+    contract: 'test/contract/store-postgres.spec.ts',
+  },
 ].map((mutant) => ({ chaos: false, ...mutant }));

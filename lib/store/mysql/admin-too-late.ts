@@ -39,18 +39,23 @@ export class MysqlTooLate {
   }
 
   /**
-   * Of these ids, those in the hot table, as the rest of the filter says. It has no key on the id: this reads all of it.
+   * Of these ids, those in the hot table, as the rest of the filter says. It has no key on the id: this reads all of it, and of a
+   * message key its bucket.
    * With a backlog too long to be searched in time, every id may be in it: nobody is told that it is gone.
    */
   async readyAmong(ids: readonly string[], filter: Among): Promise<string[]> {
     const found = new Set<string>();
     const deadline = systemClock.monotonic() + SEARCH_TIMEOUT;
-    const { transport } = filter;
-    const whole = await this.look({ index: 'by_seq', conditions: EVERYWHERE }, among(ids, filter), deadline, (rows) => {
-      for (const [id, of] of rows) if (transport === undefined || Number(of) === transport) found.add(String(id));
-      return true;
-    });
-    return whole ? [...found] : [...ids];
+    const { key, transport } = filter;
+    const ranges = key === undefined ? [EVERYTHING] : await this.ranges(filter);
+    for (const range of ranges) {
+      const whole = await this.look(range, among(ids, filter), deadline, (rows) => {
+        for (const [id, of] of rows) if (transport === undefined || Number(of) === transport) found.add(String(id));
+        return true;
+      });
+      if (!whole) return [...ids];
+    }
+    return [...found];
   }
 
   /** Of messages whose rows were deleted, those that another transport still has. */
@@ -113,7 +118,7 @@ export class MysqlTooLate {
   }
 
   /** A key is in one bucket; without one, the whole table in the order of its numbers takes fewest statements. */
-  async ranges({ transport, key }: MessageFilter): Promise<Range[]> {
+  async ranges({ transport, key }: Pick<MessageFilter, 'transport' | 'key'>): Promise<Range[]> {
     if (key === undefined || this.settings.ordering === 'global') {
       const conditions =
         transport === undefined ? EVERYWHERE : { conditions: ['transport = ?'], values: [transport] as unknown[] };
@@ -165,6 +170,7 @@ export class MysqlTooLate {
 }
 
 const EVERYWHERE: Conditions = { conditions: [], values: [] };
+const EVERYTHING: Range = { index: 'by_seq', conditions: EVERYWHERE };
 
 function inBucket(transport: number, bucket: number): Range {
   return { index: 'primary', conditions: { conditions: ['transport = ?', 'bucket = ?'], values: [transport, bucket] } };

@@ -45,15 +45,26 @@ export class PostgresTooLate {
    */
   async byIds(ids: readonly string[], filter: MessageFilter): Promise<{ tooLate: string[]; notFound: string[] }> {
     if (ids.length === 0) return { tooLate: [], notFound: [] };
-    const deadline = systemClock.monotonic() + SEARCH_TIMEOUT;
-    const { ready, parked } = this.names;
-    const search = await this.within(deadline, 'any plan', among([ready, parked], ids, filter));
+    const search = await this.search(ids, filter, systemClock.monotonic() + SEARCH_TIMEOUT);
     // With a backlog too long to be searched in time, every id may be in it: nobody is told that it is gone.
     if (search === undefined) return { tooLate: [...ids], notFound: [] };
     const there = new Set(idsOf(search));
     const gone = ids.filter((id) => !there.has(id));
     for (const id of await this.parkedAmong(gone, filter)) there.add(id);
     return { tooLate: ids.filter((id) => there.has(id)), notFound: ids.filter((id) => !there.has(id)) };
+  }
+
+  /** @internal With a key the rows of one bucket are read, and not all that is ready. @returns `undefined` when the time is over */
+  async search(ids: readonly string[], filter: MessageFilter, deadline: number): Promise<SqlResult | undefined> {
+    const { ready, parked } = this.names;
+    const bucket = await this.bucketOf(filter.key);
+    if (bucket === undefined) {
+      const look = union([among(ready, ids, filter), among(parked, ids, filter)]);
+      return this.within(deadline, 'any plan', look);
+    }
+    const transports = filter.transport === undefined ? await this.transports() : [filter.transport];
+    const look = union([amongKey(ready, ids, filter, { transports, bucket }), among(parked, ids, filter)]);
+    return this.within(deadline, 'by index', look);
   }
 
   /** Of messages whose rows were deleted, those that another transport still has. */
@@ -72,7 +83,7 @@ export class PostgresTooLate {
 
   /** @internal */ async parkedAmong(ids: readonly string[], filter: Conditions): Promise<string[]> {
     if (ids.length === 0) return [];
-    return idsOf(await this.connection().run(among([this.names.parked], ids, filter)));
+    return idsOf(await this.connection().run(union([among(this.names.parked, ids, filter)])));
   }
 
   /** @internal */ async transports(): Promise<number[]> {
@@ -110,13 +121,17 @@ export class PostgresTooLate {
 
   /** @internal */ async ranges(key: string | undefined): Promise<(readonly [from: number, to: number])[]> {
     const { buckets } = this.settings;
-    if (key !== undefined) {
-      const bucket = Number((await this.connection().run(this.sql.bucket.bind(key))).rows[0]?.[0]);
-      return [[bucket, bucket]];
-    }
+    const bucket = await this.bucketOf(key);
+    if (bucket !== undefined) return [[bucket, bucket]];
     const size = Math.ceil(buckets / PIECES);
     const count = Math.ceil(buckets / size);
     return Array.from({ length: count }, (_, piece) => [piece * size, (piece + 1) * size - 1] as const);
+  }
+
+  /** Where all messages of a key are; `undefined`: anywhere. */
+  async bucketOf(key: string | undefined): Promise<number | undefined> {
+    if (key === undefined || this.settings.ordering === 'global') return undefined;
+    return Number((await this.connection().run(this.sql.bucket.bind(key))).rows[0]?.[0]);
   }
 
   /** @internal */ readySql([transport, from, to]: Piece, filter: MessageFilter): Sql {
@@ -181,16 +196,40 @@ function statements({ ready, transports }: TableNames, settings: StoreSettings) 
   };
 }
 
-/** Which of these ids are in one of these tables, as the conditions say. */
-function among(tables: readonly string[], ids: readonly string[], filter: Conditions): Sql {
+/** A piece of a statement, with its values. */
+interface Look {
+  readonly text: string;
+  readonly values: readonly unknown[];
+}
+
+/** Which of these ids are in this table, as the conditions say. */
+function among(table: string, ids: readonly string[], filter: Conditions): Look {
   const { text, values } = conditions(filter);
   const { transport = null } = filter;
-  const looks = tables.map(
-    (table) => `select o.id from ${table} o
-    where o.id = any(?::uuid[]) and (?::smallint is null or o.transport = ?)${text}`,
-  );
-  const each = [plainArray(ids), transport, transport, ...values];
-  return statement(undefined, looks.join(' union ')).bind(...tables.flatMap(() => each));
+  return {
+    text: `select o.id from ${table} o where o.id = any(?::uuid[]) and (?::smallint is null or o.transport = ?)${text}`,
+    values: [plainArray(ids), transport, transport, ...values],
+  };
+}
+
+/** The same by the index of the ready table, of a key that is in this bucket. */
+function amongKey(
+  ready: string,
+  ids: readonly string[],
+  filter: Conditions,
+  { transports, bucket }: { transports: readonly number[]; bucket: number },
+): Look {
+  const { text, values } = conditions(filter);
+  return {
+    text: `select o.id from ${ready} o
+      where o.transport = any(?::smallint[]) and o.bucket = ?::smallint and o.id = any(?::uuid[])${text}`,
+    values: [plainArray(transports), bucket, plainArray(ids), ...values],
+  };
+}
+
+function union(looks: readonly Look[]): Sql {
+  const text = looks.map((look) => look.text).join(' union ');
+  return statement(undefined, text).bind(...looks.flatMap(({ values }) => values));
 }
 
 export function conditions({ key, topic, type }: Conditions): { text: string; values: string[] } {

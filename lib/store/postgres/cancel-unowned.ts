@@ -3,7 +3,7 @@ import type { MessageFilter } from '../admin-store.js';
 import type { Deleted } from '../elsewhere.js';
 import type { SqlConnection } from '../executors/executor.js';
 import type { TableNames } from '../schema/names.js';
-import { statement, type Statement } from '../sql.js';
+import { statement, type Sql, type Statement } from '../sql.js';
 import { conditions, type PostgresTooLate } from './admin-too-late.js';
 import { plainArray } from './arrays.js';
 import type { PostgresDedupKeys } from './dedup-keys.js';
@@ -45,14 +45,17 @@ export class PostgresUnowned {
   async cancel(filter: MessageFilter, ids: readonly string[] | undefined, room: number): Promise<Deleted[]> {
     if (room <= 0) return [];
     const deadline = systemClock.monotonic() + SEARCH_TIMEOUT;
-    const found = (await this.parts.search.within(deadline, 'by index', this.find(filter, ids, room)))?.rows ?? [];
+    const { search } = this.parts;
+    const bucket = await search.bucketOf(filter.key);
+    const found = (await search.within(deadline, 'by index', this.find(filter, ids, room, bucket)))?.rows ?? [];
     const deleted: Deleted[] = [];
     for (let from = 0; from < found.length; from += PER_TRANSACTION)
       deleted.push(...(await this.removeSome(found.slice(from, from + PER_TRANSACTION))));
     return deleted;
   }
 
-  /** @internal */ find(filter: MessageFilter, ids: readonly string[] | undefined, room: number) {
+  /** @internal @param bucket where the filter's key is */
+  find(filter: MessageFilter, ids: readonly string[] | undefined, room: number, bucket: number | null = null): Sql {
     const { leases, ready } = this.names;
     const { text, values } = conditions(filter);
     const byId = ids === undefined ? '' : ' and o.id = any(?::uuid[])';
@@ -61,8 +64,18 @@ export class PostgresUnowned {
       undefined,
       `select o.transport, o.bucket, o.seq from ${leases} l cross join lateral (select o.transport, o.bucket, o.seq
          from ${ready} o where o.transport = l.transport and o.bucket = l.bucket${text}${byId} order by o.seq limit ?) o
-       where ${UNOWNED} and (?::smallint is null or l.transport = ?) limit ?`,
-    ).bind(...values, ...(ids === undefined ? [] : [plainArray(ids)]), room, transport, transport, room);
+       where ${UNOWNED} and (?::smallint is null or l.transport = ?)
+       and (?::smallint is null or l.bucket = ?) limit ?`,
+    ).bind(
+      ...values,
+      ...(ids === undefined ? [] : [plainArray(ids)]),
+      room,
+      transport,
+      transport,
+      bucket,
+      bucket,
+      room,
+    );
   }
 
   /** @internal Rows: transport, bucket, seq. */
