@@ -89,4 +89,14 @@ export const KAFKA = [
     simulation: false,
     chaos: false,
   },
+  {
+    name: 'kafka-quota-unheard',
+    breaks: 'a client over its quota runs into its publish timeout, and is reported as an outage',
+    file: 'lib/publish/transports/kafka-throttle.ts',
+    from: 'if (!(ms > SHORT) || ms <= this.left) return;',
+    to: 'if (ms >= 0) return;',
+    simulation: false,
+    chaos: false,
+    contract: 'test/integration/kafka-quota.spec.ts',
+  },
 ];

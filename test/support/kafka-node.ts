@@ -15,6 +15,7 @@ interface Broker {
   readonly url: string;
   readonly saslUrl: string;
   readonly controllerUrl: string;
+  limit(clientId: string, bytes: number): Promise<void>;
   kill(): Promise<void>;
   restart(): Promise<void>;
   stop(): Promise<void>;
@@ -76,6 +77,11 @@ export class KafkaNode {
         : { resourceName: name, resourcePatternType: ResourcePatternTypes.LITERAL }),
     }));
     await admin.createAcls({ acl });
+  }
+
+  /** Bytes a second that a client of this name may send. */
+  limit(clientId: string, bytes: number): Promise<void> {
+    return this.broker.limit(clientId, bytes);
   }
 
   /** SIGKILL: no goodbye, nothing flushed. */

@@ -117,6 +117,15 @@ class Broker {
     await ready(server, this.url);
   }
 
+  /** Bytes a second that each client of this name may send; 0: all that it wants. */
+  async limit(clientId, bytes) {
+    const change =
+      bytes === 0 ? ['--delete-config', 'producer_byte_rate'] : ['--add-config', `producer_byte_rate=${bytes}`];
+    const whose = ['--bootstrap-server', this.url, '--entity-type', 'clients', '--entity-name', clientId];
+    const java = this.#command.slice(0, this.#command.indexOf('kafka.Kafka'));
+    await run('java', [...java, 'kafka.admin.ConfigCommand', '--alter', ...change, ...whose]);
+  }
+
   /** No goodbye, nothing flushed. */
   async kill() {
     await end(this.#server, 'SIGKILL');

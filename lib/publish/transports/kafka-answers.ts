@@ -6,6 +6,8 @@ export interface PartitionAnswer {
   readonly baseOffset: string;
 }
 interface ProduceAnswer {
+  /** Milliseconds for which the broker does not listen to this client: it is over its quota. */
+  readonly clientSideThrottleTime?: number;
   readonly topics: readonly {
     readonly topicName: string;
     readonly partitions: readonly Omit<PartitionAnswer, 'topicName'>[];
@@ -55,7 +57,10 @@ export class ProduceAnswers {
     if (this.stored.length < this.said.length) await Promise.allSettled(this.outstanding);
   }
 
-  /** @internal */ hear({ topics }: ProduceAnswer): void {
+  constructor(/** @internal */ readonly throttled: (ms: number) => void) {}
+
+  /** @internal */ hear({ topics, clientSideThrottleTime = 0 }: ProduceAnswer): void {
+    this.throttled(clientSideThrottleTime);
     for (const { topicName, partitions } of topics)
       for (const answer of partitions) this.said.push({ ...answer, topicName });
   }

@@ -47,6 +47,8 @@ export class SocketGuard implements TopicNews {
   /** Of the topics that records were sent to: whether none is on its way there now. */
   isIdle: (topic: string) => boolean = () => false;
   isRefused: (topic: string) => boolean = () => false;
+  /** Called with the milliseconds for which a broker will not listen. */
+  onThrottle: (ms: number) => void = () => undefined;
   /** What is wrong with topics, by the last answer about each. */
   readonly wrong = new Map<string, unknown>();
   /** Of the one producer that goes through this guard. */

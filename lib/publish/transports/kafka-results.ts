@@ -41,11 +41,14 @@ export function fillRest(results: Results, rest: PublishResult): PublishResult[]
 }
 
 export const SKIPPED = failure(UNSENT.overtaking, rejected('An earlier message of the same key comes first.'));
-/** @param topic as Kafka knows it */
-export function noPartition(topic: string, { options }: OutboxMessage): PublishFailure {
+/** Nothing was sent, and nobody did anything wrong. */
+export const THROTTLED = failure(UNSENT.overtaking, unavailable('Kafka throttles this client.'));
+
+/** @param prefix of topics, as Kafka knows them */
+export function noPartition(prefix: string, { topic, options }: OutboxMessage): PublishFailure {
   const { partition } = (options['kafka'] ?? {}) as { readonly partition?: unknown };
   const asked = `\`options.kafka.partition\` of the message asks for ${show(partition)}`;
-  return failure(UNSENT.nowhere, rejected(`${topicList([topic])} has no such partition: ${asked}.`));
+  return failure(UNSENT.nowhere, rejected(`${topicList([prefix + topic])} has no such partition: ${asked}.`));
 }
 
 /** Its topic was refused before, and others that were take their time: put off. */

@@ -39,6 +39,18 @@ export class KafkaSlots {
     );
   }
 
+  /** @returns false when the deadline passed before a slot was free */
+  async use(deadline: Deadline, work: (slot: KafkaSlot) => Promise<void>): Promise<boolean> {
+    const slot = await this.take(deadline);
+    if (slot === undefined) return false;
+    try {
+      await work(slot);
+    } finally {
+      this.give(slot);
+    }
+    return true;
+  }
+
   get isFree(): boolean {
     return this.free.length > 0;
   }

@@ -18,11 +18,13 @@ import {
   noPartition,
   NO_TURN,
   SKIPPED,
+  THROTTLED,
   unavailable,
   unreadable,
   type Results,
 } from './kafka-results.js';
 import { KafkaSlots, retire, withProducer, type KafkaSlot } from './kafka-slots.js';
+import { KafkaThrottle } from './kafka-throttle.js';
 import { RefusedTopics, topicName } from './kafka-topics.js';
 
 export interface KafkaTransportSettings {
@@ -60,6 +62,7 @@ export class KafkaTransport extends OutboxTransport {
   /** For topics that ended a producer, or are to be asked about again. @internal */
   readonly apart: KafkaSlots;
   /** @internal */ readonly refused = new RefusedTopics();
+  /** @internal */ readonly throttle = new KafkaThrottle(this);
   override readonly perBucket: boolean;
   /** @internal what the last attempt to reach the broker said; an idle connection that Kafka closes says nothing */
   reachable = false;
@@ -83,9 +86,7 @@ export class KafkaTransport extends OutboxTransport {
     for (const slots of this.pools()) slots.open();
     const deadline = new Deadline(signal);
     try {
-      const connected = await this.inSlot(this.slots, deadline, (slot) =>
-        withProducer(slot, deadline, async () => undefined),
-      );
+      const connected = await this.slots.use(deadline, (slot) => withProducer(slot, deadline, async () => undefined));
       if (!connected) throw timedOut();
       this.noteReached();
     } catch (error) {
@@ -102,12 +103,10 @@ export class KafkaTransport extends OutboxTransport {
     const work: Work = { batch, results, deadline, apart: [] };
     const slots = this.slotsFor(batch);
     try {
-      await this.inSlot(slots, deadline, (slot) => this.publishOn(slot, work));
+      await slots.use(deadline, (slot) => this.publishOn(slot, work));
       if (work.apart.length > 0) {
         results.forEach((result, i) => result && context.report(i, result));
-        const had = await this.inSlot(this.perBucket ? slots : this.apart, deadline, (slot) =>
-          this.publishApart(slot, work),
-        );
+        const had = await (this.perBucket ? slots : this.apart).use(deadline, (slot) => this.publishApart(slot, work));
         if (!had) fillRest(results, NO_TURN);
       }
     } catch (error) {
@@ -120,19 +119,23 @@ export class KafkaTransport extends OutboxTransport {
 
   override reset(): void {
     this.reachable = false;
+    this.throttle.end();
     for (const { all } of this.pools())
       for (const { producer } of all) producer?.kill(unavailable('The connection was reset.'));
   }
 
   /** Waits for what is being published; the relay bounds that by its shutdown timeout, and then calls `reset`. */
   override async close(): Promise<void> {
+    this.throttle.end();
     const pools = this.pools();
     await Promise.all(pools.map((slots) => slots.close()));
     await Promise.all(pools.flatMap(({ all }) => all.map(retire)));
   }
 
   override health(): TransportHealth {
+    const { text } = this.throttle;
     if (this.slots.closed) return { up: false, state: 'closed' };
+    if (text !== undefined) return { up: true, state: 'blocked', detail: `${text}.` };
     if (this.reachable) return { up: true, state: 'connected' };
     const detail = this.lastFailure === undefined ? {} : { detail: `Kafka: ${this.lastFailure}.` };
     return { up: false, state: 'connecting', ...detail };
@@ -154,6 +157,7 @@ export class KafkaTransport extends OutboxTransport {
 
   /** @internal */ knowing(producer: KafkaProducer): KafkaProducer {
     producer.guard.isRefused = (topic) => this.refused.has(topic);
+    producer.guard.onThrottle = (ms) => this.throttle.hear(ms);
     return producer;
   }
 
@@ -166,25 +170,14 @@ export class KafkaTransport extends OutboxTransport {
     this.lastFailure = name;
   }
 
-  /** @internal false when the deadline passed before a slot was free */
-  async inSlot(slots: KafkaSlots, deadline: Deadline, work: (slot: KafkaSlot) => Promise<void>): Promise<boolean> {
-    const slot = await slots.take(deadline);
-    if (slot === undefined) return false;
-    try {
-      await work(slot);
-    } finally {
-      slots.give(slot);
-    }
-    return true;
-  }
-
   /** @internal */
   async publishOn(slot: KafkaSlot, work: Work): Promise<void> {
     const { batch, results } = work;
     const plan = new RecordPlan(batch, this.settings.records);
     for (let chunk = plan.next(); chunk !== undefined; chunk = plan.next()) {
       const indexes = [...chunk.topics.values()].flatMap((records) => records.indexes);
-      if (!(await this.sendChunk(slot, chunk, work))) {
+      if (this.throttle.left > work.deadline.left) fillRest(results, THROTTLED); // it would end with its connection
+      if (results[indexes[0]!] === THROTTLED || !(await this.sendChunk(slot, chunk, work))) {
         work.apart.length = 0; // the broker is away for these as well
         break;
       }
@@ -229,7 +222,8 @@ export class KafkaTransport extends OutboxTransport {
           this.noteReached();
           this.refused.gotThrough(chunk.topics.keys());
           for (const { indexes } of chunk.topics.values()) for (const i of indexes) work.results[i] = PUBLISHED;
-          for (const index of nowhere) work.results[index] = this.nowhere(work.batch[index] as OutboxMessage);
+          const { topicPrefix } = this.settings.records;
+          for (const index of nowhere) work.results[index] = noPartition(topicPrefix, work.batch[index]!);
           isSpent ||= nowhere.length > 0;
         }
         if (isSpent) await retire(slot);
@@ -239,10 +233,6 @@ export class KafkaTransport extends OutboxTransport {
       const next = this.chunkFailed(error, sender, chunk, work);
       return next === 'again' ? this.sendChunk(slot, chunk, work, isApart) : next === 'go on';
     }
-  }
-
-  /** @internal */ nowhere(message: OutboxMessage): PublishResult {
-    return noPartition(this.settings.records.topicPrefix + message.topic, message);
   }
 
   /** @internal Leaves in the chunk what may share a request: topics that are wrong are refused, or asked about later. */
