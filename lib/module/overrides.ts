@@ -2,6 +2,7 @@ import type { QueryRunner } from 'typeorm';
 import type { Clock } from '../dispatch/clock.js';
 import type { NewMessage } from '../message.js';
 import type { OutboxOptions } from '../outbox.options.js';
+import type { OutboxStore } from '../store/outbox-store.js';
 
 /** What tests change about an outbox, given under `overridesToken(name)`: see `overrideOutbox` in `nestjs-outbox/testing`. */
 export interface OutboxOverrides {
@@ -9,6 +10,8 @@ export interface OutboxOverrides {
   readonly random?: () => number;
   /** Changes the options as the application gave them. */
   options?(given: OutboxOptions): OutboxOptions;
+  /** Changes what the relay sees of the tables. */
+  relayStore?(store: OutboxStore): OutboxStore;
   /** What was written in a transaction that is still open. */
   onEnqueued?(messages: readonly NewMessage[], runner: QueryRunner): void;
   /** Ids of `onEnqueued` whose transaction was committed; called before `enqueued` reaches listeners. */

@@ -107,7 +107,7 @@ function assemble(parts: Parts): OutboxRuntime {
   const { overrides, dataSource, moduleRef } = parts;
   const dispatcher = new OutboxDispatcher({
     options: withCleanScopes(options),
-    store,
+    store: overrides?.relayStore?.(store) ?? store,
     clock,
     random: overrides?.random ?? Math.random,
     hooks: events,

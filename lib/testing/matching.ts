@@ -37,6 +37,7 @@ export function expectOne(
   all: readonly RecordedMessage[],
   wanted: Wanted,
   payload: unknown,
+  note = '',
 ): RecordedMessage {
   const { type, version } = typeOf(wanted);
   const candidates = all.filter((one) => one.type === type && (version === undefined || one.version === version));
@@ -49,8 +50,8 @@ export function expectOne(
   throw new assert.AssertionError({
     message:
       candidates.length > 0
-        ? `No '${type}' was ${what} with ${inspect(payload)}; there are: ${shown}`
-        : `No '${type}' was ${what}; there are: ${shown}`,
+        ? `No '${type}' was ${what} with ${inspect(payload)}; there are: ${shown}${note}`
+        : `No '${type}' was ${what}; there are: ${shown}${note}`,
     actual: there,
     expected: payload ?? type,
     operator: 'partialDeepEqual',

@@ -26,6 +26,11 @@ export function outboxTesting(moduleRef: ModuleLike, name: string = DEFAULT_NAME
   return new OutboxTesting(overrides, runtime, get(getOutboxToken(name, OutboxDispatcher)) as OutboxDispatcher);
 }
 
+export interface DrainReport extends RunReport {
+  /** Messages that it came across and left where they are, as this application did not enqueue them. */
+  readonly left: number;
+}
+
 export class OutboxTesting {
   /** @internal */
   constructor(
@@ -35,11 +40,19 @@ export class OutboxTesting {
   ) {}
 
   /**
-   * Publishes until nothing is ready or due. Takes what it finds in the tables, also what others left there, and deletes it:
-   * tests need a database, schema or prefix of their own.
+   * Publishes until nothing is ready or due of what this application enqueued through its outbox, before `clear()`, too. What others
+   * left in the tables, an earlier test, your application or plain SQL, stays as it is.
+   * @param options.all also what others left there: it goes to the recording transports and is deleted
    */
-  drain(options?: { timeout?: number }): Promise<RunReport> {
-    return this.dispatcher.drain(options);
+  async drain({ timeout, all = false }: { timeout?: number; all?: boolean } = {}): Promise<DrainReport> {
+    const { own } = this.overrides;
+    own.begin(all);
+    try {
+      const report = await this.dispatcher.drain(timeout === undefined ? {} : { timeout });
+      return { ...report, left: own.left.size };
+    } finally {
+      own.all = false;
+    }
   }
 
   /** The stand-in for a transport. Default: of the only one, or the default one. */
@@ -79,7 +92,7 @@ export class OutboxTesting {
   }
   /** The same of what was published: call `drain()` first. */
   expectPublished<T>(wanted: EventLike<T> | string, payload?: Partial<T>): RecordedMessage {
-    return expectOne('published', this.published(), wanted as Wanted, payload);
+    return expectOne('published', this.published(), wanted as Wanted, payload, leftText(this.overrides.own.left.size));
   }
 
   /** Forgets what was recorded, and what the transports were told. Rows in the database stay. */
@@ -111,6 +124,12 @@ export class OutboxTesting {
 
 // eslint-disable-next-line typescript/no-unsafe-function-type
 type EventLike<T> = Function & { readonly prototype: T };
+
+function leftText(left: number): string {
+  if (left === 0) return '';
+  const what = left === 1 ? '1 message that was' : `${left} messages that were`;
+  return `. drain() left ${what} not enqueued by this application; drain({ all: true }) takes such, too`;
+}
 
 function fromStored(transport: string, message: OutboxMessage): RecordedMessage {
   const { id, type, version, topic, key, contentType, headers } = message;

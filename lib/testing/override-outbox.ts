@@ -4,7 +4,9 @@ import type { OutboxOverrides } from '../module/overrides.js';
 import type { NewMessage } from '../message.js';
 import type { OutboxOptions, TransportOption } from '../outbox.options.js';
 import { DEFAULT_NAME, overridesToken } from '../outbox.tokens.js';
+import type { OutboxStore } from '../store/outbox-store.js';
 import { toDefinitions } from '../transport-option.js';
+import { onlyOwn, OwnMessages } from './own-messages.js';
 import { RecordingTransport } from './recording-transport.js';
 
 export interface OverrideOutboxOptions {
@@ -24,7 +26,8 @@ export interface OverridableBuilder {
 }
 
 /**
- * Makes an application's outbox testable: nothing is published until the test says so, and then to recording transports.
+ * Makes an application's outbox testable: nothing is published until the test says so, and then to recording transports. What
+ * others left in the tables stays there.
  *
  *     const app = await overrideOutbox(Test.createTestingModule({ imports: [AppModule] })).compile();
  *     const outbox = outboxTesting(app);
@@ -48,6 +51,7 @@ export class TestOverrides implements OutboxOverrides {
   readonly clock?: Clock;
   enqueued: Enqueued[] = [];
   deduplicated: string[] = [];
+  readonly own = new OwnMessages();
 
   constructor(readonly settings: OverrideOutboxOptions) {
     if (settings.clock !== undefined) this.clock = settings.clock;
@@ -67,7 +71,12 @@ export class TestOverrides implements OutboxOverrides {
     return { wakeUp: 'poll', ...all, transports, relay: 'manual' };
   }
 
+  relayStore(store: OutboxStore): OutboxStore {
+    return onlyOwn(store, this.own);
+  }
+
   onEnqueued(messages: readonly NewMessage[], _runner: QueryRunner): void {
+    this.own.add(messages.map(({ id }) => id));
     for (const message of messages) this.enqueued.push({ message, committed: false });
   }
   onCommitted(ids: readonly string[]): void {
