@@ -13,6 +13,7 @@ import type { EnqueueOptions, EnqueueReport, MessageSettings, PlainMessage, Repo
 import type { EnqueueRuntime, OutboxEventSource } from './runtime.js';
 import { numberOf } from './destinations.js';
 import { toFilter, type DryRun, type MessageSelection, type OperatorCount } from './selection.js';
+import { outsideWrites } from './outside-writes.js';
 import { typeName } from './text-checks.js';
 import { checkTransaction, type OutboxTransactionOptions } from './transaction-options.js';
 import { TransactionScope } from './transaction-scope.js';
@@ -36,7 +37,10 @@ export class OutboxService<TEvent extends object = object> {
     this.scope = TransactionScope.of(runtime.dataSource);
     this.current = new CurrentTransaction(runtime.dataSource, this.scope, runtime.options.currentManager);
     this.enqueuer = new Enqueuer(runtime);
-    watchTransactions(runtime.dataSource);
+    watchTransactions(
+      runtime.dataSource,
+      outsideWrites(this.scope, (text) => runtime.hooks.emit('warning', { text })),
+    );
   }
 
   /** What happens in this outbox; listeners can neither break nor slow it. */

@@ -62,20 +62,23 @@ function isSame(self: unknown, runner: unknown): boolean {
 /**
  * Has the transactions of this DataSource watched from their beginning: one whose ROLLBACK is on its way when the first message
  * is enqueued looks active still, and the message would be committed by itself.
+ * @param created hears of each query runner, in place of an earlier one
  */
-export function watchTransactions(dataSource: DataSource): void {
-  if (watchedSources.has(dataSource)) return;
-  watchedSources.add(dataSource);
+export function watchTransactions(dataSource: DataSource, created?: (runner: QueryRunner) => void): void {
+  const isWatched = watchedSources.has(dataSource);
+  watchedSources.set(dataSource, created);
+  if (isWatched) return;
   const own = Object.hasOwn(dataSource, 'createQueryRunner') ? dataSource.createQueryRunner : undefined;
   dataSource.createQueryRunner = function (...args) {
     // Looked up each time: libraries for tests replace it in the class, and put it back.
     const create = own ?? (Object.getPrototypeOf(dataSource) as DataSource).createQueryRunner;
     const runner = create.apply(this, args);
     watchBeginnings(runner);
+    watchedSources.get(dataSource)?.(runner);
     return runner;
   };
 }
-const watchedSources = new WeakSet<DataSource>();
+const watchedSources = new WeakMap<DataSource, ((runner: QueryRunner) => void) | undefined>();
 
 /** For good, and once. */
 function watchBeginnings(handle: QueryRunner): void {

@@ -84,4 +84,22 @@ export const HANDS = [
     simulation: false,
     contract: 'test/nest/testing-others.spec.ts',
   },
+  {
+    name: 'outside-writes-unwarned',
+    breaks: 'nobody is told that a write went past outbox.transaction',
+    file: 'lib/enqueue/outside-writes.ts',
+    from: 'return current !== undefined && oneOf(current) !== oneOf(runner);',
+    to: 'return current !== undefined && oneOf(current) !== oneOf(runner) && runner === current;',
+    simulation: false,
+    contract: 'test/nest/outside-writes.spec.ts',
+  },
+  {
+    name: 'reads-beside-are-warned-of',
+    breaks: 'a read beside outbox.transaction is warned of as a write',
+    file: 'lib/enqueue/outside-writes.ts',
+    from: '/^\\s*(?:insert',
+    to: '/^\\s*(?:select[^]*?from|insert',
+    simulation: false,
+    contract: 'test/nest/outside-writes.spec.ts',
+  },
 ].map((mutant) => ({ chaos: false, ...mutant }));
