@@ -1,13 +1,12 @@
 import type { Clock } from '../dispatch/clock.js';
-import type { OutboxHooks } from '../observe/events.js';
 import type { Lease, LeaseStore, LiveInstance } from '../store/lease-store.js';
+import { AbandonedLeases } from './abandoned-leases.js';
 import { fairShare } from './fair-share.js';
 import { forgive } from './forgive.js';
+import { NO_PROCESSES } from './host-process.js';
 import { LeaseDeadline } from './lease-deadline.js';
-import { tellExpired, tellVoid } from './lease-news.js';
 import type { Held, LeaseHolder, LeaseSettings } from './lease-holder.js';
 import { PassingOn } from './passing-on.js';
-import { VoidLeases } from './void-leases.js';
 
 export type { LeaseHolder } from './lease-holder.js';
 
@@ -36,9 +35,7 @@ export class BucketLeases {
   readonly passingOn: PassingOn;
   /** Buckets were given back, or are to be. Set by the dispatcher. */
   freed: () => void = () => undefined;
-  /** Who is told what became of the leases of others. Set by the dispatcher. */
-  news: Pick<OutboxHooks, 'emit'> = { emit: () => undefined };
-  readonly voids: VoidLeases;
+  readonly abandoned: AbandonedLeases;
   /** Milliseconds after its last word for which this instance counts as alive, and believes in its leases. */
   readonly alive: number;
 
@@ -49,9 +46,10 @@ export class BucketLeases {
     readonly owner: string,
     readonly info: string,
     readonly settings: LeaseSettings,
+    processes = NO_PROCESSES,
   ) {
     this.passingOn = new PassingOn(clock, settings, () => this.freed());
-    this.voids = new VoidLeases(store, clock, owner, settings.lease);
+    this.abandoned = new AbandonedLeases(store, clock, owner, settings.lease, processes);
     this.alive = Math.min(settings.lease, Math.max(MOST_SILENCE, settings.need * 2));
   }
 
@@ -104,10 +102,12 @@ export class BucketLeases {
     this.dropExpired();
     if (this.clock.monotonic() - this.renewedAt >= this.renewEvery) await this.renew();
     if (this.clock.monotonic() - this.beatenAt >= (this.hasPeers ? every : this.alive / 3)) await this.beat();
+    if (this.hasPeers) this.instances = await this.abandoned.endDead(this.instances);
     let hungry = false;
     for (const [transport, holder] of this.holders) hungry = (await this.balance(transport, holder)) || hungry;
-    if (hungry || this.voids.suspects) tellVoid(this.news, await this.voids.end(this.instances)); // and the next pass takes them
-    return Math.min(this.renewEvery, hungry || this.hasPeers ? every : this.alive / 3);
+    if (hungry || this.abandoned.voids.suspects) await this.abandoned.look(this.instances, hungry, this.holders);
+    this.abandoned.isFirst = false;
+    return Math.min(this.renewEvery, this.abandoned.dead.endsIn, hungry || this.hasPeers ? every : this.alive / 3);
   }
 
   /** Often enough that a lease is always good for one more publish, also when a renewal comes late. @internal */
@@ -196,7 +196,7 @@ export class BucketLeases {
       { owner: this.owner, transports, info: this.passingOn.announced(this.info) },
       this.alive,
     );
-    this.instances = await this.voids.living(instances, now, asked);
+    this.instances = await this.abandoned.voids.living(instances, now, asked);
     this.beatenAt = this.clock.monotonic();
     // Taken after the answer: what is measured by it seems younger than it is, never older.
     this.databaseClock = { now, at: this.beatenAt };
@@ -253,10 +253,7 @@ export class BucketLeases {
     if (leases.length === 0) return;
     const mine = this.held.get(transport) as Map<number, Held>;
     // Expired and taken again within one pass: what was concluded under the old epoch is void, as after any other loss.
-    tellExpired(
-      this.news,
-      leases.map(({ former = null }) => former),
-    );
+    this.abandoned.taken(leases);
     const again = leases.map(({ bucket }) => bucket);
     this.lose(transport, again);
     const since = this.clock.monotonic();

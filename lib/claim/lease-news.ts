@@ -1,4 +1,6 @@
 import type { OutboxHooks } from '../observe/events.js';
+import type { HeldLease, LiveInstance } from '../store/lease-store.js';
+import { toldPlace } from './instance-info.js';
 
 type News = Pick<OutboxHooks, 'emit'>;
 
@@ -13,6 +15,35 @@ export function tellVoid(news: News, leases: readonly { readonly owner: string }
     const why = "it died while the database's clock was ahead, or had a longer `lease`";
     news.emit('warning', { text: `${what}: they are taken over (${why})` });
   }
+}
+
+type Instances = readonly Pick<LiveInstance, 'owner' | 'info'>[];
+
+export function tellDead(news: News, leases: readonly { readonly owner: string }[], instances: Instances): void {
+  for (const [owner, count] of counted(leases.map((lease) => lease.owner))) {
+    const place = toldPlace(instances.find((each) => each.owner === owner)?.info ?? '');
+    const what = `${count} leases of the instance ${owner} (${place}) are taken over before they run out`;
+    news.emit('warning', { text: `${what}: its process has ended without giving them back` });
+  }
+}
+
+/** @param held by others @param dead those of them whose process has ended */
+export function tellHeld(
+  news: News,
+  held: readonly HeldLease[],
+  instances: Instances,
+  dead: ReadonlySet<string>,
+): void {
+  if (held.length === 0) return;
+  const owners = [...new Set(held.map(({ owner }) => owner))];
+  const places = instances.filter(({ owner }) => owners.includes(owner)).map(({ info }) => toldPlace(info));
+  news.emit('leasesHeld', {
+    buckets: held.length,
+    owners,
+    places,
+    runOutIn: Math.max(...held.map(({ remaining }) => remaining)),
+    ofDead: held.filter(({ owner }) => dead.has(owner)).length,
+  });
 }
 
 function counted(owners: readonly (string | null)[]): Map<string, number> {

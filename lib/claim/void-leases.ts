@@ -23,7 +23,7 @@ export class VoidLeases {
   /** @internal */ lookedAt = -Infinity;
 
   constructor(
-    readonly store: Pick<LeaseStore, 'heldLeases' | 'endLeases' | 'leave'>,
+    readonly store: Pick<LeaseStore, 'endLeases' | 'leave'>,
     readonly clock: Clock,
     readonly owner: string,
     /** Milliseconds, of this instance. */
@@ -49,12 +49,18 @@ export class VoidLeases {
     return this.rows.size > 0;
   }
 
-  /** Ends what is void, so that it can be taken like any lease that ran out. @returns the leases that were ended */
-  async end(living: readonly LiveInstance[]): Promise<readonly (Lease & { owner: string })[]> {
+  /**
+   * Ends what is void, so that it can be taken like any lease that ran out.
+   * @param held all leases, and when they were asked for
+   * @returns the leases that were ended
+   */
+  async end(
+    living: readonly LiveInstance[],
+    held: readonly HeldLease[],
+    asked: number,
+  ): Promise<readonly (Lease & { owner: string })[]> {
     const longest = this.longest(living);
     if (longest === Infinity) return [];
-    const asked = this.clock.monotonic();
-    const held = await this.store.heldLeases();
     const before = this.leases;
     this.leases = new Map();
     const over = held

@@ -1,7 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { inCleanScope } from '../async-scope.js';
-import { BucketLeases } from '../claim/bucket-leases.js';
-import { instanceInfo } from '../claim/instance-info.js';
+import type { BucketLeases } from '../claim/bucket-leases.js';
 import type { OutboxHooks } from '../observe/events.js';
 import { OutboxConfigurationError, OutboxError } from '../outbox.errors.js';
 import type { OutboxTransport } from '../publish/transport.js';
@@ -11,8 +10,9 @@ import { DatabaseFailures, type DatabaseOperation } from './database-failures.js
 import { Deadline } from './deadline.js';
 import { LaneLoops } from './lane-loops.js';
 import { Lane } from './lane.js';
-import { laneOptions, timeOfOne, type LaneDependencies } from './lane.types.js';
+import { laneOptions, type LaneDependencies } from './lane.types.js';
 import { Loop } from './loop.js';
+import { leasesOf } from './relay-leases.js';
 import type { RelayDependencies, RelayStatus, RunningLane, RunReport } from './relay.js';
 import { RowLockLane } from './row-lock-lane.js';
 import { NOTHING, sum, sumOf } from './run-reports.js';
@@ -164,17 +164,9 @@ export class OutboxDispatcher {
     this.transports = await this.relay.createTransports();
     const runId = (this.owner = this.relay.owner?.() ?? randomUUID());
     const hooks = this.hooksOf(runId);
-    const settings = {
-      lease: options.lease,
-      buckets: options.ordering === 'global' ? 1 : options.buckets,
-      leader: options.coordination === 'leader',
-      every: options.pollInterval * 2,
-      need: timeOfOne(options),
-    };
-    const leases = new BucketLeases(store, clock, this.owner, instanceInfo(options.lease), settings);
+    const leases = await leasesOf(this.relay, runId);
     this.leases = leases;
     leases.freed = () => this.leaseLoop?.nudge();
-    leases.news = this.relay.hooks;
     this.leaseLoop = new Loop(
       clock,
       () => this.guarded(leases),

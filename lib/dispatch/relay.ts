@@ -1,3 +1,4 @@
+import type { Processes } from '../claim/host-process.js';
 import type { OutboxHooks } from '../observe/events.js';
 import type { ResolvedOptions } from '../outbox.options.js';
 import type { OutboxTransport } from '../publish/transport.js';
@@ -16,6 +17,8 @@ export interface RelayDependencies {
   readonly random: () => number;
   /** Another one at every start. Default: random. */
   readonly owner?: () => string;
+  /** Default: those of this machine. */
+  readonly processes?: Processes;
   readonly hooks: OutboxHooks;
   /** Name → number, as registered in the store. */
   readonly transportIds: ReadonlyMap<string, number>;

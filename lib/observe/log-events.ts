@@ -21,6 +21,9 @@ interface Line {
   /** Lines with the same key are rate-limited together. */
   readonly repeatKey?: string;
 }
+const HELD =
+  'buckets are held by other instances: those that live give back what is more than their share, of others the leases run out';
+const HELD_BY_DEAD = 'buckets are held by an instance whose process has ended: they are taken over within seconds';
 type Lines = { [K in OutboxEventName]: (event: OutboxEventMap[K]) => Line | undefined };
 
 /** Every event and its line. Ids of messages appear only where one message is the news. */
@@ -76,6 +79,11 @@ const LINES: Lines = {
     level: 'warn',
     text: 'buckets lost',
     fields: { transport, buckets: buckets.length },
+  }),
+  leasesHeld: ({ buckets, owners, places, runOutIn, ofDead }) => ({
+    level: 'log',
+    text: ofDead === buckets ? HELD_BY_DEAD : HELD,
+    fields: { buckets, owners, places, runOutIn: durationText(Math.ceil(runOutIn / 1_000) * 1_000), ofDead },
   }),
   leasesExpired: ({ owner, buckets }) => ({
     level: 'warn',
@@ -141,6 +149,7 @@ const LOWEST: Partial<Record<OutboxEventName, LogLevel>> = {
   cleaned: 'log',
   started: 'log',
   connected: 'log',
+  leasesHeld: 'log',
   circuitClosed: 'log',
   destinationBack: 'log',
 };

@@ -40,7 +40,7 @@ describe.each(['postgres', 'mariadb'] as const)('%s: leases that lie in the futu
     function relay(leader = false): BucketLeases {
       const settings = { lease: LEASE, buckets: BUCKETS, leader, every: 1_000, need: 17_000 };
       const leases = new BucketLeases(harness.store, clock, randomUUID(), told(LEASE), settings);
-      leases.news = hooks;
+      leases.abandoned.news = hooks;
       leases.register(0, HOLDER);
       members.push(leases);
       return leases;

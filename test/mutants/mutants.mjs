@@ -1,6 +1,7 @@
 import { CLAIM } from './claim.mjs';
 import { CONSUMERS } from './consumers.mjs';
 import { CONTENT } from './content.mjs';
+import { CRASH } from './crash.mjs';
 import { DESTINATIONS } from './destinations.mjs';
 import { ENQUEUE } from './enqueue.mjs';
 import { GROWTH } from './growth.mjs';
@@ -51,6 +52,7 @@ export const MUTANTS = [
   ...SNAPSHOTS,
   ...DESTINATIONS,
   ...LEASES,
+  ...CRASH,
   ...GROWTH,
   ...HANDS,
   ...CONSUMERS,

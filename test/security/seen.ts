@@ -13,6 +13,7 @@ const EVENTS: readonly OutboxEventName[] = [
   'circuitClosed',
   'leasesAcquired',
   'leasesLost',
+  'leasesHeld',
   'leasesExpired',
   'cleaned',
   'started',

@@ -1,3 +1,4 @@
+import { NO_PROCESSES, type Processes } from '../../lib/claim/host-process.js';
 import { OutboxDispatcher } from '../../lib/dispatch/dispatcher.js';
 import { LaneLoops } from '../../lib/dispatch/lane-loops.js';
 import type { OutboxEventMap } from '../../lib/observe/events.js';
@@ -32,6 +33,8 @@ export class Fleet {
   /** Faults that wait for their moment. */
   armed: PlannedFault[] = [];
   fire: (fault: PlannedFault) => void = () => undefined;
+  /** Of the killed what the others know them by, where all are on one machine. */
+  readonly gone = new Set<string>();
   /** What was stopped in order and is not through with that. */
   readonly leaving = new Set<Relay>();
 
@@ -75,6 +78,7 @@ export class Fleet {
       clock: process,
       random: () => random.next(),
       owner: () => name,
+      processes: this.processesOf(slot),
       hooks: {
         has: () => false,
         emit: (event, about) => {
@@ -98,6 +102,16 @@ export class Fleet {
       transport.dies = () => (this.alive(slot) === relay ? this.kill(slot, RESTART) : undefined);
     }
     void dispatcher.start();
+  }
+
+  /** In every other history all relays are on one machine. @internal */
+  processesOf(slot: number): Processes {
+    if (Random.of(this.plan.seed, 'machine').chance(0.5)) return NO_PROCESSES;
+    return { life: this.lifeOf(slot), isGone: async (life) => this.gone.has(life) };
+  }
+
+  /** @internal */ lifeOf(slot: number): string {
+    return `${slot}.${this.lives.get(slot)}`;
   }
 
   /** @internal */ get numbersGoBack(): boolean {
@@ -132,6 +146,7 @@ export class Fleet {
     if (relay === undefined) return;
     this.history.fault('kill', relay.process.name, { ms, by: relay.process.name });
     relay.process.dead = true;
+    this.gone.add(this.lifeOf(slot));
     this.world.in(20, () => relay.store.reconnect()); // the server notices
     this.world.in(ms, () => this.start(slot));
   }

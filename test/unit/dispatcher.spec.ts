@@ -1,3 +1,4 @@
+import { NO_PROCESSES } from '../../lib/claim/host-process.js';
 import { OutboxDispatcher } from '../../lib/dispatch/dispatcher.js';
 import type { OutboxOptions } from '../../lib/outbox.options.js';
 import { PUBLISHED, type PublishResult } from '../../lib/publish/transport.js';
@@ -19,6 +20,7 @@ function relay(given: Partial<OutboxOptions> = {}) {
     store: store as unknown as OutboxStore,
     clock,
     random: () => 0.5,
+    processes: NO_PROCESSES,
     hooks,
     transportIds: new Map([['default', 0]]),
     createTransports: async () => {

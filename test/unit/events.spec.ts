@@ -139,6 +139,7 @@ describe('the log', () => {
     destinationBack: { transport: 'kafka', destination: 'topic "orders"', awayFor: 61_000, putOff: 3 },
     leasesAcquired: { transport: 'kafka', buckets: [1, 2] },
     leasesLost: { transport: 'kafka', buckets: [1] },
+    leasesHeld: { buckets: 2, owners: ['o'], places: ['laptop pid 7'], runOutIn: 28_000, ofDead: 2 },
     leasesExpired: { owner: 'o', buckets: 2 },
     cleaned: { published: 3, dead: 0, dedup: 1 },
     started: { role: 'relay', transports: ['kafka', 'local'], buckets: 32 },
@@ -171,6 +172,7 @@ describe('the log', () => {
       'log destination is back transport=kafka destination="topic \\"orders\\"" after=61s putOff=3',
       'debug buckets taken transport=kafka buckets=2',
       'warn buckets lost transport=kafka buckets=1',
+      'log buckets are held by an instance whose process has ended: they are taken over within seconds buckets=2 owners=o places="laptop pid 7" runOutIn=28s ofDead=2',
       'warn buckets of an instance whose lease had run out are free or taken over owner=o buckets=2',
       'log cleaned published=3 dead=0 dedup=1',
       'log started role=relay transports=kafka,local buckets=32',
@@ -192,7 +194,7 @@ describe('the log', () => {
   });
 
   it.each([
-    ['log', 14],
+    ['log', 15],
     ['warn', 8],
     ['error', 3],
     ['silent', 0],

@@ -16,7 +16,8 @@ const MAY_LOCK = join('store', 'schema', 'mysql-lock.ts');
 
 /** What the library never does, wherever: each ended somebody's process, hid somebody's error or locked somebody out. */
 const NEVER: readonly [what: string, pattern: RegExp][] = [
-  ['end the process of its host', /\bprocess\s*\.\s*(exit|abort|kill|reallyExit)\b/],
+  // Signal 0 only asks whether a process is there.
+  ['end the process of its host', /\bprocess\s*\.\s*(exit|abort|kill(?!\(pid, 0\))|reallyExit)\b/],
   // `signal`: a second one while it stops, where the application listens to it already.
   ['listen to errors of the whole process', /\bprocess\s*\.\s*(on|once|addListener)\((?!signal\b)/],
   ['read arguments or the environment, where passwords would have to stand', /\bprocess\s*\.\s*(argv|env)\b/],
