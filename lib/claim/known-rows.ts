@@ -1,6 +1,8 @@
-import type { OutboxMessage } from '../message.js';
+import { compareSeq, type OutboxMessage } from '../message.js';
 
 type Row = Pick<OutboxMessage, 'seq' | 'id'>;
+/** No table numbers beyond it. */
+const HIGHEST = (2n ** 64n).toString();
 
 /**
  * Rows of the ready table that were read and are not settled: a read that returns them again returns nothing new. Known
@@ -18,6 +20,13 @@ export class KnownRows {
 
   get size(): number {
     return this.ids.size + this.displaced.size;
+  }
+
+  /** Up to here no number is known. Looks at all of them. */
+  get below(): string {
+    let lowest = HIGHEST;
+    for (const seq of this.ids.keys()) if (compareSeq(seq, lowest) < 0) lowest = seq;
+    return (BigInt(lowest) - 1n).toString();
   }
 
   /** Whether a row that a read returned was not read before. */

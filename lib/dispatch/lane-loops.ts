@@ -1,3 +1,5 @@
+import type { Claimer } from '../claim/claimer.js';
+import { compareSeq } from '../message.js';
 import { errorText } from '../observe/error-text.js';
 import { within } from './clock.js';
 import type { FailingOperation } from './database-failures.js';
@@ -5,7 +7,7 @@ import type { Deadline } from './deadline.js';
 import { FirstConnection } from './first-connection.js';
 import type { Lane } from './lane.js';
 import { Loop } from './loop.js';
-import type { LaneStatus, RunningLane, RunReport } from './relay.js';
+import type { LaneStatus, ReadyKnowledge, RunningLane, RunReport } from './relay.js';
 
 /** Milliseconds between two looks at the parked table when nothing is known to fall due, in polls. */
 export const PARKED_POLLS = 2;
@@ -95,6 +97,15 @@ export class LaneLoops implements RunningLane {
     };
   }
 
+  get knows(): ReadyKnowledge {
+    const { claimer, deps, room } = this.lane;
+    return {
+      transport: deps.id,
+      goneUpTo: (bucket) => goneUpTo(claimer, bucket),
+      waitsFor: (seq) => room.left < 1 || claimer.known.has(seq),
+    };
+  }
+
   failingWrites(): FailingOperation[] {
     const { settler, deps } = this.lane;
     const writes = { settle: settler.successes.failing, park: settler.transitions.failing };
@@ -158,6 +169,12 @@ export class LaneLoops implements RunningLane {
     if (taken > 0 || this.lane.parked.toContinue.size > 0) return taken > 0 ? 0 : MIN_PAUSE;
     return Math.min(nextIn ?? Infinity, this.lane.deps.options.pollInterval * PARKED_POLLS);
   }
+}
+
+/** What is being published lies behind the low-water mark. */
+function goneUpTo({ heads, floor, known }: Claimer, bucket: number): string {
+  const marks = [heads.get(bucket) ?? '0', floor.floorOf(bucket), known.below];
+  return marks.reduce((a, b) => (compareSeq(a, b) <= 0 ? a : b));
 }
 
 /** Steps of a pass in which nothing gets through. */

@@ -76,6 +76,17 @@ export interface RunningLane {
   /** Resolves when every lease of this lane may be given to somebody else. */
   drain(): Promise<void>;
   status(): LaneStatus;
+  /** What is known of ready messages, where they are read under leases. @internal */
+  readonly knows?: ReadyKnowledge;
   /** What could not be written down, and still is not. */
   failingWrites(): FailingOperation[];
+}
+
+/** What health asks of a lane before it looks, and before it complains. */
+export interface ReadyKnowledge {
+  readonly transport: number;
+  /** Nothing of a bucket is ready up to here, as far as this lane knows; '0': it knows nothing. */
+  readonly goneUpTo: (bucket: number) => string;
+  /** Whether this message was read, or there is no room to read it. */
+  readonly waitsFor: (seq: string) => boolean;
 }

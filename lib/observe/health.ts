@@ -1,7 +1,10 @@
 import { durationText } from '../duration.js';
 import { errorText } from './error-text.js';
-import { OFTEN } from '../store/admin-store.js';
+import type { ResolvedOptions } from '../outbox.options.js';
+import { OFTEN, type BoundedCount } from '../store/admin-store.js';
 import { StoreClosed } from '../store/executors/executor.js';
+import type { Standstill } from './standing.js';
+import { standstill, type Around } from './standstill.js';
 import type { OutboxStats, OutboxTransportStats } from './stats.js';
 
 export interface OutboxHealth {
@@ -32,6 +35,7 @@ export interface TransportHealthReport {
 /** What health reads of a relay's status and of its lanes. */
 export interface RelayView {
   readonly running: boolean;
+  readonly owner?: string;
   readonly storeDownFor: number | null;
   readonly failing?: readonly FailingView[];
   readonly heldBack?: string | null;
@@ -51,6 +55,7 @@ export interface LaneView {
   readonly receipt: 'broker' | 'handler' | 'none';
   readonly circuit: 'closed' | 'open' | 'probing' | 'blocked';
   readonly lastError: string | null;
+  readonly buckets?: readonly number[];
   readonly away?: readonly AwayView[];
 }
 /** One destination that takes nothing while others may; milliseconds. */
@@ -62,7 +67,11 @@ export interface AwayView {
 }
 
 /** The counts, why there are none, or that there are none yet: after so many milliseconds. */
-export type Counts = OutboxStats | { readonly error: unknown } | { readonly late: number };
+export type Counts = Counted | { readonly error: unknown } | { readonly late: number };
+export interface Counted extends Pick<OutboxStats, 'transports'>, Partial<Pick<OutboxStats, 'total'>> {
+  /** By the name of the transport; absent where the store has no `glance`. */
+  readonly standing?: ReadonlyMap<string, Standstill>;
+}
 
 export interface HealthSources {
   /** Milliseconds. */
@@ -71,9 +80,16 @@ export interface HealthSources {
   readonly relay: RelayView;
   readonly transports: ReadonlyMap<string, { readonly kind: string; readonly receipt: 'broker' | 'handler' | 'none' }>;
   readonly stats: Counts;
+  /** Milliseconds. */
+  readonly publishTimeout?: number;
+  readonly ordering?: ResolvedOptions['ordering'];
+  readonly coordination?: ResolvedOptions['coordination'];
+  /** Whether the lane of this transport has read the message, or has no room for it. */
+  readonly waitsFor?: (transport: string, seq: string) => boolean;
 }
 
-export function healthOf({ mode, relay, transports, stats, lease = Infinity }: HealthSources): OutboxHealth {
+export function healthOf(sources: HealthSources): OutboxHealth {
+  const { mode, relay, stats, lease = Infinity } = sources;
   const { heartbeatLate = 0, slowRenewal = null, failing = [] } = relay;
   const counts = 'transports' in stats ? stats.transports : undefined;
   const down = [
@@ -90,10 +106,26 @@ export function healthOf({ mode, relay, transports, stats, lease = Infinity }: H
     ...failures(failing.filter(({ operation }) => operation !== 'lease')),
     ...relay.lanes.flatMap(laneProblems),
     ...Object.entries(counts ?? {}).flatMap(([name, one]) => countProblems(name, one, lanes.get(name))),
+    ...('standing' in stats ? [...(stats.standing ?? [])] : []).flatMap(([name, one]) =>
+      standstill(one, around(name, counts?.[name], sources, down.length > 0)),
+    ),
   ];
   const unread = failing.filter(({ operation }) => operation === 'fetch').map(({ transport }) => transport);
   const isDown = ({ circuit, transport }: LaneView): boolean => circuit !== 'closed' || unread.includes(transport);
   const allDown = relay.lanes.length > 0 && relay.lanes.every(isDown);
+  return {
+    status: down.length > 0 || allDown ? 'down' : problems.length > 0 ? 'degraded' : 'up',
+    reasons: [...down, ...problems],
+    relay: { mode, running: relay.running, storeDownFor: relay.storeDownFor, heartbeatLate },
+    transports: reportsOf(sources, counts),
+  };
+}
+
+function reportsOf(
+  { transports, relay }: HealthSources,
+  counts: OutboxStats['transports'] | undefined,
+): OutboxHealth['transports'] {
+  const lanes = new Map(relay.lanes.map((lane) => [lane.transport, lane]));
   const reports: Record<string, TransportHealthReport> = Object.create(null) as Record<string, TransportHealthReport>;
   for (const [name, { kind, receipt }] of transports) {
     const lane = lanes.get(name);
@@ -105,13 +137,35 @@ export function healthOf({ mode, relay, transports, stats, lease = Infinity }: H
       stats: counts?.[name] ?? null,
     };
   }
+  return reports;
+}
+
+/** Why nothing of a transport goes out may be said already: of its broker, of what it publishes to, of the database. */
+function around(
+  name: string,
+  counts: OutboxTransportStats | undefined,
+  sources: HealthSources,
+  isDown: boolean,
+): Around {
+  const { relay, lease = Infinity, publishTimeout = Infinity, ordering, coordination, waitsFor } = sources;
+  const lane = relay.lanes.find(({ transport }) => transport === name);
+  const isHeld = ordering === 'global' && (counts?.blockedKeys ?? 0) > 0;
+  const fails = (relay.failing ?? []).some(({ transport }) => transport === name);
+  const isLaneAway = lane !== undefined && (lane.circuit !== 'closed' || (lane.away ?? []).length > 0);
   return {
-    status: down.length > 0 || allDown ? 'down' : problems.length > 0 ? 'degraded' : 'up',
-    reasons: [...down, ...problems],
-    relay: { mode, running: relay.running, storeDownFor: relay.storeDownFor, heartbeatLate },
-    transports: reports,
+    name,
+    lease,
+    soon: Math.max(lease / 3, publishTimeout + A_BREATH),
+    isSaid: isDown || fails || isLaneAway || counts?.instances === 0,
+    isHeld,
+    owner: relay.owner,
+    leased: lane === undefined ? undefined : new Set(lane.buckets),
+    unleased: coordination === 'rowLock',
+    waitsFor: (seq) => waitsFor?.(name, seq) ?? false,
   };
 }
+/** Milliseconds for what is not the publish. */
+const A_BREATH = 5_000;
 
 const tooSlow = (ms: number): string =>
   `Renewing the leases took ${durationText(Math.round(ms))}. That leaves no time to publish in: raise \`lease\`, or lower \`publishTimeout\`.`;
@@ -162,18 +216,24 @@ const MOST_AWAY = 5;
 /** @param lane of this process: while what it publishes to is away it has no buckets, and that is said already */
 function countProblems(name: string, stats: OutboxTransportStats, lane: LaneView | undefined): string[] {
   const isOrphan = stats.instances === 0 && (lane === undefined || lane.circuit === 'closed');
-  const waiting = stats.ready + stats.scheduled + stats.waiting + stats.blocked;
-  const count = `${waiting}${stats.readyIsExact ? '' : ' or more'}`;
+  const { ready, scheduled, waiting: retried, blocked, readyIsExact } = stats;
+  const waiting = ready + scheduled + retried + blocked;
+  const isCut = !readyIsExact || (['scheduled', 'waiting', 'blocked'] as const).some((count) => cut(stats, count));
+  const count = `${waiting}${isCut ? ' or more' : ''}`;
   return [
     ...(waiting > 0 && isOrphan
       ? [`${count} messages for '${name}', which no live relay publishes.${stats.configured ? '' : LEFT}`]
       : []),
-    ...(stats.dead > 0 ? [`${stats.dead} dead messages for '${name}' wait for requeue or discard.`] : []),
+    ...(stats.dead > 0 ? [`${counted(stats, 'dead')} dead messages for '${name}' wait for requeue or discard.`] : []),
     ...oftenFailed(name, stats),
     ...heldKeys(name, stats),
     ...unseen(name, stats),
   ];
 }
+
+const cut = ({ atLeast = [] }: OutboxTransportStats, count: BoundedCount): boolean => atLeast.includes(count);
+const counted = (stats: OutboxTransportStats, count: BoundedCount): string =>
+  `${stats[count]}${cut(stats, count) ? ' or more' : ''}`;
 
 /** What is tried again and again: without a limit of attempts nothing else would tell of it. */
 function oftenFailed(name: string, { failingOften = 0, mostAttempts = 0 }: OutboxTransportStats): string[] {
@@ -201,8 +261,9 @@ const LEFT =
   ' This process does not have it: give it back to the options of a relay, or remove its messages with cancel and discard.';
 
 /** A retry that holds back nobody is no news; a key behind a dead message waits for an operator, also without messages. */
-function heldKeys(name: string, { blockedKeys, blocked, dead }: OutboxTransportStats): string[] {
+function heldKeys(name: string, stats: OutboxTransportStats): string[] {
+  const { blockedKeys, blocked, dead } = stats;
   if (blocked === 0 && (blockedKeys === 0 || dead === 0)) return [];
-  const waiting = `with ${blocked} messages behind it: until it is published, requeued, discarded or released`;
-  return [`${blockedKeys} keys of '${name}' are blocked by a failed message, ${waiting}.`];
+  const waiting = `with ${counted(stats, 'blocked')} messages behind it: until it is published, requeued, discarded or released`;
+  return [`${counted(stats, 'blockedKeys')} keys of '${name}' are blocked by a failed message, ${waiting}.`];
 }

@@ -57,7 +57,42 @@ export interface AdminStore {
   /** How many rows the call would change, `filter.limit` at most. Those that are being sent are counted. */
   count(change: Exclude<Change, 'cancel'>, filter: MessageFilter): Promise<number>;
   stats(): Promise<TransportStats[]>;
+  /**
+   * What a probe asks every second: the counts, each up to a limit, and the first ready message of each bucket that is named. It
+   * costs the same whatever waits. Absent: `stats` is asked.
+   * @returns `undefined` when that took longer than {@link GLANCE_TIMEOUT}: rows that are dead and not removed yet are come past
+   */
+  glance?(request: GlanceRequest): Promise<TransportGlance[] | undefined>;
 }
+export interface GlanceRequest {
+  /** Of each count, about: those by bucket take their part of it from each. */
+  readonly limit: number;
+  readonly buckets: readonly number[];
+  /** Where to begin, exclusive; '0': nothing is known. */
+  readonly after: (transport: number, bucket: number) => string;
+}
+/** What is ready is what the heads tell. */
+export interface TransportGlance extends Omit<TransportStats, 'ready' | 'readyIsExact' | 'oldestReadyAge'> {
+  readonly heads: readonly Head[];
+}
+/** The first ready message of a bucket. */
+export interface Head {
+  readonly bucket: number;
+  readonly seq: string;
+  readonly id: string;
+  /** Milliseconds; `null`: its time is none. */
+  readonly age: number | null;
+  /** Ready messages of the bucket, itself among them, up to {@link perBucket}. */
+  readonly ready: number;
+  /** Who has leased the bucket, for how many milliseconds more, and whether it was heard of lately. */
+  readonly lease: { readonly owner: string; readonly remaining: number; readonly alive: boolean } | null;
+}
+/** How many of a bucket are counted. */
+export const perBucket = ({ limit, buckets }: Pick<GlanceRequest, 'limit' | 'buckets'>): number =>
+  Math.ceil(limit / Math.max(1, buckets.length));
+/** Milliseconds. */
+export const GLANCE_TIMEOUT = 1_000;
+
 export interface TransportStats {
   readonly transport: number;
   /** As it was registered. */
@@ -82,7 +117,10 @@ export interface TransportStats {
   readonly failingOften?: number;
   /** The most attempts that one of these has; 0 without one. */
   readonly mostAttempts?: number;
+  /** Counts that stopped at a limit: there may be more. */
+  readonly atLeast?: readonly BoundedCount[];
 }
+export type BoundedCount = 'scheduled' | 'waiting' | 'blocked' | 'dead' | 'blockedKeys';
 /** Attempts after which a message that still fails is told of: with the default backoff, minutes. */
 export const OFTEN = 10;
 export const OFTEN_LOOK_LIMIT = 10_000;

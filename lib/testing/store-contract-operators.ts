@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import type { TransportStats } from '../store/admin-store.js';
+import { describeGlance } from './store-contract-glance.js';
 import { settled, type Lane, type StoreRun } from './store-harness.js';
 
 const LATER = 3_600_000;
@@ -157,6 +158,7 @@ export function describeOperators(run: StoreRun): void {
     });
   });
   describeStats(run);
+  describeGlance(run);
 }
 
 /** What an operator means by a filter and cannot have any more is named, as it is for ids. */

@@ -7,6 +7,7 @@ import { ENQUEUE } from './enqueue.mjs';
 import { GROWTH } from './growth.mjs';
 import { HANDLERS } from './handlers.mjs';
 import { HANDS } from './hands.mjs';
+import { HEALTH } from './health.mjs';
 import { KAFKA } from './kafka.mjs';
 import { LEASES } from './leases.mjs';
 import { MARIADB } from './mariadb.mjs';
@@ -56,4 +57,5 @@ export const MUTANTS = [
   ...GROWTH,
   ...HANDS,
   ...CONSUMERS,
+  ...HEALTH,
 ];

@@ -1,10 +1,17 @@
-import { OutboxModule, OutboxService, type OutboxOptions } from '../../lib/index.js';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { OutboxModule, OutboxService, type OutboxHealth, type OutboxOptions } from '../../lib/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { describeWith } from '../support/services.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
 import { Applications, build, MoodyTransport, OrderPlaced, quiet, typeOrm, until } from './support/app.js';
 
 const KEY = 'customer-4711';
+
+/** An answer is good for a second. */
+async function healthOf(outbox: OutboxService): Promise<OutboxHealth> {
+  await sleep(1_000);
+  return outbox.health();
+}
 
 describe.each(['postgres', 'mariadb'] as const)('health on %s', (kind) => {
   describeWith(kind, 'and keys that wait', () => {
@@ -35,10 +42,10 @@ describe.each(['postgres', 'mariadb'] as const)('health on %s', (kind) => {
       await enqueue(outbox);
       await until(async () => (await outbox.stats()).total.dead === 1);
       const dead = "1 dead messages for 'default' wait for requeue or discard.";
-      expect(await outbox.health()).toMatchObject({ status: 'degraded', reasons: [dead, blocked(0)] });
+      expect(await healthOf(outbox)).toMatchObject({ status: 'degraded', reasons: [dead, blocked(0)] });
       for (let i = 0; i < 2; i++) await enqueue(outbox);
       await until(async () => (await outbox.stats()).total.blocked === 2);
-      const health = await outbox.health();
+      const health = await healthOf(outbox);
       expect(health).toMatchObject({
         status: 'degraded',
         reasons: [dead, blocked(2)],
@@ -49,23 +56,23 @@ describe.each(['postgres', 'mariadb'] as const)('health on %s', (kind) => {
       await outbox.release(KEY);
       await until(() => transport.ids.length === 2);
       await until(async () => (await outbox.health()).reasons.length === 1);
-      expect(await outbox.health()).toMatchObject({ status: 'degraded', reasons: [dead] });
+      expect(await healthOf(outbox)).toMatchObject({ status: 'degraded', reasons: [dead] });
       await outbox.discard({ key: KEY });
-      expect(await outbox.health()).toMatchObject({ status: 'up', reasons: [] });
+      expect(await healthOf(outbox)).toMatchObject({ status: 'up', reasons: [] });
     });
 
     it('D1: a retry is told when it holds others back, and is no news when it holds back nobody', async () => {
       const outbox = await start(new MoodyTransport(), { initial: '1h', max: '1h' });
       await enqueue(outbox);
       await until(async () => (await outbox.stats()).total.waiting === 1);
-      expect(await outbox.health()).toMatchObject({
+      expect(await healthOf(outbox)).toMatchObject({
         status: 'up',
         reasons: [],
         transports: { default: { stats: { blockedKeys: 1 } } },
       });
       await enqueue(outbox);
       await until(async () => (await outbox.stats()).total.blocked === 1);
-      expect(await outbox.health()).toMatchObject({ status: 'degraded', reasons: [blocked(1)] });
+      expect(await healthOf(outbox)).toMatchObject({ status: 'degraded', reasons: [blocked(1)] });
     });
 
     it('answers within two seconds of a database that fell silent, however many ask; it is down soon, and up again with it', async () => {
@@ -74,8 +81,9 @@ describe.each(['postgres', 'mariadb'] as const)('health on %s', (kind) => {
       url.host = `${proxy.host}:${proxy.port}`;
       const through = { ...database, options: { ...database.options, url: url.href } } as TestDatabase;
       const outbox = await start(new MoodyTransport(), {}, through);
-      expect(await outbox.health()).toMatchObject({ status: 'up' });
+      expect(await healthOf(outbox)).toMatchObject({ status: 'up' });
       proxy.set({ up: 'hold', down: 'hold' });
+      await sleep(1_000);
       const began = performance.now();
       const answers = await Promise.all(Array.from({ length: 20 }, () => outbox.health()));
       expect(performance.now() - began).toBeLessThan(4_000);

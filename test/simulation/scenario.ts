@@ -15,6 +15,7 @@ import { replica } from './store/memory-backup.js';
 import { MemoryDatabase } from './store/memory-database.js';
 import { MemoryStore } from './store/memory-store.js';
 import { LATE, MATTERS, PATIENCE, type DatabaseState } from './wire.js';
+import { Watchdog } from './watchdog.js';
 import { Witness } from './witness.js';
 import { Workload } from './workload.js';
 import { World } from './world.js';
@@ -56,6 +57,7 @@ const FULL_SCAN = 45_000;
  *   8, 17                 inspect.ts, whenever a relay reads; fleet.ts, when it says that positions were wrong and no number went back
  *   15                    through.ts, from the last fault on; judge.ts, for those whom no fault touches: with a second
  *                         transport, its messages while the first one's broker is away
+ *   20                    watchdog.ts, from beginning to end
  *
  * What the statements themselves decide is the store's in memory, and not seen here: all of 7 and of 18, and of 11 for whom an
  * operator comes too late; the relay's part of it is that it publishes nothing which it does not hold. The store contract has
@@ -129,6 +131,7 @@ class Scenario {
       world.in(fault.at, () => (fault.when === undefined ? this.happen(fault) : fleet.armed.push(fault)));
     }
     fleet.fire = (fault) => world.in(fault.after, () => this.happen(fault));
+    new Watchdog(world, history, database, options, fleet).begin();
     await world.run(plan.turmoil);
     const disturbedUntil = this.calm();
     await world.run(Infinity, () => workload.over);

@@ -16,8 +16,16 @@ function silent() {
   const store = { stats: () => new Promise((resolve, reject) => void asked.push({ resolve, reject })) };
   const { stats, health } = reportOf({
     store: store as never,
-    dispatcher: { status: () => ({ running: true, storeDownFor: null, lanes: [] }) as never },
-    options: { relay: true, lease: 30_000, transports: new Map([['main', definition()]]) },
+    dispatcher: { status: () => ({ running: true, storeDownFor: null, lanes: [] }) as never, lanes: [] },
+    options: {
+      relay: true,
+      lease: 30_000,
+      transports: new Map([['main', definition()]]),
+      publishTimeout: 10_000,
+      buckets: 32,
+      ordering: 'key',
+      coordination: 'buckets',
+    },
     transportIds: new Map([['main', 0]]),
     clock,
   });
@@ -56,10 +64,28 @@ describe('health of a database that says nothing', () => {
     await new Promise((resolve) => void setImmediate(resolve));
     process.off('unhandledRejection', listen);
     expect(unhandled).toEqual([]);
+    await clock.advance(1_000);
     const [second] = ask(1);
     asked[1]?.resolve([]);
     expect(await second).toMatchObject({ status: 'up', reasons: [] });
     expect([asked.length, clock.pending]).toEqual([2, 0]);
+  });
+
+  it('S9: gives an answer for a second to all who ask, and a failure to nobody else', async () => {
+    const { clock, asked, ask } = silent();
+    const first = Promise.all(ask(2));
+    asked[0]?.resolve([]);
+    expect(await first).toMatchObject([{ status: 'up' }, { status: 'up' }]);
+    await clock.advance(999);
+    expect(await Promise.all(ask(2))).toMatchObject([{ status: 'up' }, { status: 'up' }]);
+    expect(asked).toHaveLength(1);
+    await clock.advance(1);
+    const [later] = ask(1);
+    asked[1]?.reject(new Error('gone'));
+    expect(await later).toMatchObject(DOWN);
+    const [again] = ask(1);
+    asked[2]?.resolve([]);
+    expect(await again).toMatchObject({ status: 'up' });
   });
 
   it('is down while the answer before was a failure', async () => {

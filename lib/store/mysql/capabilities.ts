@@ -7,6 +7,8 @@ export interface MysqlCapabilities {
   readonly since: readonly [major: number, minor: number, patch: number];
   /** Session setting by which the server cancels a statement. MySQL's covers reads only. */
   readonly statementTimeout: (milliseconds: number) => string;
+  /** A `select` that the server cancels by itself. */
+  readonly selectWithin: (milliseconds: number, rest: string) => string;
   /**
    * Session setting by which the server ends a session that does nothing in an open transaction: of a process that stood
    * still, which would lock its rows for as long as it does. MySQL has none.
@@ -24,6 +26,7 @@ const MARIADB: MysqlCapabilities = {
   product: 'MariaDB',
   since: [10, 6, 0],
   statementTimeout: (milliseconds) => `max_statement_time = ${milliseconds / 1000}`,
+  selectWithin: (milliseconds, rest) => `set statement max_statement_time = ${milliseconds / 1000} for select ${rest}`,
   idleTransactionTimeout: mariaDbIdle,
   idleWithLocks: mariaDbIdle,
 };
@@ -31,6 +34,7 @@ const MYSQL: MysqlCapabilities = {
   product: 'MySQL',
   since: [8, 0, 13],
   statementTimeout: (milliseconds) => `max_execution_time = ${Math.ceil(milliseconds)}`,
+  selectWithin: (milliseconds, rest) => `select /*+ max_execution_time(${Math.ceil(milliseconds)}) */ ${rest}`,
   idleWithLocks: (milliseconds) => `wait_timeout = ${Math.ceil(milliseconds / 1000)}`,
   freshStatistics: 'information_schema_stats_expiry = 0',
 };

@@ -1,7 +1,7 @@
 import { systemClock, within } from '../../dispatch/clock.js';
 import type { SqlConnection, SqlDatabase, SqlExecutor } from '../executors/executor.js';
 import type { NewMessage } from '../../message.js';
-import type { MessageFilter } from '../admin-store.js';
+import type { GlanceRequest, MessageFilter } from '../admin-store.js';
 import type { HeldLease, Instance, Lease } from '../lease-store.js';
 import type { OutboxStore, SchemaSettings } from '../outbox-store.js';
 import type { Death, KeyInBucket, ReparkEntry, ParkedStore, RowLockStore, TakeRequest } from '../parked-store.js';
@@ -12,6 +12,7 @@ import { MysqlBlockingKeys } from './blocking-keys.js';
 import { MysqlClean } from './clean.js';
 import { MysqlInsert } from './insert.js';
 import { MysqlHeldLeases } from './held-leases.js';
+import { MysqlGlance } from './glance.js';
 import { MysqlFence, MysqlLeases } from './leases.js';
 import { MysqlParked } from './parked.js';
 import { MysqlPayloads } from './payloads.js';
@@ -88,6 +89,7 @@ export class MysqlStore implements OutboxStore {
   cancel = (filter: MessageFilter) => this.parts.admin.apply('cancel', filter);
   release = (filter: { key: string; transport?: number }) => this.parts.admin.release(filter);
   stats = () => this.parts.stats.stats();
+  glance = (request: GlanceRequest) => this.parts.glance.look(request);
 
   cleanArchive = (age: number, limit: number) => this.parts.clean.cleanArchive(age, limit);
   cleanDead = (age: number, limit: number, announcedOnly: boolean) =>
@@ -122,6 +124,7 @@ function partsOf(database: SqlDatabase, settings: StoreSettings) {
   const parked = new MysqlParked(database, names, fence, taker, new MysqlBlockingKeys(names, wake), settings);
   const publishing = (transport: number): SqlConnection =>
     database.publishing?.(transport) ?? database.connection('read');
+  const stats = new MysqlStats(database, names, settings);
   return {
     server,
     insert: new MysqlInsert(names, settings.ordering === 'strict'),
@@ -133,7 +136,8 @@ function partsOf(database: SqlDatabase, settings: StoreSettings) {
     parked,
     rowLocks: new MysqlRowLocks(publishing, settings.buckets, names, { server, settle, parked }),
     admin: new MysqlAdmin(database, names, settings, wake),
-    stats: new MysqlStats(database, names, settings),
+    stats,
+    glance: new MysqlGlance(database, server, names, settings, stats.sql),
     clean: new MysqlClean(database, names, wake),
     setup: new MysqlSetup(database, server, settings, names),
   };

@@ -101,5 +101,5 @@ function statsStatements({ ready, parked, leases, instances, transports }: Table
   };
 }
 
-const perTransport = (rows: readonly Row[]): Map<number, number> =>
+export const perTransport = (rows: readonly Row[]): Map<number, number> =>
   new Map(rows.map(([id, count]) => [Number(id), Number(count)]));

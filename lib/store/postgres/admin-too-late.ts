@@ -176,10 +176,13 @@ export class PostgresTooLate {
 
 function statements({ ready, transports }: TableNames, settings: StoreSettings) {
   return {
-    /** No index knows what an operator asks for: tables are looked through, but not for long; a bucket by its own index. */
+    /**
+     * No index knows what an operator asks for: tables are looked through, but not for long; a bucket by its own index. To
+     * compile a plan takes longer than most of them run.
+     */
     limits: statement(
       undefined,
-      `select set_config('enable_seqscan', ?, true), set_config('statement_timeout', ?, true)`,
+      `select set_config('enable_seqscan', ?, true), set_config('statement_timeout', ?, true), set_config('jit', 'off', true)`,
     ),
     transports: statement(undefined, `select id from ${transports} order by id`),
     withReady: statement(

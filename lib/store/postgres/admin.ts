@@ -6,6 +6,8 @@ import {
   type OperatorReport,
   type TransportStats,
   type Change,
+  type GlanceRequest,
+  type TransportGlance,
 } from '../admin-store.js';
 import type { Deleted } from '../elsewhere.js';
 import { meansReady, statesOf } from '../operator-states.js';
@@ -18,6 +20,7 @@ import { stateNumber } from './columns.js';
 import { PostgresTooLate } from './admin-too-late.js';
 import { PostgresUnowned } from './cancel-unowned.js';
 import { PostgresDedupKeys } from './dedup-keys.js';
+import { PostgresGlance } from './glance.js';
 import { readStats, statsStatement } from './stats.js';
 
 /** What operators and the application do to parked messages. Never to one that is being sent. */
@@ -25,6 +28,7 @@ export class PostgresAdmin implements AdminStore {
   /** @internal */ readonly sql: AdminStatements;
   /** @internal */ readonly statsSql;
   /** @internal */ readonly tooLate: PostgresTooLate;
+  /** @internal */ readonly glances: PostgresGlance;
   /** @internal */ readonly unowned: PostgresUnowned;
   /** @internal */ readonly keys: PostgresDedupKeys;
   /** @internal */ readonly isGlobal: boolean;
@@ -37,6 +41,7 @@ export class PostgresAdmin implements AdminStore {
     this.sql = adminStatements(names, settings);
     this.statsSql = statsStatement(names, settings);
     this.tooLate = new PostgresTooLate(connection, names, settings);
+    this.glances = new PostgresGlance(this.tooLate, names, settings);
     this.keys = new PostgresDedupKeys(names);
     this.unowned = new PostgresUnowned(connection, names, { search: this.tooLate, keys: this.keys });
     this.isGlobal = settings.ordering === 'global';
@@ -69,6 +74,10 @@ export class PostgresAdmin implements AdminStore {
 
   async stats(): Promise<TransportStats[]> {
     return readStats(await this.connection().run(this.statsSql.bind()), this.settings);
+  }
+
+  glance(request: GlanceRequest): Promise<TransportGlance[] | undefined> {
+    return this.glances.look(request);
   }
 
   /** @internal When a transaction fails, those before it stay. */

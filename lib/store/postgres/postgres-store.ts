@@ -1,6 +1,13 @@
 import { createHash } from 'node:crypto';
 import type { SqlConnection, SqlDatabase, SqlExecutor } from '../executors/executor.js';
-import type { DedupReport, MessageFilter, OperatorReport, TransportStats } from '../admin-store.js';
+import type {
+  DedupReport,
+  GlanceRequest,
+  MessageFilter,
+  OperatorReport,
+  TransportGlance,
+  TransportStats,
+} from '../admin-store.js';
 import type { Acquired, Beat, HeldLease, Instance, Lease, LeaseStore } from '../lease-store.js';
 import type { InsertReport, OutboxStore, SchemaSettings, WakeUp } from '../outbox-store.js';
 import type {
@@ -192,6 +199,9 @@ export class PostgresStore implements OutboxStore {
   }
   stats(): Promise<TransportStats[]> {
     return this.admin.stats();
+  }
+  glance(request: GlanceRequest): Promise<TransportGlance[] | undefined> {
+    return this.admin.glance(request);
   }
 
   cleanArchive(age: number, limit: number): Promise<number> {

@@ -1,13 +1,17 @@
 import { bucketOf } from '../../../lib/enqueue/bucket-of.js';
 import {
   LEFT_COUNT_LIMIT,
+  perBucket,
   STATS_COUNT_LIMIT,
+  type GlanceRequest,
+  type Head,
   type MessageFilter,
   type OperatorReport,
+  type TransportGlance,
   type TransportStats,
   type Change,
 } from '../../../lib/store/admin-store.js';
-import type { ParkedState } from '../../../lib/message.js';
+import { compareSeq, type ParkedState } from '../../../lib/message.js';
 import { meansReady, statesOf } from '../../../lib/store/operator-states.js';
 import { freeDedup } from './memory-dedup.js';
 import { blockingRows, isBeingSent } from './memory-keys.js';
@@ -211,4 +215,33 @@ function statsOf(database: MemoryDatabase, transport: number): Omit<TransportSta
     leasedBuckets: leases.filter(({ owner, expiresAt }) => owner !== null && expiresAt > now).length,
     instances: instances.filter(({ expiresAt }) => expiresAt > now).length,
   };
+}
+
+/** With counts that are exact: nothing here is large. */
+export function glance(database: MemoryDatabase, request: GlanceRequest): TransportGlance[] {
+  return stats(database).map(({ ready: _, readyIsExact: _exact, oldestReadyAge: _age, ...counts }) => ({
+    ...counts,
+    heads: request.buckets.flatMap((bucket) => headOf(database, counts.transport, bucket, request)),
+  }));
+}
+
+function headOf(database: MemoryDatabase, transport: number, bucket: number, request: GlanceRequest): Head[] {
+  const now = database.now();
+  const after = request.after(transport, bucket);
+  const rows = database.readyRows(transport, bucket).filter(({ seq }) => compareSeq(seq, after) > 0);
+  const [first] = rows.sort((a, b) => compareSeq(a.seq, b.seq));
+  if (first === undefined) return [];
+  const held = [...database.leases.values()].find((lease) => lease.transport === transport && lease.bucket === bucket);
+  const owner = held === undefined || held.expiresAt <= now ? null : held.owner;
+  const alive = owner !== null && (database.instances.get(owner)?.expiresAt ?? -Infinity) > now;
+  return [
+    {
+      bucket,
+      seq: first.seq,
+      id: first.id,
+      age: Math.ceil(now - first.createdAt),
+      ready: Math.min(rows.length, perBucket(request)),
+      lease: owner === null ? null : { owner, remaining: (held?.expiresAt ?? now) - now, alive },
+    },
+  ];
 }

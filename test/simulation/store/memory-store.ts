@@ -2,9 +2,9 @@ import type { NewMessage, Place } from '../../../lib/message.js';
 import type {
   Change,
   DedupReport,
+  GlanceRequest,
   MessageFilter,
   OperatorReport,
-  TransportStats,
 } from '../../../lib/store/admin-store.js';
 import type { SqlExecutor } from '../../../lib/store/executors/executor.js';
 import type { Acquired, Beat, HeldLease, Instance, Lease, LeaseStore } from '../../../lib/store/lease-store.js';
@@ -220,7 +220,8 @@ export class MemoryStore implements OutboxStore {
   release(filter: { key: string; transport?: number }): Promise<{ released: number }> {
     return this.write('release', () => admin.release(this.database, filter));
   }
-  stats = (): Promise<TransportStats[]> => this.call('stats', () => admin.stats(this.database));
+  stats = () => this.call('stats', () => admin.stats(this.database));
+  glance = (request: GlanceRequest) => this.call('glance', () => admin.glance(this.database, request));
 
   cleanArchive(age: number, limit: number): Promise<number> {
     return this.writeFound('cleanArchive', () => clean.cleanArchive(this.database, age, limit));

@@ -1,0 +1,51 @@
+/** What health says of what stands still, and what it costs. */
+export const HEALTH = [
+  {
+    name: 'standing-untold',
+    breaks: 'no ready message is ever told to stand still where nobody publishes',
+    file: 'lib/observe/standstill.ts',
+    from: 'if (standsFor >= 2 * lease || (isElsewhere',
+    to: 'if (standsFor >= Infinity * lease || (isElsewhere',
+    contract: 'test/unit/standing.spec.ts',
+  },
+  {
+    name: 'one-bucket-untold',
+    breaks: 'a bucket that stands still beside others that move is taken for a slow one',
+    file: 'lib/observe/standstill.ts',
+    from: 'return lease !== null && lease.alive && lease.owner !== owner;',
+    to: 'return true;',
+    contract: 'test/integration/standing-still.spec.ts',
+  },
+  {
+    name: 'arrivals-move',
+    breaks: 'a message that comes into an empty bucket counts as one that went out',
+    file: 'lib/observe/standing.ts',
+    from: 'if (before !== undefined) seen.movedAt = now;',
+    to: 'seen.movedAt = now;',
+    contract: 'test/unit/standing.spec.ts',
+  },
+  {
+    name: 'standing-below-the-mark-forgotten',
+    breaks: 'what stands below the low-water mark is found by one look and forgotten by the next',
+    file: 'lib/observe/standing.ts',
+    from: 'return first.has(bucket) || compareSeq(',
+    to: 'return compareSeq(',
+    contract: 'test/unit/standing.spec.ts',
+  },
+  {
+    name: 'glance-counts-all',
+    breaks: 'health counts everything that waits',
+    file: 'lib/observe/probe.ts',
+    from: 'const LIMIT = 1_000;',
+    to: 'const LIMIT = 1_000_000;',
+    contract: 'test/integration/standing-still.spec.ts',
+  },
+  {
+    name: 'mysql-glance-without-end',
+    breaks: 'MariaDB and MySQL: a look of health has no deadline',
+    file: 'lib/store/mysql/glance.ts',
+    from: 'statement(undefined, selectWithin(left, rest))',
+    to: 'statement(undefined, `select ${rest}`)',
+    contract: 'test/integration/standing-still.spec.ts',
+  },
+].map((mutant) => ({ simulation: false, chaos: false, ...mutant }));
