@@ -1,13 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
-import { fileURLToPath } from 'node:url';
-import { fork, type ChildProcess } from 'node:child_process';
 import amqp from 'amqplib';
 import type { Sighting } from './load/relay.js';
 import type { Committed } from './load/writer.js';
 import { Latencies } from './load/latencies.js';
 import { PROBE, probeBroker } from './load/probe.js';
 import { Watch } from './load/watch.js';
+import { child, untilReady } from './support/child.js';
 import { argument, round } from './support/measure.js';
 import { adminClient, startPostgres } from './support/postgres.js';
 import { connect, createTables, untilEmpty } from './support/relay.js';
@@ -27,23 +26,6 @@ const broker = process.env['OUTBOX_TEST_RABBITMQ_URL'] ?? 'amqp://guest:guest@12
 /** What the drain speed is measured with. */
 const BACKLOG = 200_000;
 const LAST_ARRIVALS = 60_000;
-
-/** Ends with its parent: its IPC channel closes. */
-function child(closing: Closing, file: string, args: readonly string[]): ChildProcess {
-  const loader = fileURLToPath(new URL('../tools/typescript.mjs', import.meta.url));
-  const started = fork(fileURLToPath(new URL(file, import.meta.url)), args, { execArgv: ['--import', loader] });
-  closing.add(() => started.kill('SIGTERM'));
-  return started;
-}
-
-/** Resolves with the child's `ready`; what it tells afterwards goes to `heard`. */
-function untilReady<T>(process: ChildProcess, heard: (message: T) => void): Promise<void> {
-  return new Promise((resolve, reject) => {
-    process.once('exit', (code) => reject(new Error(`A process ended: ${code}`)));
-    process.once('error', reject);
-    process.on('message', (message: 'ready' | T) => (message === 'ready' ? resolve() : heard(message)));
-  });
-}
 
 interface Consumer {
   readonly queue: string;
@@ -76,7 +58,7 @@ bench('load', async (closing) => {
   await fillReady(admin, { rows: BACKLOG, keys: 10_000, topic: consumer.queue });
 
   const latencies = new Latencies();
-  const relay = child(closing, './load/relay.ts', [server.url, broker]);
+  const relay = child(closing, 'load/relay.ts', [server.url, broker]);
   const begun = performance.now();
   await untilReady<Sighting[]>(relay, (sightings) => latencies.saw(sightings));
   const connecting = performance.now() - begun;
@@ -86,7 +68,7 @@ bench('load', async (closing) => {
   const rate = wanted || Math.round(drainPerSecond / 2);
   console.log(`drain ${round(drainPerSecond)} messages/s; load ${rate} messages/s for ${minutes} min`);
 
-  const writer = child(closing, './load/writer.ts', [server.url, consumer.queue, String(rate)]);
+  const writer = child(closing, 'load/writer.ts', [server.url, consumer.queue, String(rate)]);
   let committed = 0;
   await untilReady<Committed>(writer, ({ messages, sampled }) => {
     committed = messages;

@@ -31,12 +31,12 @@ export async function startApplication(
       module: Application,
       imports: [
         TypeOrmModule.forRoot({
-          type: 'postgres',
+          ...(url.startsWith('postgres')
+            ? { type: 'postgres', applicationName: APPLICATION, extra: { idleTimeoutMillis: 0 } }
+            : { type: 'mariadb', timezone: 'Z' }),
           url,
-          applicationName: APPLICATION,
           poolSize,
           retryAttempts: 0,
-          extra: { idleTimeoutMillis: 0 },
         }),
         OutboxModule.forRoot({ database: { setup: 'create' }, logLevel: 'warn', ...outbox }),
       ],

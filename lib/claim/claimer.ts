@@ -120,7 +120,8 @@ export class Claimer {
   /** What is new beyond the heads, and before it what became visible behind them. @internal */
   async readHeads(limit: number, positions: readonly ReadPosition[], restarts: number): Promise<ReadResult> {
     const perBucket = this.perBucket(limit, positions.length);
-    const fetched = await this.store.fetch({ transport: this.transport, positions, perBucket, limit });
+    const fetch = () => this.store.fetch({ transport: this.transport, positions, perBucket, limit });
+    const fetched = await (this.lateRows.cost?.measure(fetch) ?? fetch());
     this.session ??= fetched.session;
     if (this.session !== fetched.session) return this.newSession(fetched.session);
     const wrong = await this.numbers.look(fetched, this.heads);

@@ -7,6 +7,7 @@ import { everything, FullScan } from './full-scan.js';
 import type { KnownRows } from './known-rows.js';
 import { ProbeFloor } from './probe-floor.js';
 import { Reach } from './reach.js';
+import type { ReadCost } from './read-cost.js';
 
 export interface FoundRows extends SweepResult {
   /** Raises the floor, once what was found is in hand. */
@@ -24,6 +25,8 @@ export class LateRows {
   /** @internal */ readonly probes = new Reach(SWEEP, SWEEP_FIRST);
   /** A slice of the scan met what no floor allows for: all is swept, in order. @internal */
   all = false;
+  /** Set by the lane. */
+  cost: ReadCost | undefined;
   /** What the last sweep found may be below the floors, where nothing else looks. @internal */
   foundInAll = false;
 
@@ -86,10 +89,13 @@ export class LateRows {
     const began = this.clock.monotonic();
     try {
       const { places } = await this.store.sweep(this.transport, ranges, known.size);
-      this.scan.done(began, this.clock.monotonic());
+      const walked = this.scan.done(began, this.clock.monotonic());
+      this.cost?.walked(walked);
       return places.filter(({ seq }) => !known.has(seq));
     } catch (error) {
-      if (waitedTooLong(error) && this.scan.cancelled(began, this.clock.monotonic())) return [];
+      if (!waitedTooLong(error)) throw error;
+      this.cost?.took(this.clock.monotonic() - began);
+      if (this.scan.cancelled(began, this.clock.monotonic())) return [];
       throw error;
     }
   }
@@ -135,10 +141,14 @@ export class LateRows {
       try {
         await work(now);
       } catch (error) {
-        if (!waitedTooLong(error) || !reach.cancelled(this.clock.monotonic() - began)) throw error;
+        if (!waitedTooLong(error)) throw error;
+        this.cost?.took(this.clock.monotonic() - began);
+        if (!reach.cancelled(this.clock.monotonic() - began)) throw error;
         continue;
       }
-      reach.took(this.clock.monotonic() - began);
+      const ms = this.clock.monotonic() - began;
+      this.cost?.took(ms);
+      reach.took(ms);
       left = rest;
     }
   }

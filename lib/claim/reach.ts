@@ -36,12 +36,14 @@ export class Reach {
     return { now, rest };
   }
 
-  took(ms: number): void {
+  /** @returns milliseconds beyond what any statement takes */
+  took(ms: number): number {
     this.least = Math.min(this.least, ms);
     const walked = ms - this.least;
     // Less than the first one covers is asked for only after a cancel: a busy server is no reason.
     if (walked > this.goal && this.width > this.first) this.width = larger(this.width / 2n, this.first);
     else if (walked < this.goal / 2 && this.width < MOST) this.width *= 2n;
+    return walked;
   }
 
   /**

@@ -1,12 +1,13 @@
 import { randomUUID } from 'node:crypto';
 import { inCleanScope } from '../async-scope.js';
 import type { BucketLeases } from '../claim/bucket-leases.js';
+import { SnapshotWatch } from '../claim/snapshot-watch.js';
 import type { OutboxHooks } from '../observe/events.js';
 import { OutboxConfigurationError, OutboxError } from '../outbox.errors.js';
 import type { OutboxTransport } from '../publish/transport.js';
 import { isMissingTable } from '../read-errors.js';
-import { DeadLetters } from '../settle/dead-letters.js';
 import { DatabaseFailures, type DatabaseOperation } from './database-failures.js';
+import { deadLetterLoop } from './dead-letter-loop.js';
 import { Deadline } from './deadline.js';
 import { LaneLoops } from './lane-loops.js';
 import { Lane } from './lane.js';
@@ -25,6 +26,7 @@ export class OutboxDispatcher {
   owner = '';
   /** @internal */ lanes: RunningLane[] = [];
   /** @internal */ leases: BucketLeases | undefined;
+  /** @internal */ snapshots: SnapshotWatch | undefined;
   /** @internal */ running = false;
   /** @internal */ readonly failures: DatabaseFailures;
   /** @internal */ heldBack: string | null = null;
@@ -86,7 +88,7 @@ export class OutboxDispatcher {
     let released = false;
     const release = leases.releaseAll().then(() => (released = true));
     await deadline.within(release, Math.max(2_000, clock.monotonic() - deadline.at + LAST_WORD));
-    this.leases = undefined;
+    this.leases = this.snapshots = undefined;
     this.failures.clear();
     this.lanes = [];
     this.opening = undefined;
@@ -147,6 +149,7 @@ export class OutboxDispatcher {
       heldBack: this.heldBack,
       heartbeatLate: Math.round(this.leaseLoop?.lateBy ?? 0),
       slowRenewal: this.leases?.slowRenewal ?? null,
+      heldSnapshot: this.snapshots?.status() ?? null,
       lanes: this.lanes.map((lane) => lane.status()),
     };
   }
@@ -172,13 +175,17 @@ export class OutboxDispatcher {
       () => this.guarded(leases),
       (error) => this.failed('lease', null, error, options.pollInterval),
     );
+    this.snapshots = new SnapshotWatch(store, clock, hooks, `${options.database.prefix}ready`);
+    const { cost } = this.snapshots;
     this.lanes = [...this.transports].map(([name, transport]) => {
       const died = (): void => this.deadLoop?.nudge();
       const id = transportIds.get(name) as number;
       const admitted = (): Promise<void> => this.admitted();
-      return this.lane({ name, id, transport, store, leases, options, clock, random, hooks, died, admitted });
+      return this.lane({ name, id, transport, store, leases, options, clock, random, hooks, died, admitted, cost });
     });
-    this.deadLoop = this.deadLetters(hooks);
+    this.deadLoop = deadLetterLoop(this.relay, this.transports, hooks, this.failures, (error, pause) =>
+      this.failed('deadLetter', null, error, pause),
+    );
   }
 
   /** @internal */ lane(parts: LaneDependencies): RunningLane {
@@ -197,23 +204,6 @@ export class OutboxDispatcher {
     return coordination === 'rowLock'
       ? new RowLockLane(parts, failed, succeeded)
       : new LaneLoops(new Lane(parts), failed, succeeded);
-  }
-
-  /** @internal */ deadLetters(hooks: OutboxHooks): Loop | undefined {
-    const { options, store, clock, transportIds } = this.relay;
-    if (options.deadLetter === undefined) return undefined;
-    const names = new Map([...this.transports.keys()].map((name) => [transportIds.get(name) as number, name]));
-    const letters = new DeadLetters(store, options.deadLetter, names, hooks, clock, options.publishTimeout);
-    const every = Math.max(1_000, options.lease / 2);
-    return new Loop(
-      clock,
-      async () => {
-        const more = await letters.runOnce();
-        this.failures.succeeded('deadLetter', null);
-        return more ? 0 : every;
-      },
-      (error) => this.failed('deadLetter', null, error, every),
-    );
   }
 
   /** Everything that this start tells carries its id. @internal */

@@ -36,6 +36,7 @@ export class LaneLoops implements RunningLane {
       () => this.take(),
       (error) => failed('take', error),
     );
+    lane.claimer.lateRows.cost = lane.deps.cost;
     lane.wanted = (what, ms = 0) => (what === 'read' ? this.readLoop : this.parkedLoop).within(ms);
   }
 

@@ -1,4 +1,5 @@
 import type { BucketLeases } from '../claim/bucket-leases.js';
+import type { ReadCost } from '../claim/read-cost.js';
 import type { OutboxHooks } from '../observe/events.js';
 import type { ResolvedOptions } from '../outbox.options.js';
 import { LEASE_MARGIN, SETTLE_TIMEOUT } from '../resolve-options.js';
@@ -25,6 +26,8 @@ export interface LaneDependencies {
   readonly hooks: OutboxHooks;
   /** Something died: the dead-letter hook has work. */
   readonly died: () => void;
+  /** Told what reading takes. */
+  readonly cost?: ReadCost;
   /** Rejects while nothing of this database may be published. Leases ask by themselves. */
   readonly admitted?: () => Promise<void>;
 }

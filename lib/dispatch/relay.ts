@@ -1,4 +1,5 @@
 import type { Processes } from '../claim/host-process.js';
+import type { HeldSnapshotStatus } from '../claim/snapshot-watch.js';
 import type { OutboxHooks } from '../observe/events.js';
 import type { ResolvedOptions } from '../outbox.options.js';
 import type { OutboxTransport } from '../publish/transport.js';
@@ -54,6 +55,8 @@ export interface RelayStatus {
   readonly heartbeatLate: number;
   /** Milliseconds that renewing the leases took, where that left no time to begin a publish in; else `null`. */
   readonly slowRenewal: number | null;
+  /** Who holds a snapshot that keeps dead rows in the way of reads, or `null`. */
+  readonly heldSnapshot: HeldSnapshotStatus | null;
   readonly lanes: readonly LaneStatus[];
 }
 export interface RunReport {

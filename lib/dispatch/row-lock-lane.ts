@@ -193,6 +193,7 @@ export class RowLockLane implements RunningLane, OutageLane {
     const results = new LockedResults(this, this.counts);
     const askedAt = clock.monotonic();
     const report = await store.withLockedRows(request, async (rows, durable, session) => {
+      this.deps.cost?.took(clock.monotonic() - askedAt, rows.length);
       const locked = rows.filter((message) => this.payloads.mayRead(message) && this.refused.mayTry(message));
       this.lastLocked = locked.length;
       const unpublished = locked.filter((message) => !this.refused.wasPublished(message) && !results.putOff(message));

@@ -31,6 +31,8 @@ import { createTransports } from './transports.js';
 
 /** Milliseconds for the store's connections: a database that fell silent must not keep the application from ending. */
 const CLOSE_TIMEOUT = 1_000;
+/** Milliseconds. A hundred processes that only enqueue are not to keep two hundred connections. */
+const CLOSE_IDLE_AFTER = 5_000;
 
 /** One outbox, opened: its store is checked and its transports have numbers; nothing runs yet. */
 export interface OutboxRuntime {
@@ -200,10 +202,11 @@ function open(dataSource: DataSource, options: ResolvedOptions): OutboxStore {
     });
   }
   if (options.store !== undefined) return refusePromise(options.store(dataSource, options));
-  const { database, buckets, ordering, coordination, onPublished, publishTimeout, retry } = options;
+  const { database, buckets, ordering, coordination, onPublished, publishTimeout, retry, relay } = options;
   const { errorHistory } = retry;
   const tables = { options: database, buckets, ordering, coordination };
-  return openStore(dataSource, { ...tables, onPublished, publishTimeout, errorHistory });
+  const closeIdleAfter = relay === true ? undefined : CLOSE_IDLE_AFTER;
+  return openStore(dataSource, { ...tables, onPublished, publishTimeout, errorHistory, closeIdleAfter });
 }
 
 function refusePromise(store: OutboxStore): OutboxStore {

@@ -52,6 +52,12 @@ export interface OutboxEventMap {
   };
   /** What an instance held was taken over or freed when its leases had run out, or were ended because its process had: it is dead, or was cut off from the database. */
   leasesExpired: { owner: string; buckets: number };
+  /**
+   * A session, a replication slot or a prepared transaction holds an old snapshot, and reads walk over rows that cannot be removed
+   * for it; milliseconds. `snapshotReleased`: it no longer does.
+   */
+  snapshotHeld: RelayEvent & { server: string; table: string; holder: string; heldFor: number };
+  snapshotReleased: RelayEvent & { server: string; table: string; holder: string; heldFor: number };
   cleaned: { published: number; dead: number; dedup: number };
   started: { role: 'relay' | 'manual' | 'enqueue-only'; transports: readonly string[]; buckets: number };
   stopped: RelayEvent & { released: boolean; took: number };

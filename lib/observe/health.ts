@@ -18,6 +18,8 @@ export interface OutboxHealth {
     readonly storeDownFor: number | null;
     /** By how much the last heartbeat of the leases came too late, milliseconds; above `lease` / 3 the status is `degraded`. */
     readonly heartbeatLate: number;
+    /** Which session holds a snapshot that keeps dead rows in the way of reads; `degraded` once messages are late for it. */
+    readonly heldSnapshot: string | null;
   };
   readonly transports: Readonly<Record<string, TransportHealthReport>>;
 }
@@ -41,6 +43,7 @@ export interface RelayView {
   readonly heldBack?: string | null;
   readonly heartbeatLate?: number;
   readonly slowRenewal?: number | null;
+  readonly heldSnapshot?: { readonly text: string; readonly isSlow: boolean } | null;
   readonly lanes: readonly LaneView[];
 }
 export interface FailingView {
@@ -90,7 +93,7 @@ export interface HealthSources {
 
 export function healthOf(sources: HealthSources): OutboxHealth {
   const { mode, relay, stats, lease = Infinity } = sources;
-  const { heartbeatLate = 0, slowRenewal = null, failing = [] } = relay;
+  const { heartbeatLate = 0, slowRenewal = null, heldSnapshot = null, failing = [] } = relay;
   const counts = 'transports' in stats ? stats.transports : undefined;
   const down = [
     ...('error' in stats ? [silence(stats.error)] : []),
@@ -102,6 +105,7 @@ export function healthOf(sources: HealthSources): OutboxHealth {
   const problems = [
     ...(heartbeatLate > lease / 3 ? [`The process stood still for ${durationText(heartbeatLate)}.`] : []),
     ...(slowRenewal === null ? [] : [tooSlow(slowRenewal)]),
+    ...(heldSnapshot?.isSlow === true ? [`${heldSnapshot.text}.`] : []),
     ...('late' in stats ? [`The database has not counted the messages within ${durationText(stats.late)}.`] : []),
     ...failures(failing.filter(({ operation }) => operation !== 'lease')),
     ...relay.lanes.flatMap(laneProblems),
@@ -116,7 +120,13 @@ export function healthOf(sources: HealthSources): OutboxHealth {
   return {
     status: down.length > 0 || allDown ? 'down' : problems.length > 0 ? 'degraded' : 'up',
     reasons: [...down, ...problems],
-    relay: { mode, running: relay.running, storeDownFor: relay.storeDownFor, heartbeatLate },
+    relay: {
+      mode,
+      running: relay.running,
+      storeDownFor: relay.storeDownFor,
+      heartbeatLate,
+      heldSnapshot: heldSnapshot?.text ?? null,
+    },
     transports: reportsOf(sources, counts),
   };
 }

@@ -90,6 +90,16 @@ const LINES: Lines = {
     text: 'buckets of an instance whose lease had run out are free or taken over',
     fields: { owner, buckets },
   }),
+  snapshotHeld: ({ server, table, holder, heldFor }) => ({
+    level: 'warn',
+    text: `${server} keeps dead rows of ${table}, as somebody holds a snapshot`,
+    fields: { holder, heldFor: durationText(Math.round(heldFor / 1_000) * 1_000) },
+  }),
+  snapshotReleased: ({ server, table, holder, heldFor }) => ({
+    level: 'log',
+    text: `${server} may remove dead rows of ${table} again`,
+    fields: { holder, heldFor: durationText(Math.round(heldFor / 1_000) * 1_000) },
+  }),
   cleaned: ({ published, dead, dedup }) =>
     published + dead + dedup === 0 ? undefined : { level: 'log', text: 'cleaned', fields: { published, dead, dedup } },
   started: ({ role, transports, buckets }) => ({
@@ -152,6 +162,7 @@ const LOWEST: Partial<Record<OutboxEventName, LogLevel>> = {
   leasesHeld: 'log',
   circuitClosed: 'log',
   destinationBack: 'log',
+  snapshotReleased: 'log',
 };
 
 /** `debug` is optional in a LoggerService. What a logger promises and does not keep has nowhere to be told. */

@@ -25,6 +25,7 @@ export interface OpenStoreSettings {
   readonly statementTimeout?: number;
   readonly connectTimeout?: number;
   readonly publishTimeout?: number;
+  readonly closeIdleAfter?: number | undefined;
   /** Default: a publish, a read of large payloads before it, and some more. */
   readonly idleWithLocks?: number;
 }

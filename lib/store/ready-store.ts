@@ -48,6 +48,25 @@ export interface SweepResult {
   /** False when there are more than one statement returns. */
   readonly complete: boolean;
 }
+/** Who keeps the oldest snapshot of the database: what was removed since stays in the tables until that is over. */
+export interface HeldSnapshot {
+  readonly server: 'PostgreSQL' | 'MariaDB' | 'MySQL';
+  /** `session 4711`, `replication slot 'standby'`. */
+  readonly holder: string;
+  /** What this login may know of it: its application, its state. */
+  readonly details: readonly string[];
+  /** Another one of the same holder tells another text. */
+  readonly transaction: string;
+  /** Milliseconds since it began; `undefined` where this login may not know. */
+  readonly age: number | undefined;
+  /** Dead rows of the ready table, about; `undefined` where nobody counts them. */
+  readonly dead: number | undefined;
+}
+/** Nobody holds one, or this login lacks a right to see who. */
+export type HeldSnapshotReport = HeldSnapshot | { readonly needs: string } | undefined;
+/** Milliseconds after which the server gives up looking for one. */
+export const LOOK_TIMEOUT = 1_000;
+
 export interface SettledMessage extends Place {
   readonly id: string;
   readonly attempts: number;
@@ -120,6 +139,8 @@ export interface ReadyStore {
   probe?(transport: number, ranges: readonly ReadRange[]): Promise<{ clean: boolean[]; now: number }>;
   /** Where `fetch` does not return it. Asked some times a second at most. */
   numberSource?(): Promise<NumberSource>;
+  /** Who keeps what was removed in the tables. Asked only where reading costs more than it should, some times a minute at most. */
+  heldSnapshot?(): Promise<HeldSnapshotReport>;
   /**
    * A durable write that begins now and is on disk when the promise resolves; with it everything read before.
    * @param session of the fetch that read it; rejects when that is over, because a server that died and came back never

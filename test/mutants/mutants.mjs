@@ -8,6 +8,7 @@ import { GROWTH } from './growth.mjs';
 import { HANDLERS } from './handlers.mjs';
 import { HANDS } from './hands.mjs';
 import { HEALTH } from './health.mjs';
+import { HELD } from './held.mjs';
 import { KAFKA } from './kafka.mjs';
 import { LEASES } from './leases.mjs';
 import { MARIADB } from './mariadb.mjs';
@@ -58,4 +59,5 @@ export const MUTANTS = [
   ...HANDS,
   ...CONSUMERS,
   ...HEALTH,
+  ...HELD,
 ];

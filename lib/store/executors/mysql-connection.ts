@@ -2,6 +2,7 @@ import { systemClock } from '../../dispatch/clock.js';
 import { OutboxError } from '../../outbox.errors.js';
 import type { Sql } from '../sql.js';
 import type { SqlConnection, SqlExecutor, SqlResult } from './executor.js';
+import { IdleClose } from './idle-close.js';
 
 /** What we use of a mysql2 connection; its own types would make mysql2 a dependency of ours. */
 export interface MysqlClient {
@@ -9,6 +10,8 @@ export interface MysqlClient {
   on(event: string, listener: (...args: never[]) => void): unknown;
   /** Leaves the pool and says goodbye, which waits for a statement that still runs. */
   destroy(): void;
+  /** COM_QUIT, which a connection of a pool has under this name; without it the server counts, and logs, an aborted connection. */
+  _realEnd?(done: () => void): void;
   readonly stream?: { destroy(): void };
 }
 interface MysqlQuery {
@@ -36,6 +39,7 @@ export class MysqlConnection implements SqlConnection {
   client: MysqlClient | undefined;
   /** @internal fails the statement in flight: mysql2 forgets it when the connection is destroyed */
   abort: ((reason: Error) => void) | undefined;
+  /** @internal */ readonly idle: IdleClose;
 
   /** @param timeout milliseconds after which the client gives up on an answer and drops the connection. */
   constructor(
@@ -43,7 +47,11 @@ export class MysqlConnection implements SqlConnection {
     readonly timeout: number,
     /** The server takes no writes any more: what is open there may be a replica's by now, and reads it for ever. */
     readonly demoted: () => void,
-  ) {}
+    /** Milliseconds after which it is closed when nobody asks anything. */
+    closeIdleAfter?: number,
+  ) {
+    this.idle = new IdleClose(closeIdleAfter, () => this.leave());
+  }
 
   run(sql: Sql): Promise<SqlResult> {
     return this.enqueue((client) => this.execute(client, sql));
@@ -66,13 +74,14 @@ export class MysqlConnection implements SqlConnection {
   }
 
   close(): Promise<void> {
+    this.idle.cancel();
     return this.drop();
   }
 
   /** @internal */ enqueue<T>(work: (client: MysqlClient) => Promise<T>): Promise<T> {
     const result = this.tail.then(() => this.withClient(work));
     this.tail = result.catch(() => undefined);
-    return result;
+    return this.idle.during(result);
   }
 
   /** @internal */ async withClient<T>(work: (client: MysqlClient) => Promise<T>): Promise<T> {
@@ -120,6 +129,16 @@ export class MysqlConnection implements SqlConnection {
     await open?.catch(() => undefined); // one that is still being opened is discarded when it is there
   }
 
+  /** Nothing is asked of it: the server is told, and one that does not close it within a second is left. @internal */
+  leave(): void {
+    const { client } = this;
+    if (client?._realEnd === undefined) return void this.drop();
+    this.open = this.client = undefined;
+    this.session.abort();
+    client._realEnd(() => undefined); // sent by then, perhaps: to destroy it now would cut that off
+    systemClock.after(GOODBYE, () => destroy(client));
+  }
+
   /** @internal A server that does not answer loses its connection after {@link timeout}. */
   ask(client: MysqlClient, sql: string, values: readonly unknown[] = []): Promise<unknown> {
     return new Promise((resolve, reject) => {
@@ -144,6 +163,9 @@ export class MysqlConnection implements SqlConnection {
       : { rows: [], affected: (result as { affectedRows: number }).affectedRows };
   }
 }
+
+/** Milliseconds. */
+const GOODBYE = 1_000;
 
 const lost = (): Error =>
   Object.assign(new Error('The connection to the database was lost.'), { code: 'PROTOCOL_CONNECTION_LOST' });

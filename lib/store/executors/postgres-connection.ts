@@ -1,5 +1,6 @@
 import type { Sql } from '../sql.js';
 import type { SqlConnection, SqlExecutor, SqlResult } from './executor.js';
+import { IdleClose } from './idle-close.js';
 
 /** What we use of node-postgres' Client. */
 export interface PgClient {
@@ -36,6 +37,7 @@ export class PostgresConnection implements SqlConnection {
   /** @internal */ tail: Promise<unknown> = Promise.resolve();
   /** @internal */ wasOpen = false;
   /** @internal Of the client that was opened last; aborted with it. */ session = new AbortController();
+  /** @internal */ readonly idle: IdleClose;
 
   constructor(
     readonly checkOut: () => Promise<CheckedOut>,
@@ -44,7 +46,11 @@ export class PostgresConnection implements SqlConnection {
     readonly demoted: () => void,
     /** Milliseconds that a transaction may idle, where that is not what the session says. */
     readonly idleInTransaction?: number,
-  ) {}
+    /** Milliseconds after which it is closed when nobody asks anything. */
+    closeIdleAfter?: number,
+  ) {
+    this.idle = new IdleClose(closeIdleAfter, () => void this.drop());
+  }
 
   run(sql: Sql): Promise<SqlResult> {
     return this.enqueue(({ client, readCommitted }) =>
@@ -80,13 +86,14 @@ export class PostgresConnection implements SqlConnection {
   }
 
   async close(): Promise<void> {
+    this.idle.cancel();
     await this.drop();
   }
 
   /** @internal */ enqueue<T>(work: (open: CheckedOut) => Promise<T>): Promise<T> {
     const result = this.tail.then(async () => work(await this.connect()));
     this.tail = result.catch(() => undefined);
-    return result;
+    return this.idle.during(result);
   }
 
   /** @internal */ connect(): Promise<CheckedOut> {

@@ -47,6 +47,7 @@ class TypeOrmMysqlDatabase implements SqlDatabase {
         () => this.checkOut(typeof owner === 'number' ? 'publishing' : 'statements'),
         this.settings.statementTimeout + CLIENT_GRACE,
         () => this.connections.forEach((each) => void each.drop()),
+        this.settings.closeIdleAfter,
       );
       this.connections.set(owner, connection);
     }
@@ -122,7 +123,13 @@ async function setSession(client: MysqlClient, settings: StoreSettings, use: Use
   const lockWait = Math.ceil(Math.min(ROW_LOCK_WAIT, settings.statementTimeout) / 1000);
   // Under REPEATABLE READ, the default, gap locks of the relay cost the writers 95 % of their throughput.
   await query(client, 'set session transaction isolation level read committed, read write', [], timeout);
-  const { statementTimeout, idleTransactionTimeout, idleWithLocks, freshStatistics } = capabilitiesOf(version);
+  const {
+    statementTimeout,
+    idle: idleSession,
+    idleTransactionTimeout,
+    idleWithLocks,
+    freshStatistics,
+  } = capabilitiesOf(version);
   const idle =
     use === 'publishing' ? idleWithLocks(settings.idleWithLocks) : idleTransactionTimeout?.(settings.statementTimeout);
   const variables = [
@@ -132,7 +139,7 @@ async function setSession(client: MysqlClient, settings: StoreSettings, use: Use
     `innodb_lock_wait_timeout = ${lockWait}`,
     `lock_wait_timeout = ${Math.ceil(settings.statementTimeout / 1000)}`,
     statementTimeout(settings.statementTimeout),
-    ...[idle ?? [], freshStatistics ?? []].flat(),
+    ...[idleSession, idle ?? [], freshStatistics ?? []].flat(), // of two for one variable the last one holds
   ];
   await query(client, `set session ${variables.join(', ')}`, [], timeout);
 }

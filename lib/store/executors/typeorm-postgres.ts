@@ -68,6 +68,7 @@ class TypeOrmPostgresDatabase implements SqlDatabase {
       this.settings.preparedStatements,
       () => this.connections.forEach((connection) => void connection.drop()),
       idleInTransaction,
+      this.settings.closeIdleAfter,
     );
   }
 
@@ -173,8 +174,16 @@ function sessionSettings(settings: StoreSettings): string {
     set default_transaction_isolation = 'read committed'; set timezone = 'UTC'; set datestyle = 'ISO';
     set bytea_output = 'hex'; set synchronous_commit = on; set lock_timeout = 0;
     set statement_timeout = ${settings.statementTimeout};
-    set idle_in_transaction_session_timeout = ${settings.statementTimeout};`;
+    set idle_in_transaction_session_timeout = ${settings.statementTimeout};
+    ${UNLIMITED};`;
 }
+
+/**
+ * A limit of the server's, the database's or the role's would cut a session that waits for work or for a notification. Those
+ * that this server does not have are left out. Each transaction of ours has limits for what it runs and for its pauses.
+ */
+const UNLIMITED = `select pg_catalog.set_config(name, '0', false) from pg_catalog.pg_settings
+      where name in ('idle_session_timeout', 'transaction_timeout')`;
 
 async function isReadCommitted(client: PgClient): Promise<boolean> {
   const text = `select current_setting('default_transaction_isolation') = 'read committed'`;

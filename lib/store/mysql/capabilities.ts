@@ -14,6 +14,8 @@ export interface MysqlCapabilities {
    * still, which would lock its rows for as long as it does. MySQL has none.
    */
   readonly idleTransactionTimeout?: (milliseconds: number) => string;
+  /** What the server would end an idle session by, or one that idles in a transaction and has a limit of its own. */
+  readonly idle: readonly string[];
   /** The same of one that holds row locks while messages are published; with MySQL, also of one without a transaction. */
   readonly idleWithLocks: (milliseconds: number) => string;
   /** Session setting without which `information_schema` tells numbers of up to a day ago. */
@@ -22,11 +24,15 @@ export interface MysqlCapabilities {
 
 const mariaDbIdle = (milliseconds: number): string => `idle_transaction_timeout = ${Math.ceil(milliseconds / 1000)}`;
 
+/** Seconds: the most that servers take on any system. */
+const IDLE = 'wait_timeout = 2147483';
+
 const MARIADB: MysqlCapabilities = {
   product: 'MariaDB',
   since: [10, 6, 0],
   statementTimeout: (milliseconds) => `max_statement_time = ${milliseconds / 1000}`,
   selectWithin: (milliseconds, rest) => `set statement max_statement_time = ${milliseconds / 1000} for select ${rest}`,
+  idle: [IDLE, 'idle_readonly_transaction_timeout = 0', 'idle_write_transaction_timeout = 0'],
   idleTransactionTimeout: mariaDbIdle,
   idleWithLocks: mariaDbIdle,
 };
@@ -35,6 +41,7 @@ const MYSQL: MysqlCapabilities = {
   since: [8, 0, 13],
   statementTimeout: (milliseconds) => `max_execution_time = ${Math.ceil(milliseconds)}`,
   selectWithin: (milliseconds, rest) => `select /*+ max_execution_time(${Math.ceil(milliseconds)}) */ ${rest}`,
+  idle: [IDLE],
   idleWithLocks: (milliseconds) => `wait_timeout = ${Math.ceil(milliseconds / 1000)}`,
   freshStatistics: 'information_schema_stats_expiry = 0',
 };

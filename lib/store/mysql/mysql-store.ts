@@ -13,6 +13,7 @@ import { MysqlClean } from './clean.js';
 import { MysqlInsert } from './insert.js';
 import { MysqlHeldLeases } from './held-leases.js';
 import { MysqlGlance } from './glance.js';
+import { MysqlHeldSnapshot } from './held-snapshot.js';
 import { MysqlFence, MysqlLeases } from './leases.js';
 import { MysqlParked } from './parked.js';
 import { MysqlPayloads } from './payloads.js';
@@ -61,6 +62,7 @@ export class MysqlStore implements OutboxStore {
   readPayloads: OutboxStore['readPayloads'] = (transport, messages) => this.parts.payloads.read(transport, messages);
   probe = (transport: number, ranges: readonly ReadRange[]) => this.parts.ready.probe(transport, ranges);
   numberSource = () => this.parts.ready.numberSource();
+  heldSnapshot = () => this.parts.holder.look();
   flush = (session?: number) => this.parts.ready.flush(session);
   settle = (transport: number, messages: readonly SettledMessage[], onPublished: 'delete' | 'archive') =>
     this.parts.settle.settle(transport, messages, onPublished);
@@ -130,6 +132,7 @@ function partsOf(database: SqlDatabase, settings: StoreSettings) {
     insert: new MysqlInsert(names, settings.ordering === 'strict'),
     leases: new MysqlLeases(database, names),
     held: new MysqlHeldLeases(database, names),
+    holder: new MysqlHeldSnapshot(database, server, names),
     ready: new MysqlReady(database, server, names, settings),
     payloads: new MysqlPayloads(database, names),
     settle,

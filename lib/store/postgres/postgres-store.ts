@@ -26,6 +26,7 @@ import { tableNames, type StoreSettings, type TableNames } from '../schema/names
 import { statement } from './statement.js';
 import { PostgresAdmin } from './admin.js';
 import { PostgresCleaner } from './clean.js';
+import { PostgresHeldSnapshot } from './held-snapshot.js';
 import { PostgresInsert } from './insert.js';
 import { PostgresLeases } from './leases.js';
 import { checkOrigin } from './origin.js';
@@ -49,6 +50,7 @@ export class PostgresStore implements OutboxStore {
   /** @internal */ readonly cleaner: PostgresCleaner;
   /** @internal */ readonly setup: PostgresSetup;
   /** @internal */ readonly rowLocks: PostgresRowLocks;
+  /** @internal */ readonly holder: PostgresHeldSnapshot;
   /** @internal */ readonly channel: string;
 
   constructor(
@@ -74,6 +76,7 @@ export class PostgresStore implements OutboxStore {
     this.admin = new PostgresAdmin(admin, names, settings);
     this.cleaner = new PostgresCleaner(admin, names, this.admin);
     this.setup = new PostgresSetup(admin, names, settings);
+    this.holder = new PostgresHeldSnapshot(admin, names);
     this.rowLocks = new PostgresRowLocks(
       (transport) => database.publishing?.(transport) ?? database.connection('read'),
       settings.buckets,
@@ -131,6 +134,9 @@ export class PostgresStore implements OutboxStore {
   }
   readPayloads(...args: Parameters<ReadyStore['readPayloads']>): ReturnType<ReadyStore['readPayloads']> {
     return this.payloads.read(...args);
+  }
+  heldSnapshot(): ReturnType<PostgresHeldSnapshot['look']> {
+    return this.holder.look();
   }
   flush(session?: number): Promise<void> {
     return this.ready.flush(session);

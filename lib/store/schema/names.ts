@@ -29,6 +29,8 @@ export interface StoreSettings {
   readonly idleWithLocks: number;
   /** Milliseconds until an attempt to connect is given up. */
   readonly connectTimeout: number;
+  /** Milliseconds after which a connection that nobody uses is closed. Absent: never, as a relay uses each of them again soon. */
+  readonly closeIdleAfter?: number | undefined;
 }
 
 /** What the tables are made from; `create` and the migrations use the same. */
