@@ -54,6 +54,8 @@ export type {
   OpenStore,
   OutboxAsyncOptions,
   OutboxExtras,
+  OutboxModuleAsyncOptions,
+  OutboxModuleOptions,
   OutboxOptions,
   OutboxOptionsFactory,
   RetryOptions,

@@ -44,16 +44,23 @@ export interface OutboxErrorDetails {
   readonly hint?: string;
 }
 
+/** As an error has its own `message`: whoever prints the error does not print it once more. */
+function hide(error: Error, property: string, value: unknown): void {
+  Object.defineProperty(error, property, { value, enumerable: false, writable: true, configurable: true });
+}
+
 /** Base of every error of this package: what happened (`message`), why (`cause`), what to do (`hint`). */
 export class OutboxError extends Error {
   readonly code: OutboxErrorCode;
-  readonly hint: string | undefined;
+  /** The end of the message, which has it already: it is not printed beside it. */
+  declare readonly hint: string | undefined;
 
   constructor(code: OutboxErrorCode, message: string, details: OutboxErrorDetails = {}) {
-    super(details.hint === undefined ? message : `${message} ${details.hint}`, { cause: details.cause });
-    this.name = new.target.name;
+    const { cause, hint } = details;
+    super(hint === undefined ? message : `${message} ${hint}`, cause === undefined ? undefined : { cause });
+    hide(this, 'name', new.target.name);
     this.code = code;
-    this.hint = details.hint;
+    hide(this, 'hint', hint);
   }
 }
 

@@ -16,6 +16,8 @@ export type TransactionHandle = EntityManager | QueryRunner;
 export interface TransportDefinition {
   /** For logs and health: `kafka`, `rabbitmq`, `client-proxy`, `in-process`, or a custom name. */
   readonly kind: string;
+  /** Where its broker is, for the log: hosts and ports, no credentials. */
+  readonly broker?: string;
   /** See {@link OutboxTransport.receipt}; `none` is refused unless the transport was allowed to be unconfirmed. */
   readonly receipt: 'broker' | 'handler' | 'none';
   readonly limits?: OutboxTransport['limits'];
@@ -178,6 +180,8 @@ export interface OutboxExtras {
   /** TypeORM DataSource: its name, DI token, or the object. Default: the unnamed one. */
   dataSource?: string | InjectionToken | DataSource;
 }
+/** As Nest names the options of a module: what `forRoot` takes. */
+export type OutboxModuleOptions = OutboxOptions & OutboxExtras;
 export interface OutboxOptionsFactory {
   createOutboxOptions(): OutboxOptions | Promise<OutboxOptions>;
 }
@@ -187,6 +191,8 @@ export interface OutboxAsyncOptions extends OutboxExtras, Pick<ModuleMetadata, '
   useClass?: Type<OutboxOptionsFactory>;
   useExisting?: InjectionToken<OutboxOptionsFactory>;
 }
+/** As Nest names them: what `forRootAsync` takes. */
+export type OutboxModuleAsyncOptions = OutboxAsyncOptions;
 
 /** Limits and policy that a message's own event may override. Milliseconds. */
 export interface RetryPolicy {

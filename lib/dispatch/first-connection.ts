@@ -13,7 +13,7 @@ export class FirstConnection {
   constructor(
     readonly publisher: Publisher,
     readonly outage: Outage,
-    readonly deps: Pick<LaneDependencies, 'name' | 'transport' | 'clock' | 'hooks'>,
+    readonly deps: Pick<LaneDependencies, 'name' | 'transport' | 'clock' | 'hooks' | 'options'>,
   ) {}
 
   start(): void {
@@ -32,11 +32,14 @@ export class FirstConnection {
   }
 
   /** @internal */ async connect(signal: AbortSignal): Promise<void> {
-    const { name: transport, clock, hooks } = this.deps;
+    const { name: transport, clock, hooks, options } = this.deps;
     const began = clock.monotonic();
     try {
       await this.publisher.open(signal);
-      if (!signal.aborted) hooks.emit('connected', { transport, took: clock.monotonic() - began });
+      if (signal.aborted) return;
+      const { kind = 'custom', broker } = options.transports.get(transport) ?? {};
+      const took = clock.monotonic() - began;
+      hooks.emit('connected', { transport, took, kind, ...(broker === undefined ? {} : { broker }) });
     } catch (error) {
       // What was given up, or overtaken by a probe or another connection, says nothing about now.
       if (!signal.aborted && !this.publisher.connected && this.outage.circuit.allows === 'all')

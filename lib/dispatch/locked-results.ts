@@ -9,6 +9,7 @@ import type { LaneDependencies } from './lane.types.js';
 import type { Outage } from './outage.js';
 import type { RefusedRows } from './refused-rows.js';
 import type { RunReport } from './relay.js';
+import { tellPublished } from './tell-published.js';
 
 /** What the results need of their lane. */
 export interface LockedLane {
@@ -79,7 +80,6 @@ export class LockedResults implements LockedOutcome {
 
   /** After the commit. What was not written did not happen: it is told as that. */
   tell(refused: LockedReport['refused'], rows: RefusedRows): void {
-    const { hooks, name } = this.lane.deps;
     const left = new Set<unknown>(refused.map(({ entry }) => entry));
     for (const { entry, tell } of this.told) if (entry === undefined || !left.has(entry)) tell();
     for (const { entry, error } of refused) {
@@ -88,8 +88,7 @@ export class LockedResults implements LockedOutcome {
     }
     const settled = left.size === 0 ? this.published : this.published.filter((message) => !left.has(message));
     this.counts.published += settled.length;
-    if (settled.length === 0 || !hooks.has('published')) return;
-    hooks.emit('published', { transport: name, ids: settled.map(({ id }) => id) });
+    tellPublished(this.lane.deps, settled);
   }
 
   /** @internal */ transition(message: OutboxMessage, failure: PublishFailure): Transition | undefined {

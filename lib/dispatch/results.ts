@@ -5,6 +5,7 @@ import type { Blame, PublishFailure } from '../publish/transport.js';
 import { decide, type Outcome } from '../settle/decide.js';
 import type { Decided, SettlerEvents, Transition, Written } from '../settle/settler.js';
 import type { Lane } from './lane.js';
+import { tellPublished } from './tell-published.js';
 
 /**
  * What follows from the result of a publish, and from the database's answer to what was written about it. The verdict is
@@ -179,8 +180,7 @@ export class Results implements SettlerEvents {
     }
     if (unparked) this.lane.wanted('parked');
     this.lane.roomMade();
-    if (deps.hooks.has('published'))
-      deps.hooks.emit('published', { transport: deps.name, ids: messages.map(({ id }) => id) });
+    tellPublished(deps, messages);
   }
 
   transitioned(transitions: readonly Decided[], written: Written): void {

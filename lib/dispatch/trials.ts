@@ -1,4 +1,5 @@
 import type { OutboxMessage } from '../message.js';
+import { counted } from '../plural.js';
 import type { PublishFailure } from '../publish/transport.js';
 import type { Acquired } from '../store/lease-store.js';
 import { pause } from './clock.js';
@@ -85,7 +86,7 @@ const PAUSE = 200;
 
 function suspicion(buckets: number, transport: string): string {
   return (
-    `Owner after owner of ${buckets} buckets of transport "${transport}" disappeared while it published. ` +
+    `Owner after owner of ${counted(buckets, 'bucket')} of transport "${transport}" disappeared while it published. ` +
     'Until a lease has lasted, their messages go one by one; the one that does it is charged with an attempt each time.'
   );
 }

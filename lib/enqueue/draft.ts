@@ -7,7 +7,7 @@ import { PLAIN_MESSAGE_NAMES, type MessageSettings, type PlainMessage } from './
 import type { EventClass, EventMetadata, HeadersInput, StoredRetry } from './event-metadata.js';
 import type { EventRegistry } from './event-registry.js';
 import { isPlainObject } from './plain-object.js';
-import { MAX_KEY_BYTES, MAX_VERSION, textProblem, typeName } from './text-checks.js';
+import { MAX_KEY_BYTES, MAX_VERSION, NO_TOPIC, textProblem, typeName } from './text-checks.js';
 
 /** One message before it is encoded: events and plain messages look the same from here on. */
 export interface Draft {
@@ -87,7 +87,7 @@ function fromPlain(message: PlainMessage, settings: MessageSettings, where: stri
     subject,
     type,
     version,
-    topic: message.topic === undefined ? type : checked(subject, 'topic', message.topic),
+    topic: 'topic' in message ? topicOf(subject, message.topic) : type,
     key: 'key' in settings ? keyOf(subject, settings.key) : 'key' in message ? keyOf(subject, message.key) : null,
     headers: [message.headers, settings.headers],
     options: [message.options, settings.options],
@@ -97,6 +97,10 @@ function fromPlain(message: PlainMessage, settings: MessageSettings, where: stri
     payload: message.payload,
     own: message,
   };
+}
+
+function topicOf(subject: string, topic: unknown): string {
+  return topic === undefined ? refuse(subject, `topic ${NO_TOPIC}`) : checked(subject, 'topic', topic);
 }
 
 function checked(subject: string, field: string, text: unknown): string {

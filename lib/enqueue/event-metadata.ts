@@ -1,5 +1,6 @@
 import type { HeaderValue, MessageHeaders, MessageOptions, OutboxMessage } from '../message.js';
 import type { Classifier } from '../outbox.options.js';
+import { noteEventClass } from './event-twins.js';
 
 /** Shared by every copy of this package in a process. */
 const EVENT = Symbol.for('nestjs-outbox:event');
@@ -49,6 +50,7 @@ export function eventMetadata<T>(eventClass: EventClass<T>): EventMetadata<T> | 
 
 export function setEventMetadata<T>(eventClass: EventClass<T>, metadata: EventMetadata<T>): void {
   Object.defineProperty(eventClass, EVENT, { value: Object.freeze(metadata), configurable: true });
+  noteEventClass(eventClass as EventClass, metadata);
   const { classify } = metadata;
   if (classify === undefined) classifiers().delete(identity(metadata));
   else classifiers().set(identity(metadata), classify);

@@ -11,7 +11,7 @@ import {
   type HeadersInput,
   type StoredRetry,
 } from './event-metadata.js';
-import { MAX_VERSION, textProblem } from './text-checks.js';
+import { MAX_VERSION, NO_TOPIC, textProblem } from './text-checks.js';
 
 export interface OutboxEventOptions<T> {
   /** Stable name of the event, stored with each message. Never the class's name, which changes with a refactoring. */
@@ -98,6 +98,7 @@ function optionsProblem<T>(options: OutboxEventOptions<T>): string | undefined {
   for (const [name, value] of Object.entries(options)) {
     const allowed = OPTIONS[name as keyof typeof OPTIONS] as readonly string[] | undefined;
     if (allowed === undefined) return `unknown option '${name}'${suggestion(name, Object.keys(OPTIONS))}`;
+    if (name === 'topic' && value === undefined) return `topic ${NO_TOPIC}`;
     if (value === undefined || (name === 'key' && value === null)) continue;
     if (value === null || !allowed.includes(typeof value)) return `${name} must be a ${allowed.join(' or ')}`;
   }

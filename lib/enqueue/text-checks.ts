@@ -7,6 +7,9 @@ export const MAX_DEDUP_KEY_BYTES = 250;
 /** The column is a 16-bit integer. */
 export const MAX_VERSION = 32_767;
 
+/** Of one that is given as `undefined`: a setting that is not there would send everything to the type's name. */
+export const NO_TOPIC = 'is undefined; leave it out to publish to the type';
+
 /** What makes a text unfit for a column, or `undefined`. Never contains the text. */
 export function textProblem(field: string, text: unknown, maxBytes?: number): string | undefined {
   if (typeof text !== 'string') return `${field} must be a string, not ${typeName(text)}`;

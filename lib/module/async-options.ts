@@ -2,7 +2,7 @@ import type { InjectionToken, Provider } from '@nestjs/common';
 import { didYouMean } from '../did-you-mean.js';
 import { OutboxConfigurationError } from '../outbox.errors.js';
 import type { OutboxAsyncOptions, OutboxOptions, OutboxOptionsFactory } from '../outbox.options.js';
-import { list } from '../show.js';
+import { list, show } from '../show.js';
 
 const KEYS = ['name', 'isGlobal', 'dataSource', 'imports', 'inject', 'useFactory', 'useClass', 'useExisting'];
 const SOURCES = ['useFactory', 'useClass', 'useExisting'] as const;
@@ -17,8 +17,27 @@ export function asyncOptionsProviders(token: string, options: OutboxAsyncOptions
   const factory = (useExisting ?? useClass) as InjectionToken<OutboxOptionsFactory>;
   return [
     ...(useClass === undefined ? [] : [useClass]),
-    { provide: token, inject: [factory], useFactory: (from: OutboxOptionsFactory) => from.createOutboxOptions() },
+    { provide: token, inject: [factory], useFactory: (from: unknown) => optionsOf(from, options) },
   ];
+}
+
+/** What the application made of the class may be anything: plain JavaScript, another name of the method, a mock. */
+function optionsOf(
+  from: unknown,
+  { useClass, useExisting }: OutboxAsyncOptions,
+): OutboxOptions | Promise<OutboxOptions> {
+  const factory = from as Partial<OutboxOptionsFactory> | null | undefined;
+  if (typeof factory?.createOutboxOptions === 'function') return factory.createOutboxOptions();
+  const token: unknown = useExisting ?? useClass;
+  const name = typeof token === 'function' ? token.name : show(typeof token === 'symbol' ? String(token) : token);
+  const source = useClass === undefined ? 'useExisting' : 'useClass';
+  throw new OutboxConfigurationError(
+    'INVALID_OPTIONS',
+    `forRootAsync: ${name}, given as ${source}, has no method createOutboxOptions().`,
+    {
+      hint: 'Write `implements OutboxOptionsFactory` behind its name: createOutboxOptions() returns the options, or a promise of them.',
+    },
+  );
 }
 
 function checkKeys(options: OutboxAsyncOptions): void {

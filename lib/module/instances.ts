@@ -20,6 +20,8 @@ export interface Instance {
   started: boolean;
   /** Its store is closed: it can neither relay nor enqueue any more. */
   closed?: true;
+  /** Closes what it has opened so far, for an application that will never run. May be called twice. */
+  abandon?: () => Promise<void>;
 }
 interface Registry {
   readonly instances: Set<Instance>;
@@ -65,6 +67,15 @@ export function refuseClosed({ name, closed }: Instance): void {
 
 export function instancesOf(application: object): Instance[] {
   return [...registry().instances].filter((instance) => instance.application === application);
+}
+
+/**
+ * An application whose start fails is not closed by Nest, and nobody has a handle to it: the connections of its outboxes would keep
+ * the process for ever. @param which of them; what runs already is left alone where only a module that came later fails
+ */
+export async function abandon(application: object, which: 'all' | 'not started'): Promise<void> {
+  const left = instancesOf(application).filter(({ started }) => which === 'all' || !started);
+  await Promise.allSettled(left.map((instance) => instance.abandon?.()));
 }
 
 /**

@@ -1,5 +1,6 @@
 import type { Clock } from '../dispatch/clock.js';
 import type { OutboxEvents } from '../observe/outbox-events.js';
+import { counted } from '../plural.js';
 
 /** Milliseconds in which requests in hand may still enqueue: that is no news. */
 const GRACE = 1_000;
@@ -19,6 +20,8 @@ export function warnOfLateEnqueues(events: OutboxEvents, clock: Clock): void {
     const now = clock.monotonic();
     if (now < quietUntil) return;
     quietUntil = now + PAUSE;
-    events.emit('warning', { text: `${count} messages were enqueued since the relay stopped; ${WHAT_TO_DO}` });
+    events.emit('warning', {
+      text: `${counted(count, 'message was', 'messages were')} enqueued since the relay stopped; ${WHAT_TO_DO}`,
+    });
   });
 }

@@ -2,11 +2,12 @@ import type { OnApplicationShutdown, OnModuleInit } from '@nestjs/common';
 import type { ModulesContainer } from '@nestjs/core';
 import { within } from '../dispatch/clock.js';
 import { Loop } from '../dispatch/loop.js';
+import { twinEvents } from '../enqueue/event-twins.js';
 import type { OutboxOperation } from '../observe/events.js';
 import { createCronJob, type CronHandle } from './cron.js';
 import { addHandlers } from './handlers.js';
 import { warnOfLateEnqueues } from './late-enqueues.js';
-import { markStarted, markStopping } from './instances.js';
+import { abandon, markStarted, markStopping } from './instances.js';
 import type { Started } from './relay-hooks.js';
 import type { OutboxRuntime } from './runtime.js';
 import { Schedule } from './scheduler.js';
@@ -29,13 +30,15 @@ export class OutboxLifecycle implements OnModuleInit, Started, OnApplicationShut
   constructor(
     /** @internal */ readonly runtime: OutboxRuntime,
     /** @internal */ readonly modules: ModulesContainer,
-  ) {}
+  ) {
+    runtime.instance.abandon = () => this.onApplicationShutdown();
+  }
 
   async onModuleInit(): Promise<void> {
     try {
       addHandlers(this.modules, this.runtime);
     } catch (error) {
-      await this.runtime.close();
+      await abandon(this.runtime.instance.application, 'all');
       throw error;
     }
   }
@@ -55,10 +58,10 @@ export class OutboxLifecycle implements OnModuleInit, Started, OnApplicationShut
         this.cron?.start();
       }
     } catch (error) {
-      await this.stop();
-      await this.runtime.close();
+      await abandon(this.runtime.instance.application, 'all');
       throw error;
     }
+    for (const text of twinEvents()) events.emit('warning', { text });
     const role = options.relay === true ? 'relay' : options.relay === 'manual' ? 'manual' : 'enqueue-only';
     events.emit('started', { role, transports: [...options.transports.keys()], buckets: options.buckets });
   }

@@ -22,7 +22,7 @@ import { isThenable } from '../is-thenable.js';
 import { openStore } from '../store/open-store.js';
 import { transactionExecutor } from '../store/executors/typeorm-transaction.js';
 import type { OutboxStore } from '../store/outbox-store.js';
-import { copiesText, refuseClosed, register, type Instance } from './instances.js';
+import { abandon, copiesText, refuseClosed, register, type Instance } from './instances.js';
 import { Notifier } from './notifier.js';
 import type { OutboxOverrides } from './overrides.js';
 import { reportOf } from './report.js';
@@ -60,7 +60,17 @@ export interface RuntimeSources {
   readonly declaredAt: string;
 }
 
+/** When it fails, the application does, with all of its outboxes. */
 export async function createRuntime(sources: RuntimeSources): Promise<OutboxRuntime> {
+  try {
+    return await openRuntime(sources);
+  } catch (error) {
+    await abandon(sources.application, 'not started');
+    throw error;
+  }
+}
+
+async function openRuntime(sources: RuntimeSources): Promise<OutboxRuntime> {
   const { overrides, dataSource, application, declaredAt } = sources;
   const input = overrides?.options?.(sources.input) ?? sources.input;
   const options = resolveOptions(input, sources.extras);
@@ -89,8 +99,10 @@ export async function createRuntime(sources: RuntimeSources): Promise<OutboxRunt
     );
     events.close();
   });
+  instance.abandon = close;
   try {
     const transportIds = await prepareStore(store, options, events);
+    refuseClosed(instance); // another outbox of the application failed meanwhile
     return assemble({ ...sources, options, clock, events, instance, store, notifier, transportIds, close });
   } catch (error) {
     await close();

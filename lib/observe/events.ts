@@ -28,7 +28,16 @@ export interface OutboxEventMap {
   /** A publish failed; `blame` says whose fault it was. */
   failed: RelayEvent & { transport: string; count: number; blame: Blame; error: string };
   /** The transport was reached for the first time since the start of the relay; what comes back later is `circuitClosed`. */
-  connected: RelayEvent & { transport: string; took: number };
+  connected: RelayEvent & {
+    transport: string;
+    took: number;
+    /** `kafka`, `rabbitmq`, `client-proxy`, or a custom name. */
+    kind: string;
+    /** Hosts and ports without credentials, where the options name them. */
+    broker?: string;
+  };
+  /** The first message of a transport since the start of the relay that the broker has. */
+  firstPublished: RelayEvent & { transport: string; id: string; type: string; topic: string };
   circuitOpened: RelayEvent & { transport: string; error: string; retryIn: number };
   /** A destination takes nothing (it is missing, full, or not allowed), while others of the transport may: its messages wait. */
   destinationAway: RelayEvent & { transport: string; destination: string; error: string };

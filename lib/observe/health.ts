@@ -1,4 +1,5 @@
 import { durationText } from '../duration.js';
+import { counted } from '../plural.js';
 import { errorText } from './error-text.js';
 import type { ResolvedOptions } from '../outbox.options.js';
 import { OFTEN, type BoundedCount } from '../store/admin-store.js';
@@ -212,9 +213,16 @@ function laneProblems({ transport, circuit, lastError, away = [] }: LaneView): s
     ...(circuit === 'closed' ? [] : [sentence(`Transport '${transport}' ${what}`, lastError)]),
     ...away.slice(0, MOST_AWAY).map(({ name, awayFor, putOff, error }) => {
       const since = `for ${durationText(Math.round(awayFor / 1_000) * 1_000)}`;
-      return sentence(`Transport '${transport}': ${name} takes nothing ${since} (put off ${putOff} times)`, error);
+      return sentence(
+        `Transport '${transport}': ${name} takes nothing ${since} (put off ${counted(putOff, 'time')})`,
+        error,
+      );
     }),
-    ...(away.length > MOST_AWAY ? [`Transport '${transport}': ${away.length - MOST_AWAY} more take nothing.`] : []),
+    ...(away.length > MOST_AWAY
+      ? [
+          `Transport '${transport}': ${away.length - MOST_AWAY} more ${away.length === MOST_AWAY + 1 ? 'takes' : 'take'} nothing.`,
+        ]
+      : []),
   ];
 }
 
@@ -229,12 +237,16 @@ function countProblems(name: string, stats: OutboxTransportStats, lane: LaneView
   const { ready, scheduled, waiting: retried, blocked, readyIsExact } = stats;
   const waiting = ready + scheduled + retried + blocked;
   const isCut = !readyIsExact || (['scheduled', 'waiting', 'blocked'] as const).some((count) => cut(stats, count));
-  const count = `${waiting}${isCut ? ' or more' : ''}`;
+  const count = isCut ? `${waiting} or more messages` : counted(waiting, 'message');
   return [
     ...(waiting > 0 && isOrphan
-      ? [`${count} messages for '${name}', which no live relay publishes.${stats.configured ? '' : LEFT}`]
+      ? [`${count} for '${name}', which no live relay publishes.${stats.configured ? '' : LEFT}`]
       : []),
-    ...(stats.dead > 0 ? [`${counted(stats, 'dead')} dead messages for '${name}' wait for requeue or discard.`] : []),
+    ...(stats.dead > 0
+      ? [
+          `${atLeast(stats, 'dead', 'dead message')} for '${name}' ${stats.dead === 1 ? 'waits' : 'wait'} for requeue or discard.`,
+        ]
+      : []),
     ...oftenFailed(name, stats),
     ...heldKeys(name, stats),
     ...unseen(name, stats),
@@ -242,15 +254,15 @@ function countProblems(name: string, stats: OutboxTransportStats, lane: LaneView
 }
 
 const cut = ({ atLeast = [] }: OutboxTransportStats, count: BoundedCount): boolean => atLeast.includes(count);
-const counted = (stats: OutboxTransportStats, count: BoundedCount): string =>
-  `${stats[count]}${cut(stats, count) ? ' or more' : ''}`;
+const atLeast = (stats: OutboxTransportStats, count: BoundedCount, one: string): string =>
+  cut(stats, count) ? `${stats[count]} or more ${one}s` : counted(stats[count], one);
 
 /** What is tried again and again: without a limit of attempts nothing else would tell of it. */
 function oftenFailed(name: string, { failingOften = 0, mostAttempts = 0 }: OutboxTransportStats): string[] {
   if (failingOften === 0) return [];
-  const most = `the most ${mostAttempts} times`;
+  const most = failingOften === 1 ? `${mostAttempts} times` : `${OFTEN} times or more, the most ${mostAttempts} times`;
   return [
-    `${failingOften} messages for '${name}' have failed ${OFTEN} times or more, ${most}: \`last_error\` says why.`,
+    `${counted(failingOften, 'message')} for '${name}' ${failingOften === 1 ? 'has' : 'have'} failed ${most}: \`last_error\` says why.`,
   ];
 }
 
@@ -259,7 +271,7 @@ function unseen(name: string, { missingLeases = 0, rowsHidden = false }: OutboxT
   return [
     ...(missingLeases > 0
       ? [
-          `${missingLeases} lease rows of '${name}' are missing, or hidden from this login: nobody publishes what lies in their buckets. The start of a relay makes missing ones.`,
+          `${counted(missingLeases, 'lease row')} of '${name}' ${missingLeases === 1 ? 'is' : 'are'} missing, or hidden from this login: nobody publishes what lies in ${missingLeases === 1 ? 'its bucket' : 'their buckets'}. The start of a relay makes what is missing.`,
         ]
       : []),
     ...(rowsHidden ? [`Row security hides messages for '${name}' from this login: they are not counted.`] : []),
@@ -274,6 +286,7 @@ const LEFT =
 function heldKeys(name: string, stats: OutboxTransportStats): string[] {
   const { blockedKeys, blocked, dead } = stats;
   if (blocked === 0 && (blockedKeys === 0 || dead === 0)) return [];
-  const waiting = `with ${counted(stats, 'blocked')} messages behind it: until it is published, requeued, discarded or released`;
-  return [`${counted(stats, 'blockedKeys')} keys of '${name}' are blocked by a failed message, ${waiting}.`];
+  const waiting = `with ${atLeast(stats, 'blocked', 'message')} behind it: until it is published, requeued, discarded or released`;
+  const keys = `${atLeast(stats, 'blockedKeys', 'key')} of '${name}' ${blockedKeys === 1 ? 'is' : 'are'}`;
+  return [`${keys} blocked by a failed message, ${waiting}.`];
 }

@@ -43,10 +43,15 @@ const LINES: Lines = {
     fields: { transport, blame, count, error },
     repeatKey: `${transport} ${blame} ${error}`,
   }),
-  connected: ({ transport, took }) => ({
+  connected: ({ transport, took, kind, broker }) => ({
     level: 'log',
-    text: 'transport is connected',
+    text: `transport '${transport}' connected (${broker === undefined ? kind : `${kind} ${broker}`})`,
     fields: { transport, took: durationText(Math.round(took)) },
+  }),
+  firstPublished: ({ transport, ...fields }) => ({
+    level: 'log',
+    text: `transport '${transport}' published its first message since the start`,
+    fields: { transport, ...fields },
   }),
   circuitOpened: ({ transport, error, retryIn }) => ({
     level: 'error',
@@ -160,6 +165,7 @@ const LOWEST: Partial<Record<OutboxEventName, LogLevel>> = {
   started: 'log',
   connected: 'log',
   leasesHeld: 'log',
+  firstPublished: 'log',
   circuitClosed: 'log',
   destinationBack: 'log',
   snapshotReleased: 'log',

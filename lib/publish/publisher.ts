@@ -3,6 +3,7 @@ import { stopwatch, within, type Clock } from '../dispatch/clock.js';
 import type { OutboxMessage } from '../message.js';
 import { unquoted } from '../observe/error-text.js';
 import { OutboxError } from '../outbox.errors.js';
+import { counted } from '../plural.js';
 import { PayloadOpener } from './open-payloads.js';
 import type { OutboxTransport, PublishFailure, PublishResult } from './transport.js';
 
@@ -55,7 +56,7 @@ export class Publisher {
       if (left > 0)
         throw new OutboxError(
           'PUBLISH_REJECTED',
-          `The transport returned no result for ${left} of ${batch.length} messages.`,
+          `The transport returned no result for ${left} of ${counted(batch.length, 'message')}.`,
         );
       open = false;
     } catch (error) {

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import type { OutboxMessage } from '../message.js';
+import { counted } from '../plural.js';
 import type { OutboxTransport, PublishResult } from '../publish/transport.js';
 
 /** What one `publish` did, as a relay would see it. */
@@ -32,7 +33,7 @@ export async function probePublish(
   const report = (index: number, result: PublishResult): void => {
     assert.ok(
       Number.isInteger(index) && index >= 0 && index < batch.length,
-      `report(${index}) of ${batch.length} messages`,
+      `report(${index}) of ${counted(batch.length, 'message')}`,
     );
     checkResult(result);
     if (results[index] === undefined) {

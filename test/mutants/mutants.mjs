@@ -4,6 +4,7 @@ import { CONTENT } from './content.mjs';
 import { CRASH } from './crash.mjs';
 import { DESTINATIONS } from './destinations.mjs';
 import { ENQUEUE } from './enqueue.mjs';
+import { FIRST_DAY } from './first-day.mjs';
 import { GROWTH } from './growth.mjs';
 import { HANDLERS } from './handlers.mjs';
 import { HANDS } from './hands.mjs';
@@ -60,4 +61,5 @@ export const MUTANTS = [
   ...CONSUMERS,
   ...HEALTH,
   ...HELD,
+  ...FIRST_DAY,
 ];

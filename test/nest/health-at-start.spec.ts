@@ -5,7 +5,16 @@ import { kafka } from '../../lib/kafka.js';
 import { rabbitmq } from '../../lib/rabbitmq.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { describeOnBoth, requiredUrl } from '../support/services.js';
-import { Applications, build, CollectingTransport, LineLogger, quiet, typeOrm, until } from './support/app.js';
+import {
+  Applications,
+  build,
+  CollectingTransport,
+  LineLogger,
+  OrderPlaced,
+  quiet,
+  typeOrm,
+  until,
+} from './support/app.js';
 
 /** Milliseconds in which an operator is told. */
 const SOON = 5_000;
@@ -59,8 +68,31 @@ describeOnBoth(['rabbitmq'], 'health after a start, before there is a message', 
     const outbox = await start({ transports, defaultTransport: 'default', logger, logLevel: 'log' });
     const connected = (): string[] => logger.lines.filter((line) => line.includes('connected'));
     await until(() => connected().length > 0, SOON);
-    expect(connected()).toEqual([expect.stringMatching(/^log transport is connected transport=default took=/)]);
+    const where = new URL(requiredUrl('rabbitmq')).host;
+    expect(connected()).toEqual([
+      expect.stringMatching(`^log transport 'default' connected \\(rabbitmq ${where}\\) transport=default took=`),
+    ]);
     expect(await outbox.health()).toMatchObject({ status: 'up', reasons: [] });
+  });
+
+  it('Y4: the first message that is published is said in the log, once, and what a closed outbox is asked', async () => {
+    const [logger, transport] = [new LineLogger(), new CollectingTransport()];
+    const outbox = await start({ transports: { default: transport }, logger, logLevel: 'log' });
+    const first = (): string[] => logger.lines.filter((line) => line.includes('published'));
+    for (let n = 1; n <= 3; n++) {
+      await outbox.enqueueOutsideTransaction(new OrderPlaced('1'));
+      await until(() => transport.ids.length === n);
+      await until(() => first().length > 0);
+    }
+    expect(first()).toEqual([
+      expect.stringMatching(
+        `^log transport 'default' published its first message since the start transport=default id=${transport.ids[0]} type=order.placed topic=orders `,
+      ),
+    ]);
+    await applications.close();
+    const { reasons } = await outbox.health();
+    expect(reasons[0]).toBe('This outbox is closed, as its application is: nothing can be asked of its tables.');
+    expect(JSON.stringify(reasons)).not.toContain('does not answer');
   });
 
   it.each([false, 'manual'] as const)(

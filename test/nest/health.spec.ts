@@ -34,14 +34,14 @@ describe.each(['postgres', 'mariadb'] as const)('health on %s', (kind) => {
     };
     const enqueue = (outbox: OutboxService) => outbox.enqueueOutsideTransaction(new OrderPlaced(KEY));
     const blocked = (behind: number) =>
-      `1 keys of 'default' are blocked by a failed message, with ${behind} messages behind it: until it is published, requeued, discarded or released.`;
+      `1 key of 'default' is blocked by a failed message, with ${behind} message${behind === 1 ? '' : 's'} behind it: until it is published, requeued, discarded or released.`;
 
     it('D1: a key that a dead message blocks is told with what waits behind it, until it is released', async () => {
       const transport = new MoodyTransport();
       const outbox = await start(transport, { maxAttempts: 1 });
       await enqueue(outbox);
       await until(async () => (await outbox.stats()).total.dead === 1);
-      const dead = "1 dead messages for 'default' wait for requeue or discard.";
+      const dead = "1 dead message for 'default' waits for requeue or discard.";
       expect(await healthOf(outbox)).toMatchObject({ status: 'degraded', reasons: [dead, blocked(0)] });
       for (let i = 0; i < 2; i++) await enqueue(outbox);
       await until(async () => (await outbox.stats()).total.blocked === 2);

@@ -6,9 +6,12 @@ import {
   InjectOutbox,
   OutboxCleaner,
   OutboxDispatcher,
+  OutboxEvent,
   OutboxModule,
   OutboxService,
   OutboxUnlocker,
+  type OutboxModuleAsyncOptions,
+  type OutboxModuleOptions,
   type OutboxOptions,
 } from '../../lib/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
@@ -124,6 +127,33 @@ describeWith('postgres', 'OutboxModule', () => {
     it('takes an existing provider', () =>
       enqueues(OutboxModule.forRootAsync({ imports: [OutboxConfigModule], useExisting: OutboxConfig })));
 
+    it.each(['useClass', 'useExisting'] as const)(
+      'Y2: says of %s without createOutboxOptions() what is missing, and where',
+      async (source) => {
+        @Injectable()
+        class OldConfig {
+          createTypeOrmOptions(): object {
+            return {};
+          }
+        }
+        @Module({ providers: [OldConfig], exports: [OldConfig] })
+        class OldModule {}
+        const given = { imports: [OldModule], [source]: OldConfig } as never;
+        const { message } = await failure(build([typeOrm(database), OutboxModule.forRootAsync(given)]));
+        expect(message).toBe(
+          `forRootAsync: OldConfig, given as ${source}, has no method createOutboxOptions(). Write \`implements OutboxOptionsFactory\` behind its name: createOutboxOptions() returns the options, or a promise of them.`,
+        );
+      },
+    );
+
+    it('Y5: takes options by the names that Nest gives them', async () => {
+      const options: OutboxModuleOptions = { ...quiet(), isGlobal: true };
+      const later: OutboxModuleAsyncOptions = { useFactory: () => quiet() };
+      await enqueues(OutboxModule.forRoot(options));
+      await applications.close();
+      await enqueues(OutboxModule.forRootAsync(later));
+    });
+
     it('says what it does not know', () => {
       expect(() => OutboxModule.forRootAsync({ useFactroy: () => quiet() } as never)).toThrow(
         /'useFactroy' \(did you mean 'useFactory'\?\)/,
@@ -140,6 +170,17 @@ describeWith('postgres', 'OutboxModule', () => {
       );
       expect(error.message).toContain('name: belongs beside useFactory');
     });
+  });
+
+  it('Y2: tells at start of two classes that are one event', async () => {
+    OutboxEvent({ type: 'told.twice' })(class TwinOne {});
+    OutboxEvent({ type: 'told.twice' })(class TwinTwo {});
+    const logger = new LineLogger();
+    await applications.start(build([typeOrm(database), OutboxModule.forRoot(quiet({ logger, logLevel: 'warn' }))]));
+    await until(() => logger.lines.length > 0);
+    expect(logger.lines.filter((line) => line.includes('told.twice'))).toEqual([
+      expect.stringMatching(/^warn TwinOne and TwinTwo are both event 'told\.twice' version 1: .*type or version/),
+    ]);
   });
 
   it('runs what a test module overrides', async () => {

@@ -132,7 +132,8 @@ describe('the log', () => {
     retried: { transport: 'kafka', id: '1', type: 'a', topic: 'b', attempts: 2, delay: 1500, error: 'no' },
     dead: { transport: 'kafka', id: '1', type: 'a', topic: 'b', attempts: 20, error: 'no' },
     failed: { transport: 'kafka', count: 3, blame: 'transport', error: 'gone away' },
-    connected: { transport: 'kafka', took: 12 },
+    connected: { transport: 'kafka', took: 12, kind: 'kafka', broker: 'kafka-1:9092' },
+    firstPublished: { transport: 'kafka', id: '1', type: 'a', topic: 'b' },
     circuitOpened: { transport: 'kafka', error: 'gone', retryIn: 1000 },
     circuitClosed: { transport: 'kafka', openFor: 61_000 },
     destinationAway: { transport: 'kafka', destination: 'topic "orders"', error: 'unknown topic' },
@@ -172,7 +173,8 @@ describe('the log', () => {
       'debug message will be tried again transport=kafka id=1 type=a topic=b attempts=2 error=no delay=1500ms',
       'error message is dead transport=kafka id=1 type=a topic=b attempts=20 error=no',
       'warn publish failed transport=kafka blame=transport count=3 error="gone away"',
-      'log transport is connected transport=kafka took=12ms',
+      "log transport 'kafka' connected (kafka kafka-1:9092) transport=kafka took=12ms",
+      "log transport 'kafka' published its first message since the start transport=kafka id=1 type=a topic=b",
       'error transport is down, publishing pauses transport=kafka retryIn=1s error=gone',
       'log transport is back transport=kafka after=61s',
       'warn destination takes nothing, its messages wait transport=kafka destination="topic \\"orders\\"" error="unknown topic"',
@@ -196,14 +198,14 @@ describe('the log', () => {
     const { line } = logger.entries.find(({ level }) => level === 'log') as { line: object };
     expect(JSON.parse(JSON.stringify(line))).toEqual({
       event: 'connected',
-      message: 'transport is connected',
+      message: "transport 'kafka' connected (kafka kafka-1:9092)",
       transport: 'kafka',
       took: '12ms',
     });
   });
 
   it.each([
-    ['log', 17],
+    ['log', 18],
     ['warn', 9],
     ['error', 3],
     ['silent', 0],

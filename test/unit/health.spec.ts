@@ -261,11 +261,14 @@ describe('health', () => {
   it('D1: tells of keys that hold others back or wait for an operator, not of a retry that holds nobody', () => {
     const reasons = (change: Partial<typeof counts>): readonly string[] =>
       healthOf(sources({ stats: { transports: { kafka: { ...counts, ...change } }, total: counts } })).reasons;
-    const held = (keys: number, messages: number) =>
-      `${keys} keys of 'kafka' are blocked by a failed message, with ${messages} messages behind it: until it is published, requeued, discarded or released.`;
+    const held = (messages: string) =>
+      `1 key of 'kafka' is blocked by a failed message, with ${messages} behind it: until it is published, requeued, discarded or released.`;
     expect(reasons({ waiting: 1, blockedKeys: 1 })).toEqual([]);
-    expect(reasons({ waiting: 1, blockedKeys: 1, blocked: 2 })).toEqual([held(1, 2)]);
-    expect(reasons({ dead: 1, blockedKeys: 1 })).toEqual([expect.stringContaining('1 dead messages'), held(1, 0)]);
+    expect(reasons({ waiting: 1, blockedKeys: 1, blocked: 2 })).toEqual([held('2 messages')]);
+    expect(reasons({ dead: 1, blockedKeys: 1 })).toEqual([
+      expect.stringContaining('1 dead message for'),
+      held('0 messages'),
+    ]);
     expect(reasons({ dead: 1 })).toHaveLength(1);
   });
   it('E14: is down while no transport can be read, and degraded while something else fails, or one of several', () => {

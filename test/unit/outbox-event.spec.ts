@@ -1,5 +1,6 @@
 import { EventRegistry } from '../../lib/enqueue/event-registry.js';
 import { eventMetadata, type EventClass } from '../../lib/enqueue/event-metadata.js';
+import { twinEvents } from '../../lib/enqueue/event-twins.js';
 import { OutboxEvent, type OutboxEventOptions } from '../../lib/enqueue/outbox-event.decorator.js';
 import { toMessage } from '../../lib/enqueue/to-message.js';
 import { messageRules, refusal } from '../support/enqueue.js';
@@ -52,6 +53,7 @@ describe('@OutboxEvent', () => {
     [{}, /type must be a string/],
     [{ type: 'x'.repeat(256) }, /type has 256 characters/],
     [{ type: 'x', topic: 'a\0' }, /topic contains a NUL/],
+    [{ type: 'x', topic: undefined }, /topic is undefined; leave it out to publish to the type/],
     [{ type: 'x', keys: () => 'k' }, /unknown option 'keys'; did you mean 'key'\?/],
     [{ type: 'x', key: 'id' }, /key must be a function/],
     [{ type: 'x', version: 0 }, /version must be a whole number from 1/],
@@ -75,6 +77,28 @@ describe('@OutboxEvent', () => {
   it('twice on one class is refused', async () => {
     const { message } = await refusal(() => OutboxEvent({ type: 'again' })(Parent));
     expect(message).toMatch(/has an @OutboxEvent already/);
+  });
+});
+
+describe('Y2: two classes of one type and version', () => {
+  const declare = (name: string, type: string): void =>
+    OutboxEvent({ type, version: 7 })({ [name]: class {} }[name] as EventClass);
+  const told = (type: string): string[] => twinEvents().filter((text) => text.includes(`'${type}'`));
+
+  it('are told with both names; a class that was loaded again is none', () => {
+    declare('Order', 'twin.none');
+    declare('Order', 'twin.none');
+    expect(told('twin.none')).toEqual([]);
+    declare('Order', 'twin.two');
+    declare('Purchase', 'twin.two');
+    expect(told('twin.two')).toEqual([
+      expect.stringMatching(/^Order and Purchase are both event 'twin\.two' version 7: .* refuses the other \(/),
+    ]);
+  });
+
+  it('are kept in bounded number', () => {
+    for (let n = 0; n < 50; n++) declare(`Order${n}`, 'twin.many');
+    expect(told('twin.many')[0]?.split(' and ')).toHaveLength(8);
   });
 });
 

@@ -181,6 +181,7 @@ describe('a plain message', () => {
     [{ type: 'x'.repeat(256), payload: 1 }, /type has 256 characters, more than 255/],
     [{ type: 'x', topic: 'x'.repeat(256), payload: 1 }, /topic has 256 characters/],
     [{ type: 'x', topic: '', payload: 1 }, /topic is empty/],
+    [{ type: 'x', topic: undefined, payload: 1 }, /topic is undefined; leave it out to publish to the type/],
     [{ type: 'x\0', payload: 1 }, /type contains a NUL/],
     [{ type: 'x', topic: 'a\0', payload: 1 }, /topic contains a NUL/],
     [{ type: 'x', topic: '\ud800', payload: 1 }, /topic contains a lone surrogate/],

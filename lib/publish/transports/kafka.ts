@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { ICustomPartitioner, ProducerConfig } from 'kafkajs';
 import { OutboxConfigurationError } from '../../outbox.errors.js';
 import type { TransportDefinition } from '../../outbox.options.js';
+import { brokerAddress } from './broker-address.js';
 import { createEnvelope, type CloudEventsOptions } from './envelope.js';
 import { fromConfig, fromInstance, loadKafkaJs, RETRY } from './kafka-client.js';
 import { kafkaLimits, MAX_MESSAGE_BYTES } from './kafka-limits.js';
@@ -26,7 +27,8 @@ export function kafka(options: KafkaOptions): TransportDefinition {
   const { topicPrefix, maxMessageBytes, headers } = options;
   const limits = kafkaLimits({ topicPrefix, maxMessageBytes, headers, cloudEvents: Boolean(options.cloudEvents) });
   const warnings = deliveryWarnings(options);
-  const definition = { kind: 'kafka', receipt: 'broker' as const, limits, warnings };
+  const broker = brokersOf(client);
+  const definition = { kind: 'kafka', ...broker, receipt: 'broker' as const, limits, warnings };
   if (isClient(client)) return { ...definition, create: () => createTransport(options, client, limits) };
   if (isFactory(client)) {
     const useFactory = client.useFactory as (...dependencies: unknown[]) => Client | Promise<Client>;
@@ -37,6 +39,13 @@ export function kafka(options: KafkaOptions): TransportDefinition {
     };
   }
   return { ...definition, inject: [client], create: (given) => createTransport(options, given as Client, limits) };
+}
+
+/** Of a configuration; a Kafka object keeps them to itself. */
+function brokersOf(client: unknown): { broker?: string } {
+  const brokers = (client as { brokers?: unknown } | null | undefined)?.brokers;
+  const broker = Array.isArray(brokers) ? brokerAddress(brokers) : undefined;
+  return broker === undefined ? {} : { broker };
 }
 
 async function createTransport(

@@ -1,5 +1,6 @@
 import type { TransportDefinition } from '../../outbox.options.js';
 import type { OutboxTransport } from '../transport.js';
+import { brokerAddress } from './broker-address.js';
 import { loadAmqplib, type Amqplib } from './rabbitmq-client.js';
 import { openConnection } from './rabbitmq-connection.js';
 import { givenConnection } from './rabbitmq-given.js';
@@ -15,8 +16,10 @@ export function rabbitmq(options: RabbitMqOptions): TransportDefinition {
   const limits = rabbitMqLimits(settings);
   const { connection } = options;
   const given = connection === undefined ? undefined : givenConnection(connection, settings.connectTimeout);
+  const broker = brokerAddress(options.urls ?? [options.url]);
   return {
     kind: 'rabbitmq',
+    ...(broker === undefined ? {} : { broker }),
     receipt: 'broker',
     limits,
     warnings: [...deliveryWarnings(settings), ...topologyWarnings(settings.topology)],

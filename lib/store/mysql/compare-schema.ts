@@ -1,3 +1,4 @@
+import { counted } from '../../plural.js';
 import type { SqlExecutor } from '../executors/executor.js';
 import { columnSql, keySql, TABLE_OPTIONS, UP_AGAIN } from '../schema/mysql-schema.js';
 import { mysqlTables, type MysqlColumn, type MysqlTable } from '../schema/mysql-tables.js';
@@ -60,7 +61,7 @@ async function missingLocks(connection: SqlExecutor, definition: SchemaDefinitio
   const { keyLocks } = tableNames(definition, '`');
   const { rows } = await connection.run(statement(undefined, `select count(*) from ${keyLocks}`).bind());
   const count = Number(rows[0]?.[0]);
-  return count === KEY_LOCKS ? [] : [`${keyLocks} has ${count} rows, not ${KEY_LOCKS} ${UP_AGAIN}`];
+  return count === KEY_LOCKS ? [] : [`${keyLocks} has ${counted(count, 'row')}, not ${KEY_LOCKS} ${UP_AGAIN}`];
 }
 
 /** What is wrong of a table, and what an `alter table` has to say to mend it. */

@@ -1,0 +1,46 @@
+import { fork } from 'node:child_process';
+import { once } from 'node:events';
+import { join } from 'node:path';
+import { setTimeout as pause } from 'node:timers/promises';
+import { createTestDatabase } from '../support/databases.js';
+import { describeOnBoth } from '../support/services.js';
+
+export interface FailedStart {
+  readonly url: string;
+  readonly fails: 'twin' | 'handler' | 'transport';
+}
+
+/** Milliseconds in which a process ends that has nothing more to do; an open connection would keep it for ever. */
+const SOON = 8_000;
+
+describeOnBoth([], 'a start that fails', (kind) => {
+  it.each([
+    ['twin', 'DUPLICATE_INSTANCE'],
+    ['handler', 'HANDLER_NOT_ROUTED'],
+    ['transport', 'Error: no such broker'],
+  ] as const)(
+    'Y1: closes what every outbox of the application opened (%s): the process ends by itself',
+    async (fails, code) => {
+      const database = await createTestDatabase(kind);
+      const root = process.cwd();
+      const settings: FailedStart = { url: database.url, fails };
+      const child = fork(join(root, 'test', 'processes', 'failed-start-process.ts'), [], {
+        cwd: root,
+        execArgv: ['--import', join(root, 'tools', 'typescript.mjs')],
+        env: { ...process.env, FAILED_START: JSON.stringify(settings) },
+        stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+      });
+      try {
+        const ended = once(child, 'exit');
+        const [news] = (await once(child, 'message')) as [object];
+        expect(news).toEqual({ failed: code });
+        const late = pause(SOON, ['late'], { ref: false });
+        expect((await Promise.race([ended, late]))[0]).toBe(0);
+      } finally {
+        child.kill('SIGKILL');
+        await database.drop();
+      }
+    },
+    60_000,
+  );
+});
