@@ -51,8 +51,7 @@ export class Claimer {
   readonly numbers: NumberWatch;
   /** How often positions turned out to be wrong, so that everything was read again. */
   readAgain = 0;
-  /** Why everything is read again. Set by the lane. */
-  told: (why: string) => void = () => undefined;
+  told: (warning: string) => void = () => undefined;
 
   constructor(
     readonly store: Pick<ReadyStore, 'fetch' | 'sweep' | 'readPlaces' | 'probe' | 'bucketsPerRead' | 'numberSource'>,
@@ -126,11 +125,13 @@ export class Claimer {
     if (this.session !== fetched.session) return this.newSession(fetched.session);
     const wrong = await this.numbers.look(fetched, this.heads);
     if (wrong !== undefined) return this.startOver(wrong);
-    const { places, complete, raise } = await this.lateRows.find(fetched.snapshot, this.heads, positions, this.known);
+    const swept = await this.lateRows.find(fetched.snapshot, this.heads, positions, this.known);
+    const { places, complete, raise, overtaken } = swept;
     if (this.restarts !== restarts) return this.void(); // what was found is of a range that has moved
     const late = places.filter(({ bucket, seq }) => !this.known.has(seq) && this.isRead(bucket));
     const below = late.find(({ bucket, seq }) => compareSeq(seq, this.floor.floorOf(bucket)) <= 0);
     if (below !== undefined) return this.startOver(`a message stood at number ${below.seq}, ${BELOW}`);
+    if (overtaken !== undefined) this.told(overtaken);
     this.backlog = late;
     this.backlogSeen = fetched.snapshot;
     // The head fetch is made again when all that became visible behind it is read.
@@ -161,7 +162,7 @@ export class Claimer {
   rewind(messages: Iterable<OutboxMessage>): void {
     const points = new Map<number, string>();
     // A bucket that is read from its start again may still be below a floor that holds all the same.
-    for (const [bucket, head] of this.heads) points.set(bucket, lower(head, this.floor.floorOf(bucket)));
+    for (const [bucket, head] of this.heads) points.set(bucket, lower(head, this.floor.rewindTo(bucket)));
     for (const message of messages) {
       const { bucket, seq } = message;
       this.known.delete(message);
@@ -218,7 +219,7 @@ export class Claimer {
   /** What was read proves positions wrong: nothing that was concluded from them holds. @internal */
   startOver(why: string): ReadResult {
     this.readAgain += 1;
-    this.told(why);
+    this.told(`${why}: everything is read again, in order`);
     return this.fromStart();
   }
 

@@ -30,6 +30,8 @@ export interface Floor {
   /** Reading starts again at these points; what the floor knew is void. */
   restart(points: Heads): void;
   floorOf(bucket: number): string;
+  /** Where a bucket of which something is given back is read from again, unless that lies below. */
+  rewindTo(bucket: number): string;
 }
 
 /** `(lower, head]` of each bucket where that is not empty. */

@@ -4,7 +4,7 @@ import { Reach } from './reach.js';
 
 /**
  * Everything below the heads is looked at again and again, whatever the floor says: from the heads downwards, a slice of
- * milliseconds at a time, with a pause of 50 times what it took. Downwards, because rows that are gone and still stand in
+ * milliseconds at a time, with a pause of 50 times what it took, of one turn at most. Downwards, because rows that are gone and still stand in
  * the index are the youngest: below them a slice may grow, and 5 billion numbers take 20 of them.
  */
 export class FullScan {
@@ -39,14 +39,18 @@ export class FullScan {
   done(began: number, now: number): number {
     const { rest } = this.reach.cut(this.left ?? []);
     this.left = rest.length === 0 ? undefined : rest;
-    this.pauseUntil = now + (now - began) * PAUSE;
+    this.pause(now - began, now);
     return this.reach.took(now - began);
   }
 
   /** It took too long: the same place is looked at again in smaller slices, and not from its beginning. */
   cancelled(began: number, now: number): boolean {
-    this.pauseUntil = now + (now - began) * PAUSE;
+    this.pause(now - began, now);
     return this.reach.cancelled(now - began);
+  }
+
+  /** @internal */ pause(took: number, now: number): void {
+    this.pauseUntil = now + Math.min(took * PAUSE, this.every);
   }
 }
 

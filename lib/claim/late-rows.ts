@@ -6,12 +6,15 @@ import type { Floor, Heads } from './floor.js';
 import { everything, FullScan } from './full-scan.js';
 import type { KnownRows } from './known-rows.js';
 import { ProbeFloor } from './probe-floor.js';
+import type { ProbedMark } from './probed-mark.js';
 import { Reach } from './reach.js';
 import type { ReadCost } from './read-cost.js';
 
 export interface FoundRows extends SweepResult {
   /** Raises the floor, once what was found is in hand. */
   readonly raise: (() => void) | undefined;
+  /** Says of which message that later ones of its key may have left before it. */
+  readonly overtaken: string | undefined;
 }
 type Known = Pick<KnownRows, 'size' | 'has'>;
 
@@ -51,6 +54,7 @@ export class LateRows {
   /** What the last sweep found was not published: what no floor leads to is swept once more. */
   lost(): void {
     this.all ||= this.foundInAll;
+    if (this.floor instanceof ProbeFloor) this.floor.depth.again();
   }
 
   /**
@@ -76,10 +80,16 @@ export class LateRows {
     if (narrow) toSweep = toSweep.filter(({ bucket }) => read.has(bucket));
     toSweep = this.withScanned(await this.scanSlice(heads, known), toSweep, heads);
     const raise = await this.probe((bucket) => !narrow || read.has(bucket));
-    const { places, complete } = toSweep.length === 0 ? NONE : await this.sweep(toSweep, known);
+    const { places, complete } = toSweep.length === 0 ? NONE : await this.timed(() => this.sweep(toSweep, known));
     this.foundInAll = this.all;
     if (complete) this.all = false;
-    return { places, complete, raise };
+    else this.lost(); // what is left of it is as late
+    return { places, complete, raise, overtaken: this.overtaken(places) };
+  }
+
+  /** @internal */ overtaken(places: readonly Place[]): string | undefined {
+    const place = this.floor instanceof ProbeFloor ? this.floor.overtaken(places) : undefined;
+    return place && `a message stood at number ${place.seq}, ${HELD}`;
   }
 
   /** Of the full scan what is due, without what is known. @internal */
@@ -110,6 +120,14 @@ export class LateRows {
       .filter(({ bucket }) => met.has(bucket))
       .map((range) => ({ ...range, after: this.floor.floorOf(range.bucket) }));
     return [...toSweep.filter(({ bucket }) => !met.has(bucket)), ...again];
+  }
+
+  /** A sweep of everything says nothing of what others cost. @internal */
+  async timed(sweep: () => Promise<SweepResult>): Promise<SweepResult> {
+    const began = this.clock.monotonic();
+    const result = await sweep();
+    if (this.floor instanceof ProbeFloor && !this.all) this.floor.swept(this.clock.monotonic() - began);
+    return result;
   }
 
   /** @internal */ async sweep(ranges: readonly ReadRange[], known: Known): Promise<SweepResult> {
@@ -157,23 +175,35 @@ export class LateRows {
   async probe(which: (bucket: number) => boolean): Promise<(() => void) | undefined> {
     const { floor } = this;
     if (!(floor instanceof ProbeFloor)) return undefined;
-    const toProbe = floor.toProbe(which);
-    if (toProbe.length === 0) return undefined;
+    const raises: (() => void)[] = [];
+    for (const mark of floor.toRaise()) raises.push(...(await this.probeMark(floor, mark, mark.toProbe(which))));
+    return raises.length === 0 ? undefined : () => raises.forEach((raise) => raise());
+  }
+
+  /** @internal */ async probeMark(
+    floor: ProbeFloor,
+    mark: ProbedMark,
+    toProbe: readonly ReadRange[],
+  ): Promise<(() => void)[]> {
+    if (toProbe.length === 0) return [];
     const unclean = new Set<number>();
     let at: number | undefined;
     await this.inSlices(this.probes, toProbe, async (slice) => {
       const probed = await this.store.probe?.(this.transport, slice);
       at ??= probed?.now;
+      floor.waits(probed?.lockWait);
       slice.forEach(({ bucket }, i) => probed?.clean[i] !== true && unclean.add(bucket));
     });
     const now = at;
-    if (now === undefined) return undefined;
+    if (now === undefined) return [];
     const clean = toProbe.map(({ bucket }) => !unclean.has(bucket));
-    return () => floor.probed(toProbe, clean, now);
+    return [() => mark.probed(toProbe, clean, now)];
   }
 }
 
 const NONE: SweepResult = { places: [], complete: true };
+/** Of a row that was found by one of the sweeps that have to be rare. */
+const HELD = 'whose INSERT took more than 2 s: later messages of its key may have been published before it';
 /** Milliseconds that a read waits for the answers to our own writes before it sweeps for them. */
 const OWN_WRITES = 20;
 /** Milliseconds that a statement of a sweep should take at most. */

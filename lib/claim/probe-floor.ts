@@ -1,106 +1,101 @@
-import type { OutboxMessage } from '../message.js';
+import { compareSeq, type OutboxMessage, type Place } from '../message.js';
 import type { ReadRange } from '../store/ready-store.js';
 import { ranges, type Floor, type Heads } from './floor.js';
-
-/** A head that may become floor. */
-interface Candidate {
-  readonly seq: string;
-  /** Monotonic, when it was read. */
-  readonly since: number;
-  /** By the database's clock; `undefined` when the row itself is not at hand. */
-  readonly created: number | undefined;
-}
+import { ProbedMark } from './probed-mark.js';
+import { SweepDepth } from './sweep-depth.js';
 
 /**
  * The floor where a read proves nothing about open transactions (MySQL, MariaDB): everything above it is swept with
- * every fetch, keys only. It is raised to an earlier head when two things hold: the head is older than any statement that
- * took its auto-increment number but had not inserted yet, and a dirty read of the range found no uncommitted insert in
- * it. Time alone breaks order.
+ * every fetch, keys only.
  *
- * Old is a head that was read `age` ago, or that was created so long ago and read a moment ago: else, under a backlog, what
- * is swept again and again would be all that was read within `age`.
+ * A statement takes its numbers with its first row, and may wait for a lock, or for a disk, before it inserts any: no probe
+ * sees them. So the floor passes a number only after the longest wait for a lock. What it has not passed is mostly settled,
+ * and costs a sweep nothing. Where it does cost, because rows that are gone still stand in the index, most sweeps begin at a
+ * second, upper mark, which allows a statement 2 s.
  */
 export class ProbeFloor implements Floor {
-  readonly floors = new Map<number, string>();
-  readonly candidates = new Map<number, Candidate>();
-  /** The database's clock less ours, as of the last probe. */
-  ahead: number | undefined;
-  askedAt = 0;
+  readonly lower: ProbedMark;
+  readonly upper: ProbedMark;
+  readonly depth = new SweepDepth();
+  /** Whether the sweep of this read covers all above the floor. */
+  deep = true;
+  /** Whether one before it did not. @internal */
+  skipped = false;
 
-  /** @param age milliseconds after which no statement can hold a number that it has not inserted yet */
+  /**
+   * @param upperAge milliseconds that a statement has where sweeps are costly
+   * @param age milliseconds after which no statement can hold a number that it has not inserted yet, at least
+   */
   constructor(
     readonly now: () => number,
-    readonly age = 2_000,
-  ) {}
+    upperAge = 2_000,
+    readonly age = 60_000,
+  ) {
+    this.lower = new ProbedMark(now, age, STEPS);
+    this.upper = new ProbedMark(now, upperAge, 1);
+  }
 
   toSweep(_snapshot: undefined, heads: Heads): ReadRange[] {
-    return ranges((bucket) => this.floorOf(bucket), heads);
+    this.skipped = this.depth.skipped;
+    this.deep = this.depth.isDeep(this.now());
+    const mark = this.deep ? this.lower : this.upper;
+    return ranges((bucket) => mark.of(bucket), heads);
+  }
+
+  /** @param ms that the sweep took */
+  swept(ms: number): void {
+    this.depth.took(this.deep, ms, this.now());
   }
 
   passed(_snapshot: undefined, heads: Heads, reached: ReadonlyMap<number, OutboxMessage>): void {
-    const since = this.now();
-    for (const [bucket, seq] of heads) {
-      if (this.candidates.has(bucket) || seq === this.floorOf(bucket)) continue;
-      const last = reached.get(bucket);
-      this.candidates.set(bucket, { seq, since, created: last?.createdAt.getTime() });
-    }
+    this.lower.passed(heads, reached);
+    this.upper.passed(heads, reached);
   }
 
-  /** What to probe now, of the buckets for which `which` holds. */
-  toProbe(which: (bucket: number) => boolean): ReadRange[] {
-    this.askedAt = this.now();
-    const out: ReadRange[] = [];
-    for (const [bucket, candidate] of this.candidates) {
-      if (which(bucket) && this.mayBeOld(candidate)) {
-        out.push({ bucket, after: this.floorOf(bucket), upTo: candidate.seq });
-      }
-    }
-    return out;
+  /** Marks that may rise after this read: the lower one only behind a sweep of all above it. */
+  toRaise(): ProbedMark[] {
+    return this.deep ? [this.upper, this.lower] : [this.upper];
   }
 
-  /**
-   * The ranges were probed, and after that swept: those without an uncommitted insert become floor.
-   * @param at the database's clock at the probe
-   */
-  probed(tested: readonly ReadRange[], clean: readonly boolean[], at: number): void {
-    this.ahead = at - this.askedAt;
-    tested.forEach(({ bucket, upTo }, i) => {
-      const candidate = this.candidates.get(bucket);
-      if (candidate?.seq !== upTo) return; // the bucket was given up meanwhile
-      const old = this.askedAt - candidate.since >= this.age || (candidate.created ?? Infinity) <= at - this.age;
-      if (clean[i] === true && old) this.floors.set(bucket, upTo);
-      if (clean[i] !== true || old) this.candidates.delete(bucket);
-    });
+  /** @param lockWait milliseconds that a statement waits for a lock before it fails */
+  waits(lockWait: number | undefined): void {
+    this.lower.age = Math.max(this.age, (lockWait ?? 0) + MARGIN);
+  }
+
+  /** The first of these that was found in no sweep of the upper mark: later messages of its key may have left before it. */
+  overtaken(places: readonly Place[]): Place | undefined {
+    if (!this.skipped) return undefined;
+    return places.find(({ bucket, seq }) => compareSeq(seq, this.upper.of(bucket)) <= 0);
   }
 
   wrote(): void {}
 
   add(bucket: number): void {
-    this.floors.set(bucket, '0');
+    this.lower.add(bucket);
+    this.upper.add(bucket);
   }
 
   forget(bucket: number): void {
-    this.floors.delete(bucket);
-    this.candidates.delete(bucket);
+    this.lower.forget(bucket);
+    this.upper.forget(bucket);
   }
 
   restart(points: Heads): void {
-    this.floors.clear();
-    for (const [bucket, seq] of points) this.floors.set(bucket, seq);
-    this.candidates.clear();
+    this.lower.restart(points);
+    this.upper.restart(points);
   }
 
   floorOf(bucket: number): string {
-    return this.floors.get(bucket) ?? '0';
+    return this.lower.of(bucket);
   }
 
-  /** @internal */ mayBeOld({ since, created }: Candidate): boolean {
-    const waited = this.askedAt - since;
-    if (waited >= this.age) return true;
-    if (waited < A_MOMENT || created === undefined) return false;
-    return this.ahead === undefined || this.askedAt + this.ahead - created >= this.age;
+  rewindTo(bucket: number): string {
+    const [lower, upper] = [this.lower.of(bucket), this.upper.of(bucket)];
+    return compareSeq(lower, upper) < 0 ? upper : lower;
   }
 }
 
-/** Milliseconds from reading a head to the probe, in which what was read is mostly settled: a settle disturbs a probe. */
-const A_MOMENT = 100;
+/** Of the heads that were read within the age of the lower mark, so many are kept. */
+const STEPS = 16;
+/** Milliseconds for a statement beyond its wait for a lock. */
+const MARGIN = 10_000;

@@ -87,6 +87,10 @@ export class SnapshotFloor implements Floor {
     this.own.clear();
   }
 
+  rewindTo(bucket: number): string {
+    return this.floorOf(bucket);
+  }
+
   floorOf(bucket: number): string {
     return this.floors.get(bucket) ?? '0';
   }

@@ -57,8 +57,7 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
     );
     const floor = store.probe === undefined ? new SnapshotFloor() : new ProbeFloor(() => clock.monotonic());
     this.claimer = new Claimer(store, id, floor, clock, () => this.settler.writing);
-    this.claimer.told = (why) =>
-      deps.hooks.emit('warning', { text: `transport '${deps.name}': ${why}: everything is read again, in order` });
+    this.claimer.told = (text) => deps.hooks.emit('warning', { text: `transport '${deps.name}': ${text}` });
     const batch = Math.max(1_000, options.batchSize);
     const settings = { transport: id, owner: leases.owner, onPublished: options.onPublished, batch };
     this.settler = new Settler(

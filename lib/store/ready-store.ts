@@ -43,6 +43,12 @@ export interface FetchResult {
   /** As of the same snapshot, where that costs nothing; else {@link ReadyStore.numberSource} is asked. */
   readonly source?: NumberSource | undefined;
 }
+export interface ProbeResult {
+  readonly clean: readonly boolean[];
+  readonly now: number;
+  /** Milliseconds that a statement of anybody waits for a lock before it fails; absent: less than 50 s. */
+  readonly lockWait?: number;
+}
 export interface SweepResult {
   readonly places: Place[];
   /** False when there are more than one statement returns. */
@@ -136,7 +142,7 @@ export interface ReadyStore {
    * Where snapshots tell nothing: for each range, whether no uncommitted insert is in it (a dirty read against a committed one);
    * and the database's time, in milliseconds since the epoch. `undefined` where `fetch` returns snapshots.
    */
-  probe?(transport: number, ranges: readonly ReadRange[]): Promise<{ clean: boolean[]; now: number }>;
+  probe?(transport: number, ranges: readonly ReadRange[]): Promise<ProbeResult>;
   /** Where `fetch` does not return it. Asked some times a second at most. */
   numberSource?(): Promise<NumberSource>;
   /** Who keeps what was removed in the tables. Asked only where reading costs more than it should, some times a minute at most. */

@@ -90,9 +90,10 @@ export const CLAIM = [
   {
     name: 'probe-floor-too-early',
     breaks: 'MySQL: the floor rises past uncommitted inserts, by time alone',
-    file: 'lib/claim/probe-floor.ts',
+    file: 'lib/claim/probed-mark.ts',
     from: 'if (clean[i] === true && old)',
     to: 'if (old)',
+    contract: 'test/unit/probe-floor.spec.ts',
   },
   {
     // The simulated relays hear of no commit: all wake-ups are lost there.

@@ -13,6 +13,7 @@ import { HELD } from './held.mjs';
 import { KAFKA } from './kafka.mjs';
 import { LEASES } from './leases.mjs';
 import { MARIADB } from './mariadb.mjs';
+import { MARK } from './mark.mjs';
 import { NEST } from './nest.mjs';
 import { NUMBERS } from './numbers.mjs';
 import { PUBLISH } from './publish.mjs';
@@ -52,6 +53,7 @@ export const MUTANTS = [
   ...RABBITMQ,
   ...KAFKA,
   ...NUMBERS,
+  ...MARK,
   ...SNAPSHOTS,
   ...DESTINATIONS,
   ...LEASES,

@@ -167,7 +167,7 @@ function drawWriters(random: Random, size: Size, keys: number, floor: Plan['floo
     refused: poisonous && random.chance(0.12) ? random.pick([1, 2, 9]) : 0,
     delay: scheduling && random.chance(0.15) ? random.between(0, size.turmoil / 2) : null,
     pause: random.chance(0.5) ? random.between(0, dawdle) : 0,
-    insert: floor === 'probe' && random.chance(0.3) ? random.pick([1, 30, 1_500]) * random.next() : 0,
+    insert: floor === 'probe' && random.chance(0.3) ? random.pick([1, 30, 1_500, 20_000]) * random.next() : 0,
   });
   const transaction = (poisonous: boolean): PlannedTransaction => ({
     pause: random.chance(0.15) ? random.between(0, size.turmoil / 3) : random.between(0, 150),

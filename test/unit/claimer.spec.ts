@@ -73,7 +73,7 @@ describe('Claimer', () => {
     table.put(1, 2, 3, 10);
     const { messages } = await claimer.read(100);
     expect(seqs(messages)).toEqual([1, 2, 3, 10]);
-    floor.floors.set(0, '3'); // proved: nothing appears at or below it
+    floor.lower.marks.set(0, '3'); // proved: nothing appears at or below it
     table.put(5, 6, 7, 8);
     table.before.sweep = () => claimer.rewind(messages); // given back while the sweep of (3, 10] is answered
     table.before.readPlaces = fails;
@@ -84,7 +84,7 @@ describe('Claimer', () => {
   it('looks again for what a sweep had found when it could not be read', async () => {
     table.put(1, 10);
     await claimer.read(100);
-    floor.floors.set(0, '3');
+    floor.lower.marks.set(0, '3');
     table.put(4);
     table.before.readPlaces = fails;
     await expect(claimer.read(100)).rejects.toThrow('deadlock');
@@ -96,7 +96,7 @@ describe('Claimer', () => {
     claimer.told = (why) => told.push(why);
     table.put(1, 10);
     await claimer.read(100);
-    floor.floors.set(0, '10');
+    floor.lower.marks.set(0, '10');
     table.put(4, 7, 20); // 4 and 7 are later than anything that the floor allows for: only a full scan finds them
     expect(seqs((await claimer.read(100)).messages)).toEqual([20]);
     await clock.advance(FULL_SCAN);
@@ -116,11 +116,11 @@ describe('Claimer', () => {
     claimer.told = (why) => told.push(why);
     table.put(1, 2, 3);
     const { messages } = await claimer.read(100);
-    floor.floors.set(0, '3');
+    floor.lower.marks.set(0, '3');
     claimer.rewind(messages.slice(1));
     await clock.advance(FULL_SCAN);
     expect(seqs((await claimer.read(100)).messages)).toEqual([2, 3]);
-    floor.floors.set(0, '3');
+    floor.lower.marks.set(0, '3');
     for (const message of messages) claimer.known.delete(message);
     claimer.forget(0);
     claimer.add(0);
@@ -176,7 +176,7 @@ describe('Claimer', () => {
     const stuck = Array.from({ length: 60 }, (_, i) => i + 1);
     table.put(...stuck);
     expect(await drain(10)).toEqual(stuck);
-    floor.floors.set(0, '60');
+    floor.lower.marks.set(0, '60');
     table.page = 50;
     table.put(70); // below the floor nothing is swept
     expect(await drain(2)).toEqual([70]);

@@ -1,3 +1,4 @@
+import { FullScan } from '../../lib/claim/full-scan.js';
 import { LateRows } from '../../lib/claim/late-rows.js';
 import { SnapshotFloor } from '../../lib/claim/snapshot-floor.js';
 import { compareSeq } from '../../lib/message.js';
@@ -131,6 +132,14 @@ describe('LateRows', () => {
         GONE / 2,
         GONE - 1,
       ]);
+  });
+
+  it('a slice that took seconds is followed by a pause of one turn, and no longer', () => {
+    const scan = new FullScan(FULL_SCAN, 0);
+    expect(scan.due(heads, FULL_SCAN)).not.toEqual([]);
+    scan.done(FULL_SCAN, FULL_SCAN + 10_000);
+    expect(scan.due(heads, 2 * FULL_SCAN)).toEqual([]);
+    expect(scan.due(heads, 2 * FULL_SCAN + 10_000)).not.toEqual([]);
   });
 
   it('Q1: a sweep that is too wide for one statement is made in several, and none begins again', async () => {

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { compareSeq, type Place } from '../../message.js';
 import type { SqlDatabase } from '../executors/executor.js';
 import { sameSession } from '../executors/same-session.js';
-import type { FetchResult, NumberSource, ReadPosition, ReadRange, SweepResult } from '../ready-store.js';
+import type { FetchResult, NumberSource, ProbeResult, ReadPosition, ReadRange, SweepResult } from '../ready-store.js';
 import type { StoreSettings, TableNames } from '../schema/names.js';
 import { statement } from '../sql.js';
 import { messageFrom, readMessage, readTime, type Row } from './columns.js';
@@ -78,7 +78,7 @@ export class MysqlReady {
    * nobody wait; a locking NOWAIT read also fails on the open row of a neighbour, because InnoDB locks the row behind the range.
    * A commit or a settle between the two reads gives a `false` too much, which only means to ask again.
    */
-  async probe(transport: number, ranges: readonly ReadRange[]): Promise<{ clean: boolean[]; now: number }> {
+  async probe(transport: number, ranges: readonly ReadRange[]): Promise<ProbeResult> {
     const read = this.database.connection('read');
     const sums = this.sql.sums(ranges.length).bind(...within(transport, ranges));
     const { generation } = read;
@@ -90,6 +90,7 @@ export class MysqlReady {
     return {
       clean: ranges.map(({ bucket }) => same && before.get(bucket) === after.get(bucket)),
       now: readTime(after.get(null)),
+      lockWait: 1_000 * Number(committed.rows.at(-1)?.[2]),
     };
   }
 
@@ -137,9 +138,9 @@ function readyStatements({ ready, meta }: TableNames) {
     fetchMany: sized((n) => `${times(n, branch, ' union all ')} limit ?`),
     sweep: sized((n) => `select h.bucket, h.seq ${from} where ${times(n, range, ' or ')} ${inOrder} limit ?`),
     sums: sized(
-      (n) => `select h.bucket, concat_ws(' ', count(*), sum(h.seq), bit_xor(h.seq))
+      (n) => `select h.bucket, concat_ws(' ', count(*), sum(h.seq), bit_xor(h.seq)), null
       ${from} where ${times(n, range, ' or ')} group by h.transport, h.bucket
-      union all select null, utc_timestamp(6)`,
+      union all select null, utc_timestamp(6), @@global.innodb_lock_wait_timeout`,
     ),
     dirty: statement('dirty read', 'set transaction isolation level read uncommitted'),
     readPlaces: statement(
