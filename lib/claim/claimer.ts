@@ -51,6 +51,7 @@ export class Claimer {
   readonly numbers: NumberWatch;
   /** How often positions turned out to be wrong, so that everything was read again. */
   readAgain = 0;
+  /** Hears of what went out of order, or may have. Set by the lane. */
   told: (warning: string) => void = () => undefined;
 
   constructor(
@@ -119,14 +120,14 @@ export class Claimer {
   /** What is new beyond the heads, and before it what became visible behind them. @internal */
   async readHeads(limit: number, positions: readonly ReadPosition[], restarts: number): Promise<ReadResult> {
     const perBucket = this.perBucket(limit, positions.length);
+    const { lateRows, known } = this;
     const fetch = () => this.store.fetch({ transport: this.transport, positions, perBucket, limit });
-    const fetched = await (this.lateRows.cost?.measure(fetch) ?? fetch());
+    const fetched = await (lateRows.cost?.measure(fetch) ?? fetch());
     this.session ??= fetched.session;
     if (this.session !== fetched.session) return this.newSession(fetched.session);
     const wrong = await this.numbers.look(fetched, this.heads);
     if (wrong !== undefined) return this.startOver(wrong);
-    const swept = await this.lateRows.find(fetched.snapshot, this.heads, positions, this.known);
-    const { places, complete, raise, overtaken } = swept;
+    const { places, complete, raise, overtaken } = await lateRows.find(fetched.snapshot, this.heads, positions, known);
     if (this.restarts !== restarts) return this.void(); // what was found is of a range that has moved
     const late = places.filter(({ bucket, seq }) => !this.known.has(seq) && this.isRead(bucket));
     const below = late.find(({ bucket, seq }) => compareSeq(seq, this.floor.floorOf(bucket)) <= 0);
@@ -287,9 +288,7 @@ export class Claimer {
   }
 }
 
-function lower(a: string, b: string): string {
-  return compareSeq(a, b) <= 0 ? a : b;
-}
+const lower = (a: string, b: string): string => (compareSeq(a, b) <= 0 ? a : b);
 
 /** Of a row that a scan found at or below the floor. */
 const BELOW = 'where none could appear any more (numbers that went back, or a writer that sets them by hand)';
