@@ -1,7 +1,8 @@
 /**
  * Whether a sweep covers all above the floor. It does, unless that costs: rows that are gone and still stand in the index (a
  * held snapshot, a purge that lags) are walked over. Then a pause of 50 times what it cost more follows each, in which sweeps
- * cover what is above the upper mark. A machine that is busy is no reason: a few in a row must have taken longer.
+ * cover what is above the upper mark. A machine that is busy, or a network, is no reason: a number of
+ * them in a row must have taken longer, and by more than they differ.
  */
 export class SweepDepth {
   /** Milliseconds of the last deep sweeps and of the last others. @internal */
@@ -28,8 +29,11 @@ export class SweepDepth {
     this.skipped = !deep;
     if (!deep || this.deep.length < FEW) return;
     const usual = this.others.length === 0 ? this.least : Math.min(...this.others);
-    const more = Math.min(...this.deep) - usual;
-    this.pauseUntil = more > FREE ? now + Math.min(more * PAUSE, LONGEST) : -Infinity;
+    const [quickest = 0, middle = 0] = [Math.min(...this.deep), median(this.deep)];
+    const more = quickest - usual;
+    // What differs from one to the next by so much is the way to the server.
+    this.pauseUntil =
+      more > Math.max(FREE, 2 * (middle - quickest)) ? now + Math.min(more * PAUSE, LONGEST) : -Infinity;
   }
 }
 
@@ -38,7 +42,10 @@ function keep(list: number[], ms: number, most: number): void {
   if (list.length > most) list.shift();
 }
 
-const FEW = 4;
+const median = (list: readonly number[]): number | undefined =>
+  [...list].sort((a, b) => a - b)[Math.floor(list.length / 2)];
+
+const FEW = 16;
 const SOME = 16;
 /** Milliseconds that a deep sweep may take more than another. */
 const FREE = 0.5;

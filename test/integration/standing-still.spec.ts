@@ -112,6 +112,7 @@ describe.each(['postgres', 'mariadb'] as const)('%s: ready messages that stand s
       const gone = await owner([0, 1, 2, 3]);
       const { dispatcher } = harness.relay({ default: new ScriptedTransport() });
       await dispatcher.start();
+      await until(async () => (await harness.store.stats())[0]?.instances === 2); // it told that it is there
       await enqueue(1, 2);
       const ask = process(dispatcher, true);
       expect(await ask()).toEqual(['up']);

@@ -41,7 +41,9 @@ export class Watchdog {
     this.bystander = this.askOf({ status: () => NOBODY, lanes: [] } as never, false);
   }
 
+  /** Not where a message kills whoever publishes it: no process lives for long enough to say so. */
   begin(): void {
+    if (this.fleet.plan.lethal !== null) return;
     this.world.in(this.every, () => void this.look());
   }
 

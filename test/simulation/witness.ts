@@ -149,6 +149,7 @@ export class Witness implements MemoryWatch {
       // Dead and passed by the others, it may have been requeued after this one was taken.
       return this.isDeadBySkip(other) || (this.options.retry.onDead === 'skip' && other.deaths > 0);
     };
+    if (this.history.touched.has(fate.key ?? '')) return; // an operator let it go on
     const first = fate.behind.find((other) => !isThrough(other));
     if (first !== undefined) this.history.violated(10, `${fate.name} is published past ${first.name}`);
   }
