@@ -19,6 +19,7 @@ const NEEDS = {
   '02-kafka': { DATABASE_URL: 'postgres', KAFKA_BROKERS: 'kafka' },
   '03-rabbitmq': { DATABASE_URL: 'postgres', RABBITMQ_URL: 'rabbitmq' },
   '04-worker-and-api': { MARIADB_URL: 'mariadb', RABBITMQ_URL: 'rabbitmq' },
+  '05-nest-consumer': { DATABASE_URL: 'postgres', RABBITMQ_URL: 'rabbitmq' },
 };
 
 process.chdir(root);

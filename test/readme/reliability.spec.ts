@@ -25,7 +25,7 @@ const LEAST: Record<string, number> = {
   S: 3,
   T: 2,
   U: 2,
-  V: 6,
+  V: 7,
   X: 2,
 };
 
