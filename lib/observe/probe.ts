@@ -40,7 +40,7 @@ export class Probe {
   async ask(): Promise<Counts> {
     const { store, settings } = this;
     if (store.glance === undefined) return readStats(store, settings.ids);
-    const from = (this.turn++ * BUCKETS) % this.buckets.length;
+    const from = (this.turn++ % Math.ceil(this.buckets.length / BUCKETS)) * BUCKETS;
     const buckets = this.buckets.length <= BUCKETS ? this.buckets : this.buckets.slice(from, from + BUCKETS);
     const isWhole = settings.now() >= this.wholeAt;
     const after = isWhole ? () => '0' : this.after;

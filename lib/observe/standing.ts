@@ -3,7 +3,7 @@ import type { Head, TransportGlance } from '../store/admin-store.js';
 
 /** The first ready message of a bucket, and since when it has been that. */
 export interface Stand extends Head {
-  /** Milliseconds; its age says for how long it was ready, this for how long it was seen there. */
+  /** Milliseconds; its age says for how long it was ready, this for how long it was seen there, up to the last look at its bucket. */
   readonly standsFor: number;
 }
 export interface Standstill {
@@ -14,6 +14,8 @@ export interface Standstill {
 
 interface Seen extends Head {
   readonly since: number;
+  /** The last look at its bucket: with many buckets a look takes in some of them. */
+  readonly seenAt: number;
 }
 interface Transport {
   readonly first: Map<number, Seen>;
@@ -41,7 +43,7 @@ export class Standing {
     else {
       // What became visible in front of it late has not moved it.
       const stands = before !== undefined && (before.id === head.id || compareSeq(head.seq, before.seq) < 0);
-      seen.first.set(bucket, { ...head, since: stands ? before.since : now });
+      seen.first.set(bucket, { ...head, since: stands ? before.since : now, seenAt: now });
       seen.reached.set(bucket, (BigInt(head.seq) - 1n).toString());
       if (stands) return;
     }
@@ -57,7 +59,7 @@ export class Standing {
 
   at(transport: number, now: number): Standstill {
     const { first, movedAt } = this.of(transport);
-    const stands = [...first.values()].map(({ since, ...head }) => ({ ...head, standsFor: now - since }));
+    const stands = [...first.values()].map(({ since, seenAt, ...head }) => ({ ...head, standsFor: seenAt - since }));
     const longest = Math.max(0, ...stands.map(({ standsFor }) => standsFor));
     return { stands, standsFor: Math.min(longest, now - movedAt) };
   }

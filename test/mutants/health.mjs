@@ -33,6 +33,23 @@ export const HEALTH = [
     contract: 'test/unit/standing.spec.ts',
   },
   {
+    name: 'unseen-stands',
+    breaks:
+      'with more buckets than one look takes in, what was first in a bucket at its last look stands for ever longer',
+    file: 'lib/observe/standing.ts',
+    from: 'standsFor: seenAt - since',
+    to: 'standsFor: now - since',
+    contract: 'test/unit/standing.spec.ts',
+  },
+  {
+    name: 'looks-drift',
+    breaks: 'with a number of buckets that 64 does not divide, some are looked at once in dozens of looks',
+    file: 'lib/observe/probe.ts',
+    from: '(this.turn++ % Math.ceil(this.buckets.length / BUCKETS)) * BUCKETS',
+    to: '(this.turn++ * BUCKETS) % this.buckets.length',
+    contract: 'test/unit/standing.spec.ts',
+  },
+  {
     name: 'glance-counts-all',
     breaks: 'health counts everything that waits',
     file: 'lib/observe/probe.ts',

@@ -1,4 +1,5 @@
 import { LaneLoops } from '../../lib/dispatch/lane-loops.js';
+import type { Counted } from '../../lib/observe/health.js';
 import { Probe } from '../../lib/observe/probe.js';
 import { Standing, type Stand } from '../../lib/observe/standing.js';
 import { standstill, type Around } from '../../lib/observe/standstill.js';
@@ -170,6 +171,20 @@ describe('S9: where a look begins', () => {
     expect(await looks.ask(1, [head(28, 3, { ready: 100 })])).toMatchObject({
       transports: { main: { readyIsExact: false } },
     });
+  });
+
+  it('S10: counts for how long a message stands up to the last look at its bucket, not up to now', async () => {
+    const looks = probe(200);
+    const standing = async (ms: number, seq: number) => {
+      const answer = await looks.ask(ms, [head(0, seq), head(70, seq + 1), head(130, seq + 2), head(199, seq + 3)]);
+      return (answer as Counted).standing?.get('main');
+    };
+    for (let turn = 0; turn < 8; turn += 1) {
+      const { stands = [], standsFor } = (await standing(700, 1 + turn * 10)) ?? {};
+      expect([standsFor, ...stands.map((stand) => stand.standsFor)]).toEqual(Array(stands.length + 1).fill(0));
+    }
+    for (let look = 0; look < 4; look += 1) await standing(700, 71);
+    expect((await standing(700, 71))?.stands[0]?.standsFor).toBe(2_800);
   });
 
   it('where nothing is ready before the first message that is being published', () => {
