@@ -1,4 +1,4 @@
-import { judge, META, SECOND, sight, uid } from './planted.js';
+import { fault, judge, META, SECOND, sight, uid } from './planted.js';
 
 const STRICT = ['meta', { ...(META[1] as object), ordering: 'strict' }];
 
@@ -78,5 +78,19 @@ describe('the checker of the chaos runs: a strict order', () => {
     expect(judge(STRICT, ...LATE, ...EARLY, again, again, byCommit)).toMatchObject({ conflicts: 2, broken: [] });
     const staged = ['left', 'staged', 0, 0, uid(1, 1)];
     expect(judge(STRICT, ...LATE, ...EARLY, staged, byCommit)).toMatchObject({ stuck: 1, broken: ['stuck'] });
+  });
+
+  it('numbers that went back: no promise between what waited and what came after, and none of what was open meanwhile', () => {
+    const [first, second] = [committed(1, { began: 1, ended: 2 }), committed(2, { began: 3, ended: 4 })];
+    const back = (from: number, to = from) => fault('numbers-back', [], from * SECOND, to * SECOND);
+    const wrong = sight(9 * SECOND, 1, uid(1, 2), uid(1, 1));
+    expect(judge(...first, ...second, wrong)).toMatchObject({ broken: ['orderBreaks'] });
+    expect(judge(...back(2.5), ...first, ...second, wrong)).toMatchObject({ orderBreaks: 0, broken: [] });
+    for (const at of [0.5, 1.5, 3.5]) {
+      const isOpen = at !== 0.5;
+      expect(judge(...back(at), ...first, ...second, wrong)).toMatchObject({ orderBreaks: isOpen ? 0 : 1 });
+    }
+    // Of both it is known that they came after it, or before it.
+    expect(judge(...back(5), ...first, ...second, wrong)).toMatchObject({ broken: ['orderBreaks'] });
   });
 });

@@ -1,29 +1,8 @@
+import type { TcpProxy } from '../support/tcp-proxy.js';
+import { exchangeMissing, topicMissing } from './absences.js';
+import { between, nothing, pick, type Fault, type Maker, type Random } from './fault.js';
 import { end, order, type Fleet, type RelaySlot } from './fleet.js';
 import { RELAY } from './settings.js';
-import type { TcpProxy } from '../support/tcp-proxy.js';
-
-/** One fault, made up and not yet done. */
-export interface Fault {
-  readonly kind: string;
-  /** What no two faults may have at the same time. */
-  readonly locks: readonly string[];
-  /** Lives of relays that it touches; `all` when it is at a server. */
-  readonly runs: readonly number[] | 'all';
-  inject(): Promise<void> | void;
-  /** Milliseconds between the two. */
-  readonly lasts: number;
-  heal(): Promise<void> | void;
-  /** What must come to its end, with the locks held, before the next fault of this kind: nobody else waits for it. */
-  settled?(): Promise<void>;
-}
-type Random = () => number;
-type Maker = (fleet: Fleet, random: Random) => Omit<Fault, 'kind'>;
-
-const nothing = (): void => undefined;
-const between = (random: Random, from: number, to: number): number => Math.floor(from + random() * (to - from));
-function pick<T>(random: Random, list: readonly T[]): T {
-  return list[Math.floor(random() * list.length)] as T;
-}
 
 /** Most network faults are short; some outlast a lease. */
 const whileOut = (random: Random): number =>
@@ -177,6 +156,23 @@ const closeConnections = onServer('broker', ({ broker }) => ({
   heal: nothing,
 }));
 
+/** These two are no excuse for anything but, of the numbers, the order of what was written before with what was written after. */
+const numbersBack: Maker = ({ database }) => ({
+  locks: ['database'],
+  runs: [],
+  inject: () => database.numbersBack?.(),
+  lasts: 0,
+  heal: nothing,
+});
+const snapshotHeld: Maker = ({ database }, random) => ({
+  locks: ['snapshot'],
+  runs: [],
+  // A server that is away has no snapshot, and holds none when it is back.
+  inject: () => database.holdSnapshot(true).catch(() => undefined),
+  lasts: between(random, 5_000, 20_000),
+  heal: () => database.holdSnapshot(false),
+});
+
 /** Nobody reaches the broker, for longer than anything else lasts. */
 export function brokerOutage(fleet: Fleet, ms: number): Fault {
   const { inject, heal, locks, runs } = onWire('broker', refuse)(fleet, () => 0.99);
@@ -207,13 +203,22 @@ const KINDS: readonly (readonly [string, number, Maker])[] = [
   ['broker-kill', 1.2, killBroker],
   ['broker-stall', 1.2, stallBroker],
   ['broker-close', 1.2, closeConnections],
+  ['topic-missing', 4, topicMissing],
+  ['exchange-missing', 2, exchangeMissing],
+  ['numbers-back', 3, numbersBack],
+  ['snapshot-held', 2, snapshotHeld],
 ];
+
+/** What not every server does. */
+const IMPOSSIBLE: Readonly<Record<string, (fleet: Fleet) => boolean>> = {
+  'broker-close': ({ broker }) => broker.closeConnections === undefined,
+  'exchange-missing': ({ broker }) => broker.dropExchange === undefined,
+  'numbers-back': ({ database }) => database.numbersBack === undefined,
+};
 
 export function makeFault(fleet: Fleet, random: Random, only: readonly string[] | undefined): Fault {
   const kinds = KINDS.filter(
-    ([kind]) =>
-      (only === undefined || only.includes(kind)) &&
-      (kind !== 'broker-close' || fleet.broker.closeConnections !== undefined),
+    ([kind]) => (only === undefined || only.includes(kind)) && IMPOSSIBLE[kind]?.(fleet) !== true,
   );
   let point = random() * kinds.reduce((sum, [, weight]) => sum + weight, 0);
   for (const [kind, weight, make] of kinds) {

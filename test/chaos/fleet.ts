@@ -184,6 +184,16 @@ export class Fleet {
     return child;
   }
 
+  /** The consumer has read all of the seasonal topic of a transport, and has left it; false: it has not, in time. */
+  async leave(transport: number): Promise<boolean> {
+    return (await answered(this.consumer, { kind: 'leave', transport }, 'left'))?.count === 1;
+  }
+
+  /** It reads it again, from its beginning, if it has left it. */
+  async join(transport: number): Promise<void> {
+    await answered(this.consumer, { kind: 'join', transport }, 'joined');
+  }
+
   /** No more transactions; those that are open end. */
   async stopWriting(): Promise<void> {
     clearInterval(this.pacer);
@@ -234,11 +244,29 @@ function ready(child: ChildProcess): Promise<void> {
 }
 
 async function flushed(child: ChildProcess | undefined): Promise<void> {
-  if (!child?.connected) return;
-  await new Promise<void>((resolve) => {
-    child.on('message', ({ kind }: Report) => kind === 'flushed' && resolve());
-    child.once('exit', () => resolve());
-    order(child, { kind: 'flush' });
+  await answered(child, { kind: 'flush' }, 'flushed');
+}
+
+/** `undefined`: it is gone. */
+async function answered(
+  child: ChildProcess | undefined,
+  what: Order,
+  answer: Report['kind'],
+): Promise<Report | undefined> {
+  if (!child?.connected) return undefined;
+  return new Promise((resolve) => {
+    const end = (report?: Report): void => {
+      child.off('message', heard);
+      child.off('exit', gone);
+      resolve(report);
+    };
+    const gone = (): void => end();
+    const heard = (report: Report): void => {
+      if (report.kind === answer) end(report);
+    };
+    child.on('message', heard);
+    child.on('exit', gone);
+    order(child, what);
   });
 }
 

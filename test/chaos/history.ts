@@ -27,6 +27,8 @@ import { clockSince } from './settings.js';
  *   ["p", run, transport, [bucket, time, …]]           publishes began; the first of each bucket in 50 ms
  *   ["d", run, time, transport, uid, error]            the dead-letter hook was called
  *   ["m", run, time, MB, descriptors, longest event-loop delay in ms]
+ *   ["h", run, time, status, [reason, …]]              what its health answered
+ *   ["w", time, [[transport, bucket, since], …]]       buckets whose first ready row has been the same for a lease and more
  *   ["n", time, slot, connections to the database]
  *   ["k", time, slot, connections to the broker]
  *   ["held", leases]                                   that somebody has when all relays have stopped

@@ -1,6 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { leaksIn, leaksInErrors } from './leaks.js';
 import type { Fleet } from './fleet.js';
+import { StandingRows } from './standing-rows.js';
 import { RELAY } from './settings.js';
 
 /** Milliseconds without any progress after which what waits is stuck; and in all. */
@@ -13,6 +14,7 @@ const DEAD = 4;
 /** What is seen of a run from outside: connections while it lasts, the tables when it ends. */
 export class Observer {
   private readonly sampler: NodeJS.Timeout;
+  private readonly standing: StandingRows;
   /** Microseconds by which the database's clock, which is this machine's, is ahead of ours; it may drift in half an hour. */
   private readonly offsets: { at: number; ahead: number }[] = [];
 
@@ -22,6 +24,7 @@ export class Observer {
   ) {
     this.sampler = setInterval(() => void this.sample().catch(() => undefined), SAMPLE_EVERY);
     this.compareClocks();
+    this.standing = new StandingRows(fleet.database);
   }
 
   private get postgres(): boolean {
@@ -49,6 +52,8 @@ export class Observer {
       const slot = relays.find((each) => each.user === user);
       if (slot !== undefined) history.add(['n', history.now(), slot.index, Number(count)]);
     }
+    const stands = await this.standing.look(history.now(), RELAY.lease * 1_000);
+    history.add(['w', history.now(), stands]);
   }
 
   /** Until nothing waits any more, and the consumer has seen it. Deadlines, not promises: what is left is told. */

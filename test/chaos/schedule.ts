@@ -1,5 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { brokerOutage, makeFault, type Fault } from './faults.js';
+import type { Fault } from './fault.js';
+import { brokerOutage, makeFault } from './faults.js';
 import type { Fleet } from './fleet.js';
 import { RELAY } from './settings.js';
 import { randomFrom } from './workload.js';
@@ -55,6 +56,7 @@ export class Schedule {
       if (!withCalm || this.stopped) continue;
       await this.calm(RECOVERY, CALM);
       await this.takeover(cycle);
+      await this.absence(cycle);
     }
   }
 
@@ -115,6 +117,12 @@ export class Schedule {
     await this.inject(makeFault(this.fleet, randomFrom(this.seed + cycle), ['relay-kill']));
     await this.pause(RELAY.lease + 3 * SECOND);
     await Promise.all(this.settling);
+  }
+
+  /** One topic is missing while nothing else is wrong: what that does to the others. */
+  private async absence(cycle: number): Promise<void> {
+    if (this.stopped || this.only?.includes('topic-missing') === false) return;
+    await this.inject(makeFault(this.fleet, randomFrom(this.seed + cycle), ['topic-missing']));
   }
 
   private async pause(ms: number): Promise<void> {

@@ -40,10 +40,12 @@ export type Order =
   | { readonly kind: 'clock'; readonly shift: number }
   | { readonly kind: 'block'; readonly ms: number }
   | { readonly kind: 'release' }
+  /** The topic of this transport that comes and goes: reads it to its end, and leaves it; or reads it again, from its beginning. */
+  | { readonly kind: 'leave' | 'join'; readonly transport: number }
   | { readonly kind: 'flush' };
 /** From a process to the harness. */
 export interface Report {
-  readonly kind: 'ready' | 'count' | 'flushed';
+  readonly kind: 'ready' | 'count' | 'flushed' | 'left' | 'joined';
   readonly count?: number;
 }
 
@@ -65,6 +67,8 @@ export const RELAY = {
 export const BROKER_CONNECTIONS: Readonly<Record<BrokerName, number>> = { rabbitmq: 2, kafka: 8 };
 
 export const TRANSPORTS = ['alpha', 'beta'] as const;
+/** A topic of each transport that comes and goes; `orders` is always there, and what goes to `nowhere` is at fault itself. */
+export const SEASONAL = 'seasonal';
 
 /** Microseconds since the harness started, by the one clock that all processes of this machine share. */
 export function clockSince(origin: string): () => number {

@@ -20,6 +20,16 @@ const HOT_KEYS = 5;
  */
 const HOT_SHARE = 0.05;
 const EXPONENT = 0.5;
+/** One in so many of the other keys has messages for a topic that comes and goes. */
+const SEASONAL_KEYS = 16;
+
+/**
+ * Whether a message goes there.
+ * @param oneQueue whether its order with the other messages of its key is seen: then they go by turns to both topics; else all go there
+ */
+export function isSeasonal({ uid, key }: PlannedMessage, oneQueue: boolean): boolean {
+  return key >= HOT_KEYS && key % SEASONAL_KEYS === 7 && (!oneQueue || uid % 2 === 0);
+}
 
 /** Index of a key, 0 is the hottest; -1: a message without a key. */
 export class KeyChoice {

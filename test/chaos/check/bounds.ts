@@ -33,6 +33,6 @@ const LONGEST_DELAY = 30_000_000;
  * @param out microseconds that nobody was reached
  */
 export function circuitWithin({ kind }: FaultSpan, out: number): number {
-  if (!kind.startsWith('broker')) return 0;
+  if (!/^(broker|exchange)/.test(kind)) return 0;
   return ATTEMPT + Math.min(LONGEST_DELAY, 2 * (out + ATTEMPT) + FIRST_DELAY);
 }

@@ -5,9 +5,11 @@ import { LeaseLog } from './leases.js';
 import { Ledger, POISON } from './ledger.js';
 import { Lives } from './lives.js';
 import { countOrderedOverlaps, judgeOrder, type Ordering } from './order.js';
+import { haltedNeighbours } from './neighbours.js';
 import { EVIDENCE, PROMISED_ZERO } from './promises.js';
 import { Recoveries } from './recoveries.js';
 import { Resources, type ResourceLimits } from './resources.js';
+import { Standstills } from './standstills.js';
 import { judgeTakeovers, unownedBuckets, type TakeoverReport } from './takeovers.js';
 import { Violations } from './violations.js';
 
@@ -42,6 +44,7 @@ export class Judge {
   private readonly leases = new LeaseLog();
   private readonly lives = new Lives();
   private readonly resources = new Resources();
+  private readonly standstills = new Standstills();
   private readonly recoveries = new Recoveries(this.faults, this.lives, this.leases);
   private readonly deliveries = new Deliveries(this.ledger, this.faults, this.broken);
   private meta: Meta | undefined;
@@ -92,6 +95,8 @@ export class Judge {
     },
     a: () => (this.figures.conflicts += 1),
     m: ([, run, time, rss, descriptors, delay]) => this.resources.sample(run, time, rss, descriptors, delay),
+    h: ([, run, time, status, reasons]) => this.standstills.answered(run, time, status, reasons),
+    w: ([, time, stands]) => this.standstills.looked(time, stands),
     n: ([, time, slot, count]) => this.resources.open('Db', time, slot, count),
     k: ([, time, slot, count]) => this.resources.open('Broker', time, slot, count),
     leak: ([, where, secret]) => this.broken.add('leaks', `${secret} in ${where}`),
@@ -127,6 +132,7 @@ export class Judge {
     const takeovers = this.judgeLeases(meta.relay);
     const recoveries = this.recoveries.judge(meta.relay, this.drain.from || Infinity);
     for (const each of recoveries.slow) broken.add('slowRecoveries', each);
+    const standing = this.judgeStanding(meta.relay);
     if (ledger.entries === 0) broken.add('empty', 'nothing was committed');
     if (meta.seconds !== undefined)
       for (const each of EVIDENCE) if (!this.seen.has(each)) broken.add('empty', `no line '${each}': a rule was blind`);
@@ -156,6 +162,7 @@ export class Judge {
       firstPublishAfterHealP50Ms: recoveries.p50,
       firstPublishAfterHealMaxMs: recoveries.max,
       firstPublishesAfterHeal: recoveries.count,
+      ...standing,
       ...this.figures,
       ...resources,
       ...this.searched,
@@ -168,7 +175,8 @@ export class Judge {
   /** @returns of a strict order, how often it was put to the test */
   private judgeOrder(ordering: Ordering = 'key'): number | undefined {
     const { ledger, deliveries, broken } = this;
-    judgeOrder(ledger, deliveries.order, ordering, broken);
+    const setBacks = this.faults.spans.filter(({ kind }) => kind === 'numbers-back');
+    judgeOrder(ledger, deliveries.order, { ordering, setBacks }, broken);
     if (ordering === 'key') return undefined;
     const overlaps = countOrderedOverlaps(ledger, deliveries.order);
     if (overlaps === 0 && broken.of('orderBreaks') === 0)
@@ -183,6 +191,17 @@ export class Judge {
     const quiet = [...faults.calms.map(({ to }) => to), drain.to];
     for (const each of unownedBuckets(leases, lives, faults, timing, quiet)) broken.add('unownedBuckets', each);
     return report;
+  }
+
+  /** Whether all goes on that nothing hinders, and if not, whether anybody says why. */
+  private judgeStanding(timing: Meta['relay']): { judgedAbsences: number; explainedStandstills: number } {
+    const { standstills, recoveries, faults, lives, drain, broken } = this;
+    const { sightings } = recoveries;
+    const { judged, halted } = haltedNeighbours(sightings, faults, timing.relays ?? 0, drain.from || Infinity);
+    for (const each of halted) broken.add('haltedNeighbours', each);
+    const { explained, unexplained } = standstills.judge(faults, lives, timing);
+    for (const each of unexplained) broken.add('unexplainedStandstills', each);
+    return { judgedAbsences: judged, explainedStandstills: explained };
   }
 
   /** What one fault may cost. */

@@ -1,4 +1,4 @@
-/** What every run writes down: commits and their ends, sightings, owners, leases, publishes, resources, the search for secrets. */
+/** What every run writes down: commits and their ends, sightings, owners, leases, publishes, health, what stands, resources, the search for secrets. */
 export const EVIDENCE = [
   'c',
   'q',
@@ -10,6 +10,8 @@ export const EVIDENCE = [
   'l',
   'p',
   'm',
+  'h',
+  'w',
   'n',
   'k',
   'searched',
@@ -32,6 +34,8 @@ export const PROMISED_ZERO = [
   'slowTakeovers',
   'unownedBuckets',
   'slowRecoveries',
+  'haltedNeighbours',
+  'unexplainedStandstills',
   'corrupt',
   'crashes',
   'heldLeases',

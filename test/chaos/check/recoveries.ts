@@ -30,6 +30,11 @@ export class Recoveries {
     this.seen[transport]?.push(time);
   }
 
+  /** Times of each transport, sorted. */
+  get sightings(): Float64Array[] {
+    return this.seen.map(sorted);
+  }
+
   /** @param end when nothing was written any more: from then on silence is no sign */
   judge(timing: Timing & { readonly relays?: number }, end: number): RecoveryReport {
     const times: number[] = [];
@@ -97,7 +102,7 @@ function sorted(column: Column): Float64Array {
   return Float64Array.from({ length: column.length }, (_, index) => column.get(index)).sort();
 }
 
-function firstAfter(times: Float64Array, time: number): number {
+export function firstAfter(times: Float64Array, time: number): number {
   let [low, high] = [0, times.length];
   while (low < high) {
     const middle = (low + high) >> 1;

@@ -30,6 +30,25 @@ function flushRun(): void {
 
 const part = new Part(settings.part, flushRun);
 
+/** What of the topics that come and go is up to the consumer. */
+export interface Visitor {
+  /** Reads the topic of this transport to its end, and leaves it; false: not in time, and it stays. */
+  leave(transport: number): Promise<boolean>;
+  /** Reads it again, from its beginning, if it has left it. */
+  join(transport: number): Promise<void>;
+}
+let visitor: Visitor | undefined;
+
+async function visit({ kind, transport }: Order & { kind: 'leave' | 'join' }): Promise<void> {
+  if (kind === 'join') {
+    await visitor?.join(transport);
+    tell({ kind: 'joined' });
+  } else {
+    const left = await visitor?.leave(transport);
+    tell({ kind: 'left', count: left === true ? 1 : 0 });
+  }
+}
+
 /** `at`: when the broker had it, in milliseconds since the epoch; default now. */
 export type Sight = (
   transport: number,
@@ -56,6 +75,7 @@ const sight: Sight = (transport, relay, redelivered, payload, at) => {
 };
 
 process.on('message', (order: Order) => {
+  if (order.kind === 'leave' || order.kind === 'join') void visit(order).catch(end);
   if (order.kind !== 'flush') return;
   part.flush();
   tell({ kind: 'flushed', count });
@@ -63,11 +83,15 @@ process.on('message', (order: Order) => {
 process.once('disconnect', () => process.exit(0));
 setInterval(() => tell({ kind: 'count', count }), 200);
 
-const consume = settings.broker === 'rabbitmq' ? consumeRabbitMq : consumeKafka;
-consume(settings.brokerUrl, TRANSPORTS, sight).then(
-  () => tell({ kind: 'ready' }),
-  (error: unknown) => {
-    console.error(error);
-    process.exit(1);
-  },
-);
+function end(error: unknown): void {
+  console.error(error);
+  process.exit(1);
+}
+
+async function main(): Promise<void> {
+  const { broker, brokerUrl } = settings;
+  if (broker === 'rabbitmq') await consumeRabbitMq(brokerUrl, TRANSPORTS, sight);
+  else visitor = await consumeKafka(brokerUrl, TRANSPORTS, sight);
+  tell({ kind: 'ready' });
+}
+main().catch(end);

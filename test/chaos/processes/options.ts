@@ -26,18 +26,18 @@ export function outboxOptions(settings: ProcessSettings & Partial<RelaySettings>
     batchesInFlight,
     buckets,
     onDead: 'skip',
-    // What no queue takes would wait for one: here it is the message that nobody takes.
+    // What no queue takes would wait for one: of the topic `nowhere` it is the message that nobody takes.
     retry: { initial: 100, max: 500, maxAttempts: 4, errorHistory: 2, classify: unroutableIsAtFault },
     logLevel: 'warn',
   };
 }
 
-const unroutableIsAtFault: Classifier = (error) => {
+const unroutableIsAtFault: Classifier = (error, { topic }) => {
   const { code, reason } = error as { code?: unknown; reason?: unknown };
-  return code === 'PUBLISH_REJECTED' && reason === 'unroutable' ? 'message' : undefined;
+  return topic === 'nowhere' && code === 'PUBLISH_REJECTED' && reason === 'unroutable' ? 'message' : undefined;
 };
 
-/** Each message says which life of which relay published it. Topics: `orders`, which the consumer reads, and `nowhere`. */
+/** Each message says which life of which relay published it. Topics: `orders` and `seasonal`, which the consumer reads, and `nowhere`. */
 function transport(settings: ProcessSettings & Partial<RelaySettings>, name: string) {
   const { broker, brokerUrl, brokerPort = 0, run = 0 } = settings;
   if (broker === 'rabbitmq') return rabbitmq({ url: brokerUrl, exchange: name, appId: String(run) });

@@ -12,6 +12,7 @@ import { outboxOptions, typeOrmOptions } from './options.js';
 import { shiftClock } from './shift-clock.js';
 
 const SAMPLE_EVERY = 2_000;
+const LONGEST_REASON = 200;
 
 const settings = readSettings<RelaySettings>();
 const now = clockSince(settings.origin);
@@ -87,6 +88,23 @@ function sample(): void {
   }, SAMPLE_EVERY).unref();
 }
 
+/** What a probe would see. One that hangs is asked no second time. */
+function tellHealth(outbox: OutboxService): void {
+  let asked = false;
+  const ask = async (): Promise<void> => {
+    const { status, reasons } = await outbox.health();
+    const texts = reasons.map((reason) => reason.slice(0, LONGEST_REASON));
+    part.add(['h', settings.run, now(), status, texts]);
+  };
+  setInterval(() => {
+    if (asked) return;
+    asked = true;
+    void ask()
+      .catch(() => undefined)
+      .finally(() => (asked = false));
+  }, SAMPLE_EVERY).unref();
+}
+
 function obey(order: Order): void {
   if (order.kind === 'clock') shiftClock(order.shift);
   else if (order.kind === 'block') {
@@ -102,7 +120,8 @@ async function main(): Promise<void> {
     },
     { logger: ['warn', 'error'], abortOnError: false },
   );
-  watch(application.get(OutboxService));
+  const outbox = application.get(OutboxService);
+  watch(outbox);
   process.on('message', obey);
   process.once('SIGTERM', () => {
     const end = (): void => {
@@ -112,6 +131,7 @@ async function main(): Promise<void> {
     application.close().then(end, end);
   });
   sample();
+  tellHealth(outbox);
   const { user, system } = process.cpuUsage();
   part.add(['ready', settings.run, now(), Math.round((user + system) / 1_000)]);
   tell({ kind: 'ready' });

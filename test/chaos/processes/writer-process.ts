@@ -13,8 +13,8 @@ import {
 } from '../../../lib/index.js';
 import { Part } from '../part.js';
 import { Planner, type Planned } from '../plan.js';
-import { clockSince, readSettings, tell, TRANSPORTS, type Order, type WriterSettings } from '../settings.js';
-import { KINDS, payloadOf, randomFrom, type PlannedMessage } from '../workload.js';
+import { clockSince, readSettings, SEASONAL, tell, TRANSPORTS, type Order, type WriterSettings } from '../settings.js';
+import { isSeasonal, KINDS, payloadOf, randomFrom, type PlannedMessage } from '../workload.js';
 import { outboxOptions, typeOrmOptions } from './options.js';
 
 /** Blocks its key when it dies, which it does: no broker takes it. */
@@ -57,11 +57,13 @@ const headers = { 'x-secret': settings.secrets.header };
 const bodyOf = (uid: number): string => payloadOf(uid, settings.secrets.payload);
 const keyName = (key: number): string | null => (key < 0 ? null : `key-${key}`);
 
-function messageOf({ uid, key, transports, kind }: PlannedMessage): PlainMessage | Plug {
+function messageOf(planned: PlannedMessage): PlainMessage | Plug {
+  const { uid, key, transports, kind } = planned;
+  const topic = isSeasonal(planned, settings.broker === 'rabbitmq') ? SEASONAL : 'orders';
   if (kind === 'plug') return new Plug(keyName(key), bodyOf(uid));
   return {
     type: kind === 'poison' ? 'order.poisoned' : 'order.placed',
-    topic: kind === 'poison' ? 'nowhere' : 'orders',
+    topic: kind === 'poison' ? 'nowhere' : topic,
     key: keyName(key),
     transport: TRANSPORTS.filter((_, bit) => transports & (1 << bit)),
     payload: bodyOf(uid),

@@ -14,6 +14,10 @@ export interface DatabaseServer {
   kill(): Promise<void>;
   start(): Promise<void>;
   readOnly(on: boolean): Promise<void>;
+  /** A session of the harness holds a snapshot, until it is told otherwise: what is deleted meanwhile stays for it. */
+  holdSnapshot(on: boolean): Promise<void>;
+  /** The numbers of messages go on far below all that were given out, where none ever was; if the server does that. */
+  numbersBack?(): Promise<void>;
   /** Ends the sessions of this user. */
   terminate(user: string): Promise<void>;
   remove(): Promise<void>;

@@ -1,10 +1,10 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { Kafka, logLevel } from 'kafkajs';
+import { Kafka, logLevel, type Admin } from 'kafkajs';
 import { setTimeout as pause } from 'node:timers/promises';
 import { ROOT } from '../compile.js';
-import { TRANSPORTS } from '../settings.js';
-import type { BrokerServer } from './broker.js';
+import { SEASONAL, TRANSPORTS } from '../settings.js';
+import type { BrokerServer, WhenReadOut } from './broker.js';
 import { OwnServer } from './own-server.js';
 
 const POM = join(ROOT, 'tools', 'services', 'kafka-broker', 'pom.xml');
@@ -14,6 +14,8 @@ const TINY = '90';
 /** Records tell when the broker had them: the clocks of the relays go wrong. */
 const BROKER_TIME = { name: 'message.timestamp.type', value: 'LogAppendTime' };
 
+const SETTLED = 200;
+
 interface KafkaBroker {
   readonly url: string;
   readonly pid: number;
@@ -22,7 +24,7 @@ interface KafkaBroker {
   stop(): Promise<void>;
 }
 
-/** Topics `alpha.orders` and `beta.orders`; to `alpha.nowhere` and `beta.nowhere` every message is too large. */
+/** Topics `alpha.orders` and `alpha.seasonal`, and of beta the same; to `alpha.nowhere` and `beta.nowhere` every message is too large. */
 export class ChaosKafka extends OwnServer implements BrokerServer {
   version = '';
 
@@ -64,22 +66,69 @@ export class ChaosKafka extends OwnServer implements BrokerServer {
     return this.broker.stop();
   }
 
+  async withdraw(transport: string, whenReadOut: WhenReadOut): Promise<void> {
+    const topic = `${transport}.${SEASONAL}`;
+    await this.asAdmin(async (admin) => {
+      const isThere = async (): Promise<boolean> => (await admin.listTopics()).includes(topic);
+      if (!(await isThere())) return;
+      await whenReadOut(async () => {
+        await admin.deleteTopics({ topics: [topic] });
+        while (await isThere()) await pause(50);
+        await pause(SETTLED); // who answers forgets it a moment before who writes
+      });
+    });
+  }
+
+  async putBack(transport: string): Promise<void> {
+    const topic = `${transport}.${SEASONAL}`;
+    await this.asAdmin(async (admin) => {
+      if ((await admin.listTopics()).includes(topic)) return;
+      await create(admin, [{ topic, numPartitions: PARTITIONS, configEntries: [BROKER_TIME] }]);
+    });
+  }
+
   private async createTopics(): Promise<void> {
-    const admin = new Kafka({ brokers: [this.url], logLevel: logLevel.NOTHING }).admin();
-    await admin.connect();
     const topics = TRANSPORTS.flatMap((name) => [
-      { topic: `${name}.orders`, numPartitions: PARTITIONS, configEntries: [BROKER_TIME] },
+      ...['orders', SEASONAL].map((topic) => ({
+        topic: `${name}.${topic}`,
+        numPartitions: PARTITIONS,
+        configEntries: [BROKER_TIME],
+      })),
       { topic: `${name}.nowhere`, numPartitions: 1, configEntries: [{ name: 'max.message.bytes', value: TINY }] },
     ]);
-    await admin.createTopics({ topics, waitForLeaders: false });
-    for (const { topic, numPartitions } of topics) {
-      const isLed = async (): Promise<boolean> => {
-        const found = await admin.fetchTopicMetadata({ topics: [topic] }).catch(() => undefined);
-        const known = found?.topics[0]?.partitions ?? [];
-        return known.length === numPartitions && known.every(({ leader }) => leader >= 0);
-      };
-      while (!(await isLed())) await pause(50);
+    await this.asAdmin((admin) => create(admin, topics));
+  }
+
+  private async asAdmin(work: (admin: Admin) => Promise<void>): Promise<void> {
+    const admin = new Kafka({ brokers: [this.url], logLevel: logLevel.NOTHING }).admin();
+    await admin.connect();
+    try {
+      await work(admin);
+    } finally {
+      await admin.disconnect();
     }
-    await admin.disconnect();
+  }
+}
+
+interface Setting {
+  readonly name: string;
+  readonly value: string;
+}
+interface Topic {
+  readonly topic: string;
+  readonly numPartitions: number;
+  readonly configEntries: Setting[];
+}
+
+/** Resolves when each partition has a leader. */
+async function create(admin: Admin, topics: Topic[]): Promise<void> {
+  await admin.createTopics({ topics, waitForLeaders: false });
+  for (const { topic, numPartitions } of topics) {
+    const isLed = async (): Promise<boolean> => {
+      const found = await admin.fetchTopicMetadata({ topics: [topic] }).catch(() => undefined);
+      const known = found?.topics[0]?.partitions ?? [];
+      return known.length === numPartitions && known.every(({ leader }) => leader >= 0);
+    };
+    while (!(await isLed())) await pause(50);
   }
 }

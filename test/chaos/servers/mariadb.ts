@@ -29,6 +29,7 @@ export class ChaosMariadb extends OwnServer implements DatabaseServer {
   version = '';
   private server: ChildProcess | undefined;
   private session: Promise<Connection> | undefined;
+  private holder: Connection | undefined;
 
   private constructor(
     readonly port: number,
@@ -63,7 +64,7 @@ export class ChaosMariadb extends OwnServer implements DatabaseServer {
   }
 
   async query(sql: string): Promise<(string | null)[][]> {
-    const session = (this.session ??= this.connect());
+    const session = (this.session ??= this.connect(() => (this.session = undefined)));
     try {
       const [rows] = await (await session).query(sql);
       if (!Array.isArray(rows)) return [];
@@ -94,6 +95,14 @@ export class ChaosMariadb extends OwnServer implements DatabaseServer {
 
   async readOnly(on: boolean): Promise<void> {
     await this.query(`set global read_only = ${on ? 1 : 0}`);
+  }
+
+  async holdSnapshot(on: boolean): Promise<void> {
+    this.holder?.destroy();
+    this.holder = undefined;
+    if (!on) return;
+    const holder = (this.holder = await this.connect());
+    await holder.query('start transaction with consistent snapshot');
   }
 
   async terminate(user: string): Promise<void> {
@@ -138,7 +147,7 @@ export class ChaosMariadb extends OwnServer implements DatabaseServer {
     }
   }
 
-  private async connect(): Promise<Connection> {
+  private async connect(lost: () => void = () => undefined): Promise<Connection> {
     const connection = await createConnection({
       uri: this.url('admin'),
       connectTimeout: 3_000,
@@ -147,7 +156,7 @@ export class ChaosMariadb extends OwnServer implements DatabaseServer {
       bigNumberStrings: true,
       dateStrings: true,
     });
-    connection.on('error', () => (this.session = undefined));
+    connection.on('error', lost);
     return connection;
   }
 }

