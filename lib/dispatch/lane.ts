@@ -1,4 +1,5 @@
 import type { LeaseHolder } from '../claim/bucket-leases.js';
+import { isAnotherSession } from '../claim/another-session.js';
 import { Claimer } from '../claim/claimer.js';
 import { KeyQueues } from '../claim/key-queues.js';
 import { ProbeFloor } from '../claim/probe-floor.js';
@@ -119,8 +120,7 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
     await this.globalHold.look([...this.open]);
     if (this.open.size === 0 || this.globalHold.on || this.room.left < 1) return this.probeWithout();
     if (!(await this.outage.mayRead())) return IDLE;
-    const { probing } = this.outage;
-    const { empty } = this.room;
+    const [{ probing }, { empty }] = [this.outage, this.room];
     const { messages, durable, more, startedOver } = probing
       ? await this.claimer.readProbe(this.outage.nextProbe([...this.open]), this.queues.gateOf)
       : await this.claimer.read(Math.min(this.room.left, this.room.readLimit));
@@ -134,6 +134,7 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
 
   /** Where nothing may be read, a connection is proof enough that the broker is back. @internal */
   async probeWithout(): Promise<typeof IDLE> {
+    if (this.globalHold.on && (await isAnotherSession(this.claimer))) this.parked.doubt();
     if (this.outage.probing && (await this.outage.mayRead())) this.outage.probeAgain(0, 1);
     return IDLE;
   }

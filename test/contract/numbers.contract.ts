@@ -137,6 +137,40 @@ export function describeNumbers(kind: 'postgres' | 'mariadb'): void {
     await until(async () => (await harness.count('parked')) === 0);
   });
 
+  it('P5: likewise in a global order, while it is held by another message that fails', async () => {
+    harness = await createHarness(kind, {
+      ordering: 'global',
+      pollInterval: 100,
+      retry: { initial: 1_000, max: 1_000 },
+    });
+    const { dataSource } = harness;
+    const transport = new ScriptedTransport();
+    let isRight = false;
+    let copied: Promise<unknown> | undefined;
+    transport.behave = async ({ payload, attempts }) => {
+      const text = String(payload);
+      const isRefused = text === 'held' ? !isRight : text === 'again' && attempts === 0;
+      if (isRefused) return { ok: false, blame: 'message', error: new Error('refused') };
+      if (text === 'again') await (copied ??= dataSource.query('create table replica as select * from outbox_parked'));
+      return PUBLISHED;
+    };
+    const enqueue = (text: string) => harness.enqueue([{ bucket: 0, key: text, payload: Buffer.from(text) }]);
+    const { dispatcher } = harness.relay({ default: transport });
+    await dispatcher.start();
+    await enqueue('again');
+    await transport.until(() => transport.texts.includes('again'));
+    await until(async () => (await harness.count('parked')) === 0);
+    await enqueue('held');
+    await until(async () => (await harness.count('parked')) === 1);
+    await dataSource.query('insert into outbox_parked select * from replica');
+    await endSessions();
+    await new Promise((resolve) => setTimeout(resolve, 1_500)); // it is held all the time, and tried again
+    isRight = true;
+    await enqueue('last');
+    await transport.until(() => transport.texts.includes('last'), SOON);
+    expect(transport.texts).toEqual(['again', 'again', 'held', 'last']);
+  });
+
   it('P3: a full scan that finds a row below the low-water mark says so, and everything is read again, in order', async () => {
     harness = await createHarness(kind, { buckets: 1 });
     const { store, dataSource } = harness;

@@ -49,4 +49,14 @@ export const NUMBERS = [
     chaos: false,
     contract: 'test/integration/numbers.spec.ts',
   },
+  {
+    name: 'held-order-sees-no-new-session',
+    breaks: 'while a global order is held nobody sees that another server answers, and its mark holds it for ever',
+    file: 'lib/dispatch/lane.ts',
+    from: 'if (this.globalHold.on && (await isAnotherSession(this.claimer))) this.parked.doubt();',
+    to: '',
+    simulation: false,
+    chaos: false,
+    contract: 'test/integration/numbers.spec.ts',
+  },
 ];
