@@ -164,7 +164,6 @@ export function describeNumbers(kind: 'postgres' | 'mariadb'): void {
     await until(async () => (await harness.count('parked')) === 1);
     await dataSource.query('insert into outbox_parked select * from replica');
     await endSessions();
-    await new Promise((resolve) => setTimeout(resolve, 1_500)); // it is held all the time, and tried again
     isRight = true;
     await enqueue('last');
     await transport.until(() => transport.texts.includes('last'), SOON);
