@@ -100,9 +100,10 @@ export class LaneLoops implements RunningLane {
 
   get knows(): ReadyKnowledge {
     const { claimer, deps, room } = this.lane;
+    let below: string | undefined; // once for all buckets: it takes a look at all that is known
     return {
       transport: deps.id,
-      goneUpTo: (bucket) => goneUpTo(claimer, bucket),
+      goneUpTo: (bucket) => goneUpTo(claimer, bucket, (below ??= claimer.known.below)),
       waitsFor: (seq) => room.left < 1 || claimer.known.has(seq),
     };
   }
@@ -173,8 +174,8 @@ export class LaneLoops implements RunningLane {
 }
 
 /** What is being published lies behind the low-water mark. */
-function goneUpTo({ heads, floor, known }: Claimer, bucket: number): string {
-  const marks = [heads.get(bucket) ?? '0', floor.floorOf(bucket), known.below];
+function goneUpTo({ heads, floor }: Claimer, bucket: number, below: string): string {
+  const marks = [heads.get(bucket) ?? '0', floor.floorOf(bucket), below];
   return marks.reduce((a, b) => (compareSeq(a, b) <= 0 ? a : b));
 }
 

@@ -35,7 +35,7 @@ export function reportOf(sources: ReportSources): EnqueueRuntime['report'] {
     buckets: options.ordering === 'global' ? 1 : options.buckets,
     ids: transportIds,
     now: () => clock.monotonic(),
-    goneUpTo: (transport, bucket) => known(transport)?.goneUpTo(bucket) ?? '0',
+    goneUpTo: (transport) => known(transport)?.goneUpTo ?? (() => '0'),
   });
   const counted = shared(clock, () => probe.ask().catch((error: unknown) => ({ error })));
   const { lease, publishTimeout, ordering, coordination, transports, relay: mode } = options;

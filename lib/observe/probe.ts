@@ -16,8 +16,8 @@ export interface ProbeSettings {
   readonly ids: ReadonlyMap<string, number>;
   /** Milliseconds that only grow. */
   readonly now: () => number;
-  /** Up to where nothing of a bucket is ready, as far as this process knows. */
-  readonly goneUpTo: (transport: number, bucket: number) => string;
+  /** Up to where nothing of a transport's buckets is ready, as far as this process knows now; asked once in a look. */
+  readonly goneUpTo: (transport: number) => (bucket: number) => string;
 }
 
 /** What `health()` asks of the database, whatever waits there, and how it compares with what it found before. */
@@ -43,7 +43,7 @@ export class Probe {
     const from = (this.turn++ % Math.ceil(this.buckets.length / BUCKETS)) * BUCKETS;
     const buckets = this.buckets.length <= BUCKETS ? this.buckets : this.buckets.slice(from, from + BUCKETS);
     const isWhole = settings.now() >= this.wholeAt;
-    const after = isWhole ? () => '0' : this.after;
+    const after = isWhole ? () => '0' : this.after();
     const glances = await store.glance({ limit: LIMIT, buckets, after });
     const now = settings.now();
     if (isWhole) this.wholeAt = now + 2 * settings.lease * (glances === undefined ? SELDOM : 1);
@@ -62,8 +62,15 @@ export class Probe {
     return (this.last = { transports, standing });
   }
 
-  /** @internal */ readonly after = (transport: number, bucket: number): string =>
-    this.standing.after(transport, bucket, this.settings.goneUpTo(transport, bucket));
+  /** Where a look begins. @internal */
+  after(): (transport: number, bucket: number) => string {
+    const known = new Map<number, (bucket: number) => string>();
+    return (transport, bucket) => {
+      const goneUpTo = known.get(transport) ?? this.settings.goneUpTo(transport);
+      known.set(transport, goneUpTo);
+      return this.standing.after(transport, bucket, goneUpTo(bucket));
+    };
+  }
 }
 
 /** After one that took too long, of their number. */
