@@ -196,10 +196,7 @@ describe('S9: where a look begins', () => {
   it('where nothing is ready before the first message that is being published', () => {
     const known = { below: '69' };
     const claimer = { heads: new Map([[0, '90']]), floor: { floorOf: () => '80' }, known };
-    const loops = Object.setPrototypeOf(
-      { lane: { claimer, deps: {}, room: {} } },
-      LaneLoops.prototype,
-    ) as LaneLoops;
+    const loops = Object.setPrototypeOf({ lane: { claimer, deps: {}, room: {} } }, LaneLoops.prototype) as LaneLoops;
     const { knows } = loops;
     expect([knows.goneUpTo(0), knows.goneUpTo(1)]).toEqual(['69', '0']);
     known.below = '99';
