@@ -25,14 +25,17 @@ export class FullScan {
   /** What to look at now; nothing in a pause. */
   due(heads: Heads, now: number): readonly ReadRange[] {
     if (now < this.pauseUntil) return [];
-    if (this.left === undefined) {
-      if (now - this.turnAt < this.every) return [];
-      this.turnAt = now;
-      this.left = everything(heads);
-      this.reach.restart();
-    }
-    this.left = this.left.filter(({ bucket }) => heads.has(bucket)); // the others were given up
-    return this.reach.cut(this.left).now;
+    const left = (this.left ?? this.begin(heads, now)).filter(({ bucket }) => heads.has(bucket)); // others were given up
+    // With nothing to look at the turn is over. Were it kept, no later one would ever begin.
+    this.left = left.length === 0 ? undefined : left;
+    return this.reach.cut(left).now;
+  }
+
+  /** @internal */ begin(heads: Heads, now: number): ReadRange[] {
+    if (now - this.turnAt < this.every) return [];
+    this.turnAt = now;
+    this.reach.restart();
+    return everything(heads);
   }
 
   /** What was due is looked at. @returns milliseconds that it took beyond what any statement takes */

@@ -32,6 +32,16 @@ export const SNAPSHOTS = [
     chaos: false,
   },
   {
+    name: 'empty-turn-never-ends',
+    breaks: 'a turn of the full scan that begins while nothing was read yet never ends, and no other one ever begins',
+    file: 'lib/claim/full-scan.ts',
+    from: 'this.left = left.length === 0 ? undefined : left;',
+    to: 'this.left = left;',
+    contract: 'test/unit/late-rows.spec.ts',
+    simulation: false,
+    chaos: false,
+  },
+  {
     name: 'scanned-out-of-order',
     breaks: 'what a slice of the full scan meets goes before what is behind the floor below it',
     file: 'lib/claim/late-rows.ts',

@@ -142,6 +142,14 @@ describe('LateRows', () => {
     expect(scan.due(heads, 2 * FULL_SCAN + 10_000)).not.toEqual([]);
   });
 
+  it('P1: a turn of the full scan that has nothing to look at is followed by the next one', () => {
+    const scan = new FullScan(FULL_SCAN, 0);
+    expect(scan.due(new Map([[0, '0']]), FULL_SCAN)).toEqual([]); // nothing was read yet
+    expect(scan.due(heads, 2 * FULL_SCAN)).not.toEqual([]);
+    expect(scan.due(new Map(), 2 * FULL_SCAN)).toEqual([]); // its buckets were given up within the turn
+    expect(scan.due(heads, 3 * FULL_SCAN)).not.toEqual([]);
+  });
+
   it('Q1: a sweep that is too wide for one statement is made in several, and none begins again', async () => {
     const late = open(100);
     table.live.push({ bucket: 0, seq: '5' }, { bucket: 0, seq: String(GONE - 5) });
