@@ -111,7 +111,7 @@ export class SimulatedTransport extends OutboxTransport implements Line {
         delay += random.between(0.01, 1);
         const back = lag + random.between(0.1, 2);
         // On its way: it arrives whatever becomes of the process, unless the connection is torn down.
-        world.in(delay, () => {
+        world.owe(delay, () => {
           if (connection !== this.connection) return;
           const isSilent = world.now < Math.max(state.silentUntil, state.unreachableUntil);
           const refuses = world.now < state.refusesUntil && !isPartial(state.refusesUntil);
@@ -119,7 +119,7 @@ export class SimulatedTransport extends OutboxTransport implements Line {
           const isLost = run.at >= breaksAt || !isUp || run.messages.some(this.isLethal);
           const result = isLost ? undefined : this.take(run.messages);
           if (!isSilent) world.in(back, () => answered(run, result), process);
-          if (isLost && arrives !== undefined) world.in(arrives, () => this.takeLate(run.messages));
+          if (isLost && arrives !== undefined) world.owe(arrives, () => this.takeLate(run.messages));
         });
       }
     });

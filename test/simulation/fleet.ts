@@ -147,8 +147,8 @@ export class Fleet {
     this.history.fault('kill', relay.process.name, { ms, by: relay.process.name });
     relay.process.dead = true;
     this.gone.add(this.lifeOf(slot));
-    this.world.in(20, () => relay.store.reconnect()); // the server notices
-    this.world.in(ms, () => this.start(slot));
+    this.world.owe(20, () => relay.store.reconnect()); // the server notices
+    this.world.owe(ms, () => this.start(slot));
   }
 
   /** A graceful stop and a new start, as in a rollout. */
@@ -159,7 +159,7 @@ export class Fleet {
     this.relays.delete(slot);
     this.leaving.add(relay);
     void relay.dispatcher.stop().then(() => this.leaving.delete(relay));
-    this.world.in(ms, () => this.start(slot));
+    this.world.owe(ms, () => this.start(slot));
   }
 
   /** @internal */ sends(slot: number, what: string): void {
@@ -180,6 +180,11 @@ export class Fleet {
   alive(slot: number): Relay | undefined {
     const relay = this.relays.get(slot);
     return relay === undefined || relay.process.dead ? undefined : relay;
+  }
+
+  /** Of all processes, also of those that are stopping. */
+  get frozenUntil(): number[] {
+    return [...this.relays.values(), ...this.leaving].map(({ process }) => process.frozenUntil);
   }
 
   /** Lanes with leases of those that run. */

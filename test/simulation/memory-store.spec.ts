@@ -1,6 +1,7 @@
 import type { NewMessage } from '../../lib/message.js';
 import { describeStoreContract, type StoreHarness } from '../../lib/testing/store-contract.js';
 import { newMessage } from '../support/relay.js';
+import { replica } from './store/memory-backup.js';
 import { MemoryDatabase } from './store/memory-database.js';
 import { MemoryStore } from './store/memory-store.js';
 import type { Wire } from './store/memory-wire.js';
@@ -152,5 +153,14 @@ describe('a database in memory', () => {
     await expect(store.insert(two, [message({ dedupKey: 'a' })])).rejects.toMatchObject({ code: '40P01' });
     two.rollback();
     expect((await waiting).duplicates.size).toBe(0);
+  });
+
+  it('gives out no number of a row that a replica has, where numbers had gone back before it took over', async () => {
+    for (let n = 0; n < 3; n += 1) await insert();
+    database.setNumbersBack(false);
+    const rows = (): string[] => database.readyRows(TRANSPORT, 0).map(({ seq }) => seq);
+    replica(database)();
+    await insert();
+    expect(rows()).toEqual(['1', '2', '3', '4']);
   });
 });

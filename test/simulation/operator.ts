@@ -13,7 +13,7 @@ export class Operator {
   ) {}
 
   begin(acts: readonly PlannedAct[]): void {
-    for (const planned of acts) this.world.in(planned.at, () => void this.act(planned));
+    for (const planned of acts) this.world.owe(planned.at, () => void this.act(planned));
   }
 
   /** @internal */ async act({ what, key, limit }: PlannedAct): Promise<void> {

@@ -86,6 +86,20 @@ export function withScans(plan: Plan): Plan {
   return random.chance(0.125) ? { ...plan, scanEvery: random.pick([200, 1_000]) } : plan;
 }
 
+/** In one history in 64 relays have looked at nothing, more than once, before the first message comes. */
+export function withLateLoad(plan: Plan): Plan {
+  const random = Random.of(plan.seed, 'late load');
+  if (!random.chance(1 / 64)) return plan;
+  const later = random.between(50_000, 100_000);
+  const writers = plan.writers.map((writer) => ({
+    ...writer,
+    transactions: writer.transactions.map((each, n) => (n === 0 ? { ...each, pause: each.pause + later } : each)),
+  }));
+  const faults = plan.faults.map((fault) => ({ ...fault, at: fault.at + later }));
+  const acts = plan.acts.map((act) => ({ ...act, at: act.at + later }));
+  return { ...plan, writers, faults, acts, turmoil: plan.turmoil + later };
+}
+
 /** One history in eight has more blocked keys than a lane has room for, as soon as two or three are blocked. */
 export function withFewKeys(plan: Plan): Plan {
   const random = Random.of(plan.seed, 'few keys');

@@ -122,9 +122,8 @@ class Scenario {
       options,
       ids,
     ));
-    for (const { slot, at } of plan.relays) world.in(at, () => fleet.start(slot));
-    const { ordering, buckets } = options;
-    const workload = new Workload(world, history, database, store, ordering, buckets, ids, plan.bytes);
+    for (const { slot, at } of plan.relays) world.owe(at, () => fleet.start(slot));
+    const workload = new Workload(world, history, database, store, options.ordering, options.buckets, ids, plan.bytes);
     workload.begin(plan.writers);
     new Operator(world, history, store).begin(plan.acts);
     for (const fault of plan.faults) {
@@ -137,13 +136,15 @@ class Scenario {
     await world.run(Infinity, () => workload.over);
     const quietFrom = Math.max(world.now, disturbedUntil);
     const crashes = plan.lethal === null ? 0 : CRASH_LOOP * (options.lease + 2 * options.pollInterval + 3_000);
-    await world.run(quietFrom);
+    const late = (): string[] => through(history, database, options, fleet);
+    // What is through stays as it is, once nothing is on its way that came from somewhere else.
+    const isQuiet = (): boolean => world.now >= world.owedUntil && late().length === 0;
+    await world.run(quietFrom, isQuiet);
     const delays = Math.max(history.longestProbe, this.longestWait());
     const scan = database.caughtUp ? FULL_SCAN : 0;
     const limit = quietFrom + options.lease + 2 * options.pollInterval + delays + OTHER_DELAYS + crashes + scan;
-    const late = (): string[] => through(history, database, options, fleet);
-    await world.run(limit, () => world.now >= quietFrom && late().length === 0);
-    const settledAfter = world.now - quietFrom;
+    await world.run(limit, () => late().length === 0);
+    const settledAfter = Math.max(0, world.now - quietFrom);
     const left = late().join(', ');
     if (left !== '') history.violated(15, `after ${settledAfter.toFixed(0)} ms without a fault: ${left}`);
     judge(history, database, options);
@@ -179,7 +180,8 @@ class Scenario {
     history.tell('calm');
     const delays = plan.writers.flatMap(({ transactions }) => transactions).flatMap(({ messages }) => messages);
     const due = Math.max(0, ...delays.map(({ delay }) => delay ?? 0));
-    const frozen = [...(fleet?.relays.values() ?? [])].map(({ process }) => process.frozenUntil);
+    const frozen = fleet?.frozenUntil ?? [];
+    world.owedUntil = Math.max(world.owedUntil, ...frozen);
     const effects = history.seen.map(({ until }) => until);
     return Math.max(world.now + due, ...frozen, ...effects);
   }

@@ -57,4 +57,9 @@ export const SEEDS: readonly KeptSeed[] = [
     found: 'more blocked keys in memory than there is room for (17)',
     convictedBy: 'kept-for-those-before',
   },
+  {
+    seed: 9002334,
+    found: 'a replica of the simulation gave out numbers of its own rows, and one row took the place of another (1)',
+    convictedBy: 'simulated-replica-forgets-numbers',
+  },
 ];

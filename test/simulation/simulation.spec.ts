@@ -45,8 +45,9 @@ describe('a bug in the relay', () => {
     let broken: Outcome | undefined;
     for (let seed = 1; seed <= 50 && broken === undefined; seed += 1) {
       const outcome = await play(drawPlan(seed), true);
-      if (outcome.violations[0]?.startsWith('invariant 4: ') && partsOf(outcome.plan, outcome.drawn) > 40)
-        broken = outcome;
+      const isOf4 = outcome.violations[0]?.startsWith('invariant 4: ') === true;
+      // Where load comes late, most of the trace is of relays that wait for it, and is not cut.
+      if (isOf4 && outcome.plan.turmoil < 50_000 && partsOf(outcome.plan, outcome.drawn) > 40) broken = outcome;
     }
     expect(broken).toBeDefined();
     const { outcome, parts } = await shrink(broken as Outcome, 60);

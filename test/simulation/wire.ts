@@ -64,7 +64,8 @@ export class Wire {
     return new Promise((resolve, reject) => {
       if (fate === 'lost request') return this.giveUp(reject, extra);
       if (fate === 'error') return void world.in(there + back, () => reject(refused()), process);
-      world.in(fate === 'late request' ? PATIENCE + extra * LATE : there, () => {
+      const ms = fate === 'late request' ? PATIENCE + extra * LATE : there;
+      world.owe(ms, () => {
         if (failovers !== this.state.failovers) return this.giveUp(reject, 0);
         let answer: () => void;
         try {

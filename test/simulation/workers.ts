@@ -3,6 +3,13 @@ import { once } from 'node:events';
 import { fileURLToPath } from 'node:url';
 import { merge, nothing, playRange, type Totals } from './totals.js';
 
+export interface Chunk {
+  readonly first: number;
+  readonly count: number;
+  /** Nobody looks at everything. */
+  readonly noScan: boolean;
+}
+
 /** Histories that a worker is given at once. */
 const CHUNK = 100;
 
@@ -15,18 +22,19 @@ export async function playAll(
   histories: number,
   workers: number,
   enough: (sum: Totals) => boolean,
+  noScan = false,
 ): Promise<Totals> {
   const sum = nothing();
   let next = first;
-  const chunks = function* (): Generator<{ first: number; count: number }> {
+  const chunks = function* (): Generator<Chunk> {
     while (next < first + histories && !enough(sum)) {
       const count = Math.min(CHUNK, first + histories - next);
       next += count;
-      yield { first: next - count, count };
+      yield { first: next - count, count, noScan };
     }
   };
   if (workers === 1 || histories <= CHUNK) {
-    for (const chunk of chunks()) merge(sum, await playRange(chunk.first, chunk.count));
+    for (const chunk of chunks()) merge(sum, await playRange(chunk.first, chunk.count, noScan));
   } else {
     await Promise.all(Array.from({ length: workers }, () => employ(chunks(), sum)));
   }
@@ -34,7 +42,7 @@ export async function playAll(
   return sum;
 }
 
-async function employ(chunks: Iterable<{ first: number; count: number }>, sum: Totals): Promise<void> {
+async function employ(chunks: Iterable<Chunk>, sum: Totals): Promise<void> {
   const child = fork(fileURLToPath(new URL('worker.ts', import.meta.url)));
   const gone = once(child, 'exit').then(([code]: unknown[]) => {
     throw new Error(`A worker ended with ${String(code)}.`);
@@ -45,7 +53,7 @@ async function employ(chunks: Iterable<{ first: number; count: number }>, sum: T
   child.disconnect();
 }
 
-async function work(child: ChildProcess, chunk: { first: number; count: number }): Promise<Totals> {
+async function work(child: ChildProcess, chunk: Chunk): Promise<Totals> {
   child.send(chunk);
   const [totals] = (await once(child, 'message')) as [Totals];
   return totals;

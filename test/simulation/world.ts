@@ -17,6 +17,8 @@ interface Happening {
 export class World {
   now = 0;
   happened = 0;
+  /** Until then something may arrive that nobody waits for: a request that was given up, a start, an operator. */
+  owedUntil = 0;
   /** @internal A binary heap by time, then by the order in which they were planned. */
   readonly queue: Happening[] = [];
   /** @internal */ planned = 0;
@@ -28,6 +30,12 @@ export class World {
     return () => {
       happening.cancelled = true;
     };
+  }
+
+  /** What no process waits for: a history is not over before it. */
+  owe(ms: number, run: () => void): void {
+    this.owedUntil = Math.max(this.owedUntil, this.now + ms);
+    this.in(ms, run);
   }
 
   pause(ms: number): Promise<void> {

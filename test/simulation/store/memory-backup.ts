@@ -30,7 +30,7 @@ export function replica(database: MemoryDatabase): () => void {
     for (const row of archive) database.archive.add(row);
     database.undurable = [];
     database.flushed = database.commits;
-    database.usedSeqs.clear();
+    database.noteUsed();
     database.wentBackAt = database.now();
     Object.assign(database, { nextSeq, nextParkedId, nextTransactionId, highestFinished, deaths });
   };

@@ -148,15 +148,20 @@ export class MemoryDatabase {
   /** @internal Numbers that are taken, where they went back: a writer that is given one of them fails, and tries again. */
   readonly usedSeqs = new Set<bigint>();
 
-  /** As `setval` does; InnoDB gives out none that is not above all rows. */
-  setNumbersBack(aboveRows: boolean): void {
-    this.wentBackAt = this.now();
-    this.backFrom = this.nextSeq - 1n;
+  /** @internal A row holds its number, whatever the sequence gives out next. */
+  noteUsed(): void {
     this.usedSeqs.clear();
     const reserved = [...this.open].flatMap((transaction) => transaction.reserved);
     const used = [...this.ready.values()].flatMap((rows) => [...rows.keys()]).concat(reserved);
     for (const row of this.parked.values()) used.push(row.seq);
     for (const seq of used) this.usedSeqs.add(BigInt(seq));
+  }
+
+  /** As `setval` does; InnoDB gives out none that is not above all rows. */
+  setNumbersBack(aboveRows: boolean): void {
+    this.wentBackAt = this.now();
+    this.backFrom = this.nextSeq - 1n;
+    this.noteUsed();
     this.nextSeq = 1n;
     if (aboveRows) for (const seq of this.usedSeqs) if (seq >= this.nextSeq) this.nextSeq = seq + 1n;
   }
