@@ -28,6 +28,16 @@ describe('the relay in virtual time', () => {
     expect([...met].sort()).toEqual([...FAULTS].sort());
   }, 180_000);
 
+  it('looks at everything never, where it is told so', async () => {
+    const sweeps = (trace: readonly string[]): number =>
+      trace.filter((line) => / sweep takes effect/.test(line)).length;
+    const seed = 7;
+    const often = { ...drawPlan(seed), scanEvery: 200 };
+    const [scanned, never] = [await play(often, true), await play(drawPlan(seed, true), true)];
+    expect(sweeps(never.trace)).toBeLessThan(sweeps(scanned.trace));
+    expect(never.violations).toEqual([]);
+  });
+
   it('plays the same history for the same seed', async () => {
     const [first, second] = [await play(drawPlan(7), true), await play(drawPlan(7), true)];
     expect(first.trace).toEqual(second.trace);
