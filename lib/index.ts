@@ -36,6 +36,8 @@ export { OutboxTransport, PUBLISHED } from './publish/transport.js';
 export type {
   Blame,
   CheckedMessage,
+  ExpectedMessages,
+  MissingDestination,
   PublishContext,
   PublishFailure,
   PublishOk,

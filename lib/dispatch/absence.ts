@@ -1,9 +1,9 @@
 import type { OutboxMessage } from '../message.js';
 import { errorText } from '../observe/error-text.js';
 import { keyName } from '../publish/decryption-failures.js';
-import type { PublishFailure } from '../publish/transport.js';
+import type { MissingDestination, PublishFailure } from '../publish/transport.js';
 import { agedOut, timeLeft, type Outcome } from '../settle/decide.js';
-import { Destinations, type Away } from './destinations.js';
+import { Destinations, type Away, type Gone } from './destinations.js';
 import { Freeing } from './freeing.js';
 import type { LaneDependencies } from './lane.types.js';
 import { delayFor, Turns } from './putting-off.js';
@@ -45,6 +45,17 @@ export class Absence {
     const isKnown = certain === true || missing !== undefined || destinations.isProved(destination);
     if (isKnown && (suspect === 'destination' || missing !== undefined)) destinations.guard(destination, failure);
     if (isNews) hooks.emit('destinationAway', { transport: name, destination, error: text });
+  }
+
+  /** What a look at the destinations that are known beforehand found: told once, and once more when it is there. */
+  looked(found: readonly MissingDestination[]): void {
+    const { clock, hooks, name } = this.deps;
+    for (const { destination, error } of found) {
+      const text = errorText(error);
+      if (this.destinations.foundMissing(destination, text, clock.monotonic()))
+        hooks.emit('destinationAway', { transport: name, destination, error: text });
+    }
+    this.destinations.foundAllBut(new Set(found.map(({ destination }) => destination)));
   }
 
   /** Why it is not to be tried now; asked right before it would be handed over. */
@@ -117,7 +128,7 @@ export class Absence {
     return missing !== undefined && leases.passOn(id, bucket, missing) ? leases.passingOn.retryIn : undefined;
   }
 
-  /** @internal */ isBack({ name: destination, since, putOff }: Away, topics: ReadonlySet<string> | null): void {
+  /** @internal */ isBack({ name: destination, since, putOff }: Gone, topics: ReadonlySet<string> | null): void {
     const { hooks, name, clock } = this.deps;
     hooks.emit('destinationBack', { transport: name, destination, awayFor: clock.monotonic() - since, putOff });
     if (topics?.size === 0) return;

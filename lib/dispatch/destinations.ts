@@ -5,12 +5,16 @@ import { waitAfter } from './putting-off.js';
 /** A destination that takes nothing now, while others may. */
 export interface AwayDestination {
   readonly name: string;
-  /** Milliseconds since its first failure. */
+  /** Milliseconds since its first failure, or since it was found missing. */
   readonly awayFor: number;
-  /** Times that a message to it was put off. */
+  /** Times that a message to it was put off; 0: it is missing, and no message went there yet. */
   readonly putOff: number;
   readonly error: string;
 }
+
+/** What was away, or missing, for whoever tells that it is back. */
+export type Gone = Pick<Away, 'name' | 'since' | 'putOff'>;
+type Missing = Pick<Away, 'name' | 'since' | 'error'>;
 
 export interface Away {
   readonly name: string;
@@ -42,6 +46,8 @@ export interface Away {
  */
 export class Destinations {
   /** @internal */ readonly away = new Map<string, Away>();
+  /** Those that a look found missing, whether or not a message goes there. @internal */
+  readonly missing = new Map<string, Missing>();
   /** Messages that got through to other destinations while some were away. @internal */
   passed = 0;
   /** Some were too many to be kept. @internal */
@@ -51,7 +57,7 @@ export class Destinations {
     /** What of a message could be away: asked only while something is. */
     readonly namesOf: (message: OutboxMessage) => readonly string[],
     /** It is over. @param topics of the messages that were put off without a try; `null`: of any */
-    readonly isBack: (away: Away, topics: ReadonlySet<string> | null) => void = () => undefined,
+    readonly isBack: (away: Gone, topics: ReadonlySet<string> | null) => void = () => undefined,
   ) {}
 
   get areThere(): boolean {
@@ -71,7 +77,29 @@ export class Destinations {
     if (away.isTried || now >= away.nextTry)
       away.nextTry = now + Math.min(LONGEST_PAUSE, waitAfter(now - away.since, random));
     away.isTried = false;
-    return known === undefined;
+    return known === undefined && !this.missing.has(name);
+  }
+
+  /**
+   * A look found it missing. That puts no message off: what goes there is tried, and says so itself.
+   * @returns whether that is news
+   */
+  foundMissing(name: string, error: string, now: number): boolean {
+    const known = this.missing.get(name);
+    if (known === undefined && this.missing.size >= MOST) return false;
+    this.missing.set(name, { name, error, since: known?.since ?? now });
+    return known === undefined && !this.away.has(name);
+  }
+
+  /** All that a look asked about, but these, is there: what was missing until now is back. */
+  foundAllBut(names: ReadonlySet<string>): void {
+    for (const missing of [...this.missing.values()]) {
+      const { name } = missing;
+      if (names.has(name)) continue;
+      const away = this.away.get(name);
+      if (away !== undefined) this.end(away);
+      else if (this.missing.delete(name)) this.isBack({ ...missing, putOff: 0 }, NO_TOPICS);
+    }
   }
 
   /** From now on its messages are put off for this reason, and one now and then is tried. */
@@ -136,13 +164,15 @@ export class Destinations {
 
   /** Those that are away, the longest first. One that nobody asked for a while may be back, and is no news. */
   list(now: number): AwayDestination[] {
-    for (const away of this.away.values()) if (now - away.lastAt > FORGOTTEN) this.end(away);
-    return [...this.away.values()].map(({ name, since, putOff, error }) => ({
-      name,
-      awayFor: now - since,
-      putOff,
-      error,
-    }));
+    for (const away of this.away.values())
+      if (now - away.lastAt > FORGOTTEN && !this.missing.has(away.name)) this.end(away);
+    const unused = [...this.missing.values()].filter(({ name }) => !this.away.has(name));
+    return [...this.away.values(), ...unused.map((missing) => ({ ...missing, putOff: 0 }))]
+      .map((away) => {
+        const { name, putOff, error } = away;
+        return { name, awayFor: now - this.sinceOf(away), putOff, error };
+      })
+      .sort((a, b) => b.awayFor - a.awayFor);
   }
 
   /** @internal */ add(name: string, error: string, now: number): Away {
@@ -166,14 +196,23 @@ export class Destinations {
     return away;
   }
 
+  /** @internal It may have been missing for long before a message went there. */
+  sinceOf({ name, since }: Pick<Away, 'name' | 'since'>): number {
+    return Math.min(since, this.missing.get(name)?.since ?? since);
+  }
+
   /** @internal */ end(away: Away): void {
-    this.away.delete(away.name);
+    const { name, putOff } = away;
+    const gone = { name, putOff, since: this.sinceOf(away) };
+    this.away.delete(name);
+    this.missing.delete(name);
     away.isOver = true;
-    this.isBack(away, this.isForgetful ? null : away.topics);
+    this.isBack(gone, this.isForgetful ? null : away.topics);
     if (this.away.size === 0) this.isForgetful = false;
   }
 }
 
+const NO_TOPICS: ReadonlySet<string> = new Set();
 const MOST = 1_000;
 const MOST_TOPICS = 100;
 /** Milliseconds: longer than a message is put off for and then takes to fail again. */

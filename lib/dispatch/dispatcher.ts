@@ -181,7 +181,9 @@ export class OutboxDispatcher {
       const died = (): void => this.deadLoop?.nudge();
       const id = transportIds.get(name) as number;
       const admitted = (): Promise<void> => this.admitted();
-      return this.lane({ name, id, transport, store, leases, options, clock, random, hooks, died, admitted, cost });
+      const expected = () => this.relay.expected?.(name) ?? [];
+      const parts = { name, id, transport, store, leases, options, clock, random, hooks, died, admitted, cost };
+      return this.lane({ ...parts, expected });
     });
     this.deadLoop = deadLetterLoop(this.relay, this.transports, hooks, this.failures, (error, pause) =>
       this.failed('deadLetter', null, error, pause),

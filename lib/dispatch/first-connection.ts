@@ -1,6 +1,7 @@
 import { inCleanScope } from '../async-scope.js';
 import type { Publisher } from '../publish/publisher.js';
 import type { LaneDependencies } from './lane.types.js';
+import { MissingCheck } from './missing-check.js';
 import type { Outage } from './outage.js';
 
 /**
@@ -9,20 +10,25 @@ import type { Outage } from './outage.js';
  */
 export class FirstConnection {
   /** @internal */ kill = new AbortController();
+  /** @internal */ readonly check: MissingCheck;
 
   constructor(
     readonly publisher: Publisher,
     readonly outage: Outage,
-    readonly deps: Pick<LaneDependencies, 'name' | 'transport' | 'clock' | 'hooks' | 'options'>,
-  ) {}
+    readonly deps: Pick<LaneDependencies, 'name' | 'transport' | 'clock' | 'hooks' | 'options' | 'expected'>,
+  ) {
+    this.check = new MissingCheck(publisher, outage.absence, deps);
+  }
 
   start(): void {
+    this.check.start();
     if (this.deps.transport.connect === undefined || this.outage.circuit.allows !== 'all') return; // in an outage a probe connects
     inCleanScope(() => void this.connect(this.kill.signal));
   }
 
   /** Gives it up. */
   stop(): void {
+    this.check.stop();
     this.kill.abort();
   }
 
@@ -37,6 +43,7 @@ export class FirstConnection {
     try {
       await this.publisher.open(signal);
       if (signal.aborted) return;
+      this.check.connected();
       const { kind = 'custom', broker } = options.transports.get(transport) ?? {};
       const took = clock.monotonic() - began;
       hooks.emit('connected', { transport, took, kind, ...(broker === undefined ? {} : { broker }) });

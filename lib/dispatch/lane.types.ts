@@ -5,7 +5,7 @@ import type { ResolvedOptions } from '../outbox.options.js';
 import { LEASE_MARGIN, SETTLE_TIMEOUT } from '../resolve-options.js';
 import { PayloadOpener } from '../publish/open-payloads.js';
 import { Publisher } from '../publish/publisher.js';
-import type { OutboxTransport } from '../publish/transport.js';
+import type { ExpectedMessages, OutboxTransport } from '../publish/transport.js';
 import type { OutboxStore } from '../store/outbox-store.js';
 import type { Clock } from './clock.js';
 
@@ -28,6 +28,8 @@ export interface LaneDependencies {
   readonly died: () => void;
   /** Told what reading takes. */
   readonly cost?: ReadCost;
+  /** Where its messages will go, as far as that is known before there is one. */
+  readonly expected?: () => readonly ExpectedMessages[];
   /** Rejects while nothing of this database may be published. Leases ask by themselves. */
   readonly admitted?: () => Promise<void>;
 }

@@ -2,7 +2,7 @@ import type { Processes } from '../claim/host-process.js';
 import type { HeldSnapshotStatus } from '../claim/snapshot-watch.js';
 import type { OutboxHooks } from '../observe/events.js';
 import type { ResolvedOptions } from '../outbox.options.js';
-import type { OutboxTransport } from '../publish/transport.js';
+import type { ExpectedMessages, OutboxTransport } from '../publish/transport.js';
 import type { OutboxStore } from '../store/outbox-store.js';
 import type { Clock } from './clock.js';
 import type { FailingOperation } from './database-failures.js';
@@ -23,6 +23,8 @@ export interface RelayDependencies {
   readonly hooks: OutboxHooks;
   /** Name → number, as registered in the store. */
   readonly transportIds: ReadonlyMap<string, number>;
+  /** What event classes tell of the messages of a transport. Default: nothing. */
+  readonly expected?: (transport: string) => readonly ExpectedMessages[];
   /** Builds the transports of this relay; called once, when it starts. Loads broker clients here and nowhere earlier. */
   createTransports(): Promise<ReadonlyMap<string, OutboxTransport>>;
 }

@@ -16,6 +16,11 @@ interface Identity {
   readonly version: number;
 }
 
+/** Every class that was decorated in this process and is still there. */
+export function eventClasses(): EventClass[] {
+  return [...classes().values()].flatMap((named) => [...named.values()].flatMap((ref) => ref.deref() ?? []));
+}
+
 /** A class of the same name is the same one, loaded again: it takes the other's place. */
 export function noteEventClass(eventClass: EventClass, { type, version }: Identity): void {
   const identity = `${version} ${type}`;

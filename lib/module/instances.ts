@@ -65,6 +65,11 @@ export function refuseClosed({ name, closed }: Instance): void {
   });
 }
 
+/** Those of every application, but for what is over. */
+export function openInstances(): Instance[] {
+  return [...registry().instances].filter(({ closed }) => closed === undefined);
+}
+
 export function instancesOf(application: object): Instance[] {
   return [...registry().instances].filter((instance) => instance.application === application);
 }

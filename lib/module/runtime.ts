@@ -22,6 +22,7 @@ import { isThenable } from '../is-thenable.js';
 import { openStore } from '../store/open-store.js';
 import { transactionExecutor } from '../store/executors/typeorm-transaction.js';
 import type { OutboxStore } from '../store/outbox-store.js';
+import { expectedHere } from './expected.js';
 import { abandon, copiesText, refuseClosed, register, type Instance } from './instances.js';
 import { Notifier } from './notifier.js';
 import type { OutboxOverrides } from './overrides.js';
@@ -126,6 +127,7 @@ function assemble(parts: Parts): OutboxRuntime {
     random: overrides?.random ?? Math.random,
     hooks: events,
     transportIds,
+    expected: expectedHere(options),
     async createTransports() {
       refuseClosed(instance);
       return createTransports(options.transports, moduleRef);

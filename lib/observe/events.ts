@@ -39,9 +39,9 @@ export interface OutboxEventMap {
   /** The first message of a transport since the start of the relay that the broker has. */
   firstPublished: RelayEvent & { transport: string; id: string; type: string; topic: string };
   circuitOpened: RelayEvent & { transport: string; error: string; retryIn: number };
-  /** A destination takes nothing (it is missing, full, or not allowed), while others of the transport may: its messages wait. */
+  /** A destination takes nothing (it is missing, full, or not allowed), while others of the transport may: its messages wait. Or it was found missing at the start. */
   destinationAway: RelayEvent & { transport: string; destination: string; error: string };
-  /** A message got through to it, or nobody asked for it for 3 minutes; `putOff`: how often a message was put off meanwhile. */
+  /** A message got through to it, it was found, or nobody asked for it for 3 minutes; `putOff`: how often a message was put off meanwhile. */
   destinationBack: RelayEvent & { transport: string; destination: string; awayFor: number; putOff: number };
   circuitClosed: RelayEvent & { transport: string; openFor: number };
   leasesAcquired: RelayEvent & { transport: string; buckets: readonly number[] };

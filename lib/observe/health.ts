@@ -162,7 +162,8 @@ function around(
   const lane = relay.lanes.find(({ transport }) => transport === name);
   const isHeld = ordering === 'global' && (counts?.blockedKeys ?? 0) > 0;
   const fails = (relay.failing ?? []).some(({ transport }) => transport === name);
-  const isLaneAway = lane !== undefined && (lane.circuit !== 'closed' || (lane.away ?? []).length > 0);
+  const isLaneAway =
+    lane !== undefined && (lane.circuit !== 'closed' || (lane.away ?? []).some(({ putOff }) => putOff > 0));
   return {
     name,
     lease,
@@ -213,10 +214,9 @@ function laneProblems({ transport, circuit, lastError, away = [] }: LaneView): s
     ...(circuit === 'closed' ? [] : [sentence(`Transport '${transport}' ${what}`, lastError)]),
     ...away.slice(0, MOST_AWAY).map(({ name, awayFor, putOff, error }) => {
       const since = `for ${durationText(Math.round(awayFor / 1_000) * 1_000)}`;
-      return sentence(
-        `Transport '${transport}': ${name} takes nothing ${since} (put off ${counted(putOff, 'time')})`,
-        error,
-      );
+      const what =
+        putOff === 0 ? `has been missing ${since}` : `takes nothing ${since} (put off ${counted(putOff, 'time')})`;
+      return sentence(`Transport '${transport}': ${name} ${what}`, error);
     }),
     ...(away.length > MOST_AWAY
       ? [

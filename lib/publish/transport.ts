@@ -122,6 +122,20 @@ export interface PublishContext {
   report(index: number, result: PublishResult): void;
 }
 
+/** Messages that will come to a transport, as far as an event class tells. */
+export interface ExpectedMessages {
+  readonly topic: string;
+  /** `null`: each message has its own. */
+  readonly options: MessageOptions | null;
+}
+/** A destination that there is not. */
+export interface MissingDestination {
+  /** As {@link PublishFailure.destination} names it. */
+  readonly destination: string;
+  /** What is missing, and what to do. */
+  readonly error: unknown;
+}
+
 export interface TransportHealth {
   readonly up: boolean;
   /** `blocked`: connected, but the broker asks to wait. */
@@ -150,6 +164,12 @@ export abstract class OutboxTransport implements TransportContract {
    * the list of those that are away. Asked only while one is. Must not throw.
    */
   destinationOf?(message: OutboxMessage): string | readonly string[];
+  /**
+   * Which destinations are missing, of those that are known before there is a message: asked once the transport is connected, and
+   * every 30 seconds while some are. Must make nothing, touch no connection that publishes, and give up when `signal` is aborted
+   * (after `publishTimeout`). A rejection says nothing of any destination; nor does a refused right: that one is not missing.
+   */
+  findMissing?(expected: readonly ExpectedMessages[], signal: AbortSignal): Promise<readonly MissingDestination[]>;
   /**
    * What this instance can handle, where others may not be able to: `* type`, or `2 type` for one version. Messages that are
    * {@link PublishFailure.missing} elsewhere come here. Absent: all instances are alike. @internal

@@ -54,6 +54,15 @@ export class KafkaProducer {
     return this.guard.wrong;
   }
 
+  /** As {@link wrongAmong}, for a producer that sends nothing. @throws where there is no answer */
+  async ask(topics: readonly string[]): Promise<ReadonlyMap<string, unknown>> {
+    const { guard } = this;
+    if (guard.topics === undefined) throw new Error('This kafkajs does not tell what it knows of topics.');
+    guard.isIdle = () => true;
+    await this.orKilled(guard.topics.addMultipleTargetTopics([...topics]));
+    return guard.wrong;
+  }
+
   /** Something is wrong with a topic that records of this producer are in: it may be made anew. */
   get hasSentToWrong(): boolean {
     const { wrong } = this.guard;

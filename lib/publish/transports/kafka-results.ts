@@ -32,7 +32,7 @@ export function failure({ blame, final, suspect, name }: Judged, error: unknown,
   };
 }
 
-const MISSING = 'UNKNOWN_TOPIC_OR_PARTITION';
+export const MISSING = 'UNKNOWN_TOPIC_OR_PARTITION';
 const DENIED = 'TOPIC_AUTHORIZATION_FAILED';
 
 export function fillRest(results: Results, rest: PublishResult): PublishResult[] {

@@ -2,6 +2,8 @@ import type { OutboxMessage } from '../../message.js';
 import {
   OutboxTransport,
   PUBLISHED,
+  type ExpectedMessages,
+  type MissingDestination,
   type PublishContext,
   type PublishResult,
   type TransportHealth,
@@ -9,6 +11,7 @@ import {
 } from '../transport.js';
 import { blameFor, UNKNOWN_REASON, UNSENT } from './kafka-blame.js';
 import { Deadline, timedOut } from './kafka-deadline.js';
+import { findMissing } from './kafka-missing.js';
 import type { KafkaProducer } from './kafka-producer.js';
 import { RecordPlan, takeOut, type Chunk, type RecordSettings } from './kafka-records.js';
 import {
@@ -35,6 +38,8 @@ export interface KafkaTransportSettings {
   readonly producers: number;
   /** `slot`: 0 to `producers` - 1; a slot has one producer at a time. */
   openProducer(slot: number): KafkaProducer;
+  /** Sends nothing, asks only; `undefined`: there is nothing to ask. */
+  readonly openAsker?: (() => KafkaProducer) | undefined;
   /**
    * One transactional id per bucket. Its producer is opened, which ends what every earlier producer of the id has under way,
    * before the first publish of the bucket, and again after each failure: whoever opened last is the one that can append.
@@ -95,6 +100,11 @@ export class KafkaTransport extends OutboxTransport {
     } finally {
       deadline.dispose();
     }
+  }
+
+  override findMissing(expected: readonly ExpectedMessages[], signal: AbortSignal): Promise<MissingDestination[]> {
+    const { openAsker, records } = this.settings;
+    return findMissing(openAsker, records.topicPrefix, expected, signal);
   }
 
   override async publish(batch: readonly OutboxMessage[], context: PublishContext): Promise<PublishResult[]> {

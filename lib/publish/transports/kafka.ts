@@ -81,6 +81,7 @@ async function createTransport(
     atomicRuns: typeof options.partitioner !== 'function',
     producers: options.producers ?? 4,
     openProducer: (slot) => new KafkaProducer(guarded, configOf(slot), settings),
+    openAsker: askerOf(options, (config) => new KafkaProducer(guarded, { ...configOf(0), ...config }, settings)),
     openFenced: fencedBy(options, (config) => new KafkaProducer(guarded, { ...configOf(0), ...config }, fenced)),
   });
 }
@@ -93,6 +94,12 @@ function deliveryWarnings({ acks, idempotent }: KafkaOptions): string[] {
 function fencedBy({ fencing }: KafkaOptions, open: (config: ProducerConfig) => KafkaProducer) {
   if (fencing === undefined) return undefined;
   return (bucket: number) => open({ transactionalId: `${fencing.transactionalId}-${bucket}` });
+}
+
+/** Neither idempotent nor in transactions: opening it asks for no id, and ends nobody's. */
+function askerOf({ allowAutoTopicCreation }: KafkaOptions, open: (config: ProducerConfig) => KafkaProducer) {
+  if (allowAutoTopicCreation === true) return undefined;
+  return () => open({ idempotent: false, transactionalId: undefined as never });
 }
 
 function producerConfig(

@@ -24,6 +24,8 @@ export interface AmqpConnection extends AmqpEmitter {
 export interface AmqpChannel extends AmqpEmitter {
   publish(exchange: string, routingKey: string, content: Buffer, options?: object): boolean;
   assertExchange(exchange: string, type: string, options?: object): Promise<unknown>;
+  checkExchange(exchange: string): Promise<unknown>;
+  checkQueue(queue: string): Promise<unknown>;
   assertQueue(queue: string, options?: object): Promise<unknown>;
   bindQueue(queue: string, exchange: string, pattern: string, args?: object): Promise<unknown>;
   close(): Promise<void>;

@@ -70,7 +70,8 @@ export class RabbitMqConnection {
   }
 
   /** For what must not take a channel of messages down with it. */
-  openChannel(): Promise<AmqpChannel> {
+  async openChannel(): Promise<AmqpChannel> {
+    await this.leaving;
     return this.keep(this.model.createChannel());
   }
 

@@ -2,6 +2,8 @@ import { systemClock } from '../../dispatch/clock.js';
 import type { OutboxMessage } from '../../message.js';
 import {
   OutboxTransport,
+  type ExpectedMessages,
+  type MissingDestination,
   type PublishContext,
   type PublishFailure,
   type PublishResult,
@@ -17,6 +19,7 @@ import { RabbitMqLane, type LaneOwner } from './rabbitmq-lane.js';
 import { RabbitMqLink, type ConnectionSource } from './rabbitmq-link.js';
 import { MAX_HEADER_TABLE } from './rabbitmq-limits.js';
 import { createEncoder } from './rabbitmq-message.js';
+import { findMissing } from './rabbitmq-missing.js';
 import type { RabbitMqSettings } from './rabbitmq-options.js';
 import { exchangeName, nameOf, Silence } from './rabbitmq-silence.js';
 import { isThere, publishApart, Refusals } from './rabbitmq-refusals.js';
@@ -111,6 +114,10 @@ export class RabbitMqTransport extends OutboxTransport implements LaneOwner {
     }
   }
 
+  override findMissing(expected: readonly ExpectedMessages[], signal: AbortSignal): Promise<MissingDestination[]> {
+    return findMissing(this.link, this.settings, expected, signal);
+  }
+
   override reset(): void {
     this.aside?.reset();
     this.drop(unavailable(new Error('The transport was reset.')));
@@ -165,26 +172,22 @@ export class RabbitMqTransport extends OutboxTransport implements LaneOwner {
     if (this.link.connection !== undefined) this.onLost(error);
   }
 
-  /** @internal */
-  get unconfirmed(): number {
+  /** @internal */ get unconfirmed(): number {
     return this.main.window.size + this.probe.window.size;
   }
 
-  /** @internal */
-  addCarefully(call: PublishCall): void {
+  /** @internal */ addCarefully(call: PublishCall): void {
     call.isCareful = true;
     this.acquit(call);
     this.main.add(call);
   }
 
-  /** @internal */
-  goOnWithOne(): void {
+  /** @internal */ goOnWithOne(): void {
     this.hasOneChannel = true;
     for (const call of this.probe.queue.splice(0)) this.addCarefully(call);
   }
 
-  /** @internal */
-  addToProbe(call: PublishCall): void {
+  /** @internal */ addToProbe(call: PublishCall): void {
     this.probe.add(call);
     this.acquit(call);
     if (this.probe.channel === undefined) void this.reopen(this.probe);
@@ -201,15 +204,13 @@ export class RabbitMqTransport extends OutboxTransport implements LaneOwner {
     );
   }
 
-  /** @internal */
-  onOpen(channel: AmqpChannel): void {
+  /** @internal */ onOpen(channel: AmqpChannel): void {
     this.main.open(channel);
     if (this.probe.queue.length > 0) void this.reopen(this.probe);
     this.onState?.('up');
   }
 
-  /** @internal */
-  async reopen(lane: RabbitMqLane): Promise<void> {
+  /** @internal */ async reopen(lane: RabbitMqLane): Promise<void> {
     const { connection } = this.link;
     if (connection === undefined || lane.opening) return;
     lane.opening = true;
@@ -228,16 +229,14 @@ export class RabbitMqTransport extends OutboxTransport implements LaneOwner {
     }
   }
 
-  /** @internal */
-  onLost(error: unknown): void {
+  /** @internal */ onLost(error: unknown): void {
     // A limit that the broker has for its users (530) ends the connection.
     if (this.probe.opening && (replyCodeOf(error) ?? 0) >= 500) this.hasOneChannel = true;
     this.drop(blameFor({ kind: 'connection-closed', error, alone: this.unconfirmed === 1 }));
     this.onState?.('down', error);
   }
 
-  /** @internal */
-  onUnblocked(): void {
+  /** @internal */ onUnblocked(): void {
     this.silence.restart();
     this.onState?.('up');
     this.main.pump();
@@ -269,8 +268,7 @@ export class RabbitMqTransport extends OutboxTransport implements LaneOwner {
     for (const call of this.underWay) if (call.late) this.expire(call, undefined);
   }
 
-  /** @internal */
-  lateness(call: PublishCall, reason: unknown): PublishFailure {
+  /** @internal */ lateness(call: PublishCall, reason: unknown): PublishFailure {
     const blocked = this.link.connection?.blocked;
     if (blocked !== undefined) return blameFor({ kind: 'blocked', reason: blocked });
     if (call.inFlight > 0) return blameFor({ kind: 'not-confirmed', error: reason });
@@ -283,14 +281,12 @@ export class RabbitMqTransport extends OutboxTransport implements LaneOwner {
     this.abandon(failure);
   }
 
-  /** @internal */
-  abandon(failure: PublishFailure): void {
+  /** @internal */ abandon(failure: PublishFailure): void {
     for (const lane of [this.main, this.probe]) lane.abandon(() => failure);
     this.failQueued(failure.blame === 'transport' ? failure : unavailable(failure.error));
   }
 
-  /** @internal */
-  failQueued(failure: PublishFailure): void {
+  /** @internal */ failQueued(failure: PublishFailure): void {
     for (const lane of [this.main, this.probe]) lane.failQueued(failure);
   }
 }
