@@ -41,7 +41,7 @@ export class Absence {
     const { clock, hooks, name, random } = this.deps;
     const { destinations } = this;
     const text = errorText(failure.error, [message]);
-    const isNews = destinations.failed(destination, text, clock.monotonic(), random());
+    const isNews = destinations.failed(destination, text, clock.monotonic(), random(), message.topic);
     const isKnown = certain === true || missing !== undefined || destinations.isProved(destination);
     if (isKnown && (suspect === 'destination' || missing !== undefined)) destinations.guard(destination, failure);
     if (isNews) hooks.emit('destinationAway', { transport: name, destination, error: text });

@@ -10,6 +10,8 @@ export interface AwayDestination {
   /** Times that a message to it was put off; 0: it is missing, and no message went there yet. */
   readonly putOff: number;
   readonly error: string;
+  /** Of messages that went there; `null`: more than are kept. */
+  readonly topics: readonly string[] | null;
 }
 
 /** What was away, or missing, for whoever tells that it is back. */
@@ -32,6 +34,8 @@ export interface Away {
   isTried: boolean;
   /** Of messages that were put off without a try; `null`: more than are kept. Empty: none was. */
   topics: Set<string> | null;
+  /** Of all messages that were put off; `null`: more than are kept. */
+  tried: Set<string> | null;
   /** Where the next look for one of its messages goes on, and when. */
   from: string | null;
   lookAgain: number;
@@ -69,9 +73,10 @@ export class Destinations {
    * @param random 0 ≤ x < 1
    * @returns whether that is news
    */
-  failed(name: string, error: string, now: number, random = 1): boolean {
+  failed(name: string, error: string, now: number, random = 1, topic?: string): boolean {
     const known = this.away.get(name);
     const away = known ?? this.add(name, error, now);
+    if (topic !== undefined) note(away, 'tried', topic);
     Object.assign(away, { lastAt: now, error, putOff: away.putOff + 1 });
     // Those that failed together are tried again together, which is one of them.
     if (away.isTried || now >= away.nextTry)
@@ -127,8 +132,8 @@ export class Destinations {
   /** It was put off without a try. */
   untried(away: Away, { topic }: OutboxMessage): void {
     away.putOff += 1;
-    away.topics?.add(topic);
-    if (away.topics !== null && away.topics.size > MOST_TOPICS) away.topics = null;
+    note(away, 'topics', topic);
+    note(away, 'tried', topic);
   }
 
   gotThrough(message: OutboxMessage): void {
@@ -167,10 +172,11 @@ export class Destinations {
     for (const away of this.away.values())
       if (now - away.lastAt > FORGOTTEN && !this.missing.has(away.name)) this.end(away);
     const unused = [...this.missing.values()].filter(({ name }) => !this.away.has(name));
-    return [...this.away.values(), ...unused.map((missing) => ({ ...missing, putOff: 0 }))]
+    return [...this.away.values(), ...unused.map((missing) => ({ ...missing, putOff: 0, tried: NO_TOPICS }))]
       .map((away) => {
-        const { name, putOff, error } = away;
-        return { name, awayFor: now - this.sinceOf(away), putOff, error };
+        const { name, putOff, error, tried } = away;
+        const topics = tried && [...tried];
+        return { name, awayFor: now - this.sinceOf(away), putOff, error, topics };
       })
       .sort((a, b) => b.awayFor - a.awayFor);
   }
@@ -182,7 +188,13 @@ export class Destinations {
       this.isForgetful = true;
     }
     const times = { since: now, lastAt: now, nextTry: now, lookAgain: now };
-    const puttingOff = { putOff: 0, failure: undefined, topics: new Set<string>(), from: null };
+    const puttingOff = {
+      putOff: 0,
+      failure: undefined,
+      topics: new Set<string>(),
+      tried: new Set<string>(),
+      from: null,
+    };
     const away: Away = {
       name,
       error,
@@ -210,6 +222,12 @@ export class Destinations {
     this.isBack(gone, this.isForgetful ? null : away.topics);
     if (this.away.size === 0) this.isForgetful = false;
   }
+}
+
+function note(away: Away, which: 'topics' | 'tried', topic: string): void {
+  const topics = away[which];
+  topics?.add(topic);
+  if (topics !== null && topics.size > MOST_TOPICS) away[which] = null;
 }
 
 const NO_TOPICS: ReadonlySet<string> = new Set();

@@ -58,6 +58,11 @@ export interface AdminStore {
   count(change: Exclude<Change, 'cancel'>, filter: MessageFilter): Promise<number>;
   stats(): Promise<TransportStats[]>;
   /**
+   * How many messages of a transport wait for a retry, and how many behind them, by topic: among `limit` of each at most, so that it
+   * costs the same whatever is parked. Asked for `stats()` while a destination is away. Absent: it does not say.
+   */
+  parkedByTopic?(transport: number, limit: number): Promise<ReadonlyMap<string, number>>;
+  /**
    * What a probe asks every second: the counts, each up to a limit, and the first ready message of each bucket that is named. It
    * costs the same whatever waits. Absent: `stats` is asked.
    * @returns `undefined` when that took longer than {@link GLANCE_TIMEOUT}: rows that are dead and not removed yet are come past

@@ -44,6 +44,26 @@ export function describeGlance(run: StoreRun): void {
       );
     });
 
+    run.inOrder('counts what waits by topic, and what is behind it, each up to a limit', async () => {
+      const { parkedByTopic } = run.store;
+      if (parkedByTopic === undefined) return;
+      const lane = await run.lane();
+      await lane.insert({ key: 'a', topic: 'A' }, { key: 'a', topic: 'a' });
+      const [first, behind] = await lane.ready();
+      await lane.park([first] as never, { state: 'waiting', delay: 3_600_000 });
+      await lane.park([behind] as never, { state: 'blocked', delay: null });
+      await lane.parked({ key: null, topic: 'A' }, { delay: 3_600_000 });
+      await lane.parked({ key: null, topic: 'A' }, { state: 'dead', delay: null });
+      await lane.insert({ topic: 'A' }, { topic: 'A', delay: 3_600_000 });
+      const counted = async (limit: number) =>
+        [...(await parkedByTopic.call(run.store, lane.transport, limit))].sort(([a], [b]) => (a < b ? -1 : 1));
+      assert.deepEqual(await counted(1_000), [
+        ['A', 2],
+        ['a', 1],
+      ]);
+      assert.ok((await counted(1)).reduce((sum, [, count]) => sum + count, 0) <= 2);
+    });
+
     it('says whose lease a bucket has, and whether its owner lives', async () => {
       if (run.store.glance === undefined) return;
       const lane = await run.lane();

@@ -1,5 +1,6 @@
 import type { OutboxMessage } from '../../lib/message.js';
 import { PUBLISHED, type PublishResult } from '../../lib/publish/transport.js';
+import { readStats } from '../../lib/observe/stats.js';
 import { createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
 import { describeOnBoth } from '../support/services.js';
 import { until } from '../support/until.js';
@@ -39,7 +40,7 @@ describeOnBoth([], 'destinations that are missing', (kind) => {
     }));
 
   it.each(['buckets', 'rowLock'] as const)(
-    'R1: its messages are put off without a try, others go on, and the first that gets through frees all of them (%s)',
+    'R1, R7: its messages are put off without a try, others go on, and the first that gets through frees all of them (%s)',
     async (coordination) => {
       const ordering = coordination === 'rowLock' ? 'none' : 'key';
       harness = await createHarness(kind, { coordination, ordering, pollInterval: 50, retry: { maxAttempts: 1 } });
@@ -59,6 +60,14 @@ describeOnBoth([], 'destinations that are missing', (kind) => {
       expect(hooks.of('circuitOpened')).toEqual([]);
       const [lane] = dispatcher.status().lanes;
       expect(lane?.away).toEqual([expect.objectContaining({ name: 'topic "missing"' })]);
+      const { away } = await readStats(harness.store, harness.transportIds, dispatcher.status().lanes, Date.now());
+      const since = expect.any(Date) as Date;
+      const lastError = expect.stringContaining('There is no topic missing.') as string;
+      expect(away).toEqual([
+        { transport: 'default', destination: 'topic "missing"', since, waiting: expect.any(Number), lastError },
+      ]);
+      expect(away[0]?.waiting).toBeGreaterThan(3_300); // all but what is being tried
+      expect(Date.now() - Number(away[0]?.since)).toBeLessThan(60_000);
       transport.missing.clear();
       const before = Date.now();
       await transport.until(() => transport.published.length === 3_600, 60_000);

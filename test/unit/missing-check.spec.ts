@@ -60,8 +60,8 @@ describe('a look for destinations that are missing', () => {
     await clock.advance(30_000);
     expect(told()).toEqual({ away: ['a', 'b'], back: [] });
     expect(absence.destinations.list(clock.monotonic())).toEqual([
-      { name: 'a', awayFor: 30_000, putOff: 0, error: 'There is no a.' },
-      { name: 'b', awayFor: 30_000, putOff: 0, error: 'There is no b.' },
+      { name: 'a', awayFor: 30_000, putOff: 0, error: 'There is no a.', topics: [] },
+      { name: 'b', awayFor: 30_000, putOff: 0, error: 'There is no b.', topics: [] },
     ]);
     await clock.advance(600_000);
     expect(asked).toEqual([0, 30_000, 60_000, 90_000]);

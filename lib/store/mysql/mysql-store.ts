@@ -91,6 +91,7 @@ export class MysqlStore implements OutboxStore {
   cancel = (filter: MessageFilter) => this.parts.admin.apply('cancel', filter);
   release = (filter: { key: string; transport?: number }) => this.parts.admin.release(filter);
   stats = () => this.parts.stats.stats();
+  parkedByTopic = (transport: number, limit: number) => this.parts.stats.parkedByTopic(transport, limit);
   glance = (request: GlanceRequest) => this.parts.glance.look(request);
 
   cleanArchive = (age: number, limit: number) => this.parts.clean.cleanArchive(age, limit);

@@ -51,6 +51,12 @@ export class MysqlStats {
     return all;
   }
 
+  async parkedByTopic(transport: number, limit: number): Promise<ReadonlyMap<string, number>> {
+    const sql = this.sql.byTopic.bind(transport, limit, transport, limit);
+    const { rows } = await this.database.connection('admin').run(sql);
+    return new Map(rows.map(([topic, count]) => [(topic as Buffer).toString('utf8'), Number(count)]));
+  }
+
   /** @internal */ async often(transport: number): Promise<Pick<TransportStats, 'failingOften' | 'mostAttempts'>> {
     const { rows } = await this.database.connection('admin').run(this.sql.often.bind(transport));
     return { failingOften: Number(rows[0]?.[0]), mostAttempts: Number(rows[0]?.[1]) };
@@ -73,6 +79,8 @@ export class MysqlStats {
 }
 
 function statsStatements({ ready, parked, leases, instances, transports }: TableNames) {
+  const some = (state: number): string =>
+    `(select cast(topic as binary) topic from ${parked} force index (by_state) where transport = ? and state = ${state} limit ?)`;
   const oldest = `(select created_at from ${ready} force index (primary) where transport = ? and bucket = ? order by seq limit 1)`;
   return {
     transports: statement('transports', `select id, name from ${transports} order by id`),
@@ -86,6 +94,10 @@ function statsStatements({ ready, parked, leases, instances, transports }: Table
       'count those that fail often',
       `select count(*), coalesce(max(attempts), 0) from (select attempts from ${parked} force index (by_state)
       where transport = ? and state = ${WAITING} limit ${OFTEN_LOOK_LIMIT}) w where attempts >= ${OFTEN}`,
+    ),
+    byTopic: statement(
+      'count parked by topic',
+      `select topic, count(*) from (${some(WAITING)} union all ${some(BLOCKED)}) s group by topic`,
     ),
     blockedKeys: statement(
       'count blocked keys',

@@ -21,12 +21,13 @@ import { PostgresTooLate } from './admin-too-late.js';
 import { PostgresUnowned } from './cancel-unowned.js';
 import { PostgresDedupKeys } from './dedup-keys.js';
 import { PostgresGlance } from './glance.js';
-import { readStats, statsStatement } from './stats.js';
+import { byTopicStatement, readStats, statsStatement } from './stats.js';
 
 /** What operators and the application do to parked messages. Never to one that is being sent. */
 export class PostgresAdmin implements AdminStore {
   /** @internal */ readonly sql: AdminStatements;
   /** @internal */ readonly statsSql;
+  /** @internal */ readonly byTopicSql;
   /** @internal */ readonly tooLate: PostgresTooLate;
   /** @internal */ readonly glances: PostgresGlance;
   /** @internal */ readonly unowned: PostgresUnowned;
@@ -40,6 +41,7 @@ export class PostgresAdmin implements AdminStore {
   ) {
     this.sql = adminStatements(names, settings);
     this.statsSql = statsStatement(names, settings);
+    this.byTopicSql = byTopicStatement(names);
     this.tooLate = new PostgresTooLate(connection, names, settings);
     this.glances = new PostgresGlance(this.tooLate, names, settings);
     this.keys = new PostgresDedupKeys(names);
@@ -74,6 +76,11 @@ export class PostgresAdmin implements AdminStore {
 
   async stats(): Promise<TransportStats[]> {
     return readStats(await this.connection().run(this.statsSql.bind()), this.settings);
+  }
+
+  async parkedByTopic(transport: number, limit: number): Promise<ReadonlyMap<string, number>> {
+    const { rows } = await this.connection().run(this.byTopicSql.bind(transport, limit, transport, limit));
+    return new Map(rows.map(([topic, count]) => [topic as string, Number(count)]));
   }
 
   glance(request: GlanceRequest): Promise<TransportGlance[] | undefined> {

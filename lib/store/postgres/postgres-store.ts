@@ -206,6 +206,9 @@ export class PostgresStore implements OutboxStore {
   stats(): Promise<TransportStats[]> {
     return this.admin.stats();
   }
+  parkedByTopic(transport: number, limit: number): Promise<ReadonlyMap<string, number>> {
+    return this.admin.parkedByTopic(transport, limit);
+  }
   glance(request: GlanceRequest): Promise<TransportGlance[] | undefined> {
     return this.admin.glance(request);
   }

@@ -33,6 +33,17 @@ export function statsStatement(names: TableNames, { buckets }: StoreSettings): S
   );
 }
 
+/** Rows that fall due, and those behind them: each found by its index. */
+export function byTopicStatement({ parked }: TableNames): Statement {
+  const some = (which: string): string =>
+    `(select o.topic, o.state from ${parked} o where o.transport = ? and ${which} limit ?)`;
+  return statement(
+    undefined,
+    `select s.topic, count(*) from (select w.topic from ${some('o.due_at is not null')} w where w.state = ${WAITING}
+       union all select b.topic from ${some('o.blocking')} b where b.state = ${BLOCKED}) s group by s.topic`,
+  );
+}
+
 export function readStats({ rows }: SqlResult, { buckets }: StoreSettings): TransportStats[] {
   return rows.map((row) => {
     const [transport, name, ready, scheduled, waiting, blocked, blockedKeys, dead, oldest, ...seen] = row;
