@@ -142,6 +142,16 @@ export const DESTINATIONS = [
     chaos: false,
   },
   {
+    name: 'event-classes-are-not-asked-about',
+    breaks: 'no event class tells the relay where its messages will go',
+    file: 'lib/module/runtime.ts',
+    from: '    expected: expectedHere(options),\n',
+    to: '    expected: (): [] => (expectedHere(options), []),\n',
+    contract: 'test/nest/health-at-start.spec.ts',
+    simulation: false,
+    chaos: false,
+  },
+  {
     name: 'classes-of-another-outbox',
     breaks: 'an outbox asks about the topics of event classes that another one of the process enqueues',
     file: 'lib/module/expected.ts',

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type AddressInfo } from 'node:net';
 import { OutboxModule, OutboxService, type OutboxHealth, type OutboxOptions } from '../../lib/index.js';
@@ -62,9 +63,29 @@ describeOnBoth(['rabbitmq'], 'health after a start, before there is a message', 
     expect(JSON.stringify(health)).not.toContain('swordfish');
   });
 
+  it('R6, R7: a wrong name of an exchange, and a queue that an event class needs, are told with the remedy', async () => {
+    const [logger, exchange] = [new LineLogger(), `outbox-test-${randomUUID()}`];
+    const url = requiredUrl('rabbitmq');
+    const transports = { default: rabbitmq({ url }), wrong: rabbitmq({ url, exchange }) };
+    const outbox = await start({ transports, logger, logLevel: 'warn' });
+    await until(async () => (await outbox.health()).reasons.length > 1, SOON);
+    const { status, reasons } = await outbox.health();
+    expect(status).toBe('degraded');
+    expect(reasons).toContainEqual(
+      expect.stringMatching(new RegExp(`'wrong': exchange "${exchange}" has been missing`)),
+    );
+    expect(reasons).toContainEqual(expect.stringMatching(/'default': queue ".+" has been missing .*Declare it/));
+    expect(logger.lines.filter((line) => line.includes(`There is no exchange \\"${exchange}\\"`))).toHaveLength(1);
+    const { away } = await outbox.stats();
+    const [found] = away.filter(({ transport }) => transport === 'wrong');
+    expect(found).toMatchObject({ destination: `exchange "${exchange}"`, waiting: 0, since: expect.any(Date) });
+  });
+
   it('C20: one that is reached is said in the log, once', async () => {
     const logger = new LineLogger();
-    const transports = { default: rabbitmq({ url: requiredUrl('rabbitmq') }), local: new CollectingTransport() };
+    // Of queues that it computes nothing is known.
+    const reached = rabbitmq({ url: requiredUrl('rabbitmq'), routingKey: ({ topic }) => topic });
+    const transports = { default: reached, local: new CollectingTransport() };
     const outbox = await start({ transports, defaultTransport: 'default', logger, logLevel: 'log' });
     const connected = (): string[] => logger.lines.filter((line) => line.includes('connected'));
     await until(() => connected().length > 0, SOON);
