@@ -58,8 +58,10 @@ export class MemoryDatabase {
   nextParkedId = 1n;
   /** Of what holds the rows of the ready table. */
   table = 1;
-  /** What numbers went back from. */
+  /** The lowest of what the relays had seen when numbers went back: a relay that sees a higher one need not notice. */
   backFrom = 0n;
+  /** @internal The last number that each relay was told: by its answer before the last one, which may be lost, and when. */
+  readonly told = new Map<object, { before: bigint; last: bigint; at: number }>();
   /** They reached it again before a relay need have looked: it may not see that they went back, and what is below its position waits for a full scan. */
   caughtUp = false;
   /** When numbers went back last. */
@@ -161,6 +163,8 @@ export class MemoryDatabase {
   setNumbersBack(aboveRows: boolean): void {
     this.wentBackAt = this.now();
     this.backFrom = this.nextSeq - 1n;
+    for (const { before, at } of this.told.values())
+      if (this.now() - at < UNSEEN && before < this.backFrom) this.backFrom = before;
     this.noteUsed();
     this.nextSeq = 1n;
     if (aboveRows) for (const seq of this.usedSeqs) if (seq >= this.nextSeq) this.nextSeq = seq + 1n;
@@ -181,8 +185,11 @@ export class MemoryDatabase {
     return gone;
   }
 
-  numberSource(): NumberSource {
-    return { server: 'the only one', table: String(this.table), last: String(this.nextSeq - 1n) };
+  /** @param relay who asks, and compares with what it was told before */
+  numberSource(relay?: object): NumberSource {
+    const last = this.nextSeq - 1n;
+    if (relay !== undefined) this.told.set(relay, { before: this.told.get(relay)?.last ?? last, last, at: this.now() });
+    return { server: 'the only one', table: String(this.table), last: String(last) };
   }
 
   /** Committed rows of a bucket in the order of their numbers. */

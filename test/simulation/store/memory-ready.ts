@@ -17,7 +17,13 @@ import type { MemoryTransaction } from './memory-transaction.js';
 
 export type Read = Omit<FetchResult, 'session'>;
 
-export function fetchReady(database: MemoryDatabase, request: Parameters<ReadyStore['fetch']>[0]): Read {
+/** @param relay who reads, and is told where numbers are with each read, unless it has to ask */
+export function fetchReady(
+  database: MemoryDatabase,
+  request: Parameters<ReadyStore['fetch']>[0],
+  relay: { readonly provesNothing: boolean },
+): Read {
+  if (!relay.provesNothing) database.numberSource(relay);
   const { transport, positions, perBucket, limit } = request;
   const rows = positions.flatMap(({ bucket, after }) =>
     database

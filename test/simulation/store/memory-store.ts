@@ -64,7 +64,7 @@ export class MemoryStore implements OutboxStore {
     this.provesNothing = floor === 'probe';
     if (!this.provesNothing) return;
     this.bucketsPerRead = 1;
-    if (tellsNumbers) this.numberSource = () => this.call('numberSource', () => this.database.numberSource());
+    if (tellsNumbers) this.numberSource = () => this.call('numberSource', () => this.database.numberSource(this));
     this.probe = (transport, ranges) => this.call('probe', () => ready.probe(this.database, transport, ranges));
   }
 
@@ -110,7 +110,7 @@ export class MemoryStore implements OutboxStore {
   expire = () => this.writeFound('expire', () => leases.expire(this.database));
 
   fetch(request: Parameters<ReadyStore['fetch']>[0]): Promise<FetchResult> {
-    return this.call('fetch', () => this.found(ready.fetchReady(this.database, request)));
+    return this.call('fetch', () => this.found(ready.fetchReady(this.database, request, this)));
   }
   sweep(transport: number, ranges: readonly ReadRange[], known = 0): Promise<SweepResult> {
     return this.call('sweep', () => ready.sweep(this.database, transport, ranges, this.sweepPage + known));
