@@ -185,7 +185,9 @@ describe('an outage', () => {
       await clock.advance(20_000);
       expect(putOff(stored({ topic: 'a' }), named('a'))).toBe(20_000);
       outage.succeeded(stored({ topic: 'b' }));
-      expect(away()).toEqual([{ name: 'a', awayFor: 20_000, putOff: 2, error: expect.stringContaining('no leader') }]);
+      expect(away()).toEqual([
+        { name: 'a', awayFor: 20_000, putOff: 2, topics: ['a'], error: expect.stringContaining('no leader') },
+      ]);
       expect(outage.isTroubled).toBe(true);
       outage.succeeded(stored({ topic: 'a' }));
       expect(away()).toEqual([]);
