@@ -99,7 +99,7 @@ describe('a handler that goes on past its time', () => {
     const publish = publishingTo(({ id }) => {
       begun.push(id);
       return hangs ? never() : undefined;
-    }, 300);
+    }, 1_000);
     const many = () => Promise.all(Array.from({ length: 12 }, () => publish(stored())));
     expect(await many()).toEqual(Array(12).fill(expect.objectContaining({ blame: 'message' })));
     begun.length = 0;
