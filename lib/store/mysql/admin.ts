@@ -8,6 +8,7 @@ import type { Deleted } from '../elsewhere.js';
 import { meansReady, statesOf } from '../operator-states.js';
 import { transactionsOf } from '../operator-transactions.js';
 import { statement } from '../sql.js';
+import { shareOf, updateOf } from './capabilities.js';
 import { DEAD, readKey, stateNumber, WAITING } from './columns.js';
 import { MysqlTooLate, SEARCH_TIMEOUT } from './admin-too-late.js';
 import { MysqlDedupKeys } from './dedup-keys.js';
@@ -209,12 +210,12 @@ function adminStatements({ parked, leases, transports }: TableNames, find: Mysql
       'lock leases',
       `select l.transport, l.bucket, l.epoch, l.expires_at > utc_timestamp(6)
       from ${lookUp(jsonTable({ t: 'smallint', b: 'smallint' }), `${leases} l`)} on l.transport = k.t and l.bucket = k.b
-      lock in share mode`,
+      ${shareOf('l')}`,
     ),
     lockRows: statement(
       'lock rows',
       `select p.parked_id, p.id, p.transport, p.bucket, p.\`key\`, p.state, p.blocking, p.sending_epoch
-      from ${byId} for update${find.settings.coordination === 'rowLock' ? ' skip locked' : ''}`, // held while it is published
+      from ${byId} ${updateOf('p')}${find.settings.coordination === 'rowLock' ? ' skip locked' : ''}`, // held while it is published
     ),
     requeue: statement(
       'requeue',

@@ -46,6 +46,15 @@ const MYSQL: MysqlCapabilities = {
   freshStatistics: 'information_schema_stats_expiry = 0',
 };
 
+/**
+ * Locks the rows of one table of a join, and not those of `json_table`: MySQL refuses to lock these (3569), and MariaDB knows no
+ * `of`. Each server reads its own comments and skips the other's, so that one text does for both.
+ * @param alias the table's name in the statement
+ */
+export const updateOf = (alias: string): string => `for update /*!80001 of ${alias} */`;
+/** The same with a lock that others may share. MySQL takes no `of` behind `lock in share mode`, and MariaDB no `for share`. */
+export const shareOf = (alias: string): string => `/*!80001 for share of ${alias} */ /*M! lock in share mode */`;
+
 /** @param version what `select version()` answers: `10.11.19-MariaDB-…`, `8.0.36`. */
 export function capabilitiesOf(version: string): MysqlCapabilities {
   const capabilities = /mariadb/i.test(version) ? MARIADB : MYSQL;

@@ -2,6 +2,7 @@ import type { SqlDatabase } from '../executors/executor.js';
 import type { CleanStore, DedupReport } from '../admin-store.js';
 import type { TableNames } from '../schema/names.js';
 import { statement } from '../sql.js';
+import { updateOf } from './capabilities.js';
 import { DEAD, readKey } from './columns.js';
 import { jsonRows, jsonTable, lookUp, PARKED_IDS } from './json-rows.js';
 import { inTransaction } from './retry.js';
@@ -181,7 +182,7 @@ function dedupStatements({ parked, dedup, ready }: TableNames, tooOld: string) {
     lockDedup: statement(
       'lock dedup',
       `select hex(d.dedup_key) from ${lookUp(jsonTable({ h: 'varchar(510)', c: 'char(32)' }), `${dedup} d`)}
-      on d.dedup_key = unhex(k.h) and d.claim = unhex(k.c) for update skip locked`,
+      on d.dedup_key = unhex(k.h) and d.claim = unhex(k.c) ${updateOf('d')} skip locked`,
     ),
     removeDedup: statement(
       'clean dedup',

@@ -4,6 +4,7 @@ import type { SqlDatabase, SqlExecutor } from '../executors/executor.js';
 import type { TableNames } from '../schema/names.js';
 import { statement } from '../sql.js';
 import type { MysqlTooLate } from './admin-too-late.js';
+import { updateOf } from './capabilities.js';
 import { ID, jsonRows, jsonTable, lookUp } from './json-rows.js';
 import { DEADLOCK, errnoOf, inTransaction, LOCK_WAIT_TIMEOUT } from './retry.js';
 
@@ -117,7 +118,7 @@ function statements({ dedup, parked }: TableNames) {
     lock: statement(
       'lock dedup keys',
       `select hex(d.dedup_key), d.id from ${lookUp(jsonTable(keys), `${dedup} d`)}
-      on d.dedup_key = unhex(k.h) and d.claim = unhex(k.c) for update skip locked`,
+      on d.dedup_key = unhex(k.h) and d.claim = unhex(k.c) ${updateOf('d')} skip locked`,
     ),
     lockOne: statement(
       'lock dedup key',

@@ -5,6 +5,7 @@ import type { SqlExecutor } from '../executors/executor.js';
 import { KEY_LOCKS } from '../schema/mysql-strict.js';
 import type { TableNames } from '../schema/names.js';
 import { statement, type Statement } from '../sql.js';
+import { updateOf } from './capabilities.js';
 import { jsonRows, jsonTable, lookUp } from './json-rows.js';
 import { DEADLOCK, errnoOf, LOCK_WAIT_TIMEOUT } from './retry.js';
 
@@ -20,7 +21,7 @@ export class MysqlKeyLocks {
     // One look-up by the primary key after the other, in the order of the list; no gap locks in any isolation.
     this.lock = statement(
       undefined,
-      `select l.slot from ${lookUp(jsonTable({ s: 'int' }), `${names.keyLocks} l`)} on l.slot = k.s for update`,
+      `select l.slot from ${lookUp(jsonTable({ s: 'int' }), `${names.keyLocks} l`)} on l.slot = k.s ${updateOf('l')}`,
     );
   }
 

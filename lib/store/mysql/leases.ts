@@ -3,6 +3,7 @@ import type { SqlDatabase, SqlExecutor } from '../executors/executor.js';
 import type { Acquired, Beat, Instance, Lease, LeaseStore } from '../lease-store.js';
 import type { TableNames } from '../schema/names.js';
 import { statement, type Statement } from '../sql.js';
+import { shareOf } from './capabilities.js';
 import { jsonRows, jsonTable, LEASES, lookUp } from './json-rows.js';
 import { inTransaction, retried } from './retry.js';
 import { marks, sized } from './statements.js';
@@ -238,7 +239,7 @@ export class MysqlFence {
         name,
         `select l.transport, l.bucket, l.epoch
       from ${lookUp(LEASES, `${names.leases} l`)} on l.transport = k.t and l.bucket = k.b
-      where l.owner = ? and l.epoch = k.e${more} lock in share mode`,
+      where l.owner = ? and l.epoch = k.e${more} ${shareOf('l')}`,
       );
     const [any, alive] = [lock('fence', ''), lock('fence of a take', ` and l.expires_at > ${NOW}`)];
     this.lock = (mustLive) => (mustLive ? alive : any);

@@ -1,6 +1,7 @@
 import type { TableNames } from '../schema/names.js';
 import { statement, type Statement } from '../sql.js';
 import { LONGEST_WAIT } from '../parked-store.js';
+import { updateOf } from './capabilities.js';
 import { DEAD, DUE_AT, failures, messageFrom, parkedFrom, WAITING } from './columns.js';
 import { jsonTable, lookUp, PARKED_IDS } from './json-rows.js';
 import { marks, sized, times } from './statements.js';
@@ -60,7 +61,7 @@ function hastenStatements(parked: string) {
       (n) => `select d.parked_id, d.topic, d.waits, d.due from (${times(n, laterBranch, ' union all ')}) d
       order by d.due limit ?`,
     ),
-    lock: statement('lock to hasten', `select p.parked_id from ${byId} for update skip locked`),
+    lock: statement('lock to hasten', `select p.parked_id from ${byId} ${updateOf('p')} skip locked`),
     hasten: statement(
       'hasten',
       `update ${byId} set p.due_at = ${NOW} where p.state = ${WAITING} and p.attempts = 0 and p.due_at > ${NOW}`,

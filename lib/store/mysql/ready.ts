@@ -140,7 +140,7 @@ function readyStatements({ ready, meta }: TableNames) {
     sums: sized(
       (n) => `select h.bucket, concat_ws(' ', count(*), sum(h.seq), bit_xor(h.seq)), null
       ${from} where ${times(n, range, ' or ')} group by h.transport, h.bucket
-      union all select null, utc_timestamp(6), @@global.innodb_lock_wait_timeout`,
+      union all select null, cast(utc_timestamp(6) as char), @@global.innodb_lock_wait_timeout`,
     ),
     dirty: statement('dirty read', 'set transaction isolation level read uncommitted'),
     readPlaces: statement(

@@ -3,6 +3,7 @@ import type { SqlConnection, SqlExecutor } from '../executors/executor.js';
 import { LockTurns, type LockTurn } from '../lock-turns.js';
 import type { LockedOutcome, LockedReport, RowLockStore } from '../parked-store.js';
 import type { TableNames } from '../schema/names.js';
+import { updateOf } from './capabilities.js';
 import { messageFrom, parkedFrom, readMessage, readParked, SCHEDULED, WAITING, type Row } from './columns.js';
 import type { MysqlParked } from './parked.js';
 import type { MysqlServer } from './server.js';
@@ -134,7 +135,7 @@ function lockStatements({ ready, parked }: TableNames) {
     lockDue: statement(
       'lock due',
       `select ${messageFrom('p')}, ${parkedFrom('p')} from ${lookUp(PARKED_IDS, `${parked} p`)} on p.parked_id = k.p
-      where p.transport = ? and p.due_at <= utc_timestamp(6) and p.state in (${SCHEDULED}, ${WAITING}) for update skip locked`,
+      where p.transport = ? and p.due_at <= utc_timestamp(6) and p.state in (${SCHEDULED}, ${WAITING}) ${updateOf('p')} skip locked`,
     ),
   };
 }

@@ -4,6 +4,7 @@ import type { Lease } from '../lease-store.js';
 import type { ParkEntry, SettledMessage, WriteReport } from '../ready-store.js';
 import type { TableNames } from '../schema/names.js';
 import { statement, type Statement } from '../sql.js';
+import { updateOf } from './capabilities.js';
 import { DEAD, DUE_AT, MOVED, movedFrom, readKey, stateNumber, failures } from './columns.js';
 import { jsonRows, jsonTable, lookUp, PLACES, type JsonCell } from './json-rows.js';
 import type { MysqlFence } from './leases.js';
@@ -157,14 +158,14 @@ function settleStatements({ ready, parked, archive }: TableNames, errorHistory: 
   });
   return {
     remove: statement('settle', `delete h from ${there(PLACES)}`),
-    lockReady: statement('lock ready', `select h.bucket, h.seq, h.id from ${there(PLACES)} for update`),
+    lockReady: statement('lock ready', `select h.bucket, h.seq, h.id from ${there(PLACES)} ${updateOf('h')}`),
     archive: statement('archive', `insert into ${archive} (${MOVED}) select ${movedFrom('h')} from ${there(PLACES)}`),
     // By id and, for what was hot when it was published, by its seq: an id that came twice settles only itself.
     lockParked: statement(
       'lock parked',
       `select p.parked_id, p.bucket, p.\`key\`, p.blocking, p.sending_epoch
       from ${lookUp(published, `${parked} p`, 'by_id')} on p.id = k.i and p.transport = ?
-      where p.parked_id = k.p or (k.p is null and p.seq = k.s) for update`,
+      where p.parked_id = k.p or (k.p is null and p.seq = k.s) ${updateOf('p')}`,
     ),
     archiveParked: statement(
       'archive parked',

@@ -5,6 +5,7 @@ import { goBehind, withinReach } from '../join-order.js';
 import type { DueRow, KeyInBucket, PassedOver, TakeRequest, TakeResult } from '../parked-store.js';
 import type { StoreSettings, TableNames } from '../schema/names.js';
 import { statement } from '../sql.js';
+import { updateOf } from './capabilities.js';
 import { BLOCKED, messageFrom, parkedFrom, readKey, readParked, SCHEDULED, WAITING } from './columns.js';
 import { jsonRows, jsonTable, lookUp, PARKED_IDS, type JsonCell } from './json-rows.js';
 import type { MysqlFence } from './leases.js';
@@ -216,7 +217,7 @@ function takeStatements({ parked }: TableNames) {
     lock: statement(
       'lock parked',
       `select p.parked_id, p.bucket, p.\`key\`, p.state, p.blocking,
-      p.due_at <= utc_timestamp(6), p.sending_epoch from ${byId} where p.transport = ? for update skip locked`,
+      p.due_at <= utc_timestamp(6), p.sending_epoch from ${byId} where p.transport = ? ${updateOf('p')} skip locked`,
     ),
     join: statement(
       'join order',
