@@ -75,7 +75,9 @@ describeOnBoth(['rabbitmq'], 'health after a start, before there is a message', 
       expect.stringMatching(new RegExp(`'wrong': exchange "${exchange}" has been missing`)),
     );
     expect(reasons).toContainEqual(expect.stringMatching(/'default': queue ".+" has been missing .*Declare it/));
-    expect(logger.lines.filter((line) => line.includes(`There is no exchange \\"${exchange}\\"`))).toHaveLength(1);
+    const told = (): string[] => logger.lines.filter((line) => line.includes(`There is no exchange \\"${exchange}\\"`));
+    await until(() => told().length > 0, SOON);
+    expect(told()).toHaveLength(1);
     const { away } = await outbox.stats();
     const [found] = away.filter(({ transport }) => transport === 'wrong');
     expect(found).toMatchObject({ destination: `exchange "${exchange}"`, waiting: 0, since: expect.any(Date) });
