@@ -14,7 +14,6 @@ import { KAFKA } from './kafka.mjs';
 import { LEASES } from './leases.mjs';
 import { MARIADB } from './mariadb.mjs';
 import { MARK } from './mark.mjs';
-import { MYSQL } from './mysql.mjs';
 import { NEST } from './nest.mjs';
 import { NUMBERS } from './numbers.mjs';
 import { PUBLISH } from './publish.mjs';
@@ -45,7 +44,6 @@ export const MUTANTS = [
   ...SETTLE,
   ...STORE,
   ...MARIADB,
-  ...MYSQL,
   ...STRICT,
   ...SIMULATED,
   ...RIGHTS,

@@ -1,3 +1,0 @@
-import { describeMysqlStore } from '../support/mysql-contract.js';
-
-describeMysqlStore('mysql', 'MySQL store');
