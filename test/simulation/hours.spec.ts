@@ -36,6 +36,8 @@ function expectNobodyPaid({ violations, charged, fates, committed }: Outcome): v
 }
 
 describe('hours', () => {
+  jest.setTimeout(300_000); // each plays hours, and takes as long as the processor is busy with others
+
   it.each(OF_BROKER)('C16: without a broker (%s) charge nobody, and nothing goes out', async (_, faults) => {
     const outcome = await play(drawOutage(1, faults));
     expectNobodyPaid(outcome);
