@@ -35,7 +35,7 @@ export interface Away {
   /** Of messages that were put off without a try; `null`: more than are kept. Empty: none was. */
   topics: Set<string> | null;
   /** Of all messages that were put off; `null`: more than are kept. */
-  tried: Set<string> | null;
+  allTopics: Set<string> | null;
   /** Where the next look for one of its messages goes on, and when. */
   from: string | null;
   lookAgain: number;
@@ -76,7 +76,7 @@ export class Destinations {
   failed(name: string, error: string, now: number, random = 1, topic?: string): boolean {
     const known = this.away.get(name);
     const away = known ?? this.add(name, error, now);
-    if (topic !== undefined) note(away, 'tried', topic);
+    if (topic !== undefined) note(away, 'allTopics', topic);
     Object.assign(away, { lastAt: now, error, putOff: away.putOff + 1 });
     // Those that failed together are tried again together, which is one of them.
     if (away.isTried || now >= away.nextTry)
@@ -133,7 +133,7 @@ export class Destinations {
   untried(away: Away, { topic }: OutboxMessage): void {
     away.putOff += 1;
     note(away, 'topics', topic);
-    note(away, 'tried', topic);
+    note(away, 'allTopics', topic);
   }
 
   gotThrough(message: OutboxMessage): void {
@@ -172,10 +172,10 @@ export class Destinations {
     for (const away of this.away.values())
       if (now - away.lastAt > FORGOTTEN && !this.missing.has(away.name)) this.end(away);
     const unused = [...this.missing.values()].filter(({ name }) => !this.away.has(name));
-    return [...this.away.values(), ...unused.map((missing) => ({ ...missing, putOff: 0, tried: NO_TOPICS }))]
+    return [...this.away.values(), ...unused.map((missing) => ({ ...missing, putOff: 0, allTopics: NO_TOPICS }))]
       .map((away) => {
-        const { name, putOff, error, tried } = away;
-        const topics = tried && [...tried];
+        const { name, putOff, error, allTopics } = away;
+        const topics = allTopics && [...allTopics];
         return { name, awayFor: now - this.sinceOf(away), putOff, error, topics };
       })
       .sort((a, b) => b.awayFor - a.awayFor);
@@ -192,7 +192,7 @@ export class Destinations {
       putOff: 0,
       failure: undefined,
       topics: new Set<string>(),
-      tried: new Set<string>(),
+      allTopics: new Set<string>(),
       from: null,
     };
     const away: Away = {
@@ -224,7 +224,7 @@ export class Destinations {
   }
 }
 
-function note(away: Away, which: 'topics' | 'tried', topic: string): void {
+function note(away: Away, which: 'topics' | 'allTopics', topic: string): void {
   const topics = away[which];
   topics?.add(topic);
   if (topics !== null && topics.size > MOST_TOPICS) away[which] = null;
