@@ -27,9 +27,7 @@ export default {
     '^nestjs-outbox/(typeorm|kafka|rabbitmq|client-proxy|consumer|testing)$': '<rootDir>/lib/$1.ts',
     '^(\\.{1,2}/.*)\\.js$': ['$1.ts', '$1.js'],
   },
+  setupFiles: ['<rootDir>/test/support/async-storages.ts'],
   testTimeout: 60_000,
-  // Each file loads its own AsyncLocalStorage objects, and Node 20 and 22 ask each that was ever used at every promise: a worker
-  // that has had 60 files is several times slower. One that grew beyond this is replaced by a new one.
-  workerIdleMemoryLimit: '400MB',
   maxWorkers: 3, // on two cores: half of the time of most is spent waiting
 };

@@ -174,6 +174,8 @@ describeWith(['postgres', 'rabbitmq'], 'the first steps with RabbitMQ', () => {
     const away = new Promise((resolve) => void outbox.events.on('destinationAway', resolve));
     await outbox.enqueueOutsideTransaction({ type: 'order.placed', topic: 'orders', payload: 1 });
     expect(await away).toMatchObject({ error: expect.stringMatching(/There is no exchange.*404.*topology/) });
+    // It may be found missing before the message is put off.
+    await until(async () => (await outbox.health()).reasons.some((reason) => reason.includes('takes nothing')));
     const { status, reasons, transports } = await outbox.health();
     expect([status, transports['default']?.circuit]).toEqual(['degraded', 'closed']);
     expect(reasons).toEqual([expect.stringMatching(/exchange ".*" takes nothing/)]);
