@@ -10,6 +10,7 @@ import { fileURLToPath } from 'node:url';
 import { kafka } from './services/kafka.mjs';
 import { mariadb } from './services/mariadb.mjs';
 import { mqtt } from './services/mqtt.mjs';
+import { mysql } from './services/mysql.mjs';
 import { nats } from './services/nats.mjs';
 import { postgres } from './services/postgres.mjs';
 import { provide } from './services/provide.mjs';
@@ -17,7 +18,7 @@ import { rabbitmq } from './services/rabbitmq.mjs';
 import { redis } from './services/redis.mjs';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
-const SERVICES = [postgres, mariadb, rabbitmq, kafka, redis, mqtt, nats];
+const SERVICES = [postgres, mariadb, mysql, rabbitmq, kafka, redis, mqtt, nats];
 const MINUTE = 60_000;
 /** Jest is through, but something keeps its process alive. */
 const LINGER = 20_000;

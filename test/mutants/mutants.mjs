@@ -14,6 +14,7 @@ import { KAFKA } from './kafka.mjs';
 import { LEASES } from './leases.mjs';
 import { MARIADB } from './mariadb.mjs';
 import { MARK } from './mark.mjs';
+import { MYSQL } from './mysql.mjs';
 import { NEST } from './nest.mjs';
 import { NUMBERS } from './numbers.mjs';
 import { PUBLISH } from './publish.mjs';
@@ -44,6 +45,7 @@ export const MUTANTS = [
   ...SETTLE,
   ...STORE,
   ...MARIADB,
+  ...MYSQL,
   ...STRICT,
   ...SIMULATED,
   ...RIGHTS,

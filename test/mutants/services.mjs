@@ -1,6 +1,7 @@
 import { kafka } from '../../tools/services/kafka.mjs';
 import { mariadb } from '../../tools/services/mariadb.mjs';
 import { mqtt } from '../../tools/services/mqtt.mjs';
+import { mysql } from '../../tools/services/mysql.mjs';
 import { nats } from '../../tools/services/nats.mjs';
 import { postgres } from '../../tools/services/postgres.mjs';
 import { provide } from '../../tools/services/provide.mjs';
@@ -12,7 +13,7 @@ export class Services {
   started = [];
 
   async bringUp() {
-    for (const service of [postgres, mariadb, rabbitmq, kafka, redis, mqtt, nats]) {
+    for (const service of [postgres, mariadb, mysql, rabbitmq, kafka, redis, mqtt, nats]) {
       const { url, missing, stop } = await provide(service);
       if (url === undefined) throw new Error(`There is no ${service.name}: ${missing.join('; ')}`);
       process.env[service.variable] = url;

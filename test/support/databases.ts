@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
 import { DataSource, type DataSourceOptions } from 'typeorm';
-import { requiredUrl } from './services.js';
+import { requiredUrl, type DatabaseKind, type ServerKind } from './services.js';
 
-export interface TestDatabase {
-  readonly kind: 'postgres' | 'mariadb';
+export interface TestDatabase<Kind extends ServerKind = DatabaseKind> {
+  readonly kind: Kind;
   readonly url: string;
   /** For `new DataSource(...)`; nothing else set. */
   readonly options: DataSourceOptions;
@@ -11,10 +11,10 @@ export interface TestDatabase {
 }
 
 /** A database of its own for one test file, dropped at the end. */
-export async function createTestDatabase(
-  kind: 'postgres' | 'mariadb',
+export async function createTestDatabase<Kind extends ServerKind>(
+  kind: Kind,
   server = requiredUrl(kind),
-): Promise<TestDatabase> {
+): Promise<TestDatabase<Kind>> {
   const name = `outbox_test_${randomBytes(6).toString('hex')}`;
   // A server without a locale would make it SQL_ASCII, which is refused.
   const utf8 = kind === 'postgres' ? ` template template0 encoding 'UTF8'` : '';
@@ -29,11 +29,12 @@ export async function createTestDatabase(
   };
 }
 
-function optionsFor(kind: 'postgres' | 'mariadb', url: string): DataSourceOptions {
-  return kind === 'postgres' ? { type: 'postgres', url } : { type: 'mariadb', url, timezone: 'Z' };
+function optionsFor(kind: ServerKind, url: string): DataSourceOptions {
+  if (kind === 'postgres') return { type: 'postgres', url };
+  return { type: kind === 'mariadb' ? 'mariadb' : 'mysql', url, timezone: 'Z' };
 }
 
-async function onServer(kind: 'postgres' | 'mariadb', url: string, sql: string): Promise<void> {
+async function onServer(kind: ServerKind, url: string, sql: string): Promise<void> {
   const server = await new DataSource(optionsFor(kind, url)).initialize();
   try {
     await server.query(sql);

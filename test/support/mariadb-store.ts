@@ -7,12 +7,13 @@ import { connectionSchema } from '../../lib/store/open-store.js';
 import type { StoreSettings } from '../../lib/store/schema/names.js';
 import type { OpenTransaction, StoreHarness } from '../../lib/testing/store-contract.js';
 import { createTestDatabase, type TestDatabase } from './databases.js';
+import type { ServerKind } from './services.js';
 
-/** A database of its own with the outbox's tables, for tests of the MariaDB store. */
+/** A database of its own with the outbox's tables, for tests of the store for MariaDB and MySQL. */
 export class MariaDbStores implements StoreHarness {
   readonly proof = 'probe';
   readonly settings: SchemaSettings;
-  database!: TestDatabase;
+  database!: TestDatabase<ServerKind>;
   application!: DataSource;
 
   /** @param session runs on each connection that a test's transaction gets; `options` go into the application's DataSource. */
@@ -20,13 +21,14 @@ export class MariaDbStores implements StoreHarness {
     readonly fields: Partial<StoreSettings> = {},
     readonly session: string | undefined = undefined,
     readonly options: object = {},
+    readonly kind: 'mariadb' | 'mysql' | 'mysql-oldest' = 'mariadb',
   ) {
     const { buckets = 8, ordering = 'key', coordination = 'buckets' } = fields;
     this.settings = { buckets, ordering, coordination };
   }
 
   async start(): Promise<void> {
-    this.database = await createTestDatabase('mariadb');
+    this.database = await createTestDatabase(this.kind);
     this.application = await new DataSource({ ...this.database.options, ...this.options } as never).initialize();
     const store = this.open();
     await store.create(this.settings);
@@ -67,6 +69,14 @@ export class MariaDbStores implements StoreHarness {
     };
   }
   async setNextSeq(seq: string): Promise<void> {
-    await this.application.query(`alter table ${this.storeSettings.prefix}ready auto_increment = ${seq}`);
+    const runner = this.application.createQueryRunner();
+    try {
+      // MySQL 8.0.15 copies the table, and with NO_ZERO_DATE takes the default of a time for a date of zeros.
+      if (this.kind === 'mysql-oldest') await runner.query(`set session sql_mode = ''`);
+      await runner.query(`alter table ${this.storeSettings.prefix}ready auto_increment = ${seq}`);
+      if (this.kind === 'mysql-oldest') await runner.query('set session sql_mode = default');
+    } finally {
+      await runner.release();
+    }
   }
 }

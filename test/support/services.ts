@@ -3,11 +3,15 @@
  * A service that is missing makes its tests skipped, or failed when OUTBOX_TEST_REQUIRE is `all` or names it.
  */
 export type DatabaseKind = 'postgres' | 'mariadb';
-export type Service = DatabaseKind | 'rabbitmq' | 'kafka' | 'redis' | 'mqtt' | 'nats';
+/** MySQL runs the contract of the store only. */
+export type ServerKind = DatabaseKind | 'mysql' | 'mysql-oldest';
+export type Service = ServerKind | 'rabbitmq' | 'kafka' | 'redis' | 'mqtt' | 'nats';
 
 const VARIABLES: Record<Service, string> = {
   postgres: 'OUTBOX_TEST_POSTGRES_URL', // postgres://user:password@host:port/database, may create databases
   mariadb: 'OUTBOX_TEST_MARIADB_URL', // mysql://user:password@host:port/database, may create databases
+  mysql: 'OUTBOX_TEST_MYSQL_URL', // mysql://user:password@host:port/database, may create databases; 8.0.31
+  'mysql-oldest': 'OUTBOX_TEST_MYSQL_OLDEST_URL', // the same; 8.0.15
   rabbitmq: 'OUTBOX_TEST_RABBITMQ_URL', // amqp://user:password@host:port
   kafka: 'OUTBOX_TEST_KAFKA_BROKERS', // host:port,host:port
   redis: 'OUTBOX_TEST_REDIS_URL', // redis://host:port

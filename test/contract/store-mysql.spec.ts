@@ -1,0 +1,3 @@
+import { describeMysqlStore } from '../support/mysql-contract.js';
+
+describeMysqlStore('mysql', 'MySQL store');

@@ -1,0 +1,23 @@
+/** Bugs that only MySQL shows: its servers alone. */
+const CONTRACT = 'test/contract/store-mysql.spec.ts';
+
+export const MYSQL = [
+  {
+    name: 'mysql-locks-the-list-too',
+    breaks: 'a statement that locks a join locks the list as well, which MySQL refuses',
+    file: 'lib/store/mysql/capabilities.ts',
+    from: '`for update /*!80001 of ${alias} */`',
+    to: '`for update${alias.slice(0, 0)}`',
+    contract: CONTRACT,
+    chaos: false,
+  },
+  {
+    name: 'mysql-time-as-bytes',
+    breaks: 'the time of a probe comes as bytes, and no range is ever seen to be clean',
+    file: 'lib/store/mysql/ready.ts',
+    from: 'cast(utc_timestamp(6) as char), @@',
+    to: 'utc_timestamp(6), @@',
+    contract: CONTRACT,
+    chaos: false,
+  },
+];

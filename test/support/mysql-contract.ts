@@ -1,0 +1,26 @@
+import { describeStoreContract } from '../../lib/testing/store-contract.js';
+import { MariaDbStores } from './mariadb-store.js';
+import { describeWith } from './services.js';
+
+/** Everything that might go wrong with the caller's session: far from UTC, a narrow charset, other quotes, no escapes. */
+export const ODD_SESSION = `set session time_zone = '+05:45', sql_mode = 'ANSI_QUOTES,NO_BACKSLASH_ESCAPES,STRICT_TRANS_TABLES'`;
+export const NARROW = {
+  charset: 'LATIN1_SWEDISH_CI',
+  timezone: '+05:45',
+  supportBigNumbers: false,
+  bigNumberStrings: false,
+  dateStrings: false,
+};
+
+/** The contract on a MySQL server, as `store-mariadb.spec.ts` has it. */
+export function describeMysqlStore(kind: 'mysql' | 'mysql-oldest', name: string): void {
+  describeWith(kind, name, () => {
+    describeStoreContract('four connections', new MariaDbStores({ prefix: 'order' }, undefined, {}, kind));
+    describeStoreContract(
+      'an odd session, two connections, commit order',
+      new MariaDbStores({ poolSize: 2, ordering: 'strict' }, ODD_SESSION, NARROW, kind),
+    );
+    describeStoreContract('no order', new MariaDbStores({ ordering: 'none' }, undefined, {}, kind));
+    describeStoreContract('a global order', new MariaDbStores({ ordering: 'global' }, undefined, {}, kind));
+  });
+}

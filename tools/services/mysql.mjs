@@ -1,0 +1,52 @@
+import { newPassword } from './containers.mjs';
+import { startMysqlServer } from './mysql-server.mjs';
+
+const NEW = '8.0.31';
+/** No server that is packed for Maven is older; the README names no older one. */
+const OLDEST = '8.0.15';
+
+export const mysql = {
+  name: 'mysql',
+  variable: 'OUTBOX_TEST_MYSQL_URL',
+  local: 'mysql://root@127.0.0.1:3308/mysql',
+  probe: (url) => probe(url),
+  container: (parts) => container(parts, NEW),
+  embedded: () => startMysqlServer(NEW),
+};
+
+/** Not among those that `tools/test.mjs` starts: a case of the contract still ends in a deadlock there. @public */
+export const mysqlOldest = {
+  name: 'mysql-oldest',
+  variable: 'OUTBOX_TEST_MYSQL_OLDEST_URL',
+  local: 'mysql://root@127.0.0.1:3309/mysql',
+  probe: (url) => probe(url, OLDEST),
+  container: (parts) => container(parts, OLDEST),
+  embedded: () => startMysqlServer(OLDEST),
+};
+
+/** Logs in and asks; throws when that fails, or the server is another product or another version than the one asked for. */
+export async function probe(url, only) {
+  const { createConnection } = await import('mysql2/promise');
+  const connection = await createConnection({ uri: url, connectTimeout: 3_000 });
+  connection.on('error', () => {});
+  try {
+    const [[{ version }]] = await connection.query('select version() as version');
+    if (/mariadb/i.test(version)) throw new Error(`${version} is not MySQL`);
+    if (only !== undefined && !version.startsWith(only)) throw new Error(`${version} is not ${only}`);
+    const [major] = version.split('.').map(Number);
+    if (major < 8) throw new Error(`${version} is too old`);
+  } finally {
+    connection.destroy();
+  }
+}
+
+async function container({ GenericContainer, Wait }, version) {
+  const password = newPassword();
+  const started = await new GenericContainer(`mysql:${version}`)
+    .withEnvironment({ MYSQL_ROOT_PASSWORD: password, MYSQL_ROOT_HOST: '%' })
+    .withExposedPorts(3306)
+    .withWaitStrategy(Wait.forLogMessage(/port: 3306/))
+    .start();
+  const url = `mysql://root:${password}@${started.getHost()}:${started.getMappedPort(3306)}/mysql`;
+  return { url, stop: () => started.stop() };
+}
