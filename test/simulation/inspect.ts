@@ -28,10 +28,15 @@ export function inspect(
   const tell: Tell = (number, what) => history.violated(number, `${process.name}: ${what}`);
   for (const each of dispatcher.lanes) {
     if (!(each instanceof LaneLoops)) continue;
-    floors(each.lane, database, tell);
+    if (mayHaveRead(each.lane, database)) floors(each.lane, database, tell);
     bounds(each.lane, options, tell);
     if (bytes !== undefined) bytesRead(each.lane, bytes, options, tell);
   }
+}
+
+/** Whether a lane can know where the numbers are: behind an open circuit it reads nothing, and learns with its next probe. */
+function mayHaveRead({ outage }: Lane, { wentBackAt }: MemoryDatabase): boolean {
+  return wentBackAt === -Infinity || outage.circuit.allows === 'all';
 }
 
 function floors({ claimer, deps }: Lane, database: MemoryDatabase, tell: Tell): void {

@@ -63,7 +63,8 @@ function order(history: History, { retry }: ResolvedOptions): void {
   const known = new Set<Fate>();
   for (const fate of history.sightings) {
     if (fate.gate === null || known.has(fate) || fate.scheduled || history.touched.has(fate.key ?? '')) continue;
-    if (fate.removed !== undefined) continue; // an operator took it out, and a buffer may still hold it
+    // An operator took it out, or its row is gone: a buffer, or the way to the broker, may still hold it.
+    if (fate.removed !== undefined || fate.emptied || fate.lost) continue;
     known.add(fate);
     const earlier = seen.get(fate.gate);
     if (earlier === undefined) {
