@@ -95,7 +95,7 @@ export interface OutboxOptions {
   defaultTransport?: string;
   /** `true`: relay in this process from bootstrap on; `false`: only enqueue; `'manual'`: when `OutboxDispatcher` is told. Default true. */
   relay?: boolean | 'manual';
-  /** How other processes learn of a commit. Default `notify` on PostgreSQL, `poll` elsewhere. */
+  /** How other processes learn of a commit. Default `notify` on PostgreSQL, `poll` elsewhere and behind a pooler. */
   wakeUp?: 'notify' | 'poll';
   database?: {
     /** `check` compares the schema at start, `create` makes what is missing (development), `none` does neither. Default `check`. */
@@ -106,7 +106,7 @@ export interface OutboxOptions {
     prefix?: string;
     /** The relay's own connections, 2–8. Default 4. */
     poolSize?: number;
-    /** PostgreSQL: named prepared statements; turn off behind a transaction pooler. Default true. */
+    /** PostgreSQL: named prepared statements; not used where a pooler shows. Default true. */
     preparedStatements?: boolean;
   };
   /** Finds a transaction that another library keeps (nestjs-cls, typeorm-transactional). */

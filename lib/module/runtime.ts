@@ -82,7 +82,7 @@ async function openRuntime(sources: RuntimeSources): Promise<OutboxRuntime> {
   const instance: Instance = { name, application, dataSource, options, tables, declaredAt, started: false };
   const unregister = register(instance);
   const store = orUndo(
-    () => open(dataSource, options),
+    () => open(dataSource, options, events),
     () => {
       unregister();
       events.close();
@@ -209,18 +209,19 @@ function openEvents(options: ResolvedOptions, clock: Clock): OutboxEvents {
   return events;
 }
 
-function open(dataSource: DataSource, options: ResolvedOptions): OutboxStore {
+function open(dataSource: DataSource, options: ResolvedOptions, events: OutboxEvents): OutboxStore {
   if (!dataSource.isInitialized) {
     throw new OutboxConfigurationError('NOT_STARTED', 'OutboxModule: the DataSource is not initialized.', {
       hint: 'Provide it initialized: useFactory: () => new DataSource({ … }).initialize().',
     });
   }
   if (options.store !== undefined) return refusePromise(options.store(dataSource, options));
-  const { database, buckets, ordering, coordination, onPublished, publishTimeout, retry, relay } = options;
+  const { database, buckets, ordering, coordination, onPublished, publishTimeout, retry, relay, wakeUp } = options;
   const { errorHistory } = retry;
   const tables = { options: database, buckets, ordering, coordination };
   const closeIdleAfter = relay === true ? undefined : CLOSE_IDLE_AFTER;
-  return openStore(dataSource, { ...tables, onPublished, publishTimeout, errorHistory, closeIdleAfter });
+  const warn = (text: string): void => events.emit('warning', { text });
+  return openStore(dataSource, { ...tables, onPublished, publishTimeout, errorHistory, closeIdleAfter, wakeUp, warn });
 }
 
 function refusePromise(store: OutboxStore): OutboxStore {

@@ -57,8 +57,9 @@ export class WakeListener {
     const alive = this.heard;
     this.heard = this.probing = false;
     if (alive) this.deaf = 0;
-    if (this.listening === undefined) await this.connect();
-    else if (!alive) {
+    if (this.listening === undefined) {
+      if (!(await this.connect())) return RARELY;
+    } else if (!alive) {
       await this.store.notify?.();
       this.probing = true; // what failed proves nothing of the listener
       return ECHO;
@@ -76,8 +77,8 @@ export class WakeListener {
     await this.disconnect();
   }
 
-  /** @internal What was committed while nobody listened is found by looking. */
-  async connect(): Promise<void> {
+  /** @internal What was committed while nobody listened is found by looking. @returns whether somebody listens now */
+  async connect(): Promise<boolean> {
     let listening: { close(): Promise<void> } | undefined;
     let lost: { readonly error: unknown } | undefined;
     listening = await this.store.listen?.(
@@ -94,9 +95,11 @@ export class WakeListener {
       },
     );
     if (lost !== undefined) throw (lost as { error: unknown }).error;
+    if (listening === undefined) return false;
     this.listening = listening;
     this.onNotify('ready');
     this.onNotify('parked');
+    return true;
   }
 
   /** @internal */

@@ -21,6 +21,8 @@ export interface OpenStoreSettings {
   readonly ordering: StoreSettings['ordering'];
   readonly coordination: StoreSettings['coordination'];
   readonly onPublished: StoreSettings['onPublished'];
+  readonly wakeUp?: StoreSettings['wakeUp'];
+  readonly warn?: StoreSettings['warn'];
   readonly errorHistory?: number;
   readonly statementTimeout?: number;
   readonly connectTimeout?: number;

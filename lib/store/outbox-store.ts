@@ -15,11 +15,14 @@ export interface OutboxStore
   extends MessageWriter, LeaseStore, ReadyStore, ParkedStore, RowLockStore, AdminStore, CleanStore, StoreSetup {
   /** Sends a wake-up to the relays of other processes; `undefined` where the database cannot. Never inside a business transaction. */
   notify?(where?: 'ready' | 'parked'): Promise<void>;
-  /** Calls `onNotify` for every wake-up, with where it is; a store that does not know says nothing, which means `ready`. */
+  /**
+   * Calls `onNotify` for every wake-up, with where it is; a store that does not know says nothing, which means `ready`.
+   * Resolves with `undefined` where none would arrive.
+   */
   listen?(
     onNotify: (where?: 'ready' | 'parked') => void,
     onLost: (error: unknown) => void,
-  ): Promise<{ close(): Promise<void> }>;
+  ): Promise<{ close(): Promise<void> } | undefined>;
   close(): Promise<void>;
 }
 

@@ -4,20 +4,27 @@ import { openStore } from '../../lib/store/open-store.js';
 import type { OutboxStore, SchemaSettings } from '../../lib/store/outbox-store.js';
 import { describeStoreContract, type StoreHarness } from '../../lib/testing/store-contract.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
-import { describeWith } from '../support/services.js';
+import { PgBouncer } from '../support/pgbouncer.js';
+import { describeUnlessMissing, describeWith } from '../support/services.js';
 
 /** Everything that might go wrong with a session on: far from UTC, another date style, serializable by default, names that need quotes. */
 const SESSION = {
-  options: '-c timezone=Asia/Kathmandu -c datestyle=German -c default_transaction_isolation=serializable',
+  timezone: 'Asia/Kathmandu',
+  datestyle: 'German',
+  default_transaction_isolation: 'serializable',
+  bytea_output: 'escape',
 };
 
+/** @param pooled in transaction mode; nothing but the pooler's address is known */
 function postgres(
   database: { schema?: string; prefix: string; preparedStatements: boolean; poolSize: number },
   ordering: SchemaSettings['ordering'] = 'key',
+  pooled = false,
 ): StoreHarness {
   const settings = { buckets: 8, ordering, coordination: 'buckets' } as const;
   let testDatabase: TestDatabase;
   let application: DataSource;
+  let pooler: PgBouncer | undefined;
   const open = (): OutboxStore =>
     openStore(application, {
       ...settings,
@@ -29,13 +36,17 @@ function postgres(
     proof: 'snapshot',
     async start() {
       testDatabase = await createTestDatabase('postgres');
-      application = await new DataSource({ ...testDatabase.options, extra: SESSION } as never).initialize();
+      await setForAll(testDatabase);
+      if (pooled) pooler = await PgBouncer.start(testDatabase.url, 'transaction', 40);
+      const url = pooler?.through(testDatabase.url) ?? testDatabase.url;
+      application = await new DataSource({ type: 'postgres', url }).initialize();
       const store = open();
       await store.create(settings);
       await store.close();
     },
     async stop() {
       await application.destroy();
+      pooler?.stop();
       await testDatabase.drop();
     },
     open,
@@ -55,6 +66,14 @@ function postgres(
   };
 }
 
+async function setForAll({ url }: TestDatabase): Promise<void> {
+  const dataSource = await new DataSource({ type: 'postgres', url }).initialize();
+  const name = new URL(url).pathname.slice(1);
+  for (const [setting, value] of Object.entries(SESSION))
+    await dataSource.query(`alter database ${name} set ${setting} = '${value}'`);
+  await dataSource.destroy();
+}
+
 describeWith('postgres', 'PostgreSQL store', () => {
   describeStoreContract(
     'own schema',
@@ -69,4 +88,8 @@ describeWith('postgres', 'PostgreSQL store', () => {
     'a global order',
     postgres({ prefix: 'outbox_', preparedStatements: true, poolSize: 4 }, 'global'),
   );
+  describeUnlessMissing(PgBouncer.isInstalled ? [] : ['pgbouncer'], 'through PgBouncer', () => {
+    const all = { prefix: 'outbox_', preparedStatements: true, poolSize: 4 } as const;
+    describeStoreContract('transaction mode, commit order', postgres(all, 'strict', true));
+  });
 });

@@ -159,7 +159,7 @@ describeWith('postgres', 'limits of PostgreSQL', () => {
       () => (told += 1),
       () => undefined,
     );
-    closing.push(() => living.close());
+    closing.push(() => living!.close());
     await harness.store.notify!();
     await until(() => told === 1);
     await clock.advance(30_000);
@@ -219,7 +219,7 @@ describeWith('postgres', 'limits of PostgreSQL', () => {
       () => (heard += 1),
       () => undefined,
     );
-    closing.push(() => prompt.close());
+    closing.push(() => prompt!.close());
     for (let n = 0; n < 50; n += 1) await harness.enqueue([{ payload: text(n) }]);
     await store.notify!();
     await until(() => heard > 0); // they come in their order

@@ -159,7 +159,7 @@ describeWith('postgres', 'PostgreSQL executors', () => {
     );
     await terminate(String(row.pid));
     await until('the loss', async () => lost !== undefined);
-    await listener.close();
+    await listener!.close();
     const again = await store.listen(
       () => heard++,
       () => undefined,
@@ -167,7 +167,7 @@ describeWith('postgres', 'PostgreSQL executors', () => {
     const before = heard;
     await fixture.store().notify();
     await until('another notification', async () => heard > before);
-    await again.close();
+    await again!.close();
   });
 
   it('keeps what the application has, whatever its options would do to a second connection', async () => {

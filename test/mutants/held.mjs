@@ -43,7 +43,7 @@ export const HELD = [
   {
     name: 'idle-listener-is-cut',
     breaks: 'a server that ends idle sessions cuts the listener and the lanes of a relay that waits, on PostgreSQL',
-    file: 'lib/store/executors/typeorm-postgres.ts',
+    file: 'lib/store/executors/postgres-session.ts',
     from: "('idle_session_timeout', 'transaction_timeout')",
     to: "('transaction_timeout')",
     contract: 'test/integration/idle-sessions.spec.ts',

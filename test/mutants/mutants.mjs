@@ -17,6 +17,7 @@ import { MARK } from './mark.mjs';
 import { MYSQL } from './mysql.mjs';
 import { NEST } from './nest.mjs';
 import { NUMBERS } from './numbers.mjs';
+import { POOLER } from './pooler.mjs';
 import { PUBLISH } from './publish.mjs';
 import { RABBITMQ } from './rabbitmq.mjs';
 import { RIGHTS } from './rights.mjs';
@@ -41,6 +42,7 @@ import { STRICT } from './strict.mjs';
 export const MUTANTS = [
   ...ENQUEUE,
   ...CLAIM,
+  ...POOLER,
   ...PUBLISH,
   ...SETTLE,
   ...STORE,

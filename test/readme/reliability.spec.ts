@@ -26,6 +26,7 @@ const LEAST: Record<string, number> = {
   T: 2,
   U: 2,
   V: 7,
+  W: 3,
   X: 2,
 };
 

@@ -6,6 +6,8 @@ export type DatabaseKind = 'postgres' | 'mariadb';
 /** MySQL runs the contract of the store only. */
 export type ServerKind = DatabaseKind | 'mysql' | 'mysql-oldest';
 export type Service = ServerKind | 'rabbitmq' | 'kafka' | 'redis' | 'mqtt' | 'nats';
+/** What a test starts by itself, where it is installed. */
+export type Program = 'pgbouncer';
 
 const VARIABLES: Record<Service, string> = {
   postgres: 'OUTBOX_TEST_POSTGRES_URL', // postgres://user:password@host:port/database, may create databases
@@ -29,7 +31,7 @@ export function requiredUrl(service: Service): string {
   return url;
 }
 
-function isRequired(service: Service): boolean {
+function isRequired(service: Service | Program): boolean {
   const required = (process.env['OUTBOX_TEST_REQUIRE'] ?? '').split(',');
   return required.includes('all') || required.includes(service);
 }
@@ -50,7 +52,7 @@ export function describeOnBoth(beside: readonly Service[], name: string, body: (
  * The one place that skips: on a machine that lacks a server its title says which; where it is required, as in the gate, the
  * tests run, and fail.
  */
-export function describeUnlessMissing(missing: readonly Service[], name: string, body: () => void): void {
+export function describeUnlessMissing(missing: readonly (Service | Program)[], name: string, body: () => void): void {
   if (missing.length === 0 || missing.some(isRequired)) describe(name, body);
   else describe.skip(`${name} (no ${missing.join(', ')})`, body);
 }

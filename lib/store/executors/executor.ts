@@ -40,11 +40,11 @@ export interface SqlDatabase {
   connection(role: ConnectionRole): SqlConnection;
   /** One more for each transport whose transactions stay open while messages are published (`coordination: 'rowLock'`). */
   publishing?(transport: number): SqlConnection;
-  /** LISTEN on a connection of its own; `undefined` where the database has no such thing. */
+  /** LISTEN on a connection of its own; absent where the database has no such thing, `undefined` where a pooler stands between. */
   listen?(
     channel: string,
     onNotify: (payload: string) => void,
     onLost: (error: unknown) => void,
-  ): Promise<{ close(): Promise<void> }>;
+  ): Promise<{ close(): Promise<void> } | undefined>;
   close(): Promise<void>;
 }

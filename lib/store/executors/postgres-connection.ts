@@ -1,6 +1,7 @@
 import type { Sql } from '../sql.js';
 import type { SqlConnection, SqlExecutor, SqlResult } from './executor.js';
 import { IdleClose } from './idle-close.js';
+import { refuseStatementMode } from './statement-mode.js';
 
 /** What we use of node-postgres' Client. */
 export interface PgClient {
@@ -21,8 +22,13 @@ interface PgQuery {
 }
 export interface CheckedOut {
   readonly client: PgClient;
-  /** Whether a statement by itself is read committed; every race is argued in that level. */
-  readonly readCommitted: boolean;
+  /**
+   * Behind a pooler the session is somebody else's after each transaction. So every statement runs in one, which begins with what
+   * a session of our own is told once, and nothing is prepared.
+   */
+  readonly pooled: boolean;
+  /** Runs with each `begin`. */
+  readonly inTransaction: string;
   release(): Promise<void>;
 }
 
@@ -41,7 +47,6 @@ export class PostgresConnection implements SqlConnection {
 
   constructor(
     readonly checkOut: () => Promise<CheckedOut>,
-    readonly prepared: boolean,
     /** The server takes no writes any more: what is open there may be a replica's by now, and reads it for ever. */
     readonly demoted: () => void,
     /** Milliseconds that a transaction may idle, where that is not what the session says. */
@@ -53,33 +58,33 @@ export class PostgresConnection implements SqlConnection {
   }
 
   run(sql: Sql): Promise<SqlResult> {
-    return this.enqueue(({ client, readCommitted }) =>
-      readCommitted ? this.execute(client, sql) : this.inTransaction(client, (tx) => tx.run(sql)),
+    return this.enqueue((open) =>
+      open.pooled ? this.inTransaction(open, (tx) => tx.run(sql)) : this.execute(open, sql),
     );
   }
 
   transaction<T>(work: (tx: SqlExecutor, ended: AbortSignal) => Promise<T>): Promise<T> {
-    return this.enqueue(({ client }) => {
+    return this.enqueue((open) => {
       const { signal } = this.session;
-      return this.inTransaction(client, (tx) => work(tx, signal));
+      return this.inTransaction(open, (tx) => work(tx, signal));
     });
   }
 
-  /** @internal */ async inTransaction<T>(client: PgClient, work: (tx: SqlExecutor) => Promise<T>): Promise<T> {
-    await this.send(client, this.begin);
+  /** @internal */ async inTransaction<T>(open: CheckedOut, work: (tx: SqlExecutor) => Promise<T>): Promise<T> {
     try {
-      const result = await work({ run: (sql) => this.execute(client, sql) });
-      await this.send(client, 'commit');
+      await this.send(open, this.beginWith(open)).catch(refuseStatementMode);
+      const result = await work({ run: (sql) => this.execute(open, sql) });
+      await this.send(open, 'commit');
       return result;
     } catch (error) {
-      await client.query('rollback').catch(() => this.drop()); // without an effect when the session is gone already
+      await open.client.query('rollback').catch(() => this.drop()); // without an effect when the session is gone already
       throw error;
     }
   }
 
   /** @internal In the transaction itself: behind a transaction pooler there is no session of ours. */
-  get begin(): string {
-    const begin = 'begin isolation level read committed read write';
+  beginWith({ inTransaction }: CheckedOut): string {
+    const begin = `begin isolation level read committed read write${inTransaction}`;
     return this.idleInTransaction === undefined
       ? begin
       : `${begin}; set local idle_in_transaction_session_timeout = ${this.idleInTransaction}`;
@@ -128,9 +133,9 @@ export class PostgresConnection implements SqlConnection {
     await checkedOut?.release().catch(() => undefined);
   }
 
-  /** @internal */ async execute(client: PgClient, { statement, values }: Sql): Promise<SqlResult> {
-    const result = await this.send(client, {
-      name: this.prepared ? statement.name : undefined,
+  /** @internal */ async execute(open: CheckedOut, { statement, values }: Sql): Promise<SqlResult> {
+    const result = await this.send(open, {
+      name: open.pooled ? undefined : statement.name,
       text: statement.positional,
       values,
       rowMode: 'array',
@@ -140,7 +145,7 @@ export class PostgresConnection implements SqlConnection {
   }
 
   /** @internal A failure that leaves the session in doubt ends it: the next statement opens another. */
-  async send(client: PgClient, query: string | PgQuery): ReturnType<PgClient['query']> {
+  async send({ client }: CheckedOut, query: string | PgQuery): ReturnType<PgClient['query']> {
     try {
       return await client.query(query);
     } catch (error) {

@@ -3,9 +3,10 @@ import { systemClock, within } from '../../dispatch/clock.js';
 import { MOST_PUBLISHING, ownDataSource } from './own-data-source.js';
 import { StoreClosed, type ConnectionRole, type SqlDatabase } from './executor.js';
 import type { StoreSettings } from '../schema/names.js';
-import { PINNED_PATH } from '../schema/postgres-catalog.js';
-import { PostgresConnection, RAW, type CheckedOut, type PgClient } from './postgres-connection.js';
+import { PoolerNotice } from './pooler-notice.js';
+import { PostgresConnection, type CheckedOut, type PgClient } from './postgres-connection.js';
 import { listenOn } from './postgres-listener.js';
+import { askOtherEnd, ownSession, pooledSession, type Settings } from './postgres-session.js';
 
 /** How much longer than the server's statement timeout the client waits before it drops the connection. */
 const CLIENT_GRACE = 2_000;
@@ -35,19 +36,22 @@ class TypeOrmPostgresDatabase implements SqlDatabase {
   /** @internal */ dataSource: DataSource | undefined;
   /** @internal */ opening: Promise<DataSource> | undefined;
   /** @internal */ closed = false;
+  /** @internal */ readonly notice: PoolerNotice;
 
   constructor(
     readonly application: DataSource,
     readonly settings: StoreSettings,
-  ) {}
+  ) {
+    this.notice = new PoolerNotice(settings);
+  }
 
   connection(role: ConnectionRole): PostgresConnection {
     const owner = SHARED[this.settings.poolSize]?.[role] ?? role;
     let connection = this.connections.get(owner);
     if (connection === undefined) {
-      const asynchronous =
-        owner === 'settle' && this.settings.onPublished === 'delete' ? 'set synchronous_commit = off;' : '';
-      connection = this.connect(owner === 'lease' ? `set lock_timeout = ${LEASE_LOCK_WAIT};` : asynchronous);
+      const asynchronous = owner === 'settle' && this.settings.onPublished === 'delete';
+      const lastsLater: Settings = asynchronous ? { synchronous_commit: 'off' } : {};
+      connection = this.connect(owner === 'lease' ? { lock_timeout: String(LEASE_LOCK_WAIT) } : lastsLater);
       this.connections.set(owner, connection);
     }
     return connection;
@@ -56,16 +60,15 @@ class TypeOrmPostgresDatabase implements SqlDatabase {
   publishing(transport: number): PostgresConnection {
     let connection = this.connections.get(transport);
     if (connection === undefined) {
-      connection = this.connect('', this.settings.idleWithLocks);
+      connection = this.connect({}, this.settings.idleWithLocks);
       this.connections.set(transport, connection);
     }
     return connection;
   }
 
-  /** @internal */ connect(extraSettings: string, idleInTransaction?: number): PostgresConnection {
+  /** @internal */ connect(extra: Settings, idleInTransaction?: number): PostgresConnection {
     return new PostgresConnection(
-      () => this.checkOut(extraSettings),
-      this.settings.preparedStatements,
+      () => this.checkOut(extra),
       () => this.connections.forEach((connection) => void connection.drop()),
       idleInTransaction,
       this.settings.closeIdleAfter,
@@ -76,9 +79,13 @@ class TypeOrmPostgresDatabase implements SqlDatabase {
     channel: string,
     onNotify: (payload: string) => void,
     onLost: (error: unknown) => void,
-  ): Promise<{ close(): Promise<void> }> {
-    const client = await this.checkOut('');
-    const listener = await listenOn(client, channel, onNotify, (error) => {
+  ): Promise<{ close(): Promise<void> } | undefined> {
+    const connection = await this.checkOut({});
+    if (connection.behindPooler && this.settings.wakeUp !== 'notify') {
+      await connection.release(); // LISTEN would succeed, in a session that the pooler gives to others
+      return undefined;
+    }
+    const listener = await listenOn(connection, channel, onNotify, (error) => {
       this.listeners.delete(listener);
       onLost(error);
     });
@@ -100,8 +107,8 @@ class TypeOrmPostgresDatabase implements SqlDatabase {
     if (dataSource?.isInitialized) await dataSource.destroy();
   }
 
-  /** A client of its own, with our session settings. */
-  /** @internal */ async checkOut(extraSettings: string): Promise<CheckedOut> {
+  /** @internal A client of its own, with our settings. */
+  async checkOut(extra: Settings): Promise<CheckedOut & { behindPooler: boolean }> {
     const runner = (await this.open()).createQueryRunner('master');
     const client = (await runner.connect()) as PgClient;
     const release = async (): Promise<void> => {
@@ -111,9 +118,13 @@ class TypeOrmPostgresDatabase implements SqlDatabase {
       await runner.release();
     };
     try {
-      const ours = this.settings.preparedStatements;
-      if (ours) await client.query(sessionSettings(this.settings) + extraSettings);
-      return { client, readCommitted: ours || (await isReadCommitted(client)), release };
+      const otherEnd = await askOtherEnd(client);
+      const behindPooler = otherEnd.isPooler;
+      if (behindPooler) this.notice.tell();
+      const pooled = behindPooler || !this.settings.preparedStatements;
+      const session = pooled ? pooledSession(this.settings, extra, otherEnd) : ownSession(this.settings, extra);
+      if (!pooled) await client.query(session.atStart);
+      return { client, pooled, behindPooler, inTransaction: session.inTransaction, release };
     } catch (error) {
       await release().catch(() => undefined);
       throw error;
@@ -160,33 +171,4 @@ function quietClient({ driver }: DataSource): new (options: unknown) => PgClient
       this.on('error', () => undefined);
     }
   };
-}
-
-/**
- * Statements prepared on empty tables must stay fast when there are millions of rows and no statistics: every hot
- * statement has exactly one plan without sequential and bitmap scans. Not set behind a transaction pooler
- * (`preparedStatements: false`), where settings would leak into other clients' sessions; there each statement is planned anew.
- * Nothing is found through a search_path that others may put functions and operators into.
- */
-function sessionSettings(settings: StoreSettings): string {
-  return `set search_path = ${PINNED_PATH}; set enable_seqscan = off; set enable_bitmapscan = off; set jit = off;
-    set plan_cache_mode = force_generic_plan; set max_parallel_workers_per_gather = 0;
-    set default_transaction_isolation = 'read committed'; set timezone = 'UTC'; set datestyle = 'ISO';
-    set bytea_output = 'hex'; set synchronous_commit = on; set lock_timeout = 0;
-    set statement_timeout = ${settings.statementTimeout};
-    set idle_in_transaction_session_timeout = ${settings.statementTimeout};
-    ${UNLIMITED};`;
-}
-
-/**
- * A limit of the server's, the database's or the role's would cut a session that waits for work or for a notification. Those
- * that this server does not have are left out. Each transaction of ours has limits for what it runs and for its pauses.
- */
-const UNLIMITED = `select pg_catalog.set_config(name, '0', false) from pg_catalog.pg_settings
-      where name in ('idle_session_timeout', 'transaction_timeout')`;
-
-async function isReadCommitted(client: PgClient): Promise<boolean> {
-  const text = `select current_setting('default_transaction_isolation') = 'read committed'`;
-  const { rows } = await client.query({ text, rowMode: 'array', types: RAW });
-  return rows[0]?.[0] === 't';
 }

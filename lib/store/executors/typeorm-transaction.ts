@@ -72,7 +72,7 @@ const STATEMENT_GONE = new Set(['26000', '0A000']);
 async function mayPrepare(client: PgClient): Promise<boolean> {
   const known = prepares.get(client);
   if (known !== undefined) return known;
-  const { rows } = await client.query({ text: 'select pg_backend_pid()', rowMode: 'array', types: RAW });
+  const { rows } = await client.query({ text: 'select pg_catalog.pg_backend_pid()', rowMode: 'array', types: RAW });
   const direct = Number(rows[0]?.[0]) === client.processID;
   prepares.set(client, direct);
   return direct;

@@ -33,9 +33,6 @@ export async function textOrBytes<T>(work: (as: PayloadAs) => Promise<T>): Promi
   }
 }
 
-/** Whatever the session's time zone and date style. Where we set them, the bare column is cheaper. */
-const UTC_TEXT = `to_char(o.created_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS.US')`;
-
 /** In place of the bytes of a payload that was left: see `StoredMessage.tooLarge`. */
 const TOO_LARGE = -1;
 
@@ -43,8 +40,7 @@ const TOO_LARGE = -1;
  * Select list of a message; {@link readMessage} knows the order.
  * @param table `parked` keeps rows from before its limits, among the dead; the ready table has none that is too large
  */
-export function messageColumns(as: RowsAs, inUtcSession: boolean, table: 'ready' | 'parked'): string {
-  const created = inUtcSession ? 'o.created_at' : UTC_TEXT;
+export function messageColumns(as: RowsAs, table: 'ready' | 'parked'): string {
   const isLeft = `octet_length(o.payload) > ${as === 'apart' ? 0 : LARGE_PAYLOAD}`;
   const payload =
     as === 'apart'
@@ -53,7 +49,7 @@ export function messageColumns(as: RowsAs, inUtcSession: boolean, table: 'ready'
   const [topic, key, type, headers] = (['topic', 'key', 'type', 'headers'] as const).map((column) =>
     table === 'ready' ? `o.${column}` : clipped(column),
   );
-  return `o.bucket, o.seq, o.id, ${topic}, ${key}, ${type}, ${headers}, ${payload}, ${created}, ${unusualColumn(isLeft, table)}`;
+  return `o.bucket, o.seq, o.id, ${topic}, ${key}, ${type}, ${headers}, ${payload}, o.created_at, ${unusualColumn(isLeft, table)}`;
 }
 /** As many characters as it may have bytes; of headers and options, which would be no JSON then, nothing. */
 const clipped = (column: LimitedColumn): string =>

@@ -10,7 +10,7 @@ export type ParkedStatements = ReturnType<typeof parkedStatements>;
 
 type Ordering = StoreSettings['ordering'];
 
-export function parkedStatements(names: TableNames, inUtc: boolean, ordering: Ordering, errorHistory: number) {
+export function parkedStatements(names: TableNames, ordering: Ordering, errorHistory: number) {
   return {
     due: due(names, ordering),
     held: held(names, ordering),
@@ -26,7 +26,7 @@ export function parkedStatements(names: TableNames, inUtc: boolean, ordering: Or
       `update ${names.parked} o set due_at = now() where ${byIds(names.parked, 'for update skip locked')}
        and o.state = ${WAITING} and o.attempts = 0 and o.due_at + interval '0' > now()`,
     ),
-    send: eachWay((as) => send(names, as, inUtc)),
+    send: eachWay((as) => send(names, as)),
     // Due: whoever removed what stands before them may have made them so, which `send` took back.
     unsend: statement(
       'outbox_unsend',
@@ -47,7 +47,7 @@ export function parkedStatements(names: TableNames, inUtc: boolean, ordering: Or
        union all select 1 from unnest(?::smallint[]) k(b) cross join lateral (select 1 from ${names.parked} o
          where o.transport = ? and o.bucket = k.b and o.due_at <= now() limit 1) x limit 1`,
     ),
-    unannounced: eachWay((as) => unannounced(names, as, inUtc)),
+    unannounced: eachWay((as) => unannounced(names, as)),
     markAnnounced: markAnnounced(names),
   };
 }
@@ -139,14 +139,14 @@ function heads({ parked, leases }: TableNames, ordering: Ordering): Statement {
 }
 
 /** Only rows that nobody changed in the meantime, or has locked; a blocked one is found through its key, not through the due poll. */
-function send({ parked, leases }: TableNames, as: RowsAs, inUtc: boolean): Statement {
+function send({ parked, leases }: TableNames, as: RowsAs): Statement {
   return statement(
     `outbox_send_${as}`,
     `update ${parked} o set sending_epoch = l.epoch, due_at = case when o.state = ${BLOCKED} then null else o.due_at end
      from ${leases} l where ${byIds(parked, 'for update skip locked')} and o.transport + 0 = ? and o.bucket + 0 = any(?::int[])
        and l.transport = o.transport + 0 and l.bucket = o.bucket + 0 and o.sending_epoch is distinct from l.epoch
        and (o.state = ${BLOCKED} or (o.state in (${SCHEDULED}, ${WAITING}) and o.due_at <= now()))
-     returning ${messageColumns(as, inUtc, 'parked')}, ${PARKED_COLUMNS}`,
+     returning ${messageColumns(as, 'parked')}, ${PARKED_COLUMNS}`,
   );
 }
 
@@ -196,10 +196,10 @@ function microsecondsOf(time: string): string {
 }
 const DIED = microsecondsOf('o.died_at');
 
-function unannounced({ parked }: TableNames, as: RowsAs, inUtc: boolean): Statement {
+function unannounced({ parked }: TableNames, as: RowsAs): Statement {
   return statement(
     `outbox_unannounced_${as}`,
-    `select x.* from unnest(?::smallint[], ?::bigint[]) t(t, after) cross join lateral (select ${messageColumns(as, inUtc, 'parked')}, ${PARKED_COLUMNS},
+    `select x.* from unnest(?::smallint[], ?::bigint[]) t(t, after) cross join lateral (select ${messageColumns(as, 'parked')}, ${PARKED_COLUMNS},
          o.transport, o.last_error, ${DIED} as died
        from ${parked} o where o.transport = t.t and o.died_at is not null and not o.announced and o.parked_id > t.after
        order by o.parked_id limit ?) x limit ?`,

@@ -30,11 +30,10 @@ export class PostgresParked implements ParkedStore {
   constructor(
     readonly connections: { read(): SqlConnection; write(): SqlConnection },
     names: TableNames,
-    inUtcSession: boolean,
     { ordering, errorHistory }: Pick<StoreSettings, 'ordering' | 'errorHistory'>,
     readonly rowsRead: RowsRead,
   ) {
-    this.sql = parkedStatements(names, inUtcSession, ordering, errorHistory);
+    this.sql = parkedStatements(names, ordering, errorHistory);
   }
 
   async due(

@@ -64,15 +64,14 @@ export class PostgresStore implements OutboxStore {
       write: () => database.connection('settle'), // where each write that must last says so itself
     };
     const admin = (): SqlConnection => database.connection('admin'); // slow work of operators holds up nobody else
-    const inUtcSession = settings.preparedStatements;
     this.names = names;
     this.writer = new PostgresInsert(names, settings.preparedStatements, settings.ordering === 'strict');
     this.leases = new PostgresLeases(() => database.connection('lease'), names);
     const parkedSettle = new PostgresParkedSettle(connections, names, settings.ordering);
     const rowsRead = new RowsRead();
-    this.ready = new PostgresReady(connections, names, inUtcSession, parkedSettle, settings.errorHistory, rowsRead);
+    this.ready = new PostgresReady(connections, names, parkedSettle, settings.errorHistory, rowsRead);
     this.payloads = new PostgresPayloads(connections.read, names);
-    this.parked = new PostgresParked(connections, names, inUtcSession, settings, rowsRead);
+    this.parked = new PostgresParked(connections, names, settings, rowsRead);
     this.admin = new PostgresAdmin(admin, names, settings);
     this.cleaner = new PostgresCleaner(admin, names, this.admin);
     this.setup = new PostgresSetup(admin, names, settings);
@@ -81,7 +80,6 @@ export class PostgresStore implements OutboxStore {
       (transport) => database.publishing?.(transport) ?? database.connection('read'),
       settings.buckets,
       names,
-      inUtcSession,
       { ready: this.ready, parked: this.parked, rowsRead },
     );
     // A channel is one name per database: schema and prefix go into it, whatever their length.
@@ -250,7 +248,7 @@ export class PostgresStore implements OutboxStore {
   async listen(
     onNotify: (where: WakeUp) => void,
     onLost: (error: unknown) => void,
-  ): Promise<{ close(): Promise<void> }> {
+  ): Promise<{ close(): Promise<void> } | undefined> {
     if (this.database.listen === undefined) throw new Error('This database cannot listen.');
     const told = (payload: string): void => onNotify(payload === 'parked' ? 'parked' : 'ready');
     return this.database.listen(this.channel, told, onLost);

@@ -8,9 +8,9 @@ import { eachWay } from './rows-read.js';
  * One row of nothing but the snapshot of the statement itself, before the rows that were read in it; recognised by the
  * null in its first column. A column on every row would cost more than the row's key.
  */
-function withSnapshot(names: TableNames, as: RowsAs, inUtc: boolean): string {
+function withSnapshot(names: TableNames, as: RowsAs): string {
   const blank = ['null::smallint', 'null::bigint', 'null::uuid', 'pg_current_snapshot()::text', numberSource(names)];
-  const types = ['text', 'text', as === 'bytes' ? 'bytea' : 'text', inUtc ? 'timestamptz' : 'text', 'text'];
+  const types = ['text', 'text', as === 'bytes' ? 'bytea' : 'text', 'timestamptz', 'text'];
   return `select ${[...blank, ...types.map((type) => `null::${type}`)].join(', ')}`;
 }
 
@@ -34,10 +34,10 @@ export function heldLeases(leases: string, alive: boolean): string {
 
 export type ReadyStatements = ReturnType<typeof readyStatements>;
 
-export function readyStatements(names: TableNames, inUtc: boolean, errorHistory: number) {
+export function readyStatements(names: TableNames, errorHistory: number) {
   return {
-    fetch: eachWay((as) => fetch(names, as, inUtc)),
-    readPlaces: eachWay((as) => readPlaces(names, as, inUtc)),
+    fetch: eachWay((as) => fetch(names, as)),
+    readPlaces: eachWay((as) => readPlaces(names, as)),
     sweep: sweep(names),
     settle: statement(
       'outbox_settle',
@@ -56,24 +56,24 @@ export function readyStatements(names: TableNames, inUtc: boolean, errorHistory:
   };
 }
 
-function fetch(names: TableNames, as: RowsAs, inUtc: boolean): Statement {
+function fetch(names: TableNames, as: RowsAs): Statement {
   const { ready } = names;
   return statement(
     `outbox_fetch_${as}`,
-    `${withSnapshot(names, as, inUtc)}
-     union all (select ${messageColumns(as, inUtc, 'ready')}
+    `${withSnapshot(names, as)}
+     union all (select ${messageColumns(as, 'ready')}
      from unnest(?::smallint[], ?::bigint[]) c(b, s) cross join lateral (select * from ${ready} o
        where o.transport = ? and o.bucket = c.b and o.seq > c.s order by o.seq limit ?) o limit ?)`,
   );
 }
 
 /** A `tx` from the future is a restored row's: no snapshot will ever see it, and everybody does. */
-function readPlaces(names: TableNames, as: RowsAs, inUtc: boolean): Statement {
+function readPlaces(names: TableNames, as: RowsAs): Statement {
   const { ready } = names;
   return statement(
     `outbox_places_${as}`,
-    `${withSnapshot(names, as, inUtc)}
-     union all (select ${messageColumns(as, inUtc, 'ready')}
+    `${withSnapshot(names, as)}
+     union all (select ${messageColumns(as, 'ready')}
      from unnest(?::smallint[], ?::bigint[]) c(b, s) cross join lateral (select * from ${ready} o
        where o.transport = ? and o.bucket = c.b and o.seq = c.s
          and (pg_visible_in_snapshot(o.tx, ?::pg_snapshot) is not false or o.tx >= pg_snapshot_xmax(pg_current_snapshot())) offset 0) o)`,

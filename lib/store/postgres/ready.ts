@@ -40,12 +40,11 @@ export class PostgresReady implements Omit<ReadyStore, 'readPayloads'> {
   constructor(
     readonly connections: Connections,
     names: TableNames,
-    inUtcSession: boolean,
     readonly parkedSettle: PostgresParkedSettle,
     errorHistory: number,
     readonly rowsRead: RowsRead,
   ) {
-    this.sql = readyStatements(names, inUtcSession, errorHistory);
+    this.sql = readyStatements(names, errorHistory);
   }
 
   fetch(request: Parameters<ReadyStore['fetch']>[0]): Promise<FetchResult> {

@@ -32,11 +32,10 @@ export class PostgresRowLocks implements RowLockStore {
     readonly connection: (transport: number) => SqlConnection,
     buckets: number,
     names: TableNames,
-    inUtcSession: boolean,
     readonly parts: { ready: PostgresReady; parked: PostgresParked; rowsRead: RowsRead },
   ) {
-    this.ready = eachWay((as) => lockReady(names, as, inUtcSession));
-    this.due = eachWay((as) => lockDue(names, as, inUtcSession));
+    this.ready = eachWay((as) => lockReady(names, as));
+    this.due = eachWay((as) => lockDue(names, as));
     this.turns = new LockTurns(buckets);
   }
 
@@ -99,18 +98,18 @@ export class PostgresRowLocks implements RowLockStore {
 
 const ALIVE = statement(undefined, 'select 1');
 
-function lockReady({ ready }: TableNames, as: RowsAs, inUtc: boolean): Statement {
+function lockReady({ ready }: TableNames, as: RowsAs): Statement {
   return statement(
     `outbox_lock_ready_${as}`,
-    `select x.* from unnest(?::smallint[]) c(b) cross join lateral (select ${messageColumns(as, inUtc, 'ready')} from ${ready} o
+    `select x.* from unnest(?::smallint[]) c(b) cross join lateral (select ${messageColumns(as, 'ready')} from ${ready} o
        where o.transport = ? and o.bucket = c.b order by o.seq limit ? for update skip locked) x limit ?`,
   );
 }
 
-function lockDue({ parked }: TableNames, as: RowsAs, inUtc: boolean): Statement {
+function lockDue({ parked }: TableNames, as: RowsAs): Statement {
   return statement(
     `outbox_lock_due_${as}`,
-    `select x.* from unnest(?::smallint[]) c(b) cross join lateral (select ${messageColumns(as, inUtc, 'parked')}, ${PARKED_COLUMNS}
+    `select x.* from unnest(?::smallint[]) c(b) cross join lateral (select ${messageColumns(as, 'parked')}, ${PARKED_COLUMNS}
        from ${parked} o where o.transport = ? and o.bucket = c.b and o.due_at <= now() and o.state in (${SCHEDULED}, ${WAITING})
        order by o.due_at, o.seq limit ? for update skip locked) x limit ?`,
   );

@@ -20,6 +20,10 @@ export interface StoreSettings {
   readonly poolSize: number;
   /** PostgreSQL: named prepared statements. */
   readonly preparedStatements: boolean;
+  /** PostgreSQL: how the relay hears of commits in other processes; `undefined`: as it finds out. */
+  readonly wakeUp?: 'notify' | 'poll' | undefined;
+  /** Told what an operator should know, once. */
+  readonly warn?: ((text: string) => void) | undefined;
   /** Milliseconds after which a statement of the relay is cancelled by the server. */
   readonly statementTimeout: number;
   /**
