@@ -21,6 +21,8 @@ export async function createTestDatabase<Kind extends ServerKind>(
   await onServer(kind, server, `create database ${name}${utf8}`);
   const url = new URL(server);
   url.pathname = `/${name}`;
+  // As it is from PostgreSQL 15 on; older ones let everybody create, which the start warns of.
+  if (kind === 'postgres') await onServer(kind, url.href, 'revoke create on schema public from public');
   return {
     kind,
     url: url.href,

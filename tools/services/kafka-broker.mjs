@@ -35,6 +35,11 @@ export async function startKafkaBroker({ users } = {}) {
   }
 }
 
+/** The release that `startKafkaBroker` starts. */
+export async function kafkaVersion() {
+  return /<kafka\.version>(.*?)</.exec(await readFile(pom, 'utf8'))[1];
+}
+
 async function requireJava() {
   const { stderr } = await run('java', ['-version']).catch(() => ({ stderr: '' }));
   const version = Number(/version "(\d+)/.exec(stderr)?.[1] ?? 0);

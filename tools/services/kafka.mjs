@@ -1,5 +1,5 @@
 import { freePort } from './free-port.mjs';
-import { startKafkaBroker } from './kafka-broker.mjs';
+import { kafkaVersion, startKafkaBroker } from './kafka-broker.mjs';
 
 const IMAGE = 'apache/kafka:4.1.1';
 const INTERNAL_PORT = 29_092;
@@ -55,4 +55,7 @@ export const kafka = {
   },
 
   embedded: startKafkaBroker,
+
+  /** Of the embedded one. Kafka's protocol does not tell a client which release it talks to. */
+  version: () => kafkaVersion(),
 };

@@ -22,6 +22,14 @@ export const mariadb = {
     }
   },
 
+  /** What the server at `url` says: 10.11.6. */
+  async version(url) {
+    const { createConnection } = await import('mysql2/promise');
+    const connection = await createConnection({ uri: url, connectTimeout: 3_000 });
+    const [[{ version }]] = await connection.query('select version() as version').finally(() => connection.end());
+    return version.replace(/-.*$/, '');
+  },
+
   async container({ GenericContainer, Wait }) {
     const password = newPassword();
     const container = await new GenericContainer(IMAGE)

@@ -19,6 +19,15 @@ export const rabbitmq = {
     }
   },
 
+  /** What the server at `url` says. */
+  async version(url) {
+    const { connect } = await import('amqplib');
+    const connection = await connect(url, { timeout: 3_000 });
+    const { version } = connection.connection.serverProperties;
+    await connection.close();
+    return version;
+  },
+
   async container({ GenericContainer, Wait }) {
     const password = newPassword();
     const container = await new GenericContainer(IMAGE)
