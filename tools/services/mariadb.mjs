@@ -22,13 +22,7 @@ export const mariadb = {
     }
   },
 
-  /** What the server at `url` says: 10.11.6. */
-  async version(url) {
-    const { createConnection } = await import('mysql2/promise');
-    const connection = await createConnection({ uri: url, connectTimeout: 3_000 });
-    const [[{ version }]] = await connection.query('select version() as version').finally(() => connection.end());
-    return version.replace(/-.*$/, '');
-  },
+  version: serverVersion,
 
   async container({ GenericContainer, Wait }) {
     const password = newPassword();
@@ -41,3 +35,11 @@ export const mariadb = {
     return { url, stop: () => container.stop() };
   },
 };
+
+/** What the server at `url` says: 10.11.6. */
+export async function serverVersion(url) {
+  const { createConnection } = await import('mysql2/promise');
+  const connection = await createConnection({ uri: url, connectTimeout: 3_000 });
+  const [[{ version }]] = await connection.query('select version() as version').finally(() => connection.end());
+  return version.replace(/-.*$/, '');
+}

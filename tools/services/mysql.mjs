@@ -1,4 +1,5 @@
 import { newPassword } from './containers.mjs';
+import { serverVersion } from './mariadb.mjs';
 import { startMysqlServer } from './mysql-server.mjs';
 
 const NEW = '8.0.31';
@@ -10,6 +11,7 @@ export const mysql = {
   variable: 'OUTBOX_TEST_MYSQL_URL',
   local: 'mysql://root@127.0.0.1:3308/mysql',
   probe: (url) => probe(url),
+  version: serverVersion,
   container: (parts) => container(parts, NEW),
   embedded: () => startMysqlServer(NEW),
 };
