@@ -79,7 +79,7 @@ async function serverSubject(name) {
   const found = service.embedded === undefined ? await provide(service) : await service.embedded();
   if (found.url === undefined) throw new Error(found.missing.join('; '));
   const version = await service.version(found.url);
-  return { version, variables: { [service.variable]: found.url }, stop: found.stop };
+  return { version, variables: { [service.variable]: found.url }, stop: () => found.stop() };
 }
 
 /** The binaries are found from the working directory, as an application finds them. */
