@@ -1,16 +1,17 @@
 // A real Apache Kafka broker (KRaft, one node, no auto-creation of topics) without Docker: its jars come from Maven.
 // By hand: node tools/services/kafka-broker.mjs   prints host:port and runs until Ctrl-C.
 import { execFile, spawn } from 'node:child_process';
-import { createHash, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
-import { closeSync, existsSync, openSync } from 'node:fs';
-import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { closeSync, openSync } from 'node:fs';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { freePort } from './free-port.mjs';
+import { jarsOf, requireJava } from './jars.mjs';
 
 const run = promisify(execFile);
 const here = dirname(fileURLToPath(import.meta.url));
@@ -24,8 +25,8 @@ const STOP_TIMEOUT = 15_000;
  * and may do everything.
  */
 export async function startKafkaBroker({ users } = {}) {
-  await requireJava();
-  const libs = await jars();
+  await requireJava('Apache Kafka');
+  const libs = await jarsOf(pom, 'kafka');
   const home = await mkdtemp(join(tmpdir(), 'outbox-kafka-'));
   try {
     return await start(libs, home, users);
@@ -38,31 +39,6 @@ export async function startKafkaBroker({ users } = {}) {
 /** The release that `startKafkaBroker` starts. */
 export async function kafkaVersion() {
   return /<kafka\.version>(.*?)</.exec(await readFile(pom, 'utf8'))[1];
-}
-
-async function requireJava() {
-  const { stderr } = await run('java', ['-version']).catch(() => ({ stderr: '' }));
-  const version = Number(/version "(\d+)/.exec(stderr)?.[1] ?? 0);
-  if (version < 17) throw new Error('Apache Kafka needs Java 17 or newer');
-  await run('mvn', ['-v']).catch(() => {
-    throw new Error("Apache Kafka's jars are fetched with mvn, which is not installed");
-  });
-}
-
-/** The folder of jars, fetched once per pom and kept. */
-async function jars() {
-  const id = createHash('sha256')
-    .update(await readFile(pom))
-    .digest('hex')
-    .slice(0, 12);
-  const libs = join(here, '..', '..', 'node_modules', '.cache', 'nestjs-outbox', `kafka-${id}`);
-  if (existsSync(libs)) return libs;
-  const staging = `${libs}.${process.pid}`;
-  await mkdir(staging, { recursive: true });
-  const goal = ['-q', '-B', '-f', pom, 'dependency:copy-dependencies', `-DoutputDirectory=${staging}`];
-  await run('mvn', goal, { timeout: 300_000, maxBuffer: 16 * 1024 * 1024 });
-  await rename(staging, libs).catch(() => rm(staging, { recursive: true, force: true }));
-  return libs;
 }
 
 async function start(libs, home, users) {
