@@ -28,6 +28,7 @@ const LEAST: Record<string, number> = {
   V: 7,
   W: 3,
   X: 2,
+  Z: 13,
 };
 
 interface Row {

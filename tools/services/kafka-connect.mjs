@@ -39,14 +39,19 @@ class Worker {
   constructor(home, port, libs) {
     this.url = `http://127.0.0.1:${port}`;
     this.#home = home;
-    const java = ['-Xms64m', '-Xmx384m', '-XX:TieredStopAtLevel=1', `-Dlog4j2.configurationFile=${join(home, 'log4j2')}`];
+    const java = [
+      '-Xms64m',
+      '-Xmx384m',
+      '-XX:TieredStopAtLevel=1',
+      `-Dlog4j2.configurationFile=${join(home, 'log4j2.properties')}`,
+    ];
     const main = 'org.apache.kafka.connect.cli.ConnectStandalone';
     this.#command = [...java, '-cp', `${libs}/*`, main, join(home, 'worker')];
   }
 
   async prepare(brokers) {
     await writeFile(join(this.#home, 'worker'), settings(brokers, this.url, join(this.#home, 'offsets')));
-    await writeFile(join(this.#home, 'log4j2'), LOGGING);
+    await writeFile(join(this.#home, 'log4j2.properties'), LOGGING);
   }
 
   /** Starts it; resolves when it answers. */

@@ -1,0 +1,97 @@
+import { randomBytes } from 'node:crypto';
+import { DataSource, type DataSourceOptions } from 'typeorm';
+import { documents, type Block } from '../readme/documents.js';
+import { createUser, runOn, type DatabaseUser, type SqlKind } from '../readme/sql.js';
+import type { TestDatabase } from './databases.js';
+import type { Connector } from './kafka-connect.js';
+import { until } from './until.js';
+
+/** Blocks of `docs/debezium.md`. */
+export function debeziumBlocks(language: 'json' | 'sql', including: string): Block[] {
+  const page = documents().find(({ path }) => path === 'docs/debezium.md');
+  const found = page?.blocks.filter((block) => block.language === language && block.text.includes(including)) ?? [];
+  if (found.length === 0) throw new Error(`docs/debezium.md has no ${language} with '${including}'`);
+  return found;
+}
+
+const CLASSES: Readonly<Record<SqlKind, string>> = { postgres: 'PostgresConnector', mariadb: 'MySqlConnector' };
+const SLOT: Readonly<Record<SqlKind, string>> = { postgres: 'slot.name', mariadb: 'database.server.id' };
+
+/** A database that Debezium reads, set up as the page says: the user, its rights, and the connector's settings. */
+export class DebeziumSource {
+  /** Of this source alone, also among those of one server. */
+  readonly connector: Connector;
+
+  private constructor(
+    readonly admin: DataSource,
+    private readonly kind: SqlKind,
+    private readonly user: DatabaseUser,
+    topicPrefix: string,
+  ) {
+    const [block] = debeziumBlocks('json', CLASSES[kind]) as [Block];
+    this.connector = placed(JSON.parse(block.text) as Connector, kind, new URL(user.url), topicPrefix);
+  }
+
+  /** The tables are there. */
+  static async open(database: TestDatabase, topicPrefix: string): Promise<DebeziumSource> {
+    const { kind } = database;
+    const admin = await new DataSource({ ...database.options, poolSize: 2 } as DataSourceOptions).initialize();
+    const user = await createUser(admin, kind, 'shop_debezium');
+    if (kind === 'postgres') {
+      await admin.query(`alter role ${new URL(user.url).username} replication`);
+      await runOn(admin, debeziumBlocks('sql', 'create publication'));
+    }
+    return new DebeziumSource(admin, kind, user, topicPrefix);
+  }
+
+  /** As the page has it, run by somebody all the time. */
+  async moveDue(): Promise<void> {
+    await this.runDocumented('outbox_parked');
+  }
+  async deleteOld(): Promise<void> {
+    await this.runDocumented('delete from outbox_ready where created_at');
+  }
+  private async runDocumented(text: string): Promise<void> {
+    const blocks = debeziumBlocks('sql', text).filter(({ info }) => info === this.kind);
+    if (blocks.length !== 1) throw new Error(`${blocks.length} blocks with ${text}`);
+    await runOn(this.admin, blocks);
+  }
+
+  /** PostgreSQL only: its place in the log, while no connector uses it. The server notices late that its client is gone. */
+  async dropSlot(): Promise<void> {
+    const slots = 'from pg_replication_slots where slot_name = $1';
+    const slot = [this.connector.config['slot.name']];
+    await until(async () => {
+      await this.admin.query(`select pg_terminate_backend(active_pid) ${slots} and active`, slot);
+      await this.admin.query(`select pg_drop_replication_slot(slot_name) ${slots} and not active`, slot);
+      return ((await this.admin.query(`select ${slots}`, slot)) as unknown[]).length === 0;
+    });
+  }
+
+  async close(): Promise<void> {
+    if (this.kind === 'postgres') await this.dropSlot();
+    await this.user.drop();
+    await this.admin.destroy();
+  }
+}
+
+/** The documented connector on this server, with topics of its own; all else is as it stands there. */
+function placed({ config }: Connector, kind: SqlKind, server: URL, topicPrefix: string): Connector {
+  const name = server.pathname.slice(1);
+  const unique = kind === 'postgres' ? name : String(randomBytes(4).readUInt32BE() | 1);
+  const own: Record<string, string> = {
+    'database.hostname': server.hostname,
+    'database.port': server.port,
+    'database.user': server.username,
+    'database.password': server.password,
+    [SLOT[kind]]: unique,
+    'topic.prefix': name,
+    'transforms.outbox.route.topic.replacement': `${topicPrefix}\${routedByValue}`,
+    'heartbeat.interval.ms': '500',
+    ...(kind === 'postgres' ? { 'database.dbname': name } : {}),
+  };
+  for (const setting of Object.keys(own)) {
+    if (config[setting] === undefined) throw new Error(`docs/debezium.md does not set ${setting}`);
+  }
+  return { name, config: { ...config, ...own } };
+}
