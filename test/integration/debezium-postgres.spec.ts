@@ -2,12 +2,14 @@ import { describeDebezium } from '../contract/debezium.contract.js';
 import { useDebezium } from '../support/debezium-run.js';
 import { KafkaConnect } from '../support/kafka-connect.js';
 import { canStart, startOwnPostgres, type OwnDatabase } from '../support/own-database.js';
-import { describeUnlessMissing, serviceUrl, type Service } from '../support/services.js';
+import { describeUnlessMissing, serviceUrl, type Program, type Service } from '../support/services.js';
 import { until } from '../support/until.js';
 
-const missing: Service[] = [];
-if (!canStart.postgres) missing.push('postgres');
-if (!KafkaConnect.isInstalled || serviceUrl('kafka') === undefined) missing.push('kafka');
+const missing: (Service | Program)[] = [
+  ...(canStart.postgres ? [] : (['postgres'] as const)),
+  ...(serviceUrl('kafka') === undefined ? (['kafka'] as const) : []),
+  ...(KafkaConnect.isInstalled ? [] : (['debezium'] as const)),
+];
 
 describeUnlessMissing(missing, 'Debezium on PostgreSQL', () => {
   let own: OwnDatabase;

@@ -7,7 +7,7 @@ export type DatabaseKind = 'postgres' | 'mariadb';
 export type ServerKind = DatabaseKind | 'mysql' | 'mysql-oldest';
 export type Service = ServerKind | 'rabbitmq' | 'kafka' | 'redis' | 'mqtt' | 'nats';
 /** What a test starts by itself, where it is installed. */
-export type Program = 'pgbouncer';
+export type Program = 'pgbouncer' | 'debezium';
 
 const VARIABLES: Record<Service, string> = {
   postgres: 'OUTBOX_TEST_POSTGRES_URL', // postgres://user:password@host:port/database, may create databases
