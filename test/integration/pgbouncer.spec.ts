@@ -1,5 +1,6 @@
 import { Test, type TestingModule } from '@nestjs/testing';
 import { TypeOrmModule } from '@nestjs/typeorm';
+import pg from 'pg';
 import { DataSource } from 'typeorm';
 import { OutboxModule, OutboxService, type OutboxOptions } from '../../lib/index.js';
 import { RecordingTransport } from '../../lib/testing.js';
@@ -46,9 +47,9 @@ describeUnlessMissing(missing, 'behind PgBouncer', () => {
   }
 
   /** An application whose only address is the pooler's. */
-  async function application(url: string, options: Partial<OutboxOptions> = {}): Promise<TestingModule> {
+  async function application(url: string, options: Partial<OutboxOptions> = {}, driver = {}): Promise<TestingModule> {
     const imports = [
-      TypeOrmModule.forRoot({ type: 'postgres', url, retryAttempts: 0 }),
+      TypeOrmModule.forRoot({ type: 'postgres', url, retryAttempts: 0, ...driver }),
       OutboxModule.forRoot({
         transports: { default: transport },
         logger: {
@@ -138,4 +139,21 @@ describeUnlessMissing(missing, 'behind PgBouncer', () => {
     await application(pooled, { wakeUp: 'poll', database: { setup: 'create', preparedStatements: false } });
     expect(warnings).toEqual([]);
   });
+
+  it('W4: one that no process id shows is noticed by the first statement that is not there', async () => {
+    const { url } = database;
+    /** As a driver sees it that does not keep the id, or one to which the pooler tells the server's. */
+    class Client extends pg.Client {
+      get processID(): undefined {
+        return undefined;
+      }
+      set processID(_: unknown) {}
+    }
+    const pooled = (await pooler('transaction')).through(url);
+    const app = await application(pooled, {}, { driver: { ...pg, Client } });
+    await enqueueAll(app);
+    await until(() => transport.published.length >= MESSAGES, 30_000);
+    for (let key = 0; key < KEYS; key += 1) expect(numbersOf(`k${key}`)).toEqual(inOrder);
+    expect(warnings.filter((line) => /PgBouncer.*RDS Proxy.*Supavisor/.test(line))).toHaveLength(1);
+  }, 60_000);
 });

@@ -229,14 +229,18 @@ describeWith('postgres', 'PostgreSQL executors', () => {
         expect(await prepared(runner)).toEqual([]);
       }));
 
-    it('goes on without, after somebody deallocated what was prepared', () =>
+    it.each([
+      ['somebody deallocated what was prepared', true, 'deallocate all'],
+      ['somebody took the name, as in a session that a pooler hands on', false, 'prepare greeting as select 1'],
+    ])('goes on without, after %s', (_, isPrepared, sql) =>
       inTransaction(async (runner) => {
-        await transactionExecutor(runner).run(greet.bind(1));
-        await runner.query('deallocate all');
+        if (isPrepared) await transactionExecutor(runner).run(greet.bind(1));
+        await runner.query(sql);
         await expect(transactionExecutor(runner).run(greet.bind(1))).rejects.toThrow(QueryFailedError);
         await runner.rollbackTransaction();
         await runner.startTransaction();
         expect((await transactionExecutor(runner).run(greet.bind(2))).rows).toEqual([['hello', '2']]);
-      }));
+      }),
+    );
   });
 });

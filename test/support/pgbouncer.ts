@@ -36,6 +36,7 @@ export class PgBouncer {
       pool_mode: mode,
       max_client_conn: 200,
       default_pool_size: sessions,
+      server_login_retry: 1,
     };
     const lines = Object.entries(settings).map(([name, value]) => `${name} = ${value}`);
     const file = join(folder, 'pgbouncer.ini');

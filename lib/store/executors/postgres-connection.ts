@@ -20,6 +20,13 @@ interface PgQuery {
   rowMode: 'array';
   types: typeof RAW;
 }
+/** What one connection notices, and the others should know. */
+export interface Noticed {
+  /** The server takes no writes any more: what is open there may be a replica's by now, and reads it for ever. */
+  demoted(): void;
+  /** What was prepared in the session is not there, or was there before: sessions are handed on. */
+  pooled(): void;
+}
 export interface CheckedOut {
   readonly client: PgClient;
   /**
@@ -27,7 +34,7 @@ export interface CheckedOut {
    * a session of our own is told once, and nothing is prepared.
    */
   readonly pooled: boolean;
-  /** Runs with each `begin`. */
+  /** Runs with each `begin`; behind a pooler its one row names the server's run. */
   readonly inTransaction: string;
   release(): Promise<void>;
 }
@@ -39,6 +46,8 @@ const SQLSTATE = /^[0-9A-Z]{5}$/;
 /** One connection that reopens itself. Statements queue in the order of the calls; node-postgres wants one at a time. */
 export class PostgresConnection implements SqlConnection {
   generation = 0;
+  /** @internal Behind a pooler: from the server's start to its end or crash, which the connection to the pooler survives. */
+  serverRun: string | undefined;
   /** @internal */ open: Promise<CheckedOut> | undefined;
   /** @internal */ tail: Promise<unknown> = Promise.resolve();
   /** @internal */ wasOpen = false;
@@ -47,8 +56,7 @@ export class PostgresConnection implements SqlConnection {
 
   constructor(
     readonly checkOut: () => Promise<CheckedOut>,
-    /** The server takes no writes any more: what is open there may be a replica's by now, and reads it for ever. */
-    readonly demoted: () => void,
+    readonly noticed: Noticed,
     /** Milliseconds that a transaction may idle, where that is not what the session says. */
     readonly idleInTransaction?: number,
     /** Milliseconds after which it is closed when nobody asks anything. */
@@ -72,7 +80,7 @@ export class PostgresConnection implements SqlConnection {
 
   /** @internal */ async inTransaction<T>(open: CheckedOut, work: (tx: SqlExecutor) => Promise<T>): Promise<T> {
     try {
-      await this.send(open, this.beginWith(open)).catch(refuseStatementMode);
+      await this.begin(open);
       const result = await work({ run: (sql) => this.execute(open, sql) });
       await this.send(open, 'commit');
       return result;
@@ -82,12 +90,21 @@ export class PostgresConnection implements SqlConnection {
     }
   }
 
-  /** @internal In the transaction itself: behind a transaction pooler there is no session of ours. */
-  beginWith({ inTransaction }: CheckedOut): string {
-    const begin = `begin isolation level read committed read write${inTransaction}`;
-    return this.idleInTransaction === undefined
-      ? begin
-      : `${begin}; set local idle_in_transaction_session_timeout = ${this.idleInTransaction}`;
+  /** @internal With what holds for this transaction only. */
+  async begin(open: CheckedOut): Promise<void> {
+    const idle =
+      this.idleInTransaction === undefined
+        ? ''
+        : `; set local idle_in_transaction_session_timeout = ${this.idleInTransaction}`;
+    const text = `begin isolation level read committed read write${open.inTransaction}${idle}`;
+    const begun: unknown = await this.send(open, { text, rowMode: 'array', types: RAW }).catch(refuseStatementMode);
+    if (open.pooled) this.compareRun(begun as readonly { rows: readonly (readonly string[])[] }[]);
+  }
+
+  /** @internal */ compareRun(begun: readonly { rows: readonly (readonly string[])[] }[]): void {
+    const run = begun.find(({ rows }) => rows.length > 0)?.rows[0]?.[0];
+    if (this.serverRun !== undefined && this.serverRun !== run) this.generation++;
+    this.serverRun = run;
   }
 
   async close(): Promise<void> {
@@ -149,12 +166,17 @@ export class PostgresConnection implements SqlConnection {
     try {
       return await client.query(query);
     } catch (error) {
-      if ((error as { code?: unknown }).code === READ_ONLY) this.demoted();
+      const { code } = error as { code?: unknown };
+      if (code === READ_ONLY) this.noticed.demoted();
+      if (PREPARED_ELSEWHERE.has(code)) this.noticed.pooled();
       if (endsSession(error)) await this.drop();
       return withoutValues(error);
     }
   }
 }
+
+/** `invalid_sql_statement_name`, `duplicate_prepared_statement`. */
+export const PREPARED_ELSEWHERE: ReadonlySet<unknown> = new Set(['26000', '42P05']);
 
 /** `read_only_sql_transaction`: of a standby, and of a primary that was told so. */
 const READ_ONLY = '25006';

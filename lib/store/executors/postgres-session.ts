@@ -19,14 +19,21 @@ export interface OtherEnd {
   readonly isPooler: boolean;
   /** From PostgreSQL 17. */
   readonly limitsTransactions: boolean;
+  /** From PostgreSQL 15: what it counts costs nothing to read. */
+  readonly countsInMemory: boolean;
 }
 
 export async function askOtherEnd(client: PgClient): Promise<OtherEnd> {
-  const text = `select pg_catalog.pg_backend_pid(), pg_catalog.current_setting('transaction_timeout', true)`;
+  const text = `select pg_catalog.pg_backend_pid(), pg_catalog.current_setting('transaction_timeout', true),
+    pg_catalog.current_setting('server_version_num')`;
   const { rows } = await client.query({ text, rowMode: 'array', types: RAW });
-  const [process, limit] = rows[0] as readonly [string, string | null];
+  const [process, limit, version] = rows[0] as readonly [string, string | null, string];
   const told = client.processID ?? undefined;
-  return { isPooler: told !== undefined && Number(process) !== told, limitsTransactions: limit !== null };
+  return {
+    isPooler: told !== undefined && Number(process) !== told,
+    limitsTransactions: limit !== null,
+    countsInMemory: Number(version) >= 150_000,
+  };
 }
 
 /**
@@ -59,10 +66,20 @@ export function ownSession(settings: StoreSettings, extra: Settings): Session {
 }
 
 /** Of one that a pooler gives to others after each transaction: nothing of ours may stay in it. */
-export function pooledSession(settings: StoreSettings, extra: Settings, { limitsTransactions }: OtherEnd): Session {
+export function pooledSession(settings: StoreSettings, extra: Settings, otherEnd: OtherEnd): Session {
+  const { limitsTransactions, countsInMemory } = otherEnd;
   const unlimited: Settings = limitsTransactions ? { transaction_timeout: '0' } : {};
   const all = { ...settingsOf(settings), ...unlimited, ...extra };
-  return { atStart: '', inTransaction: `; ${written('set local', all)}` };
+  return { atStart: '', inTransaction: `; ${written('set local', all)}; ${serverRun(countsInMemory)}` };
+}
+
+/**
+ * Another text after each start, and from PostgreSQL 15 after each crash that ends all sessions but not the server: what was committed
+ * asynchronously may be gone then. Its statistics begin anew.
+ */
+function serverRun(countsInMemory: boolean): string {
+  const crash = countsInMemory ? ', pg_catalog.pg_stat_get_bgwriter_stat_reset_time()' : '';
+  return `select pg_catalog.concat_ws(' ', pg_catalog.pg_postmaster_start_time()${crash})`;
 }
 
 function written(set: 'set' | 'set local', settings: Settings): string {

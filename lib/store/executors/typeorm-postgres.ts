@@ -37,6 +37,7 @@ class TypeOrmPostgresDatabase implements SqlDatabase {
   /** @internal */ opening: Promise<DataSource> | undefined;
   /** @internal */ closed = false;
   /** @internal */ readonly notice: PoolerNotice;
+  /** @internal A pooler that no process id showed. */ handsOn = false;
 
   constructor(
     readonly application: DataSource,
@@ -69,10 +70,23 @@ class TypeOrmPostgresDatabase implements SqlDatabase {
   /** @internal */ connect(extra: Settings, idleInTransaction?: number): PostgresConnection {
     return new PostgresConnection(
       () => this.checkOut(extra),
-      () => this.connections.forEach((connection) => void connection.drop()),
+      { demoted: () => this.dropAll(), pooled: () => this.noticePooler() },
       idleInTransaction,
       this.settings.closeIdleAfter,
     );
+  }
+
+  /** @internal */ dropAll(): void {
+    this.connections.forEach((connection) => void connection.drop());
+  }
+
+  /** @internal One that hands out the server's process ids. Its listener hears nothing, and is not told so: its silence is noticed. */
+  noticePooler(): void {
+    if (this.handsOn || !this.settings.preparedStatements) return;
+    this.handsOn = true;
+    this.notice.tell();
+    this.dropAll();
+    this.listeners.forEach((listener) => void listener.close());
   }
 
   async listen(
@@ -119,7 +133,7 @@ class TypeOrmPostgresDatabase implements SqlDatabase {
     };
     try {
       const otherEnd = await askOtherEnd(client);
-      const behindPooler = otherEnd.isPooler;
+      const behindPooler = otherEnd.isPooler || this.handsOn;
       if (behindPooler) this.notice.tell();
       const pooled = behindPooler || !this.settings.preparedStatements;
       const session = pooled ? pooledSession(this.settings, extra, otherEnd) : ownSession(this.settings, extra);

@@ -2,7 +2,7 @@ import { QueryFailedError, type EntityManager, type QueryRunner } from 'typeorm'
 import type { Sql } from '../sql.js';
 import type { SqlExecutor, SqlResult } from './executor.js';
 import { withoutStatement } from './mysql-connection.js';
-import { RAW, withoutValues, type PgClient } from './postgres-connection.js';
+import { PREPARED_ELSEWHERE, RAW, withoutValues, type PgClient } from './postgres-connection.js';
 
 /**
  * The caller's transaction. Runs on the driver's own connection, past TypeORM's query log and its error's copy of the
@@ -59,10 +59,10 @@ const prepares = new WeakMap<PgClient, boolean>();
 const TWO_TEXTS = /^Prepared statements must be unique/;
 function preparingFails(error: unknown): boolean {
   const { code, message } = error as { code?: string; message?: string };
-  return STATEMENT_GONE.has(code ?? '') || TWO_TEXTS.test(message ?? '');
+  return PREPARED_ELSEWHERE.has(code) || code === OTHER_RESULT || TWO_TEXTS.test(message ?? '');
 }
-/** No such statement, or one whose result changed: somebody said DEALLOCATE or DISCARD, or altered the table. */
-const STATEMENT_GONE = new Set(['26000', '0A000']);
+/** A statement whose result changed: somebody altered the table. */
+const OTHER_RESULT = '0A000';
 
 /**
  * Only where nobody stands between: behind a transaction pooler the next statement may meet another server process, which
