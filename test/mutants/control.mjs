@@ -1,4 +1,4 @@
-import { layersFor, nameOfRun, serversOf, CHAOS, CONTRACT, SIMULATION } from './layers.mjs';
+import { layersFor, nameOfRun, serversOf, CHAOS, CONTRACT, NO_SCAN, SIMULATION } from './layers.mjs';
 import { planted } from './plant.mjs';
 import { sideBySide } from './side-by-side.mjs';
 import { ACQUITS } from './verdicts.mjs';
@@ -13,7 +13,7 @@ export function control(mutants, settings, judge, say) {
   return planted(undefined, (folder) =>
     sideBySide(trials(mutants), settings.jobs, async ({ layer, what, mutant }) => {
       const { verdict, detail, seconds } = await judge(layer, folder, mutant);
-      if (layer === SIMULATION) settings.simulationTakes = seconds * 1000;
+      if (layer === SIMULATION) settings.simulationTakes = Math.max(settings.simulationTakes ?? 0, seconds * 1000);
       const named = `${layer.name}${what === '' ? '' : ` ${what}`}`;
       say(`control ${named}: ${verdict}, ${seconds} s${detail ? ` (${detail})` : ''}`);
       return { layer: layer.name, what, acquits: verdict === ACQUITS, verdict, detail, seconds };
@@ -36,13 +36,13 @@ export function trials(mutants) {
 }
 
 function nameOf(layer, mutant) {
-  if (layer === SIMULATION) return '';
+  if (layer === SIMULATION) return mutant.noScan ? NO_SCAN : '';
   if (layer === CONTRACT) return mutant.contract;
   const { faults } = serversOf(mutant);
   return `${nameOfRun(mutant)}${faults === undefined ? '' : `, ${faults.join(' and ')}`}`;
 }
 
 /** Whatever the layer can see counts against the innocent. */
-function innocent({ contract, chaos }) {
-  return { contract, chaos: chaos === undefined ? undefined : { ...chaos, signs: undefined } };
+function innocent({ contract, chaos, noScan }) {
+  return { contract, noScan, chaos: chaos === undefined ? undefined : { ...chaos, signs: undefined } };
 }

@@ -8,6 +8,8 @@ const OUTSIDE_SIMULATION = /^lib\/(store\/(postgres|mysql|schema|executors)|publ
 const TYPESCRIPT = ['--import', './tools/typescript.mjs'];
 const MINUTE = 60_000;
 
+/** What of the full scan is left out shows what it would hide. */
+export const NO_SCAN = '--no-scan';
 export const SIMULATION = { name: 'simulation', judge: simulate };
 export const CONTRACT = { name: 'contract', judge: runContract };
 export const CHAOS = { name: 'chaos', judge: runChaos };
@@ -35,9 +37,10 @@ export function nameOfRun(mutant) {
  * Innocent sources took `settings.simulationTakes` ms: who takes five times as long will not come to an end. First come the
  * `settings.seeds` that are kept for this mutant, each by itself; of these `blindSeeds` did not convict.
  */
-async function simulate(folder, { name }, { histories, seeds = [], simulationTakes = 2 * MINUTE }) {
+async function simulate(folder, { name, noScan }, { histories, seeds = [], simulationTakes = 2 * MINUTE }) {
   const play = async (first, count, ...more) => {
     const args = ['--histories', String(count), '--seed', String(first), '--shrink', '0', ...more];
+    if (noScan) args.push(NO_SCAN);
     const program = [...TYPESCRIPT, 'test/simulation/simulate.ts'];
     const { late, ...ended } = await run(folder, program, args, Math.max(10 * MINUTE, 5 * simulationTakes));
     return ofSimulation({ ...ended, hangs: late });

@@ -9,6 +9,7 @@ interface Mutant {
   readonly chaos?: object | false;
   readonly contract?: string;
   readonly every?: boolean;
+  readonly noScan?: true;
 }
 interface Verdict {
   readonly verdict: 'convicts' | 'acquits' | 'broke';
@@ -44,8 +45,10 @@ describe('the mutants', () => {
   it('each kept seed is of one that the simulation judges', async () => {
     const { layersFor } = await load<Layers>('layers');
     const judged = (await mutants()).filter((mutant) => layersFor(mutant).some(({ name }) => name === 'simulation'));
-    const names = new Set(judged.map(({ name }) => name));
-    expect(SEEDS.filter(({ convictedBy }) => !names.has(convictedBy))).toEqual([]);
+    const wanted = new Map(judged.map(({ name, noScan }) => [name, noScan]));
+    expect(
+      SEEDS.filter(({ convictedBy, noScan }) => !wanted.has(convictedBy) || wanted.get(convictedBy) !== noScan),
+    ).toEqual([]);
   });
 
   it('the control judges the innocent by every layer, once for each contract and set of servers', async () => {
@@ -54,6 +57,7 @@ describe('the mutants', () => {
     }>('control');
     const given = [
       { file: 'lib/claim/a.ts', contract: 'one' },
+      { file: 'lib/claim/a.ts', contract: 'one', chaos: false, noScan: true },
       { file: 'lib/claim/a.ts', contract: 'one', chaos: { signs: ['lost'] } },
       { file: 'lib/store/mysql/a.ts', contract: 'two', chaos: { store: 'mariadb' } },
       { file: 'lib/store/mysql/a.ts', contract: 'two', chaos: { store: 'mariadb', faults: ['relay-kill'] } },
@@ -62,6 +66,7 @@ describe('the mutants', () => {
     ];
     expect(trials(given).map(({ layer, what }) => `${layer.name} ${what}`.trim())).toEqual([
       'simulation',
+      'simulation --no-scan',
       'contract one',
       'contract two',
       'chaos postgres × rabbitmq',

@@ -1,15 +1,15 @@
 import { NO_PROCESSES, type Processes } from '../../lib/claim/host-process.js';
 import { OutboxDispatcher } from '../../lib/dispatch/dispatcher.js';
 import { LaneLoops } from '../../lib/dispatch/lane-loops.js';
-import type { OutboxEventMap } from '../../lib/observe/events.js';
 import type { DeadLetterEvent, ResolvedOptions } from '../../lib/outbox.options.js';
 import { SimulatedTransport, type BrokerState } from './broker.js';
 import { NO_EXCUSE, type History } from './history.js';
 import { inspect } from './inspect.js';
-import { isOfNumbers, type PlannedFault } from './plan-faults.js';
+import type { PlannedFault } from './plan-faults.js';
 import type { Plan } from './plan.js';
 import { SimulatedProcess } from './process.js';
 import { Random } from './random.js';
+import { Said } from './said.js';
 import type { MemoryDatabase } from './store/memory-database.js';
 import { MemoryStore } from './store/memory-store.js';
 import { Wire, type DatabaseState } from './wire.js';
@@ -35,6 +35,7 @@ export class Fleet {
   fire: (fault: PlannedFault) => void = () => undefined;
   /** Of the killed what the others know them by, where all are on one machine. */
   readonly gone = new Set<string>();
+  /** @internal */ readonly said: Said;
   /** What was stopped in order and is not through with that. */
   readonly leaving = new Set<Relay>();
 
@@ -49,7 +50,9 @@ export class Fleet {
     readonly brokers: ReadonlyMap<string, BrokerState>,
     readonly options: ResolvedOptions,
     readonly transportIds: ReadonlyMap<string, number>,
-  ) {}
+  ) {
+    this.said = new Said(world, history, options, plan);
+  }
 
   start(slot: number): void {
     const { world, history, plan, options } = this;
@@ -69,8 +72,9 @@ export class Fleet {
       });
     };
     const { floor } = plan;
-    const store = new MemoryStore(this.database, { wire: watched, floor, tellsNumbers: this.numbersGoBack });
+    const store = new MemoryStore(this.database, { wire: watched, floor, tellsNumbers: this.said.numbersGoBack });
     wire.lost = () => store.reconnect();
+    wire.cost = (operation) => this.database.dead?.cost(operation) ?? 0;
     const transports = this.connectTo(process);
     const dispatcher = new OutboxDispatcher({
       options: { ...options, deadLetter: (letter) => this.bury(letter, random) },
@@ -81,15 +85,7 @@ export class Fleet {
       processes: this.processesOf(slot),
       hooks: {
         has: () => false,
-        emit: (event, about) => {
-          if (event === 'warning' && !this.numbersGoBack && AGAIN.test((about as OutboxEventMap['warning']).text))
-            history.violated(8, `${name} took positions for wrong: ${(about as OutboxEventMap['warning']).text}`);
-          if (event === 'leasesLost' && !history.isExcused([name], world.now - 2 * options.lease, world.now))
-            history.violated(15, `${name} lost leases without a fault`);
-          if (event === 'circuitOpened')
-            history.longestProbe = Math.max(history.longestProbe, (about as OutboxEventMap['circuitOpened']).retryIn);
-          if (history.traced) history.tell(`${name}: ${event} ${JSON.stringify(about, skipErrors)}`);
-        },
+        emit: (event, about) => this.said.hear(name, event, about),
       },
       transportIds: this.transportIds,
       createTransports: async () => transports,
@@ -114,15 +110,14 @@ export class Fleet {
     return `${slot}.${this.lives.get(slot)}`;
   }
 
-  /** @internal */ get numbersGoBack(): boolean {
-    return this.plan.faults.some(({ kind }) => isOfNumbers(kind));
-  }
-
   /** @internal Before the first answer about blocked keys. */ adjust(): void {
-    const { knownKeys: limit, scanEvery: every } = this.plan;
+    const { knownKeys: limit, scanEvery: every, held } = this.plan;
     for (const { lane } of this.lanes) {
+      const { scan } = lane.claimer.lateRows;
       if (limit !== undefined) Object.assign(lane.parked.keys, { limit });
-      if (every !== undefined) Object.assign(lane.claimer.lateRows.scan, { every });
+      if (every !== undefined) Object.assign(scan, { every });
+      const first = held?.firstSlice;
+      if (first !== undefined && scan.reach.first !== first) Object.assign(scan.reach, { first, width: first });
     }
   }
 
@@ -211,7 +206,3 @@ export class Fleet {
 
 /** Milliseconds after which a process that died of a message is started again. */
 const RESTART = 500;
-/** Of the warning that everything is read again. */
-const AGAIN = /everything is read again/;
-const skipErrors = (name: string, value: unknown): unknown =>
-  value instanceof Error ? value.message : name === 'runId' ? undefined : value;

@@ -97,6 +97,8 @@ export class History {
   readonly requeued = new Set<string>();
   /** A failover lost leases and verdicts as well: until each holds what it believes, only loss and standstill are judged. */
   failedOver = false;
+  /** A relay said that a message may have been overtaken: where sweeps cost too much, one whose INSERT takes long is. */
+  overtaken = false;
   /** Whose statement is taking effect. */
   actor = '';
   /** Milliseconds: the longest that a circuit wanted to wait. */

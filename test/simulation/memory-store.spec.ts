@@ -1,10 +1,17 @@
-import type { NewMessage } from '../../lib/message.js';
+import type { NewMessage, OutboxMessage } from '../../lib/message.js';
+import { STATEMENT_TIMEOUT, waitedTooLong } from '../../lib/read-errors.js';
 import { describeStoreContract, type StoreHarness } from '../../lib/testing/store-contract.js';
 import { newMessage } from '../support/relay.js';
+import { History } from './history.js';
+import { NO_RATES } from './plan-faults.js';
+import { SimulatedProcess } from './process.js';
 import { replica } from './store/memory-backup.js';
 import { MemoryDatabase } from './store/memory-database.js';
+import { A_DEAD_ROW, DeadRows } from './store/memory-dead.js';
 import { MemoryStore } from './store/memory-store.js';
-import type { Wire } from './store/memory-wire.js';
+import type { Wire as ToStore } from './store/memory-wire.js';
+import { Wire } from './wire.js';
+import { World } from './world.js';
 
 /** Moves on with every look: what was done a statement ago is older than 0 ms, as by a clock of microseconds. */
 function wallClock(): () => number {
@@ -47,7 +54,7 @@ describe('a database in memory', () => {
   let database: MemoryDatabase;
   let store: MemoryStore;
   let lost: { operation: string; what: 'request' | 'reply' } | undefined;
-  const wire: Wire = async (operation, effect) => {
+  const wire: ToStore = async (operation, effect) => {
     if (operation !== lost?.operation) return effect();
     if (lost.what === 'reply') effect();
     throw new Error('connection lost');
@@ -162,5 +169,70 @@ describe('a database in memory', () => {
     replica(database)();
     await insert();
     expect(rows()).toEqual(['1', '2', '3', '4']);
+  });
+
+  it('keeps what is gone while somebody holds a snapshot, and reads walk over it', async () => {
+    const settle = async (seq: string): Promise<void> => {
+      const { messages } = await fetch();
+      const gone = messages.find((each) => each.seq === seq) as OutboxMessage;
+      await store.settle(TRANSPORT, [gone], 'delete');
+    };
+    const sweep = (after: string, upTo: string) => store.sweep(TRANSPORT, [{ bucket: 0, after, upTo }]);
+    database.stride = 1_000n;
+    for (let n = 0; n < 4; n += 1) await insert();
+    await settle('1');
+    const dead = (database.dead = new DeadRows(1_000));
+    await settle('1001');
+    await settle('2001');
+    const rolledBack = database.begin();
+    await store.insert(rolledBack, [message()]);
+    rolledBack.rollback();
+    dead.cost('settle');
+    await fetch();
+    expect(dead.cost('fetch')).toBeCloseTo(2_000 * A_DEAD_ROW);
+    await sweep('1201', '1801');
+    await sweep('2001', '4001');
+    const ofOne = dead.cost('sweep') / 600;
+    expect(ofOne).toBeGreaterThan(A_DEAD_ROW);
+    await sweep('0', '4001');
+    expect(dead.cost('sweep')).toBeCloseTo(2_000 * ofOne);
+    await sweep('0', '4001');
+    expect(dead.cost('readPlaces')).toBe(0);
+    database.empty();
+    await fetch();
+    expect(dead.cost('fetch')).toBe(0);
+    database.crash();
+    expect(database.dead).toBeUndefined();
+  });
+});
+
+describe('a statement that walks over too much', () => {
+  it('is cancelled for its time, as a server does; three in a row stand still', async () => {
+    const world = new World();
+    const history = new History(() => world.now, false, undefined);
+    const process = new SimulatedProcess(world, 'relay', 0, 0);
+    const state = {
+      downUntil: 0,
+      failovers: 0,
+      failing: new Map<string, number>(),
+      holdsLocks: false,
+      rates: NO_RATES,
+    };
+    const wire = new Wire(world, 1, history, state, process);
+    const ask = async (cost: number): Promise<string> => {
+      wire.cost = () => cost;
+      const began = world.now;
+      const answer = wire
+        .call('sweep', () => 'an answer')
+        .catch((error: unknown) => `${waitedTooLong(error) ? 'cancelled' : String(error)}`);
+      await world.run(began + 20_000);
+      return answer;
+    };
+    expect(await ask(STATEMENT_TIMEOUT - 1)).toBe('an answer');
+    for (const cost of [STATEMENT_TIMEOUT, 1e9, 10])
+      expect(await ask(cost)).toMatch(cost > 10 ? 'cancelled' : 'answer');
+    expect(history.violations).toEqual([]);
+    expect(await ask(STATEMENT_TIMEOUT)).toBe('cancelled');
+    expect(history.violations).toEqual(['invariant 15: relay: sweep was cancelled for its time 3 times in a row']);
   });
 });

@@ -1,20 +1,16 @@
 import type { Random } from './random.js';
 
 export type BrokerFault = 'broker away' | 'broker refuses' | 'broker blocks' | 'broker silent' | 'broker unreachable';
-export type FaultKind =
-  | BrokerFault
-  | 'kill'
-  | 'freeze'
-  | 'sleep'
-  | 'restart'
-  | 'clock step'
+export type DatabaseFault =
   | 'database away'
   | 'database crash'
   | 'numbers go back'
   | 'table emptied'
   | 'failover'
-  | 'lease in the future'
+  | 'snapshot held'
   | 'statements fail';
+export type FaultKind =
+  BrokerFault | DatabaseFault | 'kill' | 'freeze' | 'sleep' | 'restart' | 'clock step' | 'lease in the future';
 
 export interface PlannedFault {
   readonly at: number;

@@ -66,7 +66,7 @@ export function drawOutage(seed: number, faults: readonly PlannedFault[], beside
 
 export const away = (kind: FaultKind, at: number, ms: number): PlannedFault => ({ at, kind, slot: 0, ms, after: 0 });
 
-const one = (n: number, pause: number): PlannedTransaction => ({
+export const one = (n: number, pause: number): PlannedTransaction => ({
   pause,
   messages: [{ n, refused: 0, delay: null, pause: 0, insert: 0 }],
   hold: 0,

@@ -1,5 +1,6 @@
 import type { OutboxOptions } from '../../lib/outbox.options.js';
 import { drawFaults, drawRefusal, type PlannedFault, type Rates } from './plan-faults.js';
+import { withHeldSnapshot } from './plan-held.js';
 import { withHours } from './plan-hours.js';
 import {
   withBytes,
@@ -12,6 +13,7 @@ import {
   withSecond,
 } from './plan-variants.js';
 import { Random } from './random.js';
+import type { HeldSnapshot } from './store/memory-dead.js';
 
 export interface PlannedMessage {
   readonly n: number;
@@ -75,6 +77,8 @@ export interface Plan {
   readonly knownKeys?: number;
   /** Milliseconds from one look at everything to the next; absent: as in production. */
   readonly scanEvery?: number;
+  /** Of snapshots that somebody holds, what they cost; absent: a row that is gone costs nothing that anybody feels. */
+  readonly held?: HeldSnapshot;
   /** Of the faults of single statements and publishes, which are drawn on the way, only these; absent: all. */
   readonly only?: ReadonlySet<string>;
 }
@@ -100,9 +104,8 @@ export function drawPlan(seed: number, noScan = false): Plan {
 }
 
 function drawWhole(seed: number): Plan {
-  return withHours(
-    withLateLoad(withScans(withFutureLease(withFailover(withNumbers(withFewKeys(withBytes(drawBase(seed)))))))),
-  );
+  const plan = withNumbers(withFewKeys(withBytes(drawBase(seed))));
+  return withHours(withHeldSnapshot(withLateLoad(withScans(withFutureLease(withFailover(plan))))));
 }
 
 function drawBase(seed: number): Plan {

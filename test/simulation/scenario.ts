@@ -1,20 +1,19 @@
 import type { ResolvedOptions } from '../../lib/outbox.options.js';
 import { resolveOptions } from '../../lib/resolve-options.js';
 import { healthy, type BrokerState } from './broker.js';
-import { forgetLost } from './forget-lost.js';
+import { Faults } from './faults.js';
 import { Fleet } from './fleet.js';
-import { History, NO_EXCUSE, type Fate } from './history.js';
+import { History, type Fate } from './history.js';
 import { judge, prompt } from './judge.js';
 import { Operator } from './operator.js';
-import { NO_RATES, type BrokerFault, type PlannedFault } from './plan-faults.js';
+import { NO_RATES } from './plan-faults.js';
 import { SECOND } from './plan-variants.js';
 import type { Plan } from './plan.js';
 import { EPOCH } from './process.js';
 import { through } from './through.js';
-import { replica } from './store/memory-backup.js';
 import { MemoryDatabase } from './store/memory-database.js';
 import { MemoryStore } from './store/memory-store.js';
-import { LATE, MATTERS, PATIENCE, type DatabaseState } from './wire.js';
+import type { DatabaseState } from './wire.js';
 import { Watchdog } from './watchdog.js';
 import { Witness } from './witness.js';
 import { Workload } from './workload.js';
@@ -42,10 +41,10 @@ export interface Outcome {
 const CRASH_LOOP = 10;
 /** Milliseconds: the longest delay of a loop after an error, of the settler, and what the rest needs. */
 const OTHER_DELAYS = 8_000;
-/** By which the database's clock was ahead. */
-const DAY = 86_400_000;
 /** From one look at everything to the next. */
 const FULL_SCAN = 45_000;
+/** From one sweep of all above the lower mark to the next, at most. */
+const DEEP_SWEEP = 30_000;
 
 /**
  * Plays one plan: relays, writers, operators and faults in virtual time, on a store in memory. The invariants of
@@ -54,7 +53,7 @@ const FULL_SCAN = 45_000;
  *   1, 3, 7, 12, 13, 16   judge.ts, at the end, from what the broker saw and what the tables hold
  *   2, 4, 5, 9, 10, 11    witness.ts, when a publish starts
  *   6, 13, 14, 18         witness.ts, when a write takes effect
- *   8, 17                 inspect.ts, whenever a relay reads; fleet.ts, when it says that positions were wrong and no number went back
+ *   8, 17                 inspect.ts, whenever a relay reads; said.ts, when it says that positions were wrong and no number went back
  *   15                    through.ts, from the last fault on; judge.ts, for those whom no fault touches: with a second
  *                         transport, its messages while the first one's broker is away
  *   20                    watchdog.ts, from beginning to end
@@ -83,7 +82,7 @@ class Scenario {
   /** By the names of their transports. */
   readonly brokers: ReadonlyMap<string, BrokerState>;
   fleet: Fleet | undefined;
-  isCalm = false;
+  faults: Faults | undefined;
 
   constructor(
     readonly plan: Plan,
@@ -103,6 +102,7 @@ class Scenario {
       settings: this.options,
       isLarge: ({ seq }) => BigInt(seq) % 8n === 0n,
     });
+    this.database.stride = BigInt(plan.held?.each ?? 1);
   }
 
   async play(): Promise<Outcome> {
@@ -126,10 +126,8 @@ class Scenario {
     const workload = new Workload(world, history, database, store, options.ordering, options.buckets, ids, plan.bytes);
     workload.begin(plan.writers);
     new Operator(world, history, store).begin(plan.acts);
-    for (const fault of plan.faults) {
-      world.in(fault.at, () => (fault.when === undefined ? this.happen(fault) : fleet.armed.push(fault)));
-    }
-    fleet.fire = (fault) => world.in(fault.after, () => this.happen(fault));
+    const faults = (this.faults = new Faults(world, plan, history, database, this.databaseState, this.brokers, fleet));
+    faults.begin();
     new Watchdog(world, history, database, options, fleet).begin();
     await world.run(plan.turmoil);
     const disturbedUntil = this.calm();
@@ -142,7 +140,10 @@ class Scenario {
     await world.run(quietFrom, isQuiet);
     const delays = Math.max(history.longestProbe, this.longestWait());
     const scan = database.caughtUp ? FULL_SCAN : 0;
-    const limit = quietFrom + options.lease + 2 * options.pollInterval + delays + OTHER_DELAYS + crashes + scan;
+    // What lies below the upper mark is swept for rarely, after sweeps that walked over many dead rows.
+    const sweep = plan.held !== undefined && plan.floor === 'probe' ? DEEP_SWEEP : 0;
+    const rest = delays + OTHER_DELAYS + crashes + scan + sweep;
+    const limit = quietFrom + options.lease + 2 * options.pollInterval + rest;
     await world.run(limit, () => late().length === 0);
     const settledAfter = Math.max(0, world.now - quietFrom);
     const left = late().join(', ');
@@ -168,11 +169,11 @@ class Scenario {
 
   /** No more faults. @returns when the last of them is over @internal */
   calm(): number {
-    const { world, fleet, databaseState, brokers, history, plan } = this;
+    const { world, fleet, faults, databaseState, brokers, history, plan } = this;
     databaseState.rates = NO_RATES;
     databaseState.downUntil = 0;
     databaseState.failing.clear();
-    this.isCalm = true;
+    faults?.calm();
     for (const [name, broker] of brokers) {
       Object.assign(broker, healthy(NO_RATES));
       fleet?.brokerSays('up', name);
@@ -191,109 +192,7 @@ class Scenario {
     const waiting = [...this.database.parked.values()].filter(({ state }) => state === 'waiting');
     return Math.min(60_000, Math.max(0, ...waiting.map(({ dueAt }) => (dueAt ?? 0) - this.database.now())));
   }
-
-  /** Who sleeps and whose clock is set back meanwhile cannot know how late it is. @internal */
-  get sleeps(): boolean {
-    return this.plan.faults.some(({ kind }) => kind === 'sleep');
-  }
-
-  /** @internal */ happen(fault: PlannedFault): void {
-    const { kind, slot, ms, operation } = fault;
-    const { fleet, history, world, databaseState } = this;
-    const relay = fleet?.alive(slot);
-    const name = relay?.process.name ?? 'nobody';
-    if (fleet === undefined || this.isCalm) return;
-    switch (kind) {
-      case 'kill':
-        return fleet.kill(slot, ms);
-      case 'lease in the future':
-        history.fault(kind, name, NO_EXCUSE);
-        if (relay !== undefined) this.database.putIntoFuture(name, DAY);
-        return fleet.kill(slot, ms);
-      case 'restart':
-        return fleet.restart(slot, ms);
-      case 'freeze':
-      case 'sleep':
-        // Once it is awake there is no excuse: it has to ask what it lost meanwhile before it publishes.
-        history.fault(kind, `${name} ${ms.toFixed(0)} ms`, { ms, by: name });
-        return relay?.process[kind](ms);
-      case 'clock step':
-        history.fault(kind, `${name} ${ms.toFixed(0)} ms`, { ms: 0, by: name });
-        if (relay !== undefined) relay.process.skew += this.sleeps ? Math.abs(ms) : ms;
-        return;
-      case 'database away':
-        history.fault(kind, `${ms.toFixed(0)} ms`, { ms: ms + PATIENCE + LATE, by: undefined });
-        databaseState.downUntil = Math.max(databaseState.downUntil, world.now + ms);
-        return;
-      case 'database crash':
-        history.fault(kind, `${ms.toFixed(0)} ms`, { ms: ms + PATIENCE, by: undefined });
-        this.database.crash();
-        databaseState.downUntil = Math.max(databaseState.downUntil, world.now + ms);
-        for (const { store } of fleet.relays.values()) store.reconnect();
-        return;
-      case 'statements fail':
-        history.fault(kind, `${operation} ${ms.toFixed(0)} ms`, {
-          ms,
-          by: undefined,
-          none: !MATTERS.has(operation ?? ''),
-        });
-        databaseState.failing.set(operation ?? '', world.now + ms);
-        return;
-      case 'failover':
-        return this.failOver(fleet, replica(this.database), world.now, ms);
-      case 'numbers go back':
-      case 'table emptied':
-        return this.numbersGoBack(kind);
-      default:
-        this.trouble(fleet, kind, fault);
-    }
-  }
-
-  /** What was committed in the last `ms` is lost, and every session ends. @internal */
-  failOver(fleet: Fleet, promote: () => void, since: number, ms: number): void {
-    const { world, history, databaseState, database } = this;
-    world.in(ms, () => {
-      if (this.isCalm) return;
-      promote();
-      databaseState.failovers += 1;
-      history.failedOver = true;
-      const lost = forgetLost(history, database, since);
-      history.fault('failover', `${ms.toFixed(0)} ms and ${lost} messages are lost`, { ms: LATE, by: undefined });
-      for (const { store } of fleet.relays.values()) store.reconnect();
-    });
-  }
-
-  /** Nobody's connection ends over it. @internal */
-  numbersGoBack(kind: 'numbers go back' | 'table emptied'): void {
-    const { history, database, plan } = this;
-    const gone = kind === 'table emptied' ? database.empty() : [];
-    for (const { id } of gone) Object.assign(history.fates.get(id) as Fate, { emptied: true });
-    database.setNumbersBack(plan.floor === 'probe');
-    history.fault(kind, `${gone.length} rows are gone, the next number is ${database.nextSeq}`, NO_EXCUSE);
-  }
-
-  /** Of one broker. @internal */
-  trouble(fleet: Fleet, kind: BrokerFault, { ms, transport = 'default' }: PlannedFault): void {
-    const { history, world } = this;
-    const whose = transport === 'default' ? '' : ` of ${transport}`;
-    history.fault(kind, `${ms.toFixed(0)} ms${whose}`, NO_EXCUSE);
-    if (kind === 'broker blocks') {
-      fleet.brokerSays('blocked', transport);
-      world.in(ms, () => fleet.brokerSays('up', transport));
-      return;
-    }
-    const broker = this.brokers.get(transport) as BrokerState;
-    const until = LASTS[kind];
-    broker[until] = Math.max(broker[until], world.now + ms);
-  }
 }
-
-const LASTS = {
-  'broker away': 'downUntil',
-  'broker refuses': 'refusesUntil',
-  'broker silent': 'silentUntil',
-  'broker unreachable': 'unreachableUntil',
-} as const;
 
 const never = (): never => {
   throw new Error('The simulation makes its own.');

@@ -3,6 +3,8 @@ export interface KeptSeed {
   readonly found: string;
   /** The mutant (`test/mutants`) that puts it back: of it this one history convicts. */
   readonly convictedBy: string;
+  /** Nobody looks at everything. */
+  readonly noScan?: true;
 }
 
 /**
@@ -61,5 +63,27 @@ export const SEEDS: readonly KeptSeed[] = [
     seed: 9002334,
     found: 'a replica of the simulation gave out numbers of its own rows, and one row took the place of another (1)',
     convictedBy: 'simulated-replica-forgets-numbers',
+  },
+  {
+    seed: 507,
+    found:
+      'put back: while a snapshot was held, the look at everything was one statement, and nothing was published meanwhile (15)',
+    convictedBy: 'scan-in-one-statement',
+  },
+  {
+    seed: 803,
+    found: 'put back: a slice that was cancelled failed the read, and the next read asked for the same (15)',
+    convictedBy: 'cancelled-slice-fails-the-read',
+  },
+  {
+    seed: 1562,
+    found: 'put back: a slice that was cancelled was asked for again as it was (15)',
+    convictedBy: 'cancelled-slice-never-shrinks',
+  },
+  {
+    seed: 1238,
+    found: 'put back: rows that the upper mark passed waited for the look at everything (15)',
+    convictedBy: 'passed-rows-wait-for-the-scan',
+    noScan: true,
   },
 ];

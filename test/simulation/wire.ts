@@ -1,3 +1,4 @@
+import { STATEMENT_TIMEOUT } from '../../lib/read-errors.js';
 import type { History } from './history.js';
 import type { Rates } from './plan-faults.js';
 import type { SimulatedProcess } from './process.js';
@@ -16,12 +17,22 @@ export interface DatabaseState {
   readonly failing: Map<string, number>;
   rates: Pick<Rates, 'lostRequests' | 'lostReplies' | 'lateRequests' | 'errors' | 'slow'>;
 }
+/** Of one process and statement. */
+interface Calls {
+  readonly random: Random;
+  count: number;
+  /** For their time, with none between that got through although it walked over much. */
+  cancelled: number;
+}
 type Fate = 'lost request' | 'lost reply' | 'late request' | 'error' | undefined;
 
 /** Milliseconds until a client gives up on an answer, at most. */
 export const PATIENCE = 3_000;
 /** Milliseconds after that in which a request may still arrive. */
 export const LATE = 9_000;
+
+/** Statements in a row: each asks for an eighth of the one before. */
+const CANCELLED = 3;
 
 /** Statements of which the failure may make a message be published twice. */
 export const MATTERS: ReadonlySet<string> = new Set([
@@ -40,8 +51,10 @@ export const MATTERS: ReadonlySet<string> = new Set([
 export class Wire {
   /** Called when the client had to open another connection. */
   lost: () => void = () => undefined;
+  /** Milliseconds that the statement takes, which took effect just now. */
+  cost: (operation: string) => number = () => 0;
   /** Each statement by its name and number: what happens to one does not depend on how many others there were. */
-  readonly calls = new Map<string, { random: Random; count: number }>();
+  readonly calls = new Map<string, Calls>();
 
   constructor(
     readonly world: World,
@@ -68,27 +81,41 @@ export class Wire {
       world.owe(ms, () => {
         if (failovers !== this.state.failovers) return this.giveUp(reject, 0);
         let answer: () => void;
+        let took = 0;
         try {
           history.actor = process.name;
           const result = effect();
           if (history.traced) history.tell(`${process.name}: ${operation} takes effect ${detail(result)}`);
-          answer = () => resolve(result);
+          took = this.walks(operation, call);
+          answer = () => (took < STATEMENT_TIMEOUT ? resolve(result) : reject(cancelled()));
         } catch (error) {
           answer = () => reject(error as Error);
         }
-        if (fate === undefined) world.in(back, answer, process);
+        if (fate === undefined) world.in(back + took, answer, process);
       });
       if (fate !== undefined) this.giveUp(reject, extra);
     });
   };
 
-  /** @internal */ first(operation: string): { random: Random; count: number } {
-    const call = { random: Random.of(this.seed, `${this.process.name} ${operation}`), count: 0 };
+  /** Milliseconds; one that would take longer is cancelled, and whoever sends it again has to ask for less. @internal */
+  walks(operation: string, call: Calls): number {
+    const { history, process } = this;
+    const took = Math.min(this.cost(operation), STATEMENT_TIMEOUT);
+    if (took === STATEMENT_TIMEOUT) call.cancelled += 1;
+    else if (took > STATEMENT_TIMEOUT / 8) call.cancelled = 0;
+    if (took > 0 && history.traced) history.tell(`${process.name}: ${operation} walks for ${took.toFixed(0)} ms`);
+    if (call.cancelled === CANCELLED)
+      history.violated(15, `${process.name}: ${operation} was cancelled for its time ${CANCELLED} times in a row`);
+    return took;
+  }
+
+  /** @internal */ first(operation: string): Calls {
+    const call = { random: Random.of(this.seed, `${this.process.name} ${operation}`), count: 0, cancelled: 0 };
     this.calls.set(operation, call);
     return call;
   }
 
-  /** @internal */ fate(operation: string, { random, count }: { random: Random; count: number }): Fate {
+  /** @internal */ fate(operation: string, { random, count }: Calls): Fate {
     const { state, world } = this;
     const dice = random.next();
     if (world.now < state.downUntil) return 'lost request';
@@ -126,6 +153,8 @@ export class Wire {
   }
 }
 
+const cancelled = (): Error =>
+  Object.assign(new Error('canceling statement due to statement timeout'), { code: '57014' });
 const refused = (): Error => Object.assign(new Error('deadlock detected'), { code: '40P01' });
 
 function detail(result: unknown): string {

@@ -29,6 +29,7 @@ export function replica(database: MemoryDatabase): () => void {
     database.archive.clear();
     for (const row of archive) database.archive.add(row);
     database.undurable = [];
+    database.dead = undefined;
     database.flushed = database.commits;
     database.noteUsed();
     database.wentBackAt = database.now();

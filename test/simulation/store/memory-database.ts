@@ -3,6 +3,8 @@ import { OutboxConfigurationError } from '../../../lib/outbox.errors.js';
 import type { Lease } from '../../../lib/store/lease-store.js';
 import type { SchemaSettings } from '../../../lib/store/outbox-store.js';
 import type { NumberSource, Snapshot } from '../../../lib/store/ready-store.js';
+import type { DeadRows } from './memory-dead.js';
+import { placeName } from './memory-place.js';
 import {
   hasLargePayload,
   isVisible,
@@ -67,6 +69,10 @@ export class MemoryDatabase {
   /** When numbers went back last. */
   wentBackAt = -Infinity;
   deaths = 0;
+  /** From one number to the next. */
+  stride = 1n;
+  /** What is kept of rows that are gone, while somebody holds a snapshot. */
+  dead: DeadRows | undefined;
 
   readonly isLarge: (row: ReadyRow) => boolean;
 
@@ -122,6 +128,7 @@ export class MemoryDatabase {
     const lost = this.undurable.filter((transaction) => !transaction.isDurable);
     for (const transaction of lost.reverse()) transaction.revert();
     this.undurable = [];
+    this.dead = undefined; // who held a snapshot is gone
   }
 
   /** @internal */ committed(transaction: MemoryTransaction): void {
@@ -145,7 +152,9 @@ export class MemoryDatabase {
   takeSeq(): string {
     while (this.usedSeqs.delete(this.nextSeq)) this.nextSeq += 1n;
     this.caughtUp ||= this.nextSeq >= this.backFrom && this.now() - this.wentBackAt < UNSEEN;
-    return String(this.nextSeq++);
+    const seq = this.nextSeq;
+    this.nextSeq += this.stride;
+    return String(seq);
   }
   /** @internal Numbers that are taken, where they went back: a writer that is given one of them fails, and tries again. */
   readonly usedSeqs = new Set<bigint>();
@@ -181,6 +190,7 @@ export class MemoryDatabase {
   empty(): ReadyRow[] {
     const gone = [...this.ready.values()].flatMap((rows) => [...rows.values()]).filter(isVisible);
     for (const row of gone) this.removeReady(row);
+    this.dead?.clear();
     this.table += 1;
     return gone;
   }
@@ -209,7 +219,9 @@ export class MemoryDatabase {
     else this.ready.set(name, new Map([...rows].sort(([a], [b]) => compareSeq(a, b))));
   }
   /** @internal */ readonly lastSeq = new Map<string, string>();
-  /** @internal */ removeReady({ transport, bucket, seq }: ReadyRow): void {
+  /** @internal */ removeReady(row: ReadyRow): void {
+    const { transport, bucket, seq } = row;
+    if (this.dead !== undefined && isVisible(row)) this.dead.add(row);
     const name = placeName(transport, bucket);
     const rows = this.ready.get(name);
     rows?.delete(seq);
@@ -242,5 +254,3 @@ export class MemoryDatabase {
 
 /** Milliseconds that a relay which is frozen may not look for. */
 const UNSEEN = 20_000;
-
-export const placeName = (transport: number, bucket: number): string => `${transport} ${bucket}`;

@@ -25,12 +25,14 @@ export function fetchReady(
 ): Read {
   if (!relay.provesNothing) database.numberSource(relay);
   const { transport, positions, perBucket, limit } = request;
-  const rows = positions.flatMap(({ bucket, after }) =>
-    database
+  const rows = positions.flatMap(({ bucket, after }) => {
+    const found = database
       .readyRows(transport, bucket)
       .filter(({ seq }) => compareSeq(seq, after) > 0)
-      .slice(0, perBucket),
-  );
+      .slice(0, perBucket);
+    database.dead?.walk(transport, bucket, after, found[perBucket - 1]?.seq);
+    return found;
+  });
   return read(database, rows.slice(0, limit));
 }
 
@@ -41,13 +43,15 @@ export function sweep(
   ranges: readonly ReadRange[],
   page: number,
 ): SweepResult {
-  const found = ranges.map(({ bucket, after, upTo }) =>
-    database
+  const found = ranges.map(({ bucket, after, upTo }) => {
+    const places = database
       .readyRows(transport, bucket)
       .filter(({ seq }) => compareSeq(seq, after) > 0 && compareSeq(seq, upTo) <= 0)
       .slice(0, page)
-      .map(({ seq }) => ({ bucket, seq })),
-  );
+      .map(({ seq }) => ({ bucket, seq }));
+    database.dead?.walk(transport, bucket, after, places[page - 1]?.seq ?? upTo);
+    return places;
+  });
   return { places: found.flat(), complete: found.every((places) => places.length < page) };
 }
 
@@ -57,6 +61,7 @@ export function probe(
   transport: number,
   ranges: readonly ReadRange[],
 ): { clean: boolean[]; now: number } {
+  for (const { bucket, after, upTo } of ranges) database.dead?.walk(transport, bucket, after, upTo);
   const dirty = [...database.open].flatMap(({ rows }) => rows.filter((row) => row.transport === transport));
   const clean = ranges.map(({ bucket, after, upTo }) =>
     dirty.every((row) => row.bucket !== bucket || compareSeq(row.seq, after) <= 0 || compareSeq(row.seq, upTo) > 0),

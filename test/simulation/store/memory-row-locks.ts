@@ -28,6 +28,7 @@ export class MemoryLockedRows {
       ready: buckets.flatMap((bucket) => database.readyRows(transport, bucket).filter((row) => !isLocked(row))),
     };
     const locked: ReadyRow[] = tables.flatMap((table): ReadyRow[] => found[table]).slice(0, limit);
+    for (const bucket of buckets) database.dead?.walk(transport, bucket, '0');
     if (locked.length > 0) transaction.takeId();
     for (const row of locked) row.lockedBy = transaction;
     return {

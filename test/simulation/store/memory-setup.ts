@@ -1,6 +1,7 @@
 import { OutboxConfigurationError } from '../../../lib/outbox.errors.js';
 import type { SchemaSettings } from '../../../lib/store/outbox-store.js';
-import { placeName, type MemoryDatabase } from './memory-database.js';
+import type { MemoryDatabase } from './memory-database.js';
+import { placeName } from './memory-place.js';
 
 /** Tables that are there stay as they are, whatever the settings. */
 export function create(database: MemoryDatabase, { buckets, ordering, coordination }: SchemaSettings): void {
