@@ -19,8 +19,8 @@ export const SIMULATED = [
     name: 'simulated-order-of-the-removed',
     breaks: 'the judge takes what an operator removed, and a buffer still held, for a break of order',
     file: 'test/simulation/judge.ts',
-    from: 'if (fate.removed !== undefined) continue;',
-    to: '',
+    from: 'if (fate.removed !== undefined || fate.emptied || fate.lost) continue;',
+    to: 'if (fate.emptied || fate.lost) continue;',
     contract: 'test/simulation/judge.spec.ts',
   },
   {
