@@ -34,7 +34,7 @@ export const SEEDS: readonly KeptSeed[] = [
     convictedBy: 'late-row-from-later-snapshot',
   },
   {
-    seed: 841,
+    seed: 10,
     found: 'a row came out of a read that was sent before its settle (12)',
     convictedBy: 'settled-row-read-again',
   },
@@ -50,12 +50,12 @@ export const SEEDS: readonly KeptSeed[] = [
     convictedBy: 'simulated-repark-of-a-former-life',
   },
   {
-    seed: 954,
+    seed: 6022,
     found: 'a broker that took connections and no writes killed a message that went alone (13)',
     convictedBy: 'connection-convicts',
   },
   {
-    seed: 20362681,
+    seed: 1344,
     found: 'more blocked keys in memory than there is room for (17)',
     convictedBy: 'kept-for-those-before',
   },
