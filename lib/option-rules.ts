@@ -72,6 +72,18 @@ export const aSerializer: Rule = {
   },
 };
 
+/** Never shown: it may hold a password. */
+export const postgresUrl: Rule = {
+  allowed: 'a URL with user, host and database: postgres://user:password@host:5432/database',
+  noText: true,
+  parse(value) {
+    if (typeof value !== 'string' || !URL.canParse(value)) return INVALID;
+    const { protocol, username, hostname, pathname } = new URL(value);
+    const isWhole = username !== '' && hostname !== '' && /^\/[^/]+$/.test(pathname);
+    return /^postgres(ql)?:$/.test(protocol) && isWhole ? value : INVALID;
+  },
+};
+
 export function orNull(rule: Rule): Rule {
   return { allowed: `${rule.allowed}, or null`, parse: (value) => (value === null ? null : rule.parse(value)) };
 }

@@ -8,6 +8,7 @@ import {
   oneOf,
   orCron,
   orNull,
+  postgresUrl,
   text,
   type Rule,
 } from './option-rules.js';
@@ -56,6 +57,13 @@ export const OPTIONS_TABLE: readonly OptionRow[] = [
     true,
     oneOf(true, false),
     'halves the cost of small statements; off by itself where a pooler shows',
+  ),
+  row(
+    'database.listenUrl',
+    undefined,
+    postgresUrl,
+    'where a pooler stands between, the relay polls unless this leads past it',
+    'none',
   ),
   row('store', undefined, aFunction, 'PostgreSQL, MariaDB and MySQL come with one', 'none'),
   row('currentManager', undefined, aFunction, 'only if another library keeps your transactions', 'none'),

@@ -108,6 +108,8 @@ export interface OutboxOptions {
     poolSize?: number;
     /** PostgreSQL: named prepared statements; not used where a pooler shows. Default true. */
     preparedStatements?: boolean;
+    /** PostgreSQL behind a pooler: where the relay listens, past it: `postgres://user:password@host:5432/database`. */
+    listenUrl?: string;
   };
   /** Finds a transaction that another library keeps (nestjs-cls, typeorm-transactional). */
   currentManager?: () => TransactionHandle | undefined;
@@ -218,6 +220,7 @@ export interface ResolvedOptions {
     readonly prefix: string;
     readonly poolSize: number;
     readonly preparedStatements: boolean;
+    readonly listenUrl?: string | undefined;
   };
   readonly currentManager: (() => TransactionHandle | undefined) | undefined;
   readonly store: OpenStore | undefined;

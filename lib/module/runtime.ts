@@ -242,6 +242,11 @@ async function prepareStore(
       hint: "Leave it out, or say 'poll'.",
     });
   }
+  if (options.database.listenUrl !== undefined && store.listen === undefined) {
+    throw new OutboxConfigurationError('INVALID_OPTIONS', 'database.listenUrl needs PostgreSQL.', {
+      hint: 'Leave it out: where nothing can be listened to, the relay polls.',
+    });
+  }
   if (options.database.setup === 'create') await store.create(options);
   if (options.database.setup === 'check') await store.check(options);
   const ids = await store.registerTransports([...options.transports.keys()], options.defaultTransport);

@@ -79,6 +79,7 @@ export function openStore(dataSource: DataSource, settings: OpenStoreSettings): 
     schema: options.schema ?? connectionSchema(dataSource),
     poolSize: options.poolSize,
     preparedStatements: options.preparedStatements,
+    listenUrl: options.listenUrl,
     statementTimeout,
     idleWithLocks,
     connectTimeout,

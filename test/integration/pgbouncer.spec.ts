@@ -17,6 +17,7 @@ const KEYS = 10;
 const MESSAGES = 1_000;
 /** Of the server, for one database. */
 const SESSIONS = 8;
+const LISTENERS = `select pid from pg_stat_activity where datname = current_database() and query like 'listen "outbox%'`;
 /** But for what PgBouncer itself keeps for each client, the statements that are prepared, and the channels that are listened to. */
 const SET_IN_SESSION = `select pg_backend_pid() as pid, array(
   select name from pg_settings where source in ('session', 'client') and name not in
@@ -156,4 +157,24 @@ describeUnlessMissing(missing, 'behind PgBouncer', () => {
     for (let key = 0; key < KEYS; key += 1) expect(numbersOf(`k${key}`)).toEqual(inOrder);
     expect(warnings.filter((line) => /PgBouncer.*RDS Proxy.*Supavisor/.test(line))).toHaveLength(1);
   }, 60_000);
+
+  it('W6: with a way past the pooler the relay listens there, and hears at once what other processes commit', async () => {
+    const pooled = (await pooler('transaction')).through(database.url);
+    const settings = { setup: 'create', listenUrl: database.url } as const;
+    await application(pooled, { pollInterval: '1m', database: settings });
+    await until(async () => (await ask(LISTENERS)).length === 1);
+    const other = await application(pooled, { relay: false });
+    const outbox = other.get(OutboxService);
+    await outbox.transaction(() => outbox.enqueue({ type: 'heard', payload: {} }));
+    await until(() => transport.published.length === 1, 30_000);
+    expect(warnings.join()).not.toMatch(/relay polls.*relay polls/s); // only the process that has no way past it says so
+  }, 60_000);
+
+  it('W6: a way that leads to a pooler, too, is told, and the relay polls', async () => {
+    const pooled = (await pooler('transaction')).through(database.url);
+    await application(pooled, { database: { setup: 'create', listenUrl: pooled, preparedStatements: false } });
+    await until(() => warnings.length > 0);
+    expect(warnings).toEqual([expect.stringMatching(/database.listenUrl leads to a pooler, too/)]);
+    expect(await ask(LISTENERS)).toEqual([]);
+  });
 });

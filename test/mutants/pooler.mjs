@@ -90,4 +90,14 @@ export const POOLER = [
     simulation: false,
     chaos: false,
   },
+  {
+    name: 'way-past-the-pooler-not-taken',
+    breaks: 'the relay listens where all its connections go, though the options name a way past the pooler',
+    file: 'lib/store/executors/typeorm-postgres.ts',
+    from: 'await this.checkOut({}, this.direct);',
+    to: 'await this.checkOut({}, this.pool);',
+    contract: 'test/integration/pgbouncer.spec.ts',
+    simulation: false,
+    chaos: false,
+  },
 ];

@@ -275,4 +275,10 @@ describeWith('mariadb', 'the relay in an application on MariaDB', () => {
     const error = await failure(build([typeOrm(used.database), OutboxModule.forRoot(quiet({ wakeUp: 'notify' }))]));
     expect(error.message).toContain("wakeUp: 'notify' needs PostgreSQL");
   });
+
+  it('has nothing to listen at', async () => {
+    const database = { listenUrl: 'postgres://app:secret@host/shop' };
+    const error = await failure(build([typeOrm(used.database), OutboxModule.forRoot(quiet({ database }))]));
+    expect(error.message).toMatch(/^database\.listenUrl needs PostgreSQL\. Leave it out/);
+  });
 });

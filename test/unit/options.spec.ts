@@ -201,10 +201,25 @@ describe('options', () => {
     expect(problems({ ordering: 'amqp://u:hunter2@h' })[0]).toContain("'amqp://***@h'");
   });
 
+  it('takes a whole address to listen at, and nothing less', () => {
+    const url = 'postgres://app:hunter2@[::1]:5433/shop';
+    expect(resolve({ database: { listenUrl: url } }).database.listenUrl).toBe(url);
+    for (const bad of [
+      'host',
+      'postgres://host/shop',
+      'postgres://app:hunter2@host',
+      'mysql://app:hunter2@host/shop',
+    ]) {
+      expect(problems({ database: { listenUrl: bad } })).toEqual([
+        'database.listenUrl: is a text; must be a URL with user, host and database: postgres://user:password@host:5432/database',
+      ]);
+    }
+  });
+
   it('never prints a text that stands where an object or a function belongs: it may be a key', () => {
     const key = 'q83vEjRWeJCrze8SNFZ4kKvN7xI0VniQq83vEjRWeJA=';
     const names = ['encryption', 'serializer', 'logger', 'store', 'idGenerator', 'retry.classify', 'retry', 'database'];
-    for (const name of names) {
+    for (const name of [...names, 'database.listenUrl']) {
       expect(problems(at(name, key))).toEqual([expect.stringMatching(RegExp(`^${name}: is a text; must be `))]);
     }
     expect(problems({ transports: key })[0]).toMatch(/^transports: is a text; must be /);

@@ -7,13 +7,21 @@ export const MOST_PUBLISHING = 1_000;
 /**
  * A second DataSource to the same primary for the relay. Everything through which the application's options act on
  * the database is switched off: a copy with `dropSchema` or `synchronize` still on would empty it.
+ * @param extra of the driver
+ * @param address of the server, where it is another way than the application's
  */
-export function ownDataSource(application: DataSource, settings: StoreSettings, extra: object): DataSource {
+export function ownDataSource(
+  application: DataSource,
+  settings: StoreSettings,
+  extra: object,
+  address: object = {},
+): DataSource {
   const options = application.options as DataSourceOptions & ReplicatedOptions;
   const { replication, ...base } = options;
   return new DataSource({
     ...base,
     ...replication?.master,
+    ...address,
     entities: [],
     subscribers: [],
     migrations: [],

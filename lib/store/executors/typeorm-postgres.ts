@@ -1,19 +1,15 @@
 import type { DataSource } from 'typeorm';
-import { systemClock, within } from '../../dispatch/clock.js';
-import { MOST_PUBLISHING, ownDataSource } from './own-data-source.js';
-import { StoreClosed, type ConnectionRole, type SqlDatabase } from './executor.js';
+import { MOST_PUBLISHING } from './own-data-source.js';
+import type { ConnectionRole, SqlDatabase } from './executor.js';
 import type { StoreSettings } from '../schema/names.js';
 import { PoolerNotice } from './pooler-notice.js';
-import { PostgresConnection, type CheckedOut, type PgClient } from './postgres-connection.js';
+import { PostgresConnection, type CheckedOut } from './postgres-connection.js';
 import { listenOn } from './postgres-listener.js';
+import { PostgresPool } from './postgres-pool.js';
 import { askOtherEnd, ownSession, pooledSession, type Settings } from './postgres-session.js';
 
-/** How much longer than the server's statement timeout the client waits before it drops the connection. */
-const CLIENT_GRACE = 2_000;
 /** Milliseconds. Leases are locked for milliseconds; whoever waits longer meets somebody else's open transaction. */
 const LEASE_LOCK_WAIT = 2_000;
-/** Milliseconds that a server may take to close a connection. */
-const GOODBYE = 1_000;
 /** On top of the roles' connections, and of those of transports. */
 const LISTENERS = 1;
 
@@ -33,9 +29,8 @@ export function openPostgresDatabase(application: DataSource, settings: StoreSet
 class TypeOrmPostgresDatabase implements SqlDatabase {
   /** @internal */ readonly connections = new Map<ConnectionRole | number, PostgresConnection>();
   /** @internal */ readonly listeners = new Set<{ close(): Promise<void> }>();
-  /** @internal */ dataSource: DataSource | undefined;
-  /** @internal */ opening: Promise<DataSource> | undefined;
-  /** @internal */ closed = false;
+  /** @internal */ readonly pool: PostgresPool;
+  /** @internal For LISTEN: past a pooler, where the options name a way. */ readonly direct: PostgresPool;
   /** @internal */ readonly notice: PoolerNotice;
   /** @internal A pooler that no process id showed. */ handsOn = false;
 
@@ -44,6 +39,11 @@ class TypeOrmPostgresDatabase implements SqlDatabase {
     readonly settings: StoreSettings,
   ) {
     this.notice = new PoolerNotice(settings);
+    const { poolSize, listenUrl } = settings;
+    this.pool = new PostgresPool(application, settings, poolSize + LISTENERS + MOST_PUBLISHING);
+    // A listener that is lost may still say goodbye when the next one is there.
+    this.direct =
+      listenUrl === undefined ? this.pool : new PostgresPool(application, settings, 2 * LISTENERS, listenUrl);
   }
 
   connection(role: ConnectionRole): PostgresConnection {
@@ -84,7 +84,7 @@ class TypeOrmPostgresDatabase implements SqlDatabase {
   noticePooler(): void {
     if (this.handsOn || !this.settings.preparedStatements) return;
     this.handsOn = true;
-    this.notice.tell();
+    this.notice.tell(true);
     this.dropAll();
     this.listeners.forEach((listener) => void listener.close());
   }
@@ -94,7 +94,7 @@ class TypeOrmPostgresDatabase implements SqlDatabase {
     onNotify: (payload: string) => void,
     onLost: (error: unknown) => void,
   ): Promise<{ close(): Promise<void> } | undefined> {
-    const connection = await this.checkOut({});
+    const connection = await this.checkOut({}, this.direct);
     if (connection.behindPooler && this.settings.wakeUp !== 'notify') {
       await connection.release(); // LISTEN would succeed, in a session that the pooler gives to others
       return undefined;
@@ -113,28 +113,21 @@ class TypeOrmPostgresDatabase implements SqlDatabase {
   }
 
   async close(): Promise<void> {
-    this.closed = true;
+    const pools = [...new Set([this.pool, this.direct])];
+    for (const pool of pools) pool.closed = true;
     const open = [...this.connections.values(), ...this.listeners];
     this.listeners.clear();
     await Promise.all(open.map((connection) => connection.close()));
-    const dataSource = await this.opening?.catch(() => undefined);
-    if (dataSource?.isInitialized) await dataSource.destroy();
+    await Promise.all(pools.map((pool) => pool.close()));
   }
 
   /** @internal A client of its own, with our settings. */
-  async checkOut(extra: Settings): Promise<CheckedOut & { behindPooler: boolean }> {
-    const runner = (await this.open()).createQueryRunner('master');
-    const client = (await runner.connect()) as PgClient;
-    const release = async (): Promise<void> => {
-      // Ended first: our session settings must never reach another borrower, a hung statement must not be waited for, and
-      // who does not answer us does not answer the next one.
-      await goodbye(client);
-      await runner.release();
-    };
+  async checkOut(extra: Settings, pool = this.pool): Promise<CheckedOut & { behindPooler: boolean }> {
+    const { client, release } = await pool.take();
     try {
       const otherEnd = await askOtherEnd(client);
-      const behindPooler = otherEnd.isPooler || this.handsOn;
-      if (behindPooler) this.notice.tell();
+      const behindPooler = otherEnd.isPooler || (this.handsOn && pool === this.pool);
+      if (behindPooler) this.notice.tell(pool === this.pool);
       const pooled = behindPooler || !this.settings.preparedStatements;
       const session = pooled ? pooledSession(this.settings, extra, otherEnd) : ownSession(this.settings, extra);
       if (!pooled) await client.query(session.atStart);
@@ -144,45 +137,4 @@ class TypeOrmPostgresDatabase implements SqlDatabase {
       throw error;
     }
   }
-
-  /** @internal */ open(): Promise<DataSource> {
-    if (this.closed) return Promise.reject(new StoreClosed());
-    this.opening ??= this.initialize().catch((error: unknown) => {
-      this.opening = undefined;
-      throw error;
-    });
-    return this.opening;
-  }
-
-  /** @internal */ initialize(): Promise<DataSource> {
-    this.dataSource ??= ownDataSource(this.application, this.settings, {
-      max: this.settings.poolSize + LISTENERS + MOST_PUBLISHING, // opened as they are asked for
-      connectionTimeoutMillis: this.settings.connectTimeout,
-      query_timeout: this.settings.statementTimeout + CLIENT_GRACE,
-      keepAlive: true,
-      application_name: 'nestjs-outbox',
-      Client: quietClient(this.application),
-    });
-    return this.dataSource.initialize();
-  }
-}
-
-/** An idle client waits for the server to close, where no packet comes back until the system gives up: a quarter of an hour. */
-async function goodbye(client: PgClient): Promise<void> {
-  const ended = client.end().catch(() => undefined);
-  if (!(await within(systemClock, GOODBYE, ended))) client.connection?.stream?.destroy();
-}
-
-/**
- * The statement in hand fails by itself, and without one nobody is interested. From the first moment: a server may end a
- * connection in the packet that says it is ready, when the pool has ceased to listen and nobody else has begun to.
- */
-function quietClient({ driver }: DataSource): new (options: unknown) => PgClient {
-  const { Client } = (driver as unknown as { postgres: { Client: new (options: unknown) => PgClient } }).postgres;
-  return class QuietClient extends Client {
-    constructor(options: unknown) {
-      super(options);
-      this.on('error', () => undefined);
-    }
-  };
 }

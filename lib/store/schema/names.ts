@@ -22,6 +22,8 @@ export interface StoreSettings {
   readonly preparedStatements: boolean;
   /** PostgreSQL: how the relay hears of commits in other processes; `undefined`: as it finds out. */
   readonly wakeUp?: 'notify' | 'poll' | undefined;
+  /** PostgreSQL: the address of LISTEN, where it is not the DataSource's. */
+  readonly listenUrl?: string | undefined;
   /** Told what an operator should know, once. */
   readonly warn?: ((text: string) => void) | undefined;
   /** Milliseconds after which a statement of the relay is cancelled by the server. */
