@@ -2,7 +2,7 @@ import { outboxDeserializer } from '../../lib/consumer.js';
 import { OutboxCleaner } from '../../lib/index.js';
 import { order, type useDebezium } from '../support/debezium-run.js';
 import type { ReadRecord } from '../support/kafka.js';
-import type { DatabaseKind } from '../support/services.js';
+import type { DebeziumKind } from '../support/debezium.js';
 import { until } from '../support/until.js';
 
 const TEXT = { contentType: 'text/plain' };
@@ -34,7 +34,7 @@ const byId = (records: readonly ReadRecord[]): Map<string, ReadRecord> => new Ma
 const payloads = (records: readonly ReadRecord[]): string[] => records.map(({ value }) => String(value));
 
 /** What a row of the outbox becomes on its way through Debezium, on this database. */
-export function describeDebezium(kind: DatabaseKind, start: ReturnType<typeof useDebezium>): void {
+export function describeDebezium(kind: DebeziumKind, start: ReturnType<typeof useDebezium>): void {
   it('Z1: routes every kind of message; what is different from kafka() is what the page says', async () => {
     const run = await start();
     const ids = await run.outbox.enqueueOutsideTransaction(ALL_KINDS);
@@ -113,13 +113,11 @@ export function describeDebezium(kind: DatabaseKind, start: ReturnType<typeof us
     await run.routed(1);
     const reason = "1 message for 'default', which no live relay publishes.";
     expect(await run.outbox.health()).toMatchObject({ status: 'degraded', reasons: [reason] });
-    const age = kind === 'postgres' ? `interval '25 hours'` : 'interval 25 hour';
+    const year = kind === 'postgres' ? `interval '1 year'` : 'interval 1 year';
     await run.source.deleteOld();
     expect((await run.outbox.stats()).total.ready).toBe(1);
-    await run.source.admin.query(`update outbox_ready set created_at = created_at - ${age}`);
-    await run.source.admin.query(
-      `update outbox_dedup set created_at = created_at - ${kind === 'postgres' ? `interval '1 year'` : 'interval 1 year'}`,
-    );
+    for (const table of ['ready', 'dedup'])
+      await run.source.admin.query(`update outbox_${table} set created_at = created_at - ${year}`);
     expect(await run.app.get(OutboxCleaner).runOnce()).toMatchObject({ dedup: 0 });
     await run.source.deleteOld();
     expect(await run.app.get(OutboxCleaner).runOnce()).toMatchObject({ dedup: 1 });

@@ -11,10 +11,9 @@ import {
 } from '../../lib/index.js';
 import { kafka } from '../../lib/kafka.js';
 import { createTestDatabase, type TestDatabase } from './databases.js';
-import { DebeziumSource } from './debezium.js';
+import { DebeziumSource, type DebeziumKind } from './debezium.js';
 import { kafkaConfig, TestTopics, type ReadRecord } from './kafka.js';
 import { KafkaConnect } from './kafka-connect.js';
-import type { DatabaseKind } from './services.js';
 
 /** Three partitions, as a key of Debezium must go to the one to which `kafka()` sends it. */
 const PARTITIONS = 3;
@@ -29,14 +28,14 @@ export class DebeziumRun {
     private readonly topics: TestTopics,
     private readonly prefix: string,
     private readonly options: Partial<OutboxOptions>,
-    readonly database: TestDatabase,
+    readonly database: TestDatabase<DebeziumKind>,
     readonly source: DebeziumSource,
     readonly app: TestingModule,
   ) {}
 
   static async start(
     connect: KafkaConnect,
-    { kind, server }: { kind: DatabaseKind; server: string },
+    { kind, server }: { kind: DebeziumKind; server: string },
     options: Partial<OutboxOptions>,
   ): Promise<DebeziumRun> {
     const prefix = `outbox-test-${randomBytes(6).toString('hex')}.`;
@@ -123,7 +122,7 @@ export class DebeziumRun {
 
 /** A Kafka Connect for the tests of a file, and a run for each. Called where its hooks belong. */
 export function useDebezium(
-  kind: DatabaseKind,
+  kind: DebeziumKind,
   server: () => Promise<string>,
 ): (settings?: { options?: Partial<OutboxOptions>; capture?: boolean }) => Promise<DebeziumRun> {
   let connect: KafkaConnect;
@@ -139,13 +138,16 @@ export function useDebezium(
   afterAll(() => connect.stop());
   return async ({ options = {}, capture = true } = {}) => {
     run = await DebeziumRun.start(connect, { kind, server: url }, options);
-    if (capture) await run.capture();
+    if (capture) {
+      await run.capture();
+      await connect.isStreaming(run.source.connector.name);
+    }
     return run;
   };
 }
 
 async function application(
-  database: TestDatabase,
+  database: TestDatabase<DebeziumKind>,
   prefix: string,
   options: Partial<OutboxOptions>,
 ): Promise<TestingModule> {

@@ -4,6 +4,7 @@ import { documents, type Block } from '../readme/documents.js';
 import { createUser, runOn, type DatabaseUser, type SqlKind } from '../readme/sql.js';
 import type { TestDatabase } from './databases.js';
 import type { Connector } from './kafka-connect.js';
+import { requiredUrl } from './services.js';
 import { until } from './until.js';
 
 /** Blocks of `docs/debezium.md`. */
@@ -14,8 +15,9 @@ export function debeziumBlocks(language: 'json' | 'sql', including: string): Blo
   return found;
 }
 
-const CLASSES: Readonly<Record<SqlKind, string>> = { postgres: 'PostgresConnector', mariadb: 'MySqlConnector' };
-const SLOT: Readonly<Record<SqlKind, string>> = { postgres: 'slot.name', mariadb: 'database.server.id' };
+export type DebeziumKind = 'postgres' | 'mysql';
+const CLASSES: Readonly<Record<DebeziumKind, string>> = { postgres: 'PostgresConnector', mysql: 'MySqlConnector' };
+const DIALECTS: Readonly<Record<DebeziumKind, SqlKind>> = { postgres: 'postgres', mysql: 'mariadb' };
 
 /** A database that Debezium reads, set up as the page says: the user, its rights, and the connector's settings. */
 export class DebeziumSource {
@@ -24,19 +26,19 @@ export class DebeziumSource {
 
   private constructor(
     readonly admin: DataSource,
-    private readonly kind: SqlKind,
+    private readonly kind: DebeziumKind,
     private readonly user: DatabaseUser,
     topicPrefix: string,
   ) {
     const [block] = debeziumBlocks('json', CLASSES[kind]) as [Block];
-    this.connector = placed(JSON.parse(block.text) as Connector, kind, new URL(user.url), topicPrefix);
+    this.connector = placed(block.text, kind, new URL(user.url), topicPrefix);
   }
 
   /** The tables are there. */
-  static async open(database: TestDatabase, topicPrefix: string): Promise<DebeziumSource> {
+  static async open(database: TestDatabase<DebeziumKind>, topicPrefix: string): Promise<DebeziumSource> {
     const { kind } = database;
     const admin = await new DataSource({ ...database.options, poolSize: 2 } as DataSourceOptions).initialize();
-    const user = await createUser(admin, kind, 'shop_debezium');
+    const user = await createUser(admin, DIALECTS[kind], 'shop_debezium');
     if (kind === 'postgres') {
       await admin.query(`alter role ${new URL(user.url).username} replication`);
       await runOn(admin, debeziumBlocks('sql', 'create publication'));
@@ -52,7 +54,7 @@ export class DebeziumSource {
     await this.runDocumented('delete from outbox_ready where created_at');
   }
   private async runDocumented(text: string): Promise<void> {
-    const blocks = debeziumBlocks('sql', text).filter(({ info }) => info === this.kind);
+    const blocks = debeziumBlocks('sql', text).filter(({ info }) => info === DIALECTS[this.kind]);
     if (blocks.length !== 1) throw new Error(`${blocks.length} blocks with ${text}`);
     await runOn(this.admin, blocks);
   }
@@ -76,22 +78,34 @@ export class DebeziumSource {
 }
 
 /** The documented connector on this server, with topics of its own; all else is as it stands there. */
-function placed({ config }: Connector, kind: SqlKind, server: URL, topicPrefix: string): Connector {
+function placed(text: string, kind: DebeziumKind, server: URL, topicPrefix: string): Connector {
   const name = server.pathname.slice(1);
-  const unique = kind === 'postgres' ? name : String(randomBytes(4).readUInt32BE() | 1);
+  const { config } = JSON.parse(text.replaceAll('shop.outbox_ready', `${name}.outbox_ready`)) as Connector;
   const own: Record<string, string> = {
     'database.hostname': server.hostname,
     'database.port': server.port,
     'database.user': server.username,
     'database.password': server.password,
-    [SLOT[kind]]: unique,
     'topic.prefix': name,
     'transforms.outbox.route.topic.replacement': `${topicPrefix}\${routedByValue}`,
     'heartbeat.interval.ms': '500',
-    ...(kind === 'postgres' ? { 'database.dbname': name } : {}),
+    ...(kind === 'postgres' ? onPostgres(name) : onMysql(name)),
   };
   for (const setting of Object.keys(own)) {
     if (config[setting] === undefined) throw new Error(`docs/debezium.md does not set ${setting}`);
   }
   return { name, config: { ...config, ...own } };
+}
+
+function onPostgres(name: string): Record<string, string> {
+  return { 'database.dbname': name, 'slot.name': name };
+}
+
+function onMysql(name: string): Record<string, string> {
+  return {
+    'database.include.list': name,
+    'database.server.id': String(randomBytes(4).readUInt16BE() + 10_000),
+    'schema.history.internal.kafka.bootstrap.servers': requiredUrl('kafka'),
+    'schema.history.internal.kafka.topic': `${name}-schema`,
+  };
 }

@@ -62,6 +62,31 @@ export class KafkaConnect {
     return { state: tasks[0]?.state ?? 'MISSING', trace: tasks[0]?.trace ?? '' };
   }
 
+  /** How far it has come, as the connector itself writes it down: an offset for each source. */
+  async offsets(name: string): Promise<Record<string, unknown>[]> {
+    const response = await fetch(`${this.worker.url}/connectors/${name}/offsets`);
+    const { offsets } = (await response.json()) as { offsets: { offset: Record<string, unknown> }[] };
+    return offsets.map(({ offset }) => offset);
+  }
+
+  /** It has read what was in the tables, and goes on in the log; its heartbeats say so. */
+  async isStreaming(name: string): Promise<void> {
+    await until(async () => {
+      const [offset] = await this.offsets(name);
+      return offset !== undefined && offset['snapshot'] === undefined;
+    }, 30_000);
+  }
+
+  /** Stops it, and has it begin there when it runs again. */
+  async moveTo(name: string, offset: object): Promise<void> {
+    await this.ask('PUT', `/connectors/${name}/stop`);
+    const path = `/connectors/${name}/offsets`;
+    await until(async () => (await this.status(name)).state === 'MISSING');
+    const offsets = [{ partition: { server: name }, offset }];
+    await this.ask('PATCH', path, { offsets });
+    await this.remove(name);
+  }
+
   async remove(name: string): Promise<void> {
     await this.ask('DELETE', `/connectors/${name}`);
   }
