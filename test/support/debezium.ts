@@ -88,7 +88,7 @@ function placed(text: string, kind: DebeziumKind, server: URL, topicPrefix: stri
     'database.password': server.password,
     'topic.prefix': name,
     'transforms.outbox.route.topic.replacement': `${topicPrefix}\${routedByValue}`,
-    'heartbeat.interval.ms': '500',
+    'heartbeat.interval.ms': '100',
     ...(kind === 'postgres' ? onPostgres(name) : onMysql(name)),
   };
   for (const setting of Object.keys(own)) {

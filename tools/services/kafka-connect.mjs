@@ -104,7 +104,7 @@ listeners=${url}
 key.converter=org.apache.kafka.connect.json.JsonConverter
 value.converter=org.apache.kafka.connect.json.JsonConverter
 offset.storage.file.filename=${offsets}
-offset.flush.interval.ms=500
+offset.flush.interval.ms=100
 plugin.discovery=service_load
 `;
 }
