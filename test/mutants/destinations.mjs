@@ -17,7 +17,6 @@ export const DESTINATIONS = [
     from: 'if (topics?.size === 0) return;',
     to: 'if (topics?.size !== -1) return;',
     contract: 'test/unit/absence.spec.ts',
-    simulation: false,
     chaos: false,
   },
   {
@@ -78,7 +77,6 @@ export const DESTINATIONS = [
     from: '    this.check.start();\n',
     to: '',
     contract: 'test/integration/missing-at-start.spec.ts',
-    simulation: false,
     chaos: false,
   },
   {
@@ -88,7 +86,6 @@ export const DESTINATIONS = [
     from: 'absence.destinations.missing.size > 0 ?',
     to: 'absence.destinations.missing.size < 0 ?',
     contract: 'test/unit/missing-check.spec.ts',
-    simulation: false,
     chaos: false,
   },
   {

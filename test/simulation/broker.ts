@@ -17,13 +17,18 @@ export interface BrokerState {
   silentUntil: number;
   /** Until then nothing reaches it, and nobody says so. */
   unreachableUntil: number;
+  /** Of a topic, until when there is no such destination; how often that changed; who wants to know. */
+  missing: Map<string, number>;
+  readonly changes: Map<string, number>;
+  readonly onBack: ((topic: string) => void)[];
   rates: Pick<Rates, 'breaks' | 'hangs' | 'lateArrivals' | 'laggards'>;
 }
 interface Run {
   readonly at: number;
   readonly messages: OutboxMessage[];
 }
-export const healthy = (rates: BrokerState['rates']): BrokerState => ({
+export const healthy = (rates: BrokerState['rates']): Omit<BrokerState, 'changes' | 'onBack'> => ({
+  missing: new Map(),
   downUntil: 0,
   refusesUntil: 0,
   silentUntil: 0,
@@ -102,6 +107,7 @@ export class SimulatedTransport extends OutboxTransport implements Line {
         }
         run.messages.forEach((message, i) => {
           witness.resolved(this, message, result.ok);
+          this.heard(message, result);
           report(run.at + i, result);
         });
         left -= run.messages.length;
@@ -155,8 +161,8 @@ export class SimulatedTransport extends OutboxTransport implements Line {
     const runs: Run[] = [];
     batch.forEach((message, at) => {
       const last = runs.at(-1);
-      if (this.atomicRuns && last !== undefined && message.key !== null && last.messages[0]?.key === message.key)
-        last.messages.push(message);
+      const isNeighbour = message.key !== null && last?.messages[0]?.key === message.key;
+      if (this.atomicRuns && isNeighbour && last?.messages[0]?.topic === message.topic) last.messages.push(message);
       else runs.push({ at, messages: [message] });
     });
     return runs;
@@ -177,6 +183,9 @@ export class SimulatedTransport extends OutboxTransport implements Line {
     for (const { id } of run) this.witness.seen(id, process.name);
     return PUBLISHED;
   }
+
+  /** @internal The process has the broker's answer. */
+  heard(_message: OutboxMessage, _result: PublishResult): void {}
 
   /** @internal Its destination has no leader. */
   isAway({ key, id }: OutboxMessage): boolean {
@@ -203,7 +212,7 @@ export class SimulatedTransport extends OutboxTransport implements Line {
 }
 
 /** As a connection attempt whose packets get lost: it ends when whoever makes it gives up. */
-const noAnswer = (signal: AbortSignal): Promise<never> =>
+export const noAnswer = (signal: AbortSignal): Promise<never> =>
   new Promise((_, reject) => {
     signal.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
   });

@@ -73,6 +73,8 @@ export class Faults {
         history.fault(kind, `${name} ${ms.toFixed(0)} ms`, { ms: 0, by: name });
         if (relay !== undefined) relay.process.skew += this.sleeps ? Math.abs(ms) : ms;
         return;
+      case 'destination missing':
+        return this.miss(fault);
       case 'broker away':
       case 'broker refuses':
       case 'broker blocks':
@@ -82,6 +84,21 @@ export class Faults {
       default:
         return this.happenToDatabase(kind, fault);
     }
+  }
+
+  /** There is none of this name at the broker. @internal */
+  miss({ topic = '', ms, transport = 'default' }: PlannedFault): void {
+    const { history, world } = this;
+    const { missing, changes, onBack } = this.brokers.get(transport) as BrokerState;
+    history.fault('destination missing', `${topic} ${ms.toFixed(0)} ms`, NO_EXCUSE);
+    const change = (): unknown => changes.set(topic, (changes.get(topic) ?? 0) + 1);
+    change();
+    missing.set(topic, Math.max(missing.get(topic) ?? 0, world.now + ms));
+    world.in(ms, () => {
+      if ((missing.get(topic) ?? 0) > world.now || this.isCalm) return;
+      change();
+      for (const tell of onBack) tell(topic);
+    });
   }
 
   /** @internal */ happenToDatabase(kind: DatabaseFault, { ms, operation }: PlannedFault): void {

@@ -2,10 +2,12 @@ import { NO_PROCESSES, type Processes } from '../../lib/claim/host-process.js';
 import { OutboxDispatcher } from '../../lib/dispatch/dispatcher.js';
 import { LaneLoops } from '../../lib/dispatch/lane-loops.js';
 import type { DeadLetterEvent, ResolvedOptions } from '../../lib/outbox.options.js';
+import { AskingTransport } from './asking.js';
 import { SimulatedTransport, type BrokerState } from './broker.js';
 import { NO_EXCUSE, type History } from './history.js';
 import { inspect } from './inspect.js';
 import type { PlannedFault } from './plan-faults.js';
+import { topics } from './plan-missing.js';
 import type { Plan } from './plan.js';
 import { SimulatedProcess } from './process.js';
 import { Random } from './random.js';
@@ -127,10 +129,12 @@ export class Fleet {
       const id = this.transportIds.get(name) as number;
       const longest = 0.55 * options.publishTimeout;
       const { atomicRuns, lethal } = plan;
-      return [
-        name,
-        new SimulatedTransport(world, plan.seed, history, witness, broker, process, id, atomicRuns, lethal, longest),
-      ];
+      const { seed, destinations } = plan;
+      const args = [world, seed, history, witness, broker, process, id, atomicRuns, lethal, longest] as const;
+      if (destinations === undefined) return [name, new SimulatedTransport(...args)];
+      const asking = new AskingTransport(this.said, topics(), ...args);
+      if (destinations === 'by key') asking.watch();
+      return [name, asking];
     });
     return new Map(lines);
   }

@@ -2,6 +2,7 @@ import type { ResolvedOptions } from '../../lib/outbox.options.js';
 import { STATEMENT_TIMEOUT } from '../../lib/read-errors.js';
 import { ownFailures, precedes, type Fate, type History } from './history.js';
 import { isOfBroker } from './plan-faults.js';
+import { topicOf } from './plan-missing.js';
 import type { Plan } from './plan.js';
 import type { MemoryDatabase } from './store/memory-database.js';
 import { idOf } from './workload.js';
@@ -117,9 +118,15 @@ function overDead({ faults }: History, { held, floor }: Plan): number {
   return held?.firstSlice === undefined && floor === 'snapshot' ? 8_000 : 3.5 * STATEMENT_TIMEOUT;
 }
 
+/** Each key has one destination, where nothing else goes wrong. */
+function isForMissing({ id }: Fate, faults: Plan['faults']): boolean {
+  return faults.some(({ topic }) => topic === topicOf(Number(id.split('-').at(-1))));
+}
+
 /** For whom nothing goes wrong: everybody, or the messages of the second transport while the first one's broker is away. */
-function undisturbed(history: History, { faults, writers }: Plan): readonly Fate[] {
+function undisturbed(history: History, { faults, writers, destinations }: Plan): readonly Fate[] {
   const fates = [...history.fates.values()];
+  if (destinations === 'by key') return fates.filter((fate) => !isForMissing(fate, faults));
   const kinds = [...history.faults.keys()].filter((kind) => kind !== 'snapshot held');
   if (kinds.length === 0) return fates;
   const isFirsts = kinds.every(isOfBroker) && faults.every(({ transport }) => !transport);

@@ -10,7 +10,15 @@ export type DatabaseFault =
   | 'snapshot held'
   | 'statements fail';
 export type FaultKind =
-  BrokerFault | DatabaseFault | 'kill' | 'freeze' | 'sleep' | 'restart' | 'clock step' | 'lease in the future';
+  | BrokerFault
+  | DatabaseFault
+  | 'destination missing'
+  | 'kill'
+  | 'freeze'
+  | 'sleep'
+  | 'restart'
+  | 'clock step'
+  | 'lease in the future';
 
 export interface PlannedFault {
   readonly at: number;
@@ -23,6 +31,8 @@ export interface PlannedFault {
   readonly operation?: string;
   /** Whose broker; absent: the default's. */
   readonly transport?: string;
+  /** Which of its destinations. */
+  readonly topic?: string;
   /** Not at its time, but with the first of these that its process sends after it: a publish, or a statement by its name. */
   readonly when?: string;
   /** Milliseconds from then. */

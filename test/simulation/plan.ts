@@ -2,6 +2,7 @@ import type { OutboxOptions } from '../../lib/outbox.options.js';
 import { drawFaults, drawRefusal, type PlannedFault, type Rates } from './plan-faults.js';
 import { withHeldSnapshot } from './plan-held.js';
 import { withHours } from './plan-hours.js';
+import { withMissing } from './plan-missing.js';
 import {
   withBytes,
   withFailover,
@@ -77,6 +78,8 @@ export interface Plan {
   readonly knownKeys?: number;
   /** Milliseconds from one look at everything to the next; absent: as in production. */
   readonly scanEvery?: number;
+  /** Messages go to several, which may be missing, and the broker answers which; each key to one, where nothing else goes wrong. */
+  readonly destinations?: 'mixed' | 'by key';
   /** Of snapshots that somebody holds, what they cost; absent: a row that is gone costs nothing that anybody feels. */
   readonly held?: HeldSnapshot;
   /** Of the faults of single statements and publishes, which are drawn on the way, only these; absent: all. */
@@ -105,7 +108,8 @@ export function drawPlan(seed: number, noScan = false): Plan {
 
 function drawWhole(seed: number): Plan {
   const plan = withNumbers(withFewKeys(withBytes(drawBase(seed))));
-  return withHours(withHeldSnapshot(withLateLoad(withScans(withFutureLease(withFailover(plan))))));
+  const later = withLateLoad(withScans(withFutureLease(withFailover(plan))));
+  return withHours(withMissing(withHeldSnapshot(later)));
 }
 
 function drawBase(seed: number): Plan {

@@ -7,6 +7,7 @@ import { History, type Fate } from './history.js';
 import { judge, prompt } from './judge.js';
 import { Operator } from './operator.js';
 import { NO_RATES } from './plan-faults.js';
+import { topicOf } from './plan-missing.js';
 import { SECOND } from './plan-variants.js';
 import type { Plan } from './plan.js';
 import { EPOCH } from './process.js';
@@ -57,6 +58,7 @@ const DEEP_SWEEP = 30_000;
  *   15                    through.ts, from the last fault on; judge.ts, for those whom no fault touches: with a second
  *                         transport, its messages while the first one's broker is away
  *   20                    watchdog.ts, from beginning to end
+ *   21                    said.ts, with each event; asking.ts, some time after a start
  *
  * What the statements themselves decide is the store's in memory, and not seen here: all of 7 and of 18, and of 11 for whom an
  * operator comes too late; the relay's part of it is that it publishes nothing which it does not hold. The store contract has
@@ -92,7 +94,7 @@ class Scenario {
     this.history = new History(() => this.world.now, traced, plan.only);
     const hasSecond = [...plan.writers, ...plan.faults].some(({ transport }) => transport === SECOND);
     const names = hasSecond ? ['default', SECOND] : ['default'];
-    this.brokers = new Map(names.map((name) => [name, healthy(rates)]));
+    this.brokers = new Map(names.map((name) => [name, { ...healthy(rates), changes: new Map(), onBack: [] }]));
     const transports = Object.fromEntries(names.map((name) => [name, { useFactory: never }]));
     this.options = resolveOptions({ transports, ...plan.options });
     const holdsLocks = this.options.coordination === 'rowLock';
@@ -123,7 +125,9 @@ class Scenario {
       ids,
     ));
     for (const { slot, at } of plan.relays) world.owe(at, () => fleet.start(slot));
-    const workload = new Workload(world, history, database, store, options.ordering, options.buckets, ids, plan.bytes);
+    const { ordering, buckets } = options;
+    const topic = plan.destinations ? topicOf : undefined;
+    const workload = new Workload(world, history, database, store, ordering, buckets, ids, plan.bytes, topic);
     workload.begin(plan.writers);
     new Operator(world, history, store).begin(plan.acts);
     const faults = (this.faults = new Faults(world, plan, history, database, this.databaseState, this.brokers, fleet));

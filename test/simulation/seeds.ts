@@ -86,4 +86,19 @@ export const SEEDS: readonly KeptSeed[] = [
     convictedBy: 'passed-rows-wait-for-the-scan',
     noScan: true,
   },
+  {
+    seed: 609,
+    found: 'put back: nobody asked at the start whether a destination was there (21)',
+    convictedBy: 'wrong-name-is-told-by-the-first-message',
+  },
+  {
+    seed: 13,
+    found: 'put back: what was missing at the start was never asked about again (21)',
+    convictedBy: 'missing-for-ever',
+  },
+  {
+    seed: 89,
+    found: 'put back: what waited for a destination was not freed when it came back (15)',
+    convictedBy: 'destination-that-is-back-frees-nobody',
+  },
 ];

@@ -9,7 +9,7 @@ const FAULTS = [
   ...['kill', 'freeze', 'sleep', 'restart', 'clock step'],
   ...['database away', 'database crash', 'statements fail', 'error', 'lost request', 'lost reply', 'late request'],
   ...['broker away', 'broker refuses', 'broker blocks', 'broker silent', 'broker unreachable'],
-  ...['numbers go back', 'table emptied', 'failover', 'lease in the future', 'snapshot held'],
+  ...['numbers go back', 'table emptied', 'failover', 'lease in the future', 'snapshot held', 'destination missing'],
   ...['connection to the broker breaks', 'the broker does not answer', 'late arrival'],
 ];
 

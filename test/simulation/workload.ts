@@ -24,6 +24,8 @@ export class Workload {
     readonly transports: ReadonlyMap<string, number>,
     /** Of each payload. */
     readonly bytes = 0,
+    /** Of the message with this number; absent: one for all. */
+    readonly topicOf?: (n: number) => string,
   ) {
     this.buckets = ordering === 'global' ? 1 : buckets;
   }
@@ -84,7 +86,8 @@ export class Workload {
     const { n, refused, delay } = planned;
     const payload = Buffer.from(`${n} ${refused} `.padEnd(this.bytes, '.'));
     const to = transport === undefined ? 0 : (this.transports.get(transport) as number);
-    return newMessage({ id, transport: to, key, payload, delay }, this.buckets);
+    const topic = this.topicOf === undefined ? {} : { topic: this.topicOf(n) };
+    return newMessage({ id, transport: to, key, payload, delay, ...topic }, this.buckets);
   }
 
   /** @internal */ fate(destination: Destination, { n, delay }: PlannedMessage, place: PlaceInTransaction): Fate {
