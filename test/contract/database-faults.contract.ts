@@ -6,11 +6,12 @@ import { CALM, Ledger, Writers } from '../support/ledger.js';
 import { createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
 import { until } from '../support/until.js';
+import type { DatabaseKind } from '../support/services.js';
 
 const text = (value: string | number) => Buffer.from(String(value));
 
 /** What is done to the database under a running relay; each test some seconds. */
-export function describeDatabaseFaults(kind: 'postgres' | 'mariadb'): void {
+export function describeDatabaseFaults(kind: DatabaseKind): void {
   let harness: Harness;
   let writers: Writers | undefined;
   const closing: (() => Promise<unknown>)[] = [];
@@ -143,7 +144,7 @@ export function describeDatabaseFaults(kind: 'postgres' | 'mariadb'): void {
     for (const table of ['ready', 'parked', 'archive', 'leases', 'instances', 'dedup', 'meta', 'transports']) {
       await harness.dataSource.query(`drop table outbox_${table}${sql(' cascade', '')}`);
     }
-    if (kind === 'mariadb') await harness.dataSource.query('drop view outbox_messages');
+    if (kind !== 'postgres') await harness.dataSource.query('drop view outbox_messages');
     await hooks.until('error', 3);
     expect(dispatcher.status()).toMatchObject({ running: true });
     await harness.store.create(harness.options);
@@ -173,7 +174,7 @@ export function describeDatabaseFaults(kind: 'postgres' | 'mariadb'): void {
     await until(() => [0, 1, 2, 3].some((bucket) => mark(bucket) !== '0'));
     for (const table of ['ready', 'parked'])
       await harness.dataSource.query(`drop table outbox_${table}${sql(' cascade', '')}`);
-    if (kind === 'mariadb') await harness.dataSource.query('drop view outbox_messages');
+    if (kind !== 'postgres') await harness.dataSource.query('drop view outbox_messages');
     await hooks.until('error');
     await harness.store.create(harness.options);
     await publish(5, 15);

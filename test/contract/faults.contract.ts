@@ -7,12 +7,13 @@ import { gate } from '../support/lane.js';
 import { CALM, Ledger, Writers } from '../support/ledger.js';
 import { createHarness, ScriptedTransport, wrapped, type Harness } from '../support/relay.js';
 import { until } from '../support/until.js';
+import type { DatabaseKind } from '../support/services.js';
 
 const text = (value: string | number) => Buffer.from(String(value));
 const rejected = (): PublishResult => ({ ok: false, blame: 'message', error: new Error('no') });
 
 /** What is done to a relay, and what it does to others; each test some seconds. */
-export function describeFaults(kind: 'postgres' | 'mariadb'): void {
+export function describeFaults(kind: DatabaseKind): void {
   let harness: Harness;
   let writers: Writers | undefined;
   afterEach(async () => {

@@ -6,6 +6,7 @@ import type { OutboxStore } from '../../lib/store/outbox-store.js';
 import { gate } from '../support/lane.js';
 import { createHarness, ScriptedTransport, wrapped, type Harness } from '../support/relay.js';
 import { until } from '../support/until.js';
+import type { DatabaseKind } from '../support/services.js';
 
 const MIB = 2 ** 20;
 const payloadOf = (n: number, bytes: number): Buffer => Buffer.alloc(bytes, `${n} `);
@@ -13,7 +14,7 @@ const digestOf = (payload: Buffer | null): string => createHash('sha1').update(S
 const rejected = (): PublishResult => ({ ok: false, blame: 'message', error: new Error('no') });
 
 /** What is decided about large messages, and cannot be written at once or in one statement. */
-export function describeLargePayloads(kind: 'postgres' | 'mariadb'): void {
+export function describeLargePayloads(kind: DatabaseKind): void {
   let harness: Harness;
   let open = (): void => undefined;
   afterEach(async () => {

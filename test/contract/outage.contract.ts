@@ -1,5 +1,6 @@
 import { PUBLISHED, type PublishResult } from '../../lib/publish/transport.js';
 import { createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
+import type { DatabaseKind } from '../support/services.js';
 
 const leaderless = (): PublishResult => ({
   ok: false,
@@ -10,7 +11,7 @@ const leaderless = (): PublishResult => ({
 const refused = (): PublishResult => ({ ok: false, blame: 'transport', error: new Error('not enough replicas') });
 
 /** A broker that takes connections and no writes, on a real database. */
-export function describeOutage(kind: 'postgres' | 'mariadb'): void {
+export function describeOutage(kind: DatabaseKind): void {
   let harness: Harness;
   afterEach(() => harness?.close());
 

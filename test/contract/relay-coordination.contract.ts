@@ -1,21 +1,20 @@
 import { once } from 'node:events';
 import { PUBLISHED, type PublishResult } from '../../lib/publish/transport.js';
 import { broken, createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
+import type { DatabaseKind } from '../support/services.js';
 import { until } from '../support/until.js';
-
-type Kind = 'postgres' | 'mariadb';
 
 const text = (value: string | number) => Buffer.from(String(value));
 const rejected = (error: string): PublishResult => ({ ok: false, blame: 'message', error: new Error(error) });
 const down = (): PublishResult => ({ ok: false, blame: 'transport', error: new Error('connection refused') });
 
 /** The ways to share the work other than by buckets, on a real database. */
-export function describeCoordination(kind: Kind): void {
+export function describeCoordination(kind: DatabaseKind): void {
   describe('row locks', () => describeRowLocks(kind));
   describe('a leader', () => describeLeader(kind));
 }
 
-function describeRowLocks(kind: Kind): void {
+function describeRowLocks(kind: DatabaseKind): void {
   const rowLock = { ordering: 'none', coordination: 'rowLock' } as const;
   let harness: Harness;
   afterEach(() => harness?.close());
@@ -130,7 +129,7 @@ function describeRowLocks(kind: Kind): void {
   });
 }
 
-function describeLeader(kind: Kind): void {
+function describeLeader(kind: DatabaseKind): void {
   let harness: Harness;
   afterEach(() => harness?.close());
 

@@ -3,12 +3,13 @@ import type { FetchResult } from '../../lib/store/ready-store.js';
 import { gate } from '../support/lane.js';
 import { createHarness, ScriptedTransport, wrapped, type Harness } from '../support/relay.js';
 import { until } from '../support/until.js';
+import type { DatabaseKind } from '../support/services.js';
 
 const text = (value: string | number) => Buffer.from(String(value));
 const rejected = (): PublishResult => ({ ok: false, blame: 'message', error: new Error('no') });
 
 /** The order of what is parked, on a real database, with a transport that the test commands. */
-export function describeOrder(kind: 'postgres' | 'mariadb'): void {
+export function describeOrder(kind: DatabaseKind): void {
   let harness: Harness;
   afterEach(() => harness?.close());
 

@@ -9,7 +9,7 @@ const rejected = (error = 'no'): PublishResult => ({ ok: false, blame: 'message'
 const down = (): PublishResult => ({ ok: false, blame: 'transport', error: new Error('connection refused') });
 
 /** The protocol of the relay on a real database, with a transport that the test commands. */
-export function describeRelay(kind: 'postgres' | 'mariadb'): void {
+export function describeRelay(kind: Parameters<typeof createHarness>[0]): void {
   let harness: Harness;
   afterEach(() => harness?.close());
 

@@ -4,11 +4,11 @@ import { NARROW, ODD_SESSION } from '../support/mysql-contract.js';
 import { describeWith } from '../support/services.js';
 
 describeWith('mariadb', 'MariaDB store', () => {
-  describeStoreContract('four connections', new MariaDbStores({ prefix: 'order' }));
+  describeStoreContract('four connections', new MariaDbStores('mariadb', { prefix: 'order' }));
   describeStoreContract(
     'an odd session, two connections, commit order',
-    new MariaDbStores({ poolSize: 2, ordering: 'strict' }, ODD_SESSION, NARROW),
+    new MariaDbStores('mariadb', { poolSize: 2, ordering: 'strict' }, ODD_SESSION, NARROW),
   );
-  describeStoreContract('no order', new MariaDbStores({ ordering: 'none' }));
-  describeStoreContract('a global order', new MariaDbStores({ ordering: 'global' }));
+  describeStoreContract('no order', new MariaDbStores('mariadb', { ordering: 'none' }));
+  describeStoreContract('a global order', new MariaDbStores('mariadb', { ordering: 'global' }));
 });

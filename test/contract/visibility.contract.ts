@@ -4,6 +4,7 @@ import type { OutboxStore } from '../../lib/store/outbox-store.js';
 import { CALM, Ledger, Writers } from '../support/ledger.js';
 import { createHarness, newMessage, wrapped, type Harness } from '../support/relay.js';
 import { until } from '../support/until.js';
+import type { DatabaseKind } from '../support/services.js';
 
 /** A transaction with messages, its fate in the test's hands. */
 async function openWriter({ dataSource, store, options }: Harness): Promise<{
@@ -25,7 +26,7 @@ async function openWriter({ dataSource, store, options }: Harness): Promise<{
 }
 
 /** Late commits: what becomes visible behind what was read already. Each test some seconds of load. */
-export function describeVisibility(kind: 'postgres' | 'mariadb'): void {
+export function describeVisibility(kind: DatabaseKind): void {
   let harness: Harness;
   let writers: Writers | undefined;
   afterEach(async () => {

@@ -1,13 +1,13 @@
 import { DataSource } from 'typeorm';
-import { createEnqueueDatabase, KINDS, type EnqueueDatabase } from '../support/enqueue-database.js';
+import { createEnqueueDatabase, type EnqueueDatabase } from '../support/enqueue-database.js';
 import { refusal } from '../support/enqueue.js';
-import { describeWith, requiredUrl } from '../support/services.js';
+import { describeWith, requiredUrl, DATABASES } from '../support/services.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
 import { until } from '../support/until.js';
 import { OutboxService } from '../../lib/enqueue/outbox.service.js';
 import { uuidV7 } from '../../lib/enqueue/uuid-v7.js';
 
-describe.each(KINDS)('a commit without an answer on %s', (kind) => {
+describe.each(DATABASES)('a commit without an answer on %s', (kind) => {
   describeWith(kind, 'and the request that is repeated', () => {
     let db: EnqueueDatabase;
     let proxy: TcpProxy;

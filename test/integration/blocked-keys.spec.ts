@@ -7,12 +7,12 @@ import { ParkedReader } from '../../lib/dispatch/parked-reader.js';
 import type { OutboxMessage } from '../../lib/message.js';
 import type { Lease } from '../../lib/store/lease-store.js';
 import { createHarness, type Harness } from '../support/relay.js';
-import { describeWith } from '../support/services.js';
+import { describeWith, DATABASES } from '../support/services.js';
 
 const KEYS = 12;
 
 /** More keys are blocked than fit into memory. */
-describe.each(['postgres', 'mariadb'] as const)('%s: more blocked keys than are held', (kind) => {
+describe.each(DATABASES)('%s: more blocked keys than are held', (kind) => {
   describeWith(kind, 'blocked keys', () => {
     let harness: Harness;
     let leases: Lease[];

@@ -2,14 +2,14 @@ import { randomUUID } from 'node:crypto';
 import { OutboxCleaner } from '../../lib/clean/cleaner.js';
 import type { DedupReport } from '../../lib/store/admin-store.js';
 import { createHarness, RecordedHooks, type Harness } from '../support/relay.js';
-import { describeWith } from '../support/services.js';
+import { describeWith, DATABASES } from '../support/services.js';
 
 const HOUR = 3_600_000;
 const STAY = 300;
 const GO = 250;
 const PAGE = 50;
 
-describe.each(['postgres', 'mariadb'] as const)('cleaning, by its cost', (kind) => {
+describe.each(DATABASES)('cleaning, by its cost', (kind) => {
   describeWith(kind, `on ${kind}`, () => {
     let harness: Harness;
     /** Old dedup keys: in front those of messages that wait, behind them those of messages that are out. */

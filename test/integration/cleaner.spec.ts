@@ -9,14 +9,14 @@ import type { ParkEntry } from '../../lib/store/ready-store.js';
 import { Applications, build, quiet, typeOrm } from '../nest/support/app.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { createHarness, RecordedHooks, ScriptedTransport, type Harness } from '../support/relay.js';
-import { describeWith } from '../support/services.js';
+import { describeWith, DATABASES } from '../support/services.js';
 
 const HOUR = 3_600_000;
 const OLD = `'2020-01-01 00:00:00'`;
 
 type Retention = Pick<ResolvedOptions['retention'], 'published' | 'dead' | 'dedup'>;
 
-describe.each(['postgres', 'mariadb'] as const)('OutboxCleaner', (kind) => {
+describe.each(DATABASES)('OutboxCleaner', (kind) => {
   describeWith(kind, `on ${kind}`, () => {
     let harness: Harness;
     let leases: Lease[];

@@ -3,15 +3,16 @@ import { PUBLISHED } from '../../lib/publish/transport.js';
 import { openMysqlDatabase } from '../../lib/store/executors/typeorm-mysql.js';
 import { openPostgresDatabase } from '../../lib/store/executors/typeorm-postgres.js';
 import { statement } from '../../lib/store/sql.js';
+import { series } from '../support/databases.js';
 import { createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
 import { DATABASE, SETTINGS } from '../support/postgres-store.js';
-import { describeWith } from '../support/services.js';
+import { describeWith, DATABASES } from '../support/services.js';
 import { until } from '../support/until.js';
 
 const MINUTE = 60_000;
 const BACKLOG = 100_000;
 
-describe.each(['postgres', 'mariadb'] as const)('many at once on %s', (kind) => {
+describe.each(DATABASES)('many at once on %s', (kind) => {
   describeWith(kind, kind, () => {
     let harness: Harness;
     const closing: (() => Promise<unknown>)[] = [];
@@ -27,7 +28,7 @@ describe.each(['postgres', 'mariadb'] as const)('many at once on %s', (kind) => 
           `insert into outbox_ready (transport, bucket, key, id, topic, type, payload)
             select ${transport}, g % 32, 'k' || g, gen_random_uuid(), 't', 't', '{}' from generate_series(1, ${rows}) g`,
           `insert into outbox_ready (transport, bucket, \`key\`, id, topic, type, payload)
-            select ${transport}, seq % 32, concat('k', seq), uuid(), 't', 't', '{}' from seq_1_to_${rows}`,
+            select ${transport}, seq % 32, concat('k', seq), uuid(), 't', 't', '{}' from ${series(kind, rows)}`,
         ),
       );
 
@@ -99,35 +100,40 @@ describe.each(['postgres', 'mariadb'] as const)('many at once on %s', (kind) => 
       expect(await harness.count('ready')).toBeGreaterThanOrEqual(BACKLOG);
     }, 60_000);
 
-    it('B10: whoever stands still in the middle of expiring leases loses its session, and holds up nobody meanwhile', async () => {
-      harness = await createHarness(kind, { buckets: 4 });
-      const { store } = harness.relay();
-      await store.acquire({ owner: randomUUID(), leaseMs: MINUTE, transport: 0, limit: 2 });
-      await harness.dataSource.query(`update outbox_leases set expires_at = ${past}`);
-      const settings = { ...SETTINGS, ...DATABASE, schema: sql('public', ''), onPublished: 'delete' as const };
-      const limits = { errorHistory: 0, statementTimeout: 4_000, connectTimeout: 5_000 };
-      const open = kind === 'postgres' ? openPostgresDatabase : openMysqlDatabase;
-      const frozen = open(harness.dataSource, { ...settings, ...limits } as never);
-      closing.push(() => frozen.close());
-      let locked = (): void => undefined;
-      const holding = new Promise<void>((resolve) => (locked = resolve));
-      const forever = frozen.connection('lease').transaction(async (tx) => {
-        await tx.run(
-          statement(
-            undefined,
-            `select bucket from ${sql('public.', '')}outbox_leases where owner is not null for update`,
-          ).bind(),
-        );
-        locked();
-        await new Promise((resolve) => setTimeout(resolve, 30_000).unref());
-      });
-      forever.catch(() => undefined);
-      await holding;
-      const heir = { owner: randomUUID(), leaseMs: MINUTE, transport: 0, limit: 4 };
-      expect(await store.acquire(heir)).toHaveLength(2);
-      await store.expire();
-      const rest: unknown[] = [];
-      await until(async () => rest.push(...(await store.acquire(heir))) === 2, 15_000);
-    });
+    // MySQL knows no limit for a transaction that idles: the README says so.
+    const whereLimited = kind === 'mysql' ? (): void => undefined : it;
+    whereLimited(
+      'B10: whoever stands still in the middle of expiring leases loses its session, and holds up nobody meanwhile',
+      async () => {
+        harness = await createHarness(kind, { buckets: 4 });
+        const { store } = harness.relay();
+        await store.acquire({ owner: randomUUID(), leaseMs: MINUTE, transport: 0, limit: 2 });
+        await harness.dataSource.query(`update outbox_leases set expires_at = ${past}`);
+        const settings = { ...SETTINGS, ...DATABASE, schema: sql('public', ''), onPublished: 'delete' as const };
+        const limits = { errorHistory: 0, statementTimeout: 4_000, connectTimeout: 5_000 };
+        const open = kind === 'postgres' ? openPostgresDatabase : openMysqlDatabase;
+        const frozen = open(harness.dataSource, { ...settings, ...limits } as never);
+        closing.push(() => frozen.close());
+        let locked = (): void => undefined;
+        const holding = new Promise<void>((resolve) => (locked = resolve));
+        const forever = frozen.connection('lease').transaction(async (tx) => {
+          await tx.run(
+            statement(
+              undefined,
+              `select bucket from ${sql('public.', '')}outbox_leases where owner is not null for update`,
+            ).bind(),
+          );
+          locked();
+          await new Promise((resolve) => setTimeout(resolve, 30_000).unref());
+        });
+        forever.catch(() => undefined);
+        await holding;
+        const heir = { owner: randomUUID(), leaseMs: MINUTE, transport: 0, limit: 4 };
+        expect(await store.acquire(heir)).toHaveLength(2);
+        await store.expire();
+        const rest: unknown[] = [];
+        await until(async () => rest.push(...(await store.acquire(heir))) === 2, 15_000);
+      },
+    );
   });
 });

@@ -7,14 +7,14 @@ import { FakeClock } from '../../lib/testing/fake-clock.js';
 import { eachFrame } from '../support/frames.js';
 import { CALM, Ledger, Writers } from '../support/ledger.js';
 import { createHarness, newMessage, RecordedHooks, ScriptedTransport, type Harness } from '../support/relay.js';
-import { describeWith } from '../support/services.js';
+import { describeWith, DATABASES } from '../support/services.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
 import { until } from '../support/until.js';
 
 const text = (value: string | number): Buffer => Buffer.from(String(value));
 
 /** Rows E6–E12 of the failure catalogue: what administrators, the disk and the application do to the database. */
-describe.each(['postgres', 'mariadb'] as const)('%s', (kind) => {
+describe.each(DATABASES)('%s', (kind) => {
   describeWith(kind, 'limits of the database', () => {
     let harness: Harness;
     const closing: (() => Promise<unknown>)[] = [];

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import type { EntityManager } from 'typeorm';
 import type { OutboxService } from '../../lib/enqueue/outbox.service.js';
-import { createEnqueueDatabase, KINDS, type EnqueueDatabase } from '../support/enqueue-database.js';
-import { describeWith } from '../support/services.js';
+import { createEnqueueDatabase, type EnqueueDatabase } from '../support/enqueue-database.js';
+import { describeWith, DATABASES } from '../support/services.js';
 
 /** A step of a business transaction; `fail` throws at this await. */
 type Step =
@@ -31,7 +31,7 @@ const { step } = fc.letrec<{ step: Step }>((tie) => ({
 }));
 const STOP = new Error('stop');
 
-describe.each(KINDS)('atomicity on %s', (kind) => {
+describe.each(DATABASES)('atomicity on %s', (kind) => {
   describeWith(kind, 'of messages and the application’s own rows', () => {
     let db: EnqueueDatabase;
     let outbox: OutboxService;

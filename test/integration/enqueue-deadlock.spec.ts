@@ -2,17 +2,17 @@ import type { EntityManager, QueryRunner } from 'typeorm';
 import type { OutboxService } from '../../lib/enqueue/outbox.service.js';
 import { createEnqueueDatabase, type EnqueueDatabase } from '../support/enqueue-database.js';
 import { waitsForLock } from '../support/open-transactions.js';
-import { describeWith } from '../support/services.js';
+import { describeOnMysqlFamily } from '../support/services.js';
 
 const message = (n: number) => ({ type: 'm', payload: n });
 const FAILED = 'business';
 const onMariadb = ({ dataSource }: EnqueueDatabase) => ({ dataSource, database: { kind: 'mariadb' } }) as const;
 
-describeWith('mariadb', 'a deadlock, which ends the whole transaction', () => {
+describeOnMysqlFamily('a deadlock, which ends the whole transaction', (kind) => {
   let db: EnqueueDatabase;
   let outbox: OutboxService;
   beforeAll(async () => {
-    db = await createEnqueueDatabase('mariadb');
+    db = await createEnqueueDatabase(kind);
     outbox = db.outbox();
     await db.dataSource.query('create table pair (id int primary key, n int not null) engine = innodb');
     await db.dataSource.query('insert into pair values (1, 0), (2, 0)');
@@ -105,7 +105,7 @@ describeWith('mariadb', 'a deadlock, which ends the whole transaction', () => {
   );
 
   it('A8: the same with a QueryRunner that was there before the outbox', async () => {
-    const late = await createEnqueueDatabase('mariadb');
+    const late = await createEnqueueDatabase(kind);
     const runner = late.dataSource.createQueryRunner();
     try {
       const watching = late.outbox();
@@ -125,7 +125,7 @@ describeWith('mariadb', 'a deadlock, which ends the whole transaction', () => {
   });
 
   it('A8: what follows in the queue of a transaction whose enqueue was the victim is not committed by itself', async () => {
-    const strict = await createEnqueueDatabase('mariadb', 4, 'strict');
+    const strict = await createEnqueueDatabase(kind, 4, 'strict');
     const [other, runner] = [strict.dataSource.createQueryRunner(), strict.dataSource.createQueryRunner()];
     try {
       const keyed = strict.outbox();

@@ -1,10 +1,10 @@
-import { createEnqueueDatabase, KINDS, type EnqueueDatabase } from '../support/enqueue-database.js';
+import { createEnqueueDatabase, type EnqueueDatabase } from '../support/enqueue-database.js';
 import { RecordedHooks } from '../support/relay.js';
-import { describeWith } from '../support/services.js';
+import { describeWith, DATABASES } from '../support/services.js';
 
 const plain = (type: string) => ({ type, payload: 1 });
 
-describe.each(KINDS)('duplicates on %s', (kind) => {
+describe.each(DATABASES)('duplicates on %s', (kind) => {
   describeWith(kind, kind, () => {
     let db: EnqueueDatabase;
     beforeAll(async () => {

@@ -1,13 +1,13 @@
 import type { EntityManager } from 'typeorm';
 import type { OutboxService } from '../../lib/enqueue/outbox.service.js';
-import { createEnqueueDatabase, KINDS, type EnqueueDatabase } from '../support/enqueue-database.js';
-import { describeWith } from '../support/services.js';
+import { createEnqueueDatabase, type EnqueueDatabase } from '../support/enqueue-database.js';
+import { describeWith, DATABASES } from '../support/services.js';
 
 const message = (n: number) => ({ type: 'm', payload: n });
 const FAILED = 'business';
 
 /** Parallel work goes on while the transaction that it belongs to is rolled back, or is gone. */
-describe.each(KINDS)('the end of a transaction on %s', (kind) => {
+describe.each(DATABASES)('the end of a transaction on %s', (kind) => {
   describeWith(kind, 'and what is enqueued meanwhile', () => {
     let db: EnqueueDatabase;
     let outbox: OutboxService;

@@ -1,7 +1,7 @@
 import type { QueryRunner } from 'typeorm';
 import type { OutboxService } from '../../lib/enqueue/outbox.service.js';
 import { createEnqueueDatabase, type EnqueueDatabase } from '../support/enqueue-database.js';
-import { describeWith } from '../support/services.js';
+import { describeWith, describeOnMysqlFamily } from '../support/services.js';
 
 const message = (type: string, more: object = {}) => ({ type, payload: 1, ...more });
 const ROLLBACK_ONLY = { code: 'ROLLBACK_ONLY' };
@@ -26,20 +26,29 @@ async function whileLocked(
   }
 }
 
-describeWith('mariadb', 'an enqueue of which a statement is undone, while the transaction goes on', () => {
+describeOnMysqlFamily('an enqueue of which a statement is undone, while the transaction goes on', (kind) => {
   let db: EnqueueDatabase;
   let outbox: OutboxService;
   beforeAll(async () => {
-    db = await createEnqueueDatabase('mariadb');
+    db = await createEnqueueDatabase(kind);
     outbox = db.outbox({ options: { maxPayloadBytes: 64 * 1024 * 1024 } });
   });
   beforeEach(() => db.clear());
   afterAll(() => db?.drop());
 
-  it.each([
-    ['after a lock wait', 'set innodb_lock_wait_timeout = 0', /lock wait/i],
-    ['after max_statement_time', 'set max_statement_time = 0.05', /max_statement_time/i],
-  ])('H2: leaves its dedup key free %s: tried again it is written', async (_, setting, error) => {
+  /** MySQL waits for a second at least, and limits the time of reads alone. */
+  const LIMITS = {
+    mariadb: [
+      ['after a lock wait', 'set innodb_lock_wait_timeout = 0', /lock wait/i],
+      ['after max_statement_time', 'set max_statement_time = 0.05', /max_statement_time/i],
+    ],
+    mysql: [['after a lock wait', 'set innodb_lock_wait_timeout = 1', /lock wait/i]],
+  } as const;
+  const RESET = {
+    mariadb: 'innodb_lock_wait_timeout = 50, max_statement_time = 0',
+    mysql: 'innodb_lock_wait_timeout = 50',
+  };
+  it.each(LIMITS[kind])('H2: leaves its dedup key free %s: tried again it is written', async (_, setting, error) => {
     await whileLocked(db, 'select * from outbox_ready where transport = 0 for update', async (unlock) => {
       await db.dataSource.transaction(async (manager) => {
         await db.addThing(manager);
@@ -48,15 +57,18 @@ describeWith('mariadb', 'an enqueue of which a statement is undone, while the tr
         await expect(enqueue()).rejects.toThrow(error);
         await unlock();
         await enqueue();
-        await manager.query('set innodb_lock_wait_timeout = 50, max_statement_time = 0');
+        await manager.query(`set ${RESET[kind]}`);
       });
     });
     expect([await db.types(), await db.things()]).toEqual([['paid'], 1]);
   });
 
   it('H2: leaves its dedup key free when it is too large: a smaller one is written', async () => {
+    const [{ packet }] = (await db.dataSource.query('select @@max_allowed_packet + 0 as packet')) as [
+      { packet: string },
+    ];
     await db.dataSource.transaction(async (manager) => {
-      const large = message('large', { dedupKey: 'order 1', payload: Buffer.alloc(20 * 1024 * 1024) });
+      const large = message('large', { dedupKey: 'order 1', payload: Buffer.alloc(Number(packet)) });
       await expect(outbox.enqueue(large, { manager })).rejects.toMatchObject({ code: 'PAYLOAD_TOO_LARGE' });
     });
     await db.dataSource.transaction((manager) =>

@@ -1,6 +1,6 @@
 import type { EntityManager } from 'typeorm';
-import { createEnqueueDatabase, KINDS, type EnqueueDatabase } from '../support/enqueue-database.js';
-import { describeWith } from '../support/services.js';
+import { createEnqueueDatabase, type EnqueueDatabase } from '../support/enqueue-database.js';
+import { describeOnBoth } from '../support/services.js';
 
 const message = { type: 'm', payload: 1 };
 /** Microtasks between the end of the work and the enqueue beside it, on either side. */
@@ -11,8 +11,8 @@ async function turns(count: number): Promise<void> {
   for (let n = 0; n < count; n += 1) await undefined;
 }
 
-describe.each(KINDS)('an application whose query runners are Proxies (retries, tenants, traces), on %s', (kind) => {
-  describeWith(kind, 'and an enqueue beside the end of its transaction', () => {
+describeOnBoth([], 'an application whose query runners are Proxies (retries, tenants, traces)', (kind) => {
+  describe('and an enqueue beside the end of its transaction', () => {
     let db: EnqueueDatabase;
     beforeAll(async () => {
       db = await createEnqueueDatabase(kind);

@@ -2,7 +2,7 @@ import type { EntityManager } from 'typeorm';
 import type { OutboxService } from '../../lib/enqueue/outbox.service.js';
 import type { PayloadEncryption } from '../../lib/index.js';
 import { createEnqueueDatabase, type EnqueueDatabase } from '../support/enqueue-database.js';
-import { describeOnBoth } from '../support/services.js';
+import { describeOnEach } from '../support/services.js';
 
 const FAILED = new Error('business');
 const failing = async (manager: EntityManager): Promise<void> => {
@@ -19,7 +19,7 @@ const slowly: PayloadEncryption = {
   decrypt: ({ ciphertext }) => ciphertext,
 };
 
-describeOnBoth([], 'savepoints', (kind) => {
+describeOnEach([], 'savepoints', (kind) => {
   let db: EnqueueDatabase;
   let outbox: OutboxService;
   let encrypting: OutboxService;

@@ -1,7 +1,7 @@
 import type { OutboxService } from '../../lib/enqueue/outbox.service.js';
 import { transactionExecutor } from '../../lib/store/executors/typeorm-transaction.js';
 import { createEnqueueDatabase, type EnqueueDatabase } from '../support/enqueue-database.js';
-import { describeWith } from '../support/services.js';
+import { describeWith, describeOnMysqlFamily } from '../support/services.js';
 
 const MIB = 1024 * 1024;
 const paid = (dedupKey: string) => ({ type: 'paid', payload: 1, dedupKey });
@@ -37,11 +37,11 @@ describeWith('postgres', 'an array of large messages', () => {
   });
 });
 
-describeWith('mariadb', 'dedup keys under settings of the session, and under conflicts', () => {
+describeOnMysqlFamily('dedup keys under settings of the session, and under conflicts', (kind) => {
   let db: EnqueueDatabase;
   let outbox: OutboxService;
   beforeAll(async () => {
-    db = await createEnqueueDatabase('mariadb');
+    db = await createEnqueueDatabase(kind);
     outbox = db.outbox();
   });
   beforeEach(() => db.clear());
@@ -60,23 +60,28 @@ describeWith('mariadb', 'dedup keys under settings of the session, and under con
     expect(await db.rows()).toHaveLength(3);
   });
 
-  it('H10: that somebody claimed since the snapshot, with innodb_snapshot_isolation, are a TRANSACTION_CONFLICT', async () => {
-    const runner = db.dataSource.createQueryRunner();
-    try {
-      await runner.query('set innodb_snapshot_isolation = on');
-      await runner.startTransaction('REPEATABLE READ');
-      await runner.query('select * from thing');
-      await db.dataSource.transaction((manager) => outbox.enqueue(paid('a'), { manager }));
-      await expect(outbox.enqueue(paid('a'), { manager: runner })).rejects.toMatchObject({
-        code: 'TRANSACTION_CONFLICT',
-      });
-      await runner.rollbackTransaction();
-      await runner.query('set innodb_snapshot_isolation = off');
-    } finally {
-      await runner.release();
-    }
-    expect(await db.rows()).toHaveLength(1);
-  });
+  // MySQL has no such setting: its statements see what was committed last, as MariaDB's do without it.
+  const onMariaDb = kind === 'mariadb' ? it : (): void => undefined;
+  onMariaDb(
+    'H10: that somebody claimed since the snapshot, with innodb_snapshot_isolation, are a TRANSACTION_CONFLICT',
+    async () => {
+      const runner = db.dataSource.createQueryRunner();
+      try {
+        await runner.query('set innodb_snapshot_isolation = on');
+        await runner.startTransaction('REPEATABLE READ');
+        await runner.query('select * from thing');
+        await db.dataSource.transaction((manager) => outbox.enqueue(paid('a'), { manager }));
+        await expect(outbox.enqueue(paid('a'), { manager: runner })).rejects.toMatchObject({
+          code: 'TRANSACTION_CONFLICT',
+        });
+        await runner.rollbackTransaction();
+        await runner.query('set innodb_snapshot_isolation = off');
+      } finally {
+        await runner.release();
+      }
+      expect(await db.rows()).toHaveLength(1);
+    },
+  );
 
   it('H10: that two transactions claim in opposite orders end one of them with TRANSACTION_CONFLICT', async () => {
     const [one, two] = [db.dataSource.createQueryRunner(), db.dataSource.createQueryRunner()];

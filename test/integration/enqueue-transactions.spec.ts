@@ -1,9 +1,9 @@
 import { DataSource, type EntityManager } from 'typeorm';
 import { OutboxEvent } from '../../lib/enqueue/outbox-event.decorator.js';
 import type { OutboxService } from '../../lib/enqueue/outbox.service.js';
-import { createEnqueueDatabase, KINDS, type EnqueueDatabase } from '../support/enqueue-database.js';
+import { createEnqueueDatabase, type EnqueueDatabase } from '../support/enqueue-database.js';
 import { refusal } from '../support/enqueue.js';
-import { describeWith } from '../support/services.js';
+import { describeWith, DATABASES } from '../support/services.js';
 
 @OutboxEvent({ type: 'event', key: (e) => e.id })
 class Event {
@@ -12,7 +12,7 @@ class Event {
 const plain = (type: string) => ({ type, payload: { a: 1 } });
 const V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7/;
 
-describe.each(KINDS)('enqueue on %s', (kind) => {
+describe.each(DATABASES)('enqueue on %s', (kind) => {
   describeWith(kind, 'in the caller’s transaction', () => {
     let db: EnqueueDatabase;
     let outbox: OutboxService;

@@ -1,7 +1,7 @@
 import type { QueryRunner } from 'typeorm';
 import type { OutboxService } from '../../lib/enqueue/outbox.service.js';
-import { createEnqueueDatabase, KINDS, type EnqueueDatabase } from '../support/enqueue-database.js';
-import { describeWith } from '../support/services.js';
+import { createEnqueueDatabase, type EnqueueDatabase } from '../support/enqueue-database.js';
+import { describeWith, DATABASES } from '../support/services.js';
 
 const message = { type: 'm', payload: 1 };
 const OVER = { code: 'TRANSACTION_REQUIRED' };
@@ -23,7 +23,7 @@ async function streamed(runner: QueryRunner, sql: string): Promise<void> {
   });
 }
 
-describe.each(KINDS)('a statement past the query of the runner that ends the transaction, on %s', (kind) => {
+describe.each(DATABASES)('a statement past the query of the runner that ends the transaction, on %s', (kind) => {
   describeWith(kind, 'and what is enqueued behind it', () => {
     let db: EnqueueDatabase;
     let outbox: OutboxService;
@@ -41,7 +41,7 @@ describe.each(KINDS)('a statement past the query of the runner that ends the tra
     });
     afterEach(async () => {
       if (runner.isTransactionActive) await runner.rollbackTransaction();
-      if (kind === 'mariadb') await runner.query('set autocommit = 1');
+      if (kind !== 'postgres') await runner.query('set autocommit = 1');
       await runner.release();
     });
     afterAll(() => db?.drop());

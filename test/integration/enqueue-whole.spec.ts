@@ -2,9 +2,9 @@ import fc from 'fast-check';
 import type { EntityManager } from 'typeorm';
 import type { OutboxService } from '../../lib/enqueue/outbox.service.js';
 import { uuidV7 } from '../../lib/enqueue/uuid-v7.js';
-import { createEnqueueDatabase, KINDS, type EnqueueDatabase } from '../support/enqueue-database.js';
+import { createEnqueueDatabase, type EnqueueDatabase } from '../support/enqueue-database.js';
 import { FaultyClient, type StatementFault } from '../support/faulty-client.js';
-import { describeWith } from '../support/services.js';
+import { describeWith, DATABASES } from '../support/services.js';
 
 /** What is enqueued in one call: one statement, or several. */
 type Call = 'plain' | 'array' | 'both tables' | 'dedup key' | 'dedup keys' | 'own ids';
@@ -49,7 +49,7 @@ const COMMITTED_AND_FAILED: Step[] = [
   },
 ];
 
-describe.each(KINDS)('an enqueue of which a statement fails, on %s', (kind) => {
+describe.each(DATABASES)('an enqueue of which a statement fails, on %s', (kind) => {
   describeWith(kind, 'whatever its caller does then', () => {
     let db: EnqueueDatabase;
     let outbox: OutboxService;

@@ -3,9 +3,9 @@ import { openStore } from '../../lib/store/open-store.js';
 import { parkEntry } from '../../lib/testing/store-harness.js';
 import { repark } from '../../lib/testing/store-contract-parked.js';
 import { createHarness, type Harness } from '../support/relay.js';
-import { describeWith } from '../support/services.js';
+import { describeWith, DATABASES } from '../support/services.js';
 
-describe.each(['postgres', 'mariadb'] as const)('retry.errorHistory on %s', (kind) => {
+describe.each(DATABASES)('retry.errorHistory on %s', (kind) => {
   describeWith(kind, kind, () => {
     let harness: Harness;
     afterEach(() => harness.close());

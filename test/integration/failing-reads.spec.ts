@@ -4,7 +4,7 @@ import type { OutboxDispatcher } from '../../lib/dispatch/dispatcher.js';
 import type { OutboxHealth } from '../../lib/observe/health.js';
 import { createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
 import { allow, refuse } from '../support/refusing-database.js';
-import { describeWith } from '../support/services.js';
+import { describeWith, DATABASES } from '../support/services.js';
 import { until } from '../support/until.js';
 
 const TABLES = ['ready', 'parked', 'archive', 'dedup', 'leases', 'instances', 'meta', 'transports'].map(
@@ -14,7 +14,7 @@ const text = (value: string) => Buffer.from(value);
 /** Heartbeats that succeed while something fails, at least. */
 const BEATS = 4;
 
-describe.each(['postgres', 'mariadb'] as const)('a relay on %s whose heartbeats succeed', (kind) => {
+describe.each(DATABASES)('a relay on %s whose heartbeats succeed', (kind) => {
   describeWith(kind, kind, () => {
     let harness: Harness;
     let user: string;

@@ -1,9 +1,10 @@
 import { DataSource } from 'typeorm';
-import { canStart, startOwnMariaDb, startOwnPostgres, type OwnDatabase } from '../support/own-database.js';
+import { canStart, startOwnMariaDb, startOwnPostgres } from '../support/own-database.js';
 import { transactionExecutor } from '../../lib/store/executors/typeorm-transaction.js';
+import { canStartMysql, startOwnMysql } from '../support/mysql-node.js';
 import { CANARY, SECRETS } from '../security/canaries.js';
 import { createHarness, newMessage, ScriptedTransport, type Harness } from '../support/relay.js';
-import { describeUnlessMissing } from '../support/services.js';
+import { describeUnlessMissing, MYSQL_FAMILY, type DatabaseKind } from '../support/services.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
 import { until } from '../support/until.js';
 
@@ -18,8 +19,8 @@ describe('E2: a server that becomes read-only under a running relay', () => {
     for (const close of closing.splice(0).reverse()) await close();
   });
 
-  async function onOwn(kind: 'postgres' | 'mariadb', server: OwnDatabase): Promise<void> {
-    const variable = kind === 'postgres' ? 'OUTBOX_TEST_POSTGRES_URL' : 'OUTBOX_TEST_MARIADB_URL';
+  async function onOwn(kind: DatabaseKind, server: { readonly url: string }): Promise<void> {
+    const variable = `OUTBOX_TEST_${kind.toUpperCase()}_URL`;
     const before = process.env[variable];
     closing.push(() => (process.env[variable] = before));
     process.env[variable] = server.url;
@@ -85,31 +86,34 @@ describe('E2: a server that becomes read-only under a running relay', () => {
     }, 60_000);
   });
 
-  describeUnlessMissing(canStart.mariadb ? [] : ['mariadb'], 'MariaDB', () => {
-    it('the relay leaves all its sessions there, and goes on where it is led within ten seconds', async () => {
-      const server = await startOwnMariaDb();
-      closing.push(() => server.stop());
-      await onOwn('mariadb', server);
-      const root = harness.dataSource;
-      // Who may ignore read_only does not notice it.
-      await root.query(`create user app@'127.0.0.1' identified by '${CANARY.databasePassword}'`);
-      await root.query(`grant select, insert, update, delete on *.* to app@'127.0.0.1'`);
-      const url = new URL(harness.database.url);
-      url.username = 'app';
-      const { proxy, transport } = await relayThrough(url.href);
-      await enqueue(root, '0', '1');
-      await until(async () => (await harness.count('ready')) === 0);
-      await root.query('set global read_only = 1');
-      const before = proxy.accepted;
-      const open = proxy.open;
-      const readOnlyAt = performance.now();
-      await until(() => proxy.accepted - before >= open); // each of its sessions is another one
-      await root.query('set global read_only = 0');
-      await enqueue(root, '2', '3');
-      await transport.until(() => transport.published.length === 4, 25_000);
-      expect(performance.now() - readOnlyAt).toBeLessThan(TEN_SECONDS);
-      expect(transport.texts).toEqual(['0', '1', '2', '3']);
-      expect(await harness.secretsTold()).toEqual([]);
-    }, 60_000);
-  });
+  const isThere = { mariadb: canStart.mariadb, mysql: canStartMysql() };
+  const own = { mariadb: startOwnMariaDb, mysql: startOwnMysql };
+  for (const kind of MYSQL_FAMILY)
+    describeUnlessMissing(isThere[kind] ? [] : [kind], kind, () => {
+      it('the relay leaves all its sessions there, and goes on where it is led within ten seconds', async () => {
+        const server = await own[kind]();
+        closing.push(() => server.stop());
+        await onOwn(kind, server);
+        const root = harness.dataSource;
+        // Who may ignore read_only does not notice it.
+        await root.query(`create user app@'127.0.0.1' identified by '${CANARY.databasePassword}'`);
+        await root.query(`grant select, insert, update, delete on *.* to app@'127.0.0.1'`);
+        const url = new URL(harness.database.url);
+        url.username = 'app';
+        const { proxy, transport } = await relayThrough(url.href);
+        await enqueue(root, '0', '1');
+        await until(async () => (await harness.count('ready')) === 0);
+        await root.query('set global read_only = 1');
+        const before = proxy.accepted;
+        const open = proxy.open;
+        const readOnlyAt = performance.now();
+        await until(() => proxy.accepted - before >= open); // each of its sessions is another one
+        await root.query('set global read_only = 0');
+        await enqueue(root, '2', '3');
+        await transport.until(() => transport.published.length === 4, 25_000);
+        expect(performance.now() - readOnlyAt).toBeLessThan(TEN_SECONDS);
+        expect(transport.texts).toEqual(['0', '1', '2', '3']);
+        expect(await harness.secretsTold()).toEqual([]);
+      }, 60_000);
+    });
 });

@@ -1,13 +1,13 @@
 import { PUBLISHED } from '../../lib/publish/transport.js';
 import { gate } from '../support/lane.js';
 import { createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
-import { describeOnBoth } from '../support/services.js';
+import { describeOnEach } from '../support/services.js';
 import { until } from '../support/until.js';
 
 /** Milliseconds that a row may be held against us before somebody else's work goes on: less than a statement may take. */
 const SOON = 5_000;
 
-describeOnBoth([], 'rows that somebody else holds locked', (kind) => {
+describeOnEach([], 'rows that somebody else holds locked', (kind) => {
   let harness: Harness;
   const opened: (() => unknown)[] = [];
   afterEach(async () => {

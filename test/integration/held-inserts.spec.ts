@@ -1,10 +1,10 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { bucketOf } from '../../lib/enqueue/bucket-of.js';
 import { createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
-import { describeWith } from '../support/services.js';
+import { describeOnMysqlFamily } from '../support/services.js';
 
 /** An INSERT takes the numbers of all its rows with the first one, and a lock may hold it before any is there. */
-describeWith('mariadb', 'INSERTs that are held up on MariaDB', () => {
+describeOnMysqlFamily('INSERTs that are held up', (kind) => {
   let harness: Harness;
   afterEach(() => harness?.close());
 
@@ -48,7 +48,7 @@ describeWith('mariadb', 'INSERTs that are held up on MariaDB', () => {
   }
 
   it('P6: the server says how long a statement waits for a lock', async () => {
-    harness = await createHarness('mariadb');
+    harness = await createHarness(kind);
     const [row] = (await harness.dataSource.query('select @@global.innodb_lock_wait_timeout as s')) as { s: number }[];
     const probed = await harness.store.probe?.(0, [{ bucket: 0, after: '0', upTo: '5' }]);
     expect(probed).toMatchObject({ clean: [true], lockWait: 1_000 * Number(row?.s) });
@@ -60,7 +60,7 @@ describeWith('mariadb', 'INSERTs that are held up on MariaDB', () => {
   ])(
     'P6: 6 s pass between the number of a row and the row, because %s: it keeps its place in the order of its key',
     async (_, hold) => {
-      harness = await createHarness('mariadb', { buckets: BUCKETS, pollInterval: 100 });
+      harness = await createHarness(kind, { buckets: BUCKETS, pollInterval: 100 });
       const transport = new ScriptedTransport();
       const { dispatcher, hooks } = harness.relay({ default: transport });
       await dispatcher.start();

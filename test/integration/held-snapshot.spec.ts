@@ -3,13 +3,15 @@ import { DataSource, type DataSourceOptions, type QueryRunner } from 'typeorm';
 import { errorText } from '../../lib/observe/error-text.js';
 import { openStore } from '../../lib/store/open-store.js';
 import type { HeldSnapshot, HeldSnapshotReport } from '../../lib/store/ready-store.js';
+import { series } from '../support/databases.js';
 import { createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
 import { until } from '../support/until.js';
+import { describeOnEach } from '../support/services.js';
 
 /** Milliseconds. */
 const TURN = 60_000;
 
-describe.each(['postgres', 'mariadb'] as const)('a snapshot that somebody holds, on %s', (kind) => {
+describeOnEach([], 'a snapshot that somebody holds', (kind) => {
   let harness: Harness;
   let dump: QueryRunner;
   const login = `outbox_held_${randomBytes(4).toString('hex')}`;
@@ -80,7 +82,7 @@ describe.each(['postgres', 'mariadb'] as const)('a snapshot that somebody holds,
       return held?.holder === `session ${session}` && held.details.includes(idles);
     }, TURN);
     expect(held).toMatchObject({
-      server: kind === 'postgres' ? 'PostgreSQL' : 'MariaDB',
+      server: { postgres: 'PostgreSQL', mariadb: 'MariaDB', mysql: 'MySQL' }[kind],
       details: [kind === 'postgres' ? 'pg_dump' : 'root', idles],
     });
     expect(held?.age).toBeGreaterThanOrEqual(1_000);
@@ -90,13 +92,13 @@ describe.each(['postgres', 'mariadb'] as const)('a snapshot that somebody holds,
   it('Q2: another login is told what it may know, and what it lacks', async () => {
     const session = await hold();
     const held = await asOther();
-    if (kind === 'mariadb') expect(held).toEqual({ needs: 'PROCESS' });
+    if (kind !== 'postgres') expect(held).toEqual({ needs: 'PROCESS' });
     else expect(held).toMatchObject({ holder: `session ${session}`, details: ['pg_dump'], age: undefined });
   });
 
   it('Q2: a transaction that reads anew with each statement holds none while it idles', async () => {
     await dump.query(kind === 'postgres' ? 'begin' : 'set session transaction isolation level read committed');
-    if (kind === 'mariadb') await dump.query('start transaction');
+    if (kind !== 'postgres') await dump.query('start transaction');
     const [{ id }] = (await dump.query(
       kind === 'postgres' ? 'select pg_backend_pid() as id' : 'select connection_id() as id',
     )) as [{ id: string }];
@@ -131,7 +133,7 @@ describe.each(['postgres', 'mariadb'] as const)('a snapshot that somebody holds,
           ? `insert into outbox_ready (${columns.replaceAll('`', '')}) select n % 32, gen_random_uuid(), 't', 'k' || n % 32, 'x', '{}'
                from generate_series(1, ${rows}) n`
           : `insert into outbox_ready (${columns}) select seq % 32, uuid(), 't', concat('k', seq % 32), 'x', '{}'
-               from seq_1_to_${rows}`;
+               from ${series(kind, rows)}`;
       await harness.dataSource.query(fill);
       await harness.dataSource.query('delete from outbox_ready');
       const { dispatcher, hooks } = harness.relay({ default: new ScriptedTransport() });
@@ -144,7 +146,8 @@ describe.each(['postgres', 'mariadb'] as const)('a snapshot that somebody holds,
         expect(health.relay.heldSnapshot).toContain(`dead rows of outbox_ready`);
         await dump.query('rollback');
         await until(() => hooks.of('snapshotReleased').length > 0, TURN);
-        expect(dispatcher.status().heldSnapshot).toBeNull();
+        // Some other session of this server may hold one by now.
+        expect(dispatcher.status().heldSnapshot?.text ?? '').not.toContain(`session ${session} `);
       } finally {
         await dispatcher.stop();
       }

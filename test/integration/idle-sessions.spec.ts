@@ -2,9 +2,10 @@ import { setTimeout as pause } from 'node:timers/promises';
 import { DataSource } from 'typeorm';
 import { openStore } from '../../lib/store/open-store.js';
 import type { OutboxStore } from '../../lib/store/outbox-store.js';
-import { canStart, startOwnMariaDb, type OwnDatabase } from '../support/own-database.js';
+import { canStart, startOwnMariaDb } from '../support/own-database.js';
+import { canStartMysql, startOwnMysql } from '../support/mysql-node.js';
 import { createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
-import { describeUnlessMissing, serviceUrl } from '../support/services.js';
+import { DATABASES, describeUnlessMissing, serviceUrl } from '../support/services.js';
 import { until } from '../support/until.js';
 
 /** Longer than any session may idle on these servers, shorter than the time between two heartbeats. */
@@ -29,26 +30,27 @@ async function sessionsOf({ database, dataSource }: Harness, store: OutboxStore)
     .sort();
 }
 
-const KINDS = ['postgres', 'mariadb'] as const;
-const isThere = { postgres: serviceUrl('postgres') !== undefined, mariadb: canStart.mariadb };
+const isThere = {
+  postgres: serviceUrl('postgres') !== undefined,
+  mariadb: canStart.mariadb,
+  mysql: canStartMysql(),
+};
+const own = { mariadb: startOwnMariaDb, mysql: startOwnMysql };
+const LIMITS = ['--wait-timeout=2', '--interactive-timeout=2'];
 
-describe.each(KINDS)('a server that ends sessions that idle: %s', (kind) => {
+describe.each(DATABASES)('a server that ends sessions that idle: %s', (kind) => {
   describeUnlessMissing(isThere[kind] ? [] : [kind], kind, () => {
-    let own: OwnDatabase | undefined;
+    let server: { readonly url: string; stop(): unknown } | undefined;
     let harness: Harness;
 
     beforeAll(async () => {
-      if (kind === 'mariadb')
-        own = await startOwnMariaDb([
-          '--wait-timeout=2',
-          '--interactive-timeout=2',
-          '--idle-write-transaction-timeout=1',
-        ]);
-      harness = await createHarness(kind, { pollInterval: 60_000 }, own?.url);
+      if (kind !== 'postgres')
+        server = await own[kind]([...LIMITS, ...(kind === 'mariadb' ? ['--idle-write-transaction-timeout=1'] : [])]);
+      harness = await createHarness(kind, { pollInterval: 60_000 }, server?.url);
     }, 120_000);
     afterAll(async () => {
       await harness?.close();
-      own?.stop();
+      await server?.stop();
     });
 
     it('Q3: no session of a relay is ended while it waits, nor is its listener', async () => {
@@ -84,7 +86,7 @@ describe.each(KINDS)('a server that ends sessions that idle: %s', (kind) => {
       }
     }, 120_000);
 
-    if (kind === 'mariadb')
+    if (kind !== 'postgres')
       it('Q3: a transaction of ours may pause for as long as we say, and not for as long as the server says', async () => {
         const { store } = harness.relay({});
         const { database } = store as unknown as {
@@ -104,7 +106,7 @@ describe.each(KINDS)('a server that ends sessions that idle: %s', (kind) => {
         });
       }, 60_000);
 
-    if (kind === 'mariadb')
+    if (kind !== 'postgres')
       it('Q4: a connection that is closed because nobody uses it says goodbye: the server logs no aborted one', async () => {
         const { database, ordering, coordination, onPublished, buckets } = harness.options;
         const tables = { options: database, ordering, coordination, onPublished, buckets };

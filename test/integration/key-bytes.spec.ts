@@ -1,6 +1,6 @@
 import type { PublishResult } from '../../lib/publish/transport.js';
 import { createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
-import { describeWith } from '../support/services.js';
+import { describeOnMysqlFamily } from '../support/services.js';
 import { until } from '../support/until.js';
 
 const rejected = (): PublishResult => ({ ok: false, blame: 'message', error: new Error('no') });
@@ -8,7 +8,7 @@ const rejected = (): PublishResult => ({ ok: false, blame: 'message', error: new
 const named = (hex: string): string => `\udc80${hex}`;
 
 /** On PostgreSQL keys are text, and the server refuses other bytes. */
-describeWith('mariadb', 'keys that are no UTF-8, written by another program', () => {
+describeOnMysqlFamily('keys that are no UTF-8, written by another program', (kind) => {
   let harness: Harness;
   let transport: ScriptedTransport;
   beforeEach(() => {
@@ -24,7 +24,7 @@ describeWith('mariadb', 'keys that are no UTF-8, written by another program', ()
   const left = async () => (await harness.count('ready')) + (await harness.count('parked'));
 
   it('keep their order over a failure, and nothing of them is lost', async () => {
-    harness = await createHarness('mariadb', { buckets: 1 });
+    harness = await createHarness(kind, { buckets: 1 });
     let failures = 1;
     transport.behave = () => (failures-- > 0 ? rejected() : { ok: true });
     await write(['ff01', '1'], ['ff01', '2'], ['ff01', '3']);
@@ -39,7 +39,7 @@ describeWith('mariadb', 'keys that are no UTF-8, written by another program', ()
   });
 
   it('that a decoder would take for the same are different ones, and operators can name each', async () => {
-    harness = await createHarness('mariadb', { buckets: 1, retry: { maxAttempts: 1 } });
+    harness = await createHarness(kind, { buckets: 1, retry: { maxAttempts: 1 } });
     transport.behave = ({ payload }) => (String(payload).endsWith('dead') ? rejected() : { ok: true });
     const { dispatcher, hooks, store } = harness.relay({ default: transport });
     await write(['ff', 'ff dead'], ['ff', 'ff 2'], ['fe', 'fe 1'], ['fd', 'fd dead'], ['fd', 'fd 2']);

@@ -14,6 +14,7 @@ const APPLICATIONS = [
   ['postgres', {}],
   ['postgres', { parseInt8: true }],
   ['mariadb', {}],
+  ['mysql', {}],
   ['mariadb', { supportBigNumbers: false, bigNumberStrings: false }],
   ['mariadb', { supportBigNumbers: true, bigNumberStrings: false }],
 ] as const;

@@ -5,13 +5,20 @@ import { transactionExecutor } from '../../lib/store/executors/typeorm-transacti
 import { CALM, Ledger } from '../support/ledger.js';
 import { canStart, startOwnPostgres, type OwnDatabase } from '../support/own-database.js';
 import { createHarness, newMessage, ScriptedTransport, type Harness } from '../support/relay.js';
-import { describeUnlessMissing, describeWith } from '../support/services.js';
+import {
+  describeOnMysqlFamily,
+  describeUnlessMissing,
+  describeWith,
+  type DatabaseKind,
+  DATABASES,
+  dialectOf,
+} from '../support/services.js';
 import { until } from '../support/until.js';
 
 const NAME = `outbox-${randomBytes(6).toString('hex')}`;
 const TWO_PHASES = {
   postgres: { begin: ['begin'], prepare: [`prepare transaction '${NAME}'`], commit: `commit prepared '${NAME}'` },
-  mariadb: {
+  mysql: {
     begin: [`xa start '${NAME}'`],
     prepare: [`xa end '${NAME}'`, `xa prepare '${NAME}'`],
     commit: `xa commit '${NAME}'`,
@@ -19,7 +26,7 @@ const TWO_PHASES = {
 } as const;
 
 /** Held for two seconds, while some hundred rows pass it; its server may hold it for days. */
-function describeTwoPhases(kind: 'postgres' | 'mariadb'): void {
+function describeTwoPhases(kind: DatabaseKind): void {
   let harness: Harness | undefined;
   afterEach(() => harness?.close());
 
@@ -31,7 +38,7 @@ function describeTwoPhases(kind: 'postgres' | 'mariadb'): void {
     const ledger = new Ledger();
     const { dispatcher } = relay({ default: ledger.transport() });
     await dispatcher.start();
-    const { begin, prepare, commit } = TWO_PHASES[kind];
+    const { begin, prepare, commit } = TWO_PHASES[dialectOf(kind)];
     const runner = dataSource.createQueryRunner();
     for (const sql of begin) await runner.query(sql);
     const names = Array.from({ length: 6 }, (_, n) => `late${n % 3}:${n}`);
@@ -55,7 +62,7 @@ function describeTwoPhases(kind: 'postgres' | 'mariadb'): void {
   }, 40_000);
 }
 
-describeWith('mariadb', 'two phases on MariaDB', () => describeTwoPhases('mariadb'));
+describeOnMysqlFamily('two phases', describeTwoPhases);
 describeUnlessMissing(canStart.postgres ? [] : ['postgres'], 'two phases on PostgreSQL', () => {
   const shared = process.env['OUTBOX_TEST_POSTGRES_URL'];
   let own: OwnDatabase;
@@ -70,7 +77,7 @@ describeUnlessMissing(canStart.postgres ? [] : ['postgres'], 'two phases on Post
   describeTwoPhases('postgres');
 });
 
-describe.each(['postgres', 'mariadb'] as const)('%s', (kind) => {
+describe.each(DATABASES)('%s', (kind) => {
   describeWith(kind, 'many relays, few keys', () => {
     let harness: Harness | undefined;
     afterEach(() => harness?.close());

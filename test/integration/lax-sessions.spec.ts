@@ -12,7 +12,7 @@ import {
 } from '../../lib/index.js';
 import { Applications, build, CollectingTransport, failure, quiet, typeOrm } from '../nest/support/app.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
-import { describeWith } from '../support/services.js';
+import { describeOnMysqlFamily } from '../support/services.js';
 
 const LONG = 'x'.repeat(256);
 const HALF = 'half \ud83d of a pair';
@@ -50,7 +50,7 @@ class Keeping extends CollectingTransport {
   }
 }
 
-describeWith('mariadb', 'an application whose sessions are not strict', () => {
+describeOnMysqlFamily('an application whose sessions are not strict', (kind) => {
   let database: TestDatabase;
   let app: TestingModule;
   let outbox: OutboxService;
@@ -64,7 +64,7 @@ describeWith('mariadb', 'an application whose sessions are not strict', () => {
   const options = { relay: 'manual', transports: { default: transport }, maxPayloadBytes: 1024 * 1024 } as const;
 
   beforeAll(async () => {
-    database = await createTestDatabase('mariadb');
+    database = await createTestDatabase(kind);
     app = await applications.start(build([typeOrm(one()), OutboxModule.forRoot(quiet(options))]));
     await app.get(DataSource).query(`set session sql_mode = ''`);
     outbox = app.get(OutboxService);

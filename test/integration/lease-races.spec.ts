@@ -1,10 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { OpenTransaction, waitsForLock } from '../support/open-transactions.js';
 import { createHarness, type Harness } from '../support/relay.js';
-import { describeWith } from '../support/services.js';
+import { describeWith, DATABASES } from '../support/services.js';
 import { until } from '../support/until.js';
 
-describe.each(['postgres', 'mariadb'] as const)('%s: leases that change while they are waited for', (kind) => {
+describe.each(DATABASES)('%s: leases that change while they are waited for', (kind) => {
   describeWith(kind, kind, () => {
     let harness: Harness;
     afterEach(async () => {

@@ -1,8 +1,8 @@
 import { createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
-import { describeOnBoth } from '../support/services.js';
+import { describeOnEach } from '../support/services.js';
 import { until } from '../support/until.js';
 
-describeOnBoth([], 'a ready row that somebody holds locked', (kind) => {
+describeOnEach([], 'a ready row that somebody holds locked', (kind) => {
   let h: Harness;
   afterEach(() => h.close());
 

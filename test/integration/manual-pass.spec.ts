@@ -1,9 +1,9 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { PUBLISHED } from '../../lib/publish/transport.js';
 import { createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
-import { describeOnBoth } from '../support/services.js';
+import { describeOnEach } from '../support/services.js';
 
-describeOnBoth([], 'a pass of a relay that is not started', (kind) => {
+describeOnEach([], 'a pass of a relay that is not started', (kind) => {
   let harness: Harness;
   afterEach(() => harness?.close());
 

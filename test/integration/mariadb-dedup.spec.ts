@@ -4,9 +4,10 @@ import type { ConnectionRole, SqlConnection, SqlDatabase } from '../../lib/store
 import { openMysqlDatabase } from '../../lib/store/executors/typeorm-mysql.js';
 import { MysqlClean } from '../../lib/store/mysql/clean.js';
 import { MysqlStore } from '../../lib/store/mysql/mysql-store.js';
+import { series } from '../support/databases.js';
 import { MariaDbStores } from '../support/mariadb-store.js';
 import { RecordedHooks } from '../support/relay.js';
-import { describeWith } from '../support/services.js';
+import { describeOnMysqlFamily } from '../support/services.js';
 
 const HOUR = 3_600_000;
 
@@ -31,8 +32,8 @@ function counting(real: SqlDatabase): { database: SqlDatabase; take: () => numbe
   return { database, take };
 }
 
-describeWith('mariadb', 'dedup keys of messages that wait for a year, on MariaDB', () => {
-  const stores = new MariaDbStores();
+describeOnMysqlFamily('dedup keys of messages that wait for a year', (kind) => {
+  const stores = new MariaDbStores(kind);
   let store: MysqlStore;
   let take: () => number;
   let cleaner: OutboxCleaner;
@@ -56,11 +57,11 @@ describeWith('mariadb', 'dedup keys of messages that wait for a year, on MariaDB
   async function scheduled(count: number): Promise<void> {
     await stores.application.query(
       `insert into outbox_parked (transport, bucket, seq, id, topic, type, state, blocking, due_at)
-       select 0, 0, 0, ${idOf('seq')}, 't', 't', 1, 0, utc_timestamp(6) + interval 1 year from seq_1_to_${count}`,
+       select 0, 0, 0, ${idOf('seq')}, 't', 't', 1, 0, utc_timestamp(6) + interval 1 year from ${series(kind, count)}`,
     );
     await stores.application.query(
       `insert into outbox_dedup (dedup_key, id, bucket, claim, created_at)
-       select concat('k', seq), ${idOf('seq')}, 0, '', '2020-01-01' + interval seq second from seq_1_to_${count}`,
+       select concat('k', seq), ${idOf('seq')}, 0, '', '2020-01-01' + interval seq second from ${series(kind, count)}`,
     );
   }
   const settled = (key: string): Promise<unknown> =>

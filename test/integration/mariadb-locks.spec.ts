@@ -3,7 +3,7 @@ import type { QueryRunner } from 'typeorm';
 import type { OutboxMessage } from '../../lib/message.js';
 import { StoreRun, type Lane } from '../../lib/testing/store-harness.js';
 import { MariaDbStores } from '../support/mariadb-store.js';
-import { describeWith } from '../support/services.js';
+import { describeOnMysqlFamily } from '../support/services.js';
 
 const TABLES = ['ready', 'parked', 'archive', 'dedup', 'leases', 'instances', 'meta', 'transports'];
 /** Of them, each row that belongs to somebody else is locked, as by a process that froze in the middle of its transaction. */
@@ -13,9 +13,9 @@ const LOCKED = ['ready', 'parked', 'archive', 'leases'] as const;
  * A locking statement locks every row that it looks at. In tables of a few rows the optimizer would rather read all than
  * look up one, and then each instance would wait for the open transactions of all others, and of the application.
  */
-describeWith('mariadb', 'locks in small tables', () => {
+describeOnMysqlFamily('locks in small tables', (kind) => {
   /** The relay's own sessions wait for two seconds. */
-  const stores = new MariaDbStores({ buckets: 2 }, 'set session innodb_lock_wait_timeout = 2');
+  const stores = new MariaDbStores(kind, { buckets: 2 }, 'set session innodb_lock_wait_timeout = 2');
   const run = new StoreRun(stores, globalThis as never);
   const them = new StoreRun(stores, globalThis as never);
   let mine: Lane;

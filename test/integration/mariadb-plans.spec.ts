@@ -5,34 +5,33 @@ import { MysqlStore } from '../../lib/store/mysql/mysql-store.js';
 import type { Lease } from '../../lib/store/lease-store.js';
 import type { Death } from '../../lib/store/parked-store.js';
 import { statement } from '../../lib/store/sql.js';
+import { series } from '../support/databases.js';
 import { MariaDbStores } from '../support/mariadb-store.js';
-import { describeWith } from '../support/services.js';
+import { describeOnMysqlFamily } from '../support/services.js';
 
 const ROWS = 500_000;
 const BUCKETS = 32;
 const TRANSPORT = 0;
 const ALL = Array.from({ length: BUCKETS }, (_, bucket) => bucket);
-const READS = statement(
-  undefined,
-  `select sum(variable_value) from information_schema.session_status where variable_name in
+const STATUS = { mariadb: 'information_schema.session_status', mysql: 'performance_schema.session_status' };
+const READS = (status: string) =>
+  statement(
+    undefined,
+    `select sum(variable_value) from ${status} where variable_name in
   ('Handler_read_first', 'Handler_read_key', 'Handler_read_last', 'Handler_read_next', 'Handler_read_prev', 'Handler_read_rnd', 'Handler_read_rnd_next')`,
-);
-const SORTED = statement(
-  undefined,
-  `select variable_value from information_schema.session_status where variable_name = 'Sort_rows'`,
-);
-const STATEMENTS = statement(
-  undefined,
-  `select variable_value from information_schema.session_status where variable_name = 'Questions'`,
-);
+  );
+const SORTED = (status: string) =>
+  statement(undefined, `select variable_value from ${status} where variable_name = 'Sort_rows'`);
+const STATEMENTS = (status: string) =>
+  statement(undefined, `select variable_value from ${status} where variable_name = 'Questions'`);
 const TABLES = ['ready', 'parked', 'archive', 'dedup', 'leases', 'meta', 'instances', 'transports'];
 
 /**
  * Every statement that runs while messages flow, on 500 k ready and 500 k parked rows, with the statistics of empty
  * tables: the server's own count of rows that it touched must not grow with the tables.
  */
-describeWith('mariadb', 'plans on MariaDB', () => {
-  const stores = new MariaDbStores({ buckets: BUCKETS, poolSize: 2, statementTimeout: 120_000 });
+describeOnMysqlFamily('plans', (kind) => {
+  const stores = new MariaDbStores(kind, { buckets: BUCKETS, poolSize: 2, statementTimeout: 120_000 });
   let database: SqlDatabase;
   let store: MysqlStore;
   let owner: string;
@@ -48,16 +47,16 @@ describeWith('mariadb', 'plans on MariaDB', () => {
     for (const table of TABLES) await run(`alter table outbox_${table} stats_auto_recalc = 0, stats_persistent = 1`);
     for (const table of TABLES) await run(`analyze table outbox_${table}`);
     await run(`insert into outbox_ready (transport, id, topic, \`key\`, bucket, type, payload)
-      select 0, uuid(), 't', concat('k', seq % 5000), seq % ${BUCKETS}, 't', 'x' from seq_1_to_${ROWS}`);
+      select 0, uuid(), 't', concat('k', seq % 5000), seq % ${BUCKETS}, 't', 'x' from ${series(kind, ROWS)}`);
     // 100 k behind one failing key, 100 k behind others, 100 k scheduled for later, 200 k dead of a foreign transport
     await run(`insert into outbox_parked (transport, id, topic, \`key\`, bucket, type, seq, state, blocking, due_at)
-      select 0, uuid(), 't', 'failing', 3, 't', seq, 3, 1, null from seq_1_to_100000`);
+      select 0, uuid(), 't', 'failing', 3, 't', seq, 3, 1, null from ${series(kind, 100_000)}`);
     await run(`insert into outbox_parked (transport, id, topic, \`key\`, bucket, type, seq, state, blocking, due_at)
-      select 0, uuid(), 't', concat('b', seq % 100), seq % 100 % ${BUCKETS}, 't', seq, 3, 1, null from seq_1_to_100000`);
+      select 0, uuid(), 't', concat('b', seq % 100), seq % 100 % ${BUCKETS}, 't', seq, 3, 1, null from ${series(kind, 100_000)}`);
     await run(`insert into outbox_parked (transport, id, topic, \`key\`, bucket, type, seq, state, blocking, due_at)
-      select 0, uuid(), 't', null, seq % ${BUCKETS}, 't', 0, 1, 0, utc_timestamp(6) + interval 1 day + interval seq second from seq_1_to_100000`);
+      select 0, uuid(), 't', null, seq % ${BUCKETS}, 't', 0, 1, 0, utc_timestamp(6) + interval 1 day + interval seq second from ${series(kind, 100_000)}`);
     await run(`insert into outbox_parked (transport, id, topic, \`key\`, bucket, type, seq, state, blocking, died_at, announced)
-      select 1, uuid(), 't', null, seq % ${BUCKETS}, 't', seq, 4, 0, utc_timestamp(6), 1 from seq_1_to_200000`);
+      select 1, uuid(), 't', null, seq % ${BUCKETS}, 't', seq, 4, 0, utc_timestamp(6), 1 from ${series(kind, 200_000)}`);
   }, 240_000);
   afterAll(async () => {
     await store?.close();
@@ -65,7 +64,8 @@ describeWith('mariadb', 'plans on MariaDB', () => {
   });
 
   const run = (sql: string) => database.connection('admin').run(statement(undefined, sql).bind());
-  const status = async (of: SqlConnection, what: typeof READS) => Number((await of.run(what.bind())).rows[0]?.[0]);
+  const status = async (of: SqlConnection, what: typeof READS) =>
+    Number((await of.run(what(STATUS[kind]).bind())).rows[0]?.[0]);
 
   /** Rows that the server touched on this connection while `work` ran, and rows that it sorted. */
   async function touched(
@@ -212,7 +212,7 @@ describeWith('mariadb', 'plans on MariaDB', () => {
 
   it('O4: frees the dedup key of what is discarded by key, among 100 k of them', async () => {
     await run(`insert into outbox_dedup (dedup_key, id, bucket, claim)
-      select seq, uuid(), 1, unhex(md5(seq)) from seq_1_to_100000`);
+      select seq, uuid(), 1, unhex(md5(seq)) from ${series(kind, 100_000)}`);
     await run(`insert into outbox_dedup (dedup_key, id, bucket, claim)
       select id, id, bucket, unhex(md5(id)) from outbox_parked where transport = 1 order by parked_id desc limit 200`);
     const count = async () => Number((await run('select count(*) from outbox_dedup')).rows[0]?.[0]);

@@ -1,14 +1,16 @@
 import { randomUUID } from 'node:crypto';
 import { transactionExecutor } from '../../lib/store/executors/typeorm-transaction.js';
 import { MysqlStore } from '../../lib/store/mysql/mysql-store.js';
+import { updateOf } from '../../lib/store/mysql/capabilities.js';
 import { openMysqlDatabase } from '../../lib/store/executors/typeorm-mysql.js';
 import { eventually, Lane, settled, StoreRun } from '../../lib/testing/store-harness.js';
+import { series } from '../support/databases.js';
 import { MariaDbStores } from '../support/mariadb-store.js';
-import { describeWith } from '../support/services.js';
+import { describeOnMysqlFamily } from '../support/services.js';
 
 /** What is peculiar to InnoDB; the rest of the store's behaviour is in the contract. */
-describeWith('mariadb', 'MariaDB store', () => {
-  const stores = new MariaDbStores();
+describeOnMysqlFamily('the store', (kind) => {
+  const stores = new MariaDbStores(kind);
   const run = new StoreRun(stores, globalThis as never);
   beforeAll(() => run.start());
   afterAll(() => run.stop());
@@ -75,7 +77,7 @@ describeWith('mariadb', 'MariaDB store', () => {
     const lane = await run.lane();
     const [id] = (await lane.insert({ delay: 60_000 })) as [string];
     await stores.application.query(
-      `insert into outbox_transports (id, name) select 10000 + seq, concat('other ', seq) from seq_1_to_20000`,
+      `insert into outbox_transports (id, name) select 10000 + seq, concat('other ', seq) from ${series(kind, 20_000)}`,
     );
     const cancel = (): Promise<unknown> => run.store.cancel({ ids: [id], limit: 1 });
     try {
@@ -180,7 +182,7 @@ describeWith('mariadb', 'MariaDB store', () => {
       await own.connection('settle').transaction(async (tx) => {
         const { statement } = await import('../../lib/store/sql.js');
         const lock = `select h.seq from json_table(?, '$[*]' columns (b smallint path '$[0]', s bigint unsigned path '$[1]')) k
-          straight_join outbox_ready h on h.transport = ? and h.bucket = k.b and h.seq = k.s for update`;
+          straight_join outbox_ready h on h.transport = ? and h.bucket = k.b and h.seq = k.s ${updateOf('h')}`;
         const places = JSON.stringify((await lane.ready()).map(({ bucket, seq }) => [bucket, Number(seq)]));
         expect((await tx.run(statement(undefined, lock).bind(places, lane.transport))).rows).toHaveLength(50);
         const runner = stores.application.createQueryRunner();

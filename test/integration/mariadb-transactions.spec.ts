@@ -4,10 +4,10 @@ import type { MysqlStore } from '../../lib/store/mysql/mysql-store.js';
 import { statement } from '../../lib/store/sql.js';
 import { eventually, settled, StoreRun } from '../../lib/testing/store-harness.js';
 import { MariaDbStores } from '../support/mariadb-store.js';
-import { describeWith } from '../support/services.js';
+import { describeOnMysqlFamily } from '../support/services.js';
 
-describeWith('mariadb', 'what a transaction of the relay holds', () => {
-  const stores = new MariaDbStores({}, 'set session innodb_lock_wait_timeout = 2');
+describeOnMysqlFamily('what a transaction of the relay holds', (kind) => {
+  const stores = new MariaDbStores(kind, {}, 'set session innodb_lock_wait_timeout = 2');
   const run = new StoreRun(stores, globalThis as never);
   let store: MysqlStore;
   beforeAll(async () => {

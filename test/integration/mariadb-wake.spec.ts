@@ -2,13 +2,13 @@ import type { MysqlStore } from '../../lib/store/mysql/mysql-store.js';
 import { StoreRun } from '../../lib/testing/store-harness.js';
 import { repark } from '../../lib/testing/store-contract-parked.js';
 import { MariaDbStores } from '../support/mariadb-store.js';
-import { describeWith } from '../support/services.js';
+import { describeOnMysqlFamily } from '../support/services.js';
 
 const LATER = 3_600_000;
 
 /** The first row of a key is read without a lock before it is made due. */
-describeWith('mariadb', 'waking a key', () => {
-  const stores = new MariaDbStores();
+describeOnMysqlFamily('waking a key', (kind) => {
+  const stores = new MariaDbStores(kind);
   const run = new StoreRun(stores, globalThis as never);
   beforeAll(() => run.start());
   afterAll(() => run.stop());

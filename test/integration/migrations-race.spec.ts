@@ -4,14 +4,14 @@ import { openStore } from '../../lib/store/open-store.js';
 import type { OutboxStore } from '../../lib/store/outbox-store.js';
 import { outboxMigrations } from '../../lib/typeorm.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
-import { describeOnBoth } from '../support/services.js';
+import { describeOnEach } from '../support/services.js';
 
 const SETTINGS = { buckets: 8, ordering: 'key', coordination: 'buckets' } as const;
 /** Each as one process: a pool and connections of its own. */
 const PROCESSES = 4;
 const ROUNDS = 2;
 
-describeOnBoth([], 'Tables that several processes make at once', (kind) => {
+describeOnEach([], 'Tables that several processes make at once', (kind) => {
   let database: TestDatabase;
   let processes: DataSource[];
   beforeEach(async () => {

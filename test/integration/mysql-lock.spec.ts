@@ -3,15 +3,15 @@ import { connectionSchema, openStore } from '../../lib/store/open-store.js';
 import { lockName, oneAtATime } from '../../lib/store/schema/mysql-lock.js';
 import { outboxMigrations } from '../../lib/typeorm.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
-import { describeWith } from '../support/services.js';
+import { describeOnMysqlFamily } from '../support/services.js';
 
 const SETTINGS = { buckets: 8, ordering: 'key', coordination: 'buckets' } as const;
 
-describeWith('mariadb', 'MariaDB and MySQL: the lock of whoever makes tables', () => {
+describeOnMysqlFamily('the lock of whoever makes tables', (kind) => {
   let database: TestDatabase;
   let db: DataSource;
   beforeEach(async () => {
-    database = await createTestDatabase('mariadb');
+    database = await createTestDatabase(kind);
     const migrations = outboxMigrations(SETTINGS);
     db = await new DataSource({ ...database.options, migrations } as DataSourceOptions).initialize();
   });

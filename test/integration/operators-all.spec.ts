@@ -1,10 +1,10 @@
 import { readStats } from '../../lib/observe/stats.js';
-import { createEnqueueDatabase, KINDS, type EnqueueDatabase } from '../support/enqueue-database.js';
-import { describeWith } from '../support/services.js';
+import { createEnqueueDatabase, type EnqueueDatabase } from '../support/enqueue-database.js';
+import { describeWith, DATABASES } from '../support/services.js';
 
 const LATER = '1h';
 
-describe.each(KINDS)('Operators on %s', (kind) => {
+describe.each(DATABASES)('Operators on %s', (kind) => {
   describeWith(kind, 'do all that they say', () => {
     let db: EnqueueDatabase;
     beforeAll(async () => {

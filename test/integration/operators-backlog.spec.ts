@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto';
 import { bucketOf } from '../../lib/enqueue/bucket-of.js';
 import type { OutboxStore } from '../../lib/store/outbox-store.js';
+import { series } from '../support/databases.js';
 import { MariaDbStores } from '../support/mariadb-store.js';
 import { PostgresFixture, SETTINGS } from '../support/postgres-store.js';
-import { describeWith } from '../support/services.js';
+import { describeWith, describeOnMysqlFamily } from '../support/services.js';
 
 const ROWS = 400_000;
 /** A look may take two seconds; what it cannot find by then is not named. */
@@ -74,16 +75,16 @@ describeWith('postgres', 'PostgreSQL operators behind a backlog', () => {
   });
 });
 
-describeWith('mariadb', 'MariaDB operators behind a backlog', () => {
+describeOnMysqlFamily('operators behind a backlog', (kind) => {
   it.each(['key', 'global'] as const)('name what is too late, in bounded time: ordering %s', async (ordering) => {
-    const stores = new MariaDbStores({ ordering, buckets: SETTINGS.buckets });
+    const stores = new MariaDbStores(kind, { ordering, buckets: SETTINGS.buckets });
     await stores.start();
     const store = stores.open();
     try {
       await store.registerTransports(['default', 'other'], 'default');
       const columns = '(transport, id, topic, `key`, type)';
       await stores.application.query(
-        `insert into outbox_ready ${columns} select 0, uuid(), 't', concat('k', seq), 'common' from seq_1_to_${ROWS}`,
+        `insert into outbox_ready ${columns} select 0, uuid(), 't', concat('k', seq), 'common' from ${series(kind, ROWS)}`,
       );
       const last = randomUUID();
       await stores.application.query(`insert into outbox_ready ${columns} values (0, ?, 't', ?, 'rare')`, [

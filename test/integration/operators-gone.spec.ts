@@ -6,9 +6,10 @@ import { openPostgresDatabase } from '../../lib/store/executors/typeorm-postgres
 import type { OutboxStore } from '../../lib/store/outbox-store.js';
 import { PostgresStore } from '../../lib/store/postgres/postgres-store.js';
 import { statement, type Sql } from '../../lib/store/sql.js';
+import { series } from '../support/databases.js';
 import { MariaDbStores } from '../support/mariadb-store.js';
 import { DATABASE, PostgresFixture, SETTINGS } from '../support/postgres-store.js';
-import { describeWith } from '../support/services.js';
+import { describeWith, describeOnMysqlFamily } from '../support/services.js';
 
 const ROWS = 20_000;
 const KEY = 'cart-7';
@@ -107,9 +108,9 @@ describeWith('postgres', 'PostgreSQL operators and a message that is gone', () =
   });
 });
 
-describeWith('mariadb', 'MariaDB operators and a message that is gone', () => {
+describeOnMysqlFamily('operators and a message that is gone', (kind) => {
   it('U3: read one bucket of what is ready when they name its key', async () => {
-    const stores = new MariaDbStores({ buckets: SETTINGS.buckets });
+    const stores = new MariaDbStores(kind, { buckets: SETTINGS.buckets });
     await stores.start();
     const store = stores.open();
     try {
@@ -117,7 +118,7 @@ describeWith('mariadb', 'MariaDB operators and a message that is gone', () => {
       await lease(store);
       const columns = '(id, topic, `key`, type)';
       await stores.application.query(
-        `insert into outbox_ready ${columns} select uuid(), 't', concat('k', seq), 't' from seq_1_to_${ROWS}`,
+        `insert into outbox_ready ${columns} select uuid(), 't', concat('k', seq), 't' from ${series(kind, ROWS)}`,
       );
       const ready = uuidV7();
       await stores.application.query(`insert into outbox_ready ${columns} values (?, 't', ?, 't')`, [ready, KEY]);

@@ -2,9 +2,10 @@ import { randomUUID } from 'node:crypto';
 import type { QueryRunner } from 'typeorm';
 import type { MessageFilter } from '../../lib/store/admin-store.js';
 import type { PostgresStore } from '../../lib/store/postgres/postgres-store.js';
+import { series } from '../support/databases.js';
 import { MariaDbStores } from '../support/mariadb-store.js';
 import { PostgresFixture, SETTINGS, until } from '../support/postgres-store.js';
-import { describeWith } from '../support/services.js';
+import { describeWith, describeOnMysqlFamily } from '../support/services.js';
 
 /** Rows of an operator's transaction, at most. */
 const MOST = 500;
@@ -116,16 +117,16 @@ describeWith('postgres', 'PostgreSQL operators change many rows', () => {
   });
 });
 
-describeWith('mariadb', 'MariaDB operators change many rows', () => {
+describeOnMysqlFamily('operators change many rows', (kind) => {
   it.each(['discard', 'cancel'] as const)('%s: wakes nothing that is to be deleted itself', async (action) => {
-    const stores = new MariaDbStores();
+    const stores = new MariaDbStores(kind);
     await stores.start();
     const store = stores.open();
     const query = (text: string): Promise<Record<string, unknown>[]> => stores.application.query(text);
     try {
       await store.registerTransports(['default'], 'default');
       await query(`insert into outbox_parked (transport, bucket, id, topic, \`key\`, state, blocking, seq)
-        select 0, 0, uuid(), 't', 'k', if(seq = 1, 4, 3), 1, seq from seq_1_to_${3 * MOST}`);
+        select 0, 0, uuid(), 't', 'k', if(seq = 1, 4, 3), 1, seq from ${series(kind, 3 * MOST)}`);
       await query('create table woken (id char(36))');
       await query('create trigger note after update on outbox_parked for each row insert into woken values (old.id)');
       expect((await store[action]({ key: 'k', limit: 3 * MOST - 1 })).done).toHaveLength(3 * MOST - 1);

@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { PUBLISHED, type PublishResult } from '../../lib/publish/transport.js';
 import { gate } from '../support/lane.js';
 import { createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
-import { describeOnBoth } from '../support/services.js';
+import { describeOnEach } from '../support/services.js';
 import { until } from '../support/until.js';
 
 const text = (value: string | number) => Buffer.from(String(value));
@@ -13,7 +13,7 @@ const onDead = (value: 'block' | 'skip') => JSON.stringify({ $retry: { onDead: v
 const KEYS = 1_000;
 const ROUNDS = 4;
 
-describeOnBoth([], 'one poison among many', (kind) => {
+describeOnEach([], 'one poison among many', (kind) => {
   let harness: Harness;
   afterEach(() => harness?.close());
 

@@ -1,11 +1,12 @@
 import { PUBLISHED, type PublishResult } from '../../lib/publish/transport.js';
 import type { OutboxStore } from '../../lib/store/outbox-store.js';
+import { series } from '../support/databases.js';
 import { createHarness, ScriptedTransport, wrapped, type Harness } from '../support/relay.js';
-import { describeWith } from '../support/services.js';
+import { describeWith, DATABASES } from '../support/services.js';
 
 const BACKLOG = 50_000;
 
-describe.each(['postgres', 'mariadb'] as const)('what stands in front on %s', (kind) => {
+describe.each(DATABASES)('what stands in front on %s', (kind) => {
   describeWith(kind, kind, () => {
     let harness: Harness;
     afterEach(() => harness?.close());
@@ -36,7 +37,7 @@ describe.each(['postgres', 'mariadb'] as const)('what stands in front on %s', (k
           `insert into outbox_ready (transport, bucket, key, id, topic, type, payload)
             select 0, g % 32, 'k' || g, gen_random_uuid(), 't', 't', '{}' from generate_series(1, ${BACKLOG}) g`,
           `insert into outbox_ready (transport, bucket, \`key\`, id, topic, type, payload)
-            select 0, seq % 32, concat('k', seq), uuid(), 't', 't', '{}' from seq_1_to_${BACKLOG}`,
+            select 0, seq % 32, concat('k', seq), uuid(), 't', 't', '{}' from ${series(kind, BACKLOG)}`,
         ),
       );
       const transport = new ScriptedTransport();
@@ -74,7 +75,7 @@ describe.each(['postgres', 'mariadb'] as const)('what stands in front on %s', (k
               from generate_series(0, 9) g`,
             `insert into outbox_ready (transport, bucket, \`key\`, id, topic, type, payload, created_at)
               select 0, seq, concat('k', seq), uuid(), 't', 't', '{}', utc_timestamp(6) - interval 5 * seq year
-              from seq_0_to_9`,
+              from ${series(kind, 10)}`,
           ),
         );
       await old();

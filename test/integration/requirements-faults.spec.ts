@@ -3,14 +3,14 @@ import { PUBLISHED, type PublishResult } from '../../lib/publish/transport.js';
 import { transactionExecutor } from '../../lib/store/executors/typeorm-transaction.js';
 import { allow, refuse } from '../support/refusing-database.js';
 import { createHarness, newMessage, ScriptedTransport, type Harness } from '../support/relay.js';
-import { describeWith } from '../support/services.js';
+import { describeWith, DATABASES } from '../support/services.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
 import { until } from '../support/until.js';
 
 const text = (value: string | number) => Buffer.from(String(value));
 const rejected = (): PublishResult => ({ ok: false, blame: 'message', error: new Error('no') });
 
-describe.each(['postgres', 'mariadb'] as const)('faults around the relay on %s', (kind) => {
+describe.each(DATABASES)('faults around the relay on %s', (kind) => {
   describeWith(kind, kind, () => {
     let harness: Harness;
     const cleanUp: (() => Promise<unknown>)[] = [];

@@ -4,13 +4,13 @@ import { PUBLISHED, type PublishResult } from '../../lib/publish/transport.js';
 import type { OutboxStore } from '../../lib/store/outbox-store.js';
 import { transactionExecutor } from '../../lib/store/executors/typeorm-transaction.js';
 import { createHarness, newMessage, ScriptedTransport, type Harness } from '../support/relay.js';
-import { describeWith } from '../support/services.js';
+import { describeWith, DATABASES } from '../support/services.js';
 import { until } from '../support/until.js';
 
 const text = (value: string | number) => Buffer.from(String(value));
 const rejected = (): PublishResult => ({ ok: false, blame: 'message', error: new Error('no') });
 
-describe.each(['postgres', 'mariadb'] as const)('the work of a relay on %s', (kind) => {
+describe.each(DATABASES)('the work of a relay on %s', (kind) => {
   describeWith(kind, kind, () => {
     let harness: Harness;
     afterEach(() => harness?.close());

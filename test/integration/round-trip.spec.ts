@@ -19,7 +19,7 @@ import { stored } from '../support/enqueue.js';
 import { kafkaConfig, TestTopics } from '../support/kafka.js';
 import { RabbitMqObserver } from '../support/rabbitmq.js';
 import { createHarness, type Harness } from '../support/relay.js';
-import { describeWith, requiredUrl } from '../support/services.js';
+import { describeWith, requiredUrl, DATABASES } from '../support/services.js';
 import { until } from '../support/until.js';
 
 /** What came out at the other end, as far as that end can tell. */
@@ -40,7 +40,7 @@ const batch = fc.array(fc.tuple(arbitraryMessage, arbitraryTopic), { minLength: 
 
 beforeAll(() => Logger.overrideLogger(false));
 
-describe.each(['postgres', 'mariadb'] as const)('%s', (kind) => {
+describe.each(DATABASES)('%s', (kind) => {
   describeWith([kind, 'rabbitmq', 'kafka'], 'what goes in comes out', () => {
     const topics = new TestTopics();
     const transports: Record<string, OutboxTransport> = {};

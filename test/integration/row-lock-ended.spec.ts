@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
-import { describeWith } from '../support/services.js';
+import { describeWith, DATABASES } from '../support/services.js';
 import { gate } from '../support/lane.js';
 import { until } from '../support/until.js';
 
@@ -13,7 +13,7 @@ class SlowToConnect extends ScriptedTransport {
   }
 }
 
-for (const kind of ['postgres', 'mariadb'] as const)
+for (const kind of DATABASES)
   describeWith(kind, `row locks whose session ends, on ${kind}`, () => {
     let harness: Harness;
     afterEach(() => harness?.close());

@@ -2,12 +2,12 @@ import { once } from 'node:events';
 import { PUBLISHED, type PublishResult } from '../../lib/publish/transport.js';
 import { openStore } from '../../lib/store/open-store.js';
 import { createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
-import { describeWith } from '../support/services.js';
+import { describeWith, DATABASES } from '../support/services.js';
 import { until } from '../support/until.js';
 
 const BOUND = 1_000;
 
-for (const kind of ['postgres', 'mariadb'] as const)
+for (const kind of DATABASES)
   describeWith(kind, `row locks of a relay that stands still, on ${kind}`, () => {
     let harness: Harness;
     afterEach(() => harness?.close());

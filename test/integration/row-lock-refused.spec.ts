@@ -1,11 +1,11 @@
 import type { PublishResult } from '../../lib/publish/transport.js';
 import { createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
-import { describeWith } from '../support/services.js';
+import { describeWith, DATABASES, dialectOf } from '../support/services.js';
 import { until } from '../support/until.js';
 
 const rejected = (): PublishResult => ({ ok: false, blame: 'message', error: new Error('no') });
 
-for (const kind of ['postgres', 'mariadb'] as const)
+for (const kind of DATABASES)
   describeWith(kind, `with row locks, what ${kind} does not let into the parked table`, () => {
     let harness: Harness;
     afterEach(() => harness?.close());
@@ -73,7 +73,7 @@ for (const kind of ['postgres', 'mariadb'] as const)
     });
   });
 
-for (const kind of ['postgres', 'mariadb'] as const)
+for (const kind of DATABASES)
   describeWith(kind, `with row locks, what was published and ${kind} does not let out of its table`, () => {
     const REFUSED = 'refused';
     let harness: Harness;
@@ -114,7 +114,7 @@ for (const kind of ['postgres', 'mariadb'] as const)
 
     it('that may not be deleted: the others are published once more at most', async () => {
       harness = await createHarness(kind, { ordering: 'none', coordination: 'rowLock', pollInterval: 50 });
-      for (const text of REFUSE_DELETION[kind]) await harness.dataSource.query(text);
+      for (const text of REFUSE_DELETION[dialectOf(kind)]) await harness.dataSource.query(text);
       const { dispatcher, hooks, attempts } = relay();
       const [refused, ...others] = (await harness.enqueue([{ topic: REFUSED }, {}, {}])) as [string, ...string[]];
       await dispatcher.start();
@@ -131,7 +131,7 @@ const REFUSE_DELETION = {
       $$ begin if old.topic = 'refused' then raise exception 'not this one'; end if; return old; end $$`,
     'create trigger theirs before delete on outbox_ready for each row execute function theirs()',
   ],
-  mariadb: [
+  mysql: [
     `create trigger theirs before delete on outbox_ready for each row
       if old.topic = 'refused' then signal sqlstate '45000' set message_text = 'not this one'; end if`,
   ],

@@ -4,15 +4,16 @@ import { systemClock } from '../../lib/dispatch/clock.js';
 import type { OutboxDispatcher } from '../../lib/dispatch/dispatcher.js';
 import { reportOf } from '../../lib/module/report.js';
 import { GLANCE_TIMEOUT } from '../../lib/store/admin-store.js';
+import { series } from '../support/databases.js';
 import { createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
-import { describeWith } from '../support/services.js';
+import { describeWith, DATABASES } from '../support/services.js';
 import { until } from '../support/until.js';
 
 const LEASE = 30_000;
 const BUCKETS = 4;
 const NO_RELAY = { status: () => ({ running: false, storeDownFor: null, lanes: [] }) as never, lanes: [] };
 
-describe.each(['postgres', 'mariadb'] as const)('%s: ready messages that stand still', (kind) => {
+describe.each(DATABASES)('%s: ready messages that stand still', (kind) => {
   describeWith(kind, kind, () => {
     let harness: Harness;
     let ahead = 0;
@@ -167,7 +168,7 @@ describe.each(['postgres', 'mariadb'] as const)('%s: ready messages that stand s
       await harness.store.acquire({ owner: 'me', leaseMs: LEASE, transport: 0, limit: 1, only: [0] });
       await harness.store.beat({ owner: 'me', transports: [0], info: '' }, LEASE);
       const some =
-        kind === 'postgres' ? `gen_random_uuid() from generate_series(1, 3000)` : `uuid() from seq_1_to_3000`;
+        kind === 'postgres' ? `gen_random_uuid() from generate_series(1, 3000)` : `uuid() from ${series(kind, 3_000)}`;
       const columns = 'transport, bucket, topic, type, id';
       await harness.dataSource.query(`insert into outbox_ready (${columns}) select 0, 0, 't', 't', ${some}`);
       await harness.dataSource.query(

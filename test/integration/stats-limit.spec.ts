@@ -1,8 +1,9 @@
 import { STATS_COUNT_LIMIT } from '../../lib/store/admin-store.js';
+import { series } from '../support/databases.js';
 import { createHarness, type Harness } from '../support/relay.js';
-import { describeWith } from '../support/services.js';
+import { describeWith, DATABASES } from '../support/services.js';
 
-describe.each(['postgres', 'mariadb'] as const)('stats of a backlog on %s', (kind) => {
+describe.each(DATABASES)('stats of a backlog on %s', (kind) => {
   describeWith(kind, kind, () => {
     let harness: Harness;
     afterEach(() => harness.close());
@@ -13,7 +14,9 @@ describe.each(['postgres', 'mariadb'] as const)('stats of a backlog on %s', (kin
         harness = await createHarness(kind, { buckets: 1 });
         const count = STATS_COUNT_LIMIT + beyond;
         const some =
-          kind === 'postgres' ? `gen_random_uuid() from generate_series(1, ${count})` : `uuid() from seq_1_to_${count}`;
+          kind === 'postgres'
+            ? `gen_random_uuid() from generate_series(1, ${count})`
+            : `uuid() from ${series(kind, count)}`;
         await harness.dataSource.query(
           `insert into outbox_ready (transport, bucket, topic, type, id) select 0, 0, 't', 't', ${some}`,
         );

@@ -3,12 +3,12 @@ import { outboxSql } from '../../lib/typeorm.js';
 import { itHoldsTheKeyOfARetry } from '../contract/commit-order.contract.js';
 import { OpenTransaction, readyTexts, waitsForLock } from '../support/open-transactions.js';
 import { createHarness, type Harness } from '../support/relay.js';
-import { describeWith } from '../support/services.js';
+import { describeOnMysqlFamily } from '../support/services.js';
 
-describeWith('mariadb', 'a strict order on MariaDB, rule by rule', () => {
+describeOnMysqlFamily('a strict order, rule by rule', (kind) => {
   let harness: Harness;
   beforeAll(async () => {
-    harness = await createHarness('mariadb', { ordering: 'strict' });
+    harness = await createHarness(kind, { ordering: 'strict' });
   });
   afterAll(() => harness.close());
   afterEach(async () => {

@@ -1,22 +1,22 @@
+import { series } from '../support/databases.js';
 import { createHarness, type Harness } from '../support/relay.js';
-import { describeWith } from '../support/services.js';
+import { describeWith, DATABASES, dialectOf } from '../support/services.js';
 
-const PAGE = { postgres: 10_000, mariadb: 5_000 };
+const PAGE = { postgres: 10_000, mysql: 5_000 };
 const KNOWN = 100;
 
-describe.each(['postgres', 'mariadb'] as const)('%s: a sweep over rows that cannot leave', (kind) => {
+describe.each(DATABASES)('%s: a sweep over rows that cannot leave', (kind) => {
   describeWith(kind, 'more of them than a page', () => {
     let harness: Harness;
     afterEach(() => harness?.close());
 
     it('returns as many places more as the reader knows, and says whether these are all', async () => {
       harness = await createHarness(kind, { buckets: 1 });
-      const page = PAGE[kind];
+      const page = PAGE[dialectOf(kind)];
       const rows = page + KNOWN - 1;
-      const series = kind === 'postgres' ? `generate_series(1, ${rows})` : `seq_1_to_${rows}`;
       const id = kind === 'postgres' ? 'gen_random_uuid()' : 'uuid()';
       await harness.dataSource.query(
-        `insert into outbox_ready (id, topic, type, bucket, transport) select ${id}, 't', 't', 0, 0 from ${series}`,
+        `insert into outbox_ready (id, topic, type, bucket, transport) select ${id}, 't', 't', 0, 0 from ${series(kind, rows)}`,
       );
       const range = { bucket: 0, after: '0', upTo: String(Number.MAX_SAFE_INTEGER) };
       const sweep = async (known?: number) => {

@@ -8,10 +8,10 @@ import type { Sql } from '../../lib/store/sql.js';
 import type { TakeResult } from '../../lib/store/parked-store.js';
 import { OpenTransaction } from '../support/open-transactions.js';
 import { createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
-import { describeWith } from '../support/services.js';
+import { describeWith, DATABASES } from '../support/services.js';
 
 /** What an operator's `release` or `requeue` does to a key's first row at the moment when the relay takes the key. */
-describe.each(['postgres', 'mariadb'] as const)('%s: taking what changes at that moment', (kind) => {
+describe.each(DATABASES)('%s: taking what changes at that moment', (kind) => {
   describeWith(kind, 'parked rows of a key', () => {
     let harness: Harness;
     let leases: Lease[];

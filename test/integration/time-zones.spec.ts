@@ -1,7 +1,7 @@
 import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
-import { describeWith } from '../support/services.js';
+import { describeWith, DATABASES } from '../support/services.js';
 
 /** New York, both sides of both changes: at one of them an hour is missing, at the other one comes twice. */
 const INSTANTS = [
@@ -13,7 +13,7 @@ const INSTANTS = [
   '2027-11-07T07:00:00.001Z',
 ];
 
-describe.each(['postgres', 'mariadb'] as const)('time on %s', (kind) => {
+describe.each(DATABASES)('time on %s', (kind) => {
   describeWith(kind, 'in an application in New York with a database that thinks it is in Tokyo', () => {
     it('F2: every instant is the one that was meant, and every duration is as long as it says', async () => {
       const root = process.cwd();

@@ -2,19 +2,19 @@ import { randomBytes } from 'node:crypto';
 import type { PublishResult } from '../../lib/publish/transport.js';
 import { takeChunks } from '../support/lost-chunks.js';
 import { createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
-import { describeWith } from '../support/services.js';
+import { describeWith, describeOnMysqlFamily } from '../support/services.js';
 import { until } from '../support/until.js';
 
 const text = (value: string) => Buffer.from(value);
 const rejected = (): PublishResult => ({ ok: false, blame: 'message', error: new Error('no') });
 
-describeWith('mariadb', 'a message whose id is parked already', () => {
+describeOnMysqlFamily('a message whose id is parked already', (kind) => {
   let harness: Harness;
   afterEach(() => harness?.close());
 
   /** The first is dead, and the second, which has its id, cannot be parked beside it. */
   async function twins(batchSize: number, second: { key?: string } = {}) {
-    harness = await createHarness('mariadb', { buckets: 1, batchSize, retry: { maxAttempts: 1 } });
+    harness = await createHarness(kind, { buckets: 1, batchSize, retry: { maxAttempts: 1 } });
     const transport = new ScriptedTransport();
     transport.behave = rejected;
     const { dispatcher, hooks } = harness.relay({ default: transport });
@@ -45,7 +45,7 @@ describeWith('mariadb', 'a message whose id is parked already', () => {
   });
 
   it('F8: a stop does not wait for it', async () => {
-    harness = await createHarness('mariadb', { buckets: 1, retry: { maxAttempts: 1 } });
+    harness = await createHarness(kind, { buckets: 1, retry: { maxAttempts: 1 } });
     const transport = new ScriptedTransport();
     transport.behave = rejected;
     const { dispatcher, hooks } = harness.relay({ default: transport });
@@ -61,7 +61,7 @@ describeWith('mariadb', 'a message whose id is parked already', () => {
   });
 
   it('F8: behind the first of its id and key it waits for that one, and those behind it for both', async () => {
-    harness = await createHarness('mariadb', { buckets: 1, retry: { initial: 50, max: 50 } });
+    harness = await createHarness(kind, { buckets: 1, retry: { initial: 50, max: 50 } });
     const transport = new ScriptedTransport();
     let failures = 3;
     transport.behave = () => (failures-- > 0 ? rejected() : { ok: true });

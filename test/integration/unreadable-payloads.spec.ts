@@ -5,7 +5,7 @@ import type { OutboxStore } from '../../lib/store/outbox-store.js';
 import { CANARY, SECRETS } from '../security/canaries.js';
 import { createHarness, ScriptedTransport, wrapped, type Harness } from '../support/relay.js';
 import { takeChunks } from '../support/lost-chunks.js';
-import { describeOnBoth, describeWith } from '../support/services.js';
+import { describeOnBoth, describeWith, dialectOf } from '../support/services.js';
 import { until } from '../support/until.js';
 
 const large = (text: string) => Buffer.alloc(100_000, text);
@@ -19,11 +19,11 @@ const WAYS: [string, Partial<OutboxOptions>][] = [
 /** What a server says about one row, or about everything. */
 const ABOUT_ROW = {
   postgres: { code: 'XX000' },
-  mariadb: { code: 'ER_INVALID_JSON_CHARSET', errno: 3144, sqlState: '22032' },
+  mysql: { code: 'ER_INVALID_JSON_CHARSET', errno: 3144, sqlState: '22032' },
 };
 const AWAY = {
   postgres: { code: '57P01' },
-  mariadb: { code: 'PROTOCOL_CONNECTION_LOST' },
+  mysql: { code: 'PROTOCOL_CONNECTION_LOST' },
 };
 /** Refuses to read this payload, and every payload with it. */
 const refusing =
@@ -71,7 +71,7 @@ describeOnBoth([], 'a large payload that cannot be read', (kind) => {
   it.each(WAYS)(
     'D8: its neighbours are published, it dies by its attempts, and its key waits (%s)',
     async (_, options) => {
-      const { transport, hooks, poison } = await start(options, 2, ABOUT_ROW[kind], [
+      const { transport, hooks, poison } = await start(options, 2, ABOUT_ROW[dialectOf(kind)], [
         { key: 'a', payload: small('behind') },
       ]);
       await hooks.until('dead', 1);
@@ -93,7 +93,7 @@ describeOnBoth([], 'a large payload that cannot be read', (kind) => {
   it.each(WAYS)(
     'D8: while the connection goes with it, nobody is charged, and its neighbours are published (%s)',
     async (_, options) => {
-      const { transport, hooks, poison } = await start(options, 1, AWAY[kind]);
+      const { transport, hooks, poison } = await start(options, 1, AWAY[dialectOf(kind)]);
       await transport.until(() => transport.published.length === 5);
       await hooks.until('error', 6);
       poison.id = undefined;

@@ -5,7 +5,7 @@ import type { LeaseHolder } from '../../lib/claim/lease-holder.js';
 import { FakeClock } from '../../lib/testing/fake-clock.js';
 import { OpenTransaction } from '../support/open-transactions.js';
 import { createHarness, RecordedHooks, type Harness } from '../support/relay.js';
-import { describeWith } from '../support/services.js';
+import { describeWith, DATABASES } from '../support/services.js';
 
 const LEASE = 30_000;
 const HOUR = 3_600_000;
@@ -19,7 +19,7 @@ const HOLDER: LeaseHolder = {
 };
 const told = (lease: number) => `host pid 1 lease ${lease}ms`;
 
-describe.each(['postgres', 'mariadb'] as const)('%s: leases that lie in the future', (kind) => {
+describe.each(DATABASES)('%s: leases that lie in the future', (kind) => {
   describeWith(kind, kind, () => {
     let harness: Harness;
     let clock: FakeClock;

@@ -5,10 +5,10 @@ import type { WriteReport } from '../../lib/store/ready-store.js';
 import { parkEntry, settled } from '../../lib/testing/store-harness.js';
 import { OpenTransaction, waitsForLock } from '../support/open-transactions.js';
 import { createHarness, type Harness } from '../support/relay.js';
-import { describeWith } from '../support/services.js';
+import { describeWith, DATABASES } from '../support/services.js';
 
 /** What becomes of a message is written at the moment when somebody else changes its parked row: it must not be passed over. */
-describe.each(['postgres', 'mariadb'] as const)('%s: writing about what changes at that moment', (kind) => {
+describe.each(DATABASES)('%s: writing about what changes at that moment', (kind) => {
   describeWith(kind, 'a parked row', () => {
     let harness: Harness;
     let leases: Lease[];

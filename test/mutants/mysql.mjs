@@ -20,4 +20,13 @@ export const MYSQL = [
     contract: CONTRACT,
     chaos: false,
   },
+  {
+    name: 'mysql-sorts-all-dead',
+    breaks: 'a look for the first death sorts all that died, as MySQL does for the last column of an index alone',
+    file: 'lib/store/mysql/clean.ts',
+    from: 'order by p.transport, p.state, p.announced, p.died_at limit 1',
+    to: 'order by p.died_at limit 1',
+    contract: 'test/integration/mariadb-plans.spec.ts',
+    chaos: false,
+  },
 ];

@@ -6,14 +6,14 @@ import type { ChildProcess } from 'node:child_process';
 import { createHarness, type Harness } from '../support/relay.js';
 import { until } from '../support/until.js';
 import { end, readLedger, startProcess, startRelay, type FleetSettings } from './fleet.js';
+import type { DatabaseKind } from '../support/services.js';
 
-const MESSAGES = 100_000;
 const WRITERS = 16;
 const WRITER_PROCESSES = 2;
 const KEYS = 1_008; // 63 for each writer
 
 /** Real processes: four relays, sixteen writers, one database. */
-export function describeFleet(kind: 'postgres' | 'mariadb'): void {
+export function describeFleet(kind: DatabaseKind, messages = 100_000): void {
   let harness: Harness;
   let directory: string;
   const children: ChildProcess[] = [];
@@ -24,7 +24,7 @@ export function describeFleet(kind: 'postgres' | 'mariadb'): void {
     const ledger = join(directory, 'ledger');
     writeFileSync(ledger, '');
     const writers = WRITERS / WRITER_PROCESSES;
-    const messagesPerWriter = MESSAGES / WRITERS;
+    const messagesPerWriter = messages / WRITERS;
     return {
       url: harness.database.url,
       ledger,
@@ -72,8 +72,8 @@ export function describeFleet(kind: 'postgres' | 'mariadb'): void {
     await until(async () => (await harness.count('ready')) === 0, 180_000);
     await Promise.all(started.map((relay) => end(relay, 'SIGTERM')));
     expect(readLedger(settings.ledger)).toEqual({
-      lines: MESSAGES,
-      distinct: MESSAGES,
+      lines: messages,
+      distinct: messages,
       ghosts: 0,
       outOfOrder: 0,
       publishers: 4,
@@ -92,13 +92,13 @@ export function describeFleet(kind: 'postgres' | 'mariadb'): void {
     sleeper.kill('SIGSTOP');
     await Promise.all(written);
     // Everything is through although one sleeps: its buckets were taken over after their lease.
-    await until(() => readLedger(settings.ledger).distinct === MESSAGES, 120_000, 500);
+    await until(() => readLedger(settings.ledger).distinct === messages, 120_000, 500);
     sleeper.kill('SIGCONT');
     await until(async () => (await harness.count('ready')) === 0, 180_000);
     await Promise.all(started.slice(1).map((relay) => end(relay, 'SIGTERM')));
     const { lines, ...rest } = readLedger(settings.ledger);
-    expect(rest).toEqual({ distinct: MESSAGES, ghosts: 0, outOfOrder: 0, publishers: 4 });
+    expect(rest).toEqual({ distinct: messages, ghosts: 0, outOfOrder: 0, publishers: 4 });
     // At most what two relays had handed over and not settled: four batches of 500 each, and one settle of 1,000 behind them.
-    expect(lines - MESSAGES).toBeLessThanOrEqual(2 * (4 * 500 + 1_000));
+    expect(lines - messages).toBeLessThanOrEqual(2 * (4 * 500 + 1_000));
   }, 420_000);
 }

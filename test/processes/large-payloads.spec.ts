@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { fork, type ChildProcess } from 'node:child_process';
 import { join } from 'node:path';
 import { createHarness } from '../support/relay.js';
-import { describeWith } from '../support/services.js';
+import { describeWith, type DatabaseKind } from '../support/services.js';
 import { until } from '../support/until.js';
 import { end, NO_WRITERS, type FleetSettings } from './fleet.js';
 import type { PayloadReport } from './payload-process.js';
@@ -19,7 +19,7 @@ describeWith('postgres', 'payloads of 8 MiB', () => testLargePayloads('postgres'
 // A statement holds a payload twice in the worst case, and the server takes 16 MiB unless told otherwise.
 describeWith('mariadb', 'payloads of 4 MiB', () => testLargePayloads('mariadb', 4, 100));
 
-function testLargePayloads(kind: 'postgres' | 'mariadb', megabytes: number, most: number): void {
+function testLargePayloads(kind: DatabaseKind, megabytes: number, most: number): void {
   it.each(['buckets', 'rowLock'] as const)(
     'D3: a backlog of them is published whole, in order, in little memory (%s)',
     async (coordination) => {

@@ -6,9 +6,10 @@ import { PUBLISHED } from '../../lib/publish/transport.js';
 import { outboxEntities, type OutboxMessageRow } from '../../lib/typeorm.js';
 import { createHarness, newMessage, ScriptedTransport } from '../support/relay.js';
 import { until } from '../support/until.js';
+import type { DatabaseKind } from '../support/services.js';
 
 const { kind, instants } = JSON.parse(process.env['TIME'] as string) as {
-  kind: 'postgres' | 'mariadb';
+  kind: DatabaseKind;
   instants: string[];
 };
 const utc = (instant: string): string => instant.replace('T', ' ').replace('Z', '');
@@ -34,7 +35,7 @@ async function main(): Promise<object> {
     poolSize: 1,
   } as never).initialize();
   const runner = application.createQueryRunner();
-  if (kind === 'mariadb') await runner.query(`set session time_zone = '+09:00'`);
+  if (kind !== 'postgres') await runner.query(`set session time_zone = '+09:00'`);
   const enqueue = async (messages: Parameters<typeof newMessage>[0][]): Promise<void> => {
     await runner.startTransaction();
     await store.insert(

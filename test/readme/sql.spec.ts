@@ -5,8 +5,8 @@ import { DataSource, type DataSourceOptions } from 'typeorm';
 import { OutboxDispatcher, OutboxModule, OutboxService, type OutboxOptions } from '../../lib/index.js';
 import { RecordingTransport } from '../../lib/testing.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
-import { describeWith } from '../support/services.js';
-import { plainBlocks, runOn, type SqlKind } from './sql.js';
+import { describeWith, DATABASES } from '../support/services.js';
+import { plainBlocks, runOn } from './sql.js';
 
 /** A Nest application on the database as this user; nothing runs until told. */
 class Shop {
@@ -35,8 +35,7 @@ class Shop {
   }
 }
 
-const KINDS: readonly SqlKind[] = ['postgres', 'mariadb'];
-describe.each(KINDS)('SQL of the documents on %s', (kind) => {
+describe.each(DATABASES)('SQL of the documents on %s', (kind) => {
   describeWith(kind, 'as it stands there', () => {
     const shops: Shop[] = [];
     let database: TestDatabase;

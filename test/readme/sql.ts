@@ -1,19 +1,21 @@
 import { randomBytes } from 'node:crypto';
 import type { DataSource } from 'typeorm';
+import type { DatabaseKind } from '../support/services.js';
 import { blocksIn, type Block } from './documents.js';
 
-export type SqlKind = 'postgres' | 'mariadb';
+/** MySQL takes what is written for MariaDB. */
+const written = (kind: DatabaseKind): string => (kind === 'postgres' ? kind : 'mariadb');
 
 /** Blocks that users run as they are; those that give rights come with names of users. */
-export function plainBlocks(kind: SqlKind): Block[] {
-  return blocksIn('sql', kind).filter((block) => !isGrant(block));
+export function plainBlocks(kind: DatabaseKind): Block[] {
+  return blocksIn('sql', written(kind)).filter((block) => !isGrant(block));
 }
-export function grantsTo(kind: SqlKind, user: string): Block[] {
-  return blocksIn('sql', kind).filter((block) => isGrant(block) && block.text.includes(` ${user};`));
+export function grantsTo(kind: DatabaseKind, user: string): Block[] {
+  return blocksIn('sql', written(kind)).filter((block) => isGrant(block) && block.text.includes(` ${user};`));
 }
 /** What a strict order asks for beside that: one block names several users. */
-function strictGrantsTo(kind: SqlKind, user: string): Block[] {
-  return blocksIn('sql', `${kind} strict`)
+function strictGrantsTo(kind: DatabaseKind, user: string): Block[] {
+  return blocksIn('sql', `${written(kind)} strict`)
     .filter(isGrant)
     .map((block) => ({
       ...block,
@@ -50,7 +52,7 @@ export async function runOn(dataSource: DataSource, blocks: readonly Block[]): P
 /** A database user of its own, with exactly the rights that a document gives to `documented`. */
 export async function createUser(
   admin: DataSource,
-  kind: SqlKind,
+  kind: DatabaseKind,
   documented: string,
   strict = false,
 ): Promise<DatabaseUser> {

@@ -11,15 +11,14 @@ import {
   type OutboxOptions,
 } from '../../lib/index.js';
 import { RecordingTransport } from '../../lib/testing.js';
-import { createUser, plainBlocks, runOn, type DatabaseUser, type SqlKind } from '../readme/sql.js';
+import { createUser, plainBlocks, runOn, type DatabaseUser } from '../readme/sql.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
-import { describeWith } from '../support/services.js';
+import { describeWith, DATABASES } from '../support/services.js';
 import { until } from '../support/until.js';
 
-const KINDS: readonly SqlKind[] = ['postgres', 'mariadb'];
 const TABLES = ['ready', 'parked', 'archive', 'dedup', 'leases', 'instances', 'meta', 'transports'];
 
-describe.each(KINDS)('rights on %s', (kind) => {
+describe.each(DATABASES)('rights on %s', (kind) => {
   describeWith(kind, 'as they are documented', () => {
     const open: { close(): Promise<void> }[] = [];
     const users: DatabaseUser[] = [];

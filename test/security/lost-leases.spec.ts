@@ -6,9 +6,9 @@ import type { OutboxStore } from '../../lib/store/outbox-store.js';
 import { createUser } from '../readme/sql.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { DATABASE, SETTINGS } from '../support/postgres-store.js';
-import { describeWith } from '../support/services.js';
+import { describeWith, DATABASES, dialectOf } from '../support/services.js';
 
-describe.each(['postgres', 'mariadb'] as const)('lease rows that somebody deleted', (kind) => {
+describe.each(DATABASES)('lease rows that somebody deleted', (kind) => {
   describeWith(kind, kind, () => {
     let database: TestDatabase;
     let db: DataSource;
@@ -51,7 +51,7 @@ describe.each(['postgres', 'mariadb'] as const)('lease rows that somebody delete
       await db.query('delete from outbox_leases');
       await start();
       expect(await acquire('a')).toEqual([]);
-      await db.query(`update outbox_instances set expires_at = ${PAST[kind]}`);
+      await db.query(`update outbox_instances set expires_at = ${PAST[dialectOf(kind)]}`);
       await db.query('delete from outbox_leases');
       await start();
       expect((await acquire('a')).length).toBe(SETTINGS.buckets);
@@ -95,4 +95,4 @@ const HEALTHY = {
   relay: { running: true, storeDownFor: null, lanes: [] },
   transports: new Map(),
 } as const;
-const PAST = { postgres: `'-infinity'`, mariadb: `'1970-01-01 00:00:00'` } as const;
+const PAST = { postgres: `'-infinity'`, mysql: `'1970-01-01 00:00:00'` } as const;

@@ -1,5 +1,6 @@
 import { Connection } from 'mysql2';
 import pg from 'pg';
+import { dialectOf, type DatabaseKind } from '../support/services.js';
 
 interface Client {
   query(...args: unknown[]): unknown;
@@ -8,13 +9,13 @@ interface Client {
 /** What both drivers' connections inherit: nothing of ours, and nothing of TypeORM's, goes around it. */
 const CLIENTS = {
   postgres: pg.Client.prototype as unknown as Client,
-  mariadb: Object.getPrototypeOf(Connection.prototype) as Client,
+  mysql: Object.getPrototypeOf(Connection.prototype) as Client,
 };
 
 /** The text of every statement that goes to the database from here on, as the driver gets it: without the values. */
-export function recordSqlTexts(kind: keyof typeof CLIENTS): { texts: Set<string>; stop(): void } {
+export function recordSqlTexts(kind: DatabaseKind): { texts: Set<string>; stop(): void } {
   const texts = new Set<string>();
-  const client = CLIENTS[kind];
+  const client = CLIENTS[dialectOf(kind)];
   const { query } = client;
   client.query = function (this: Client, ...args) {
     const [first] = args as [string | { text?: string; sql?: string }];

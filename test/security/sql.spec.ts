@@ -18,7 +18,7 @@ import { uuidV7 } from '../../lib/enqueue/uuid-v7.js';
 import { outboxEntities, outboxMigrations, outboxSql } from '../../lib/typeorm.js';
 import { Applications, build, quiet, typeOrm } from '../nest/support/app.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
-import { describeWith } from '../support/services.js';
+import { describeWith, type DatabaseKind, DATABASES } from '../support/services.js';
 import { recordSqlTexts } from './sql-text.js';
 
 /** Each ends a literal, an identifier, a comment, an array, a JSON text or a parameter somewhere. */
@@ -60,7 +60,7 @@ class Repeating extends OutboxTransport {
 const applications = new Applications();
 let database: TestDatabase;
 
-describe.each(['postgres', 'mariadb'] as const)('SQL on %s', (kind) => {
+describe.each(DATABASES)('SQL on %s', (kind) => {
   describeWith(kind, 'and what users write', () => {
     let transport: Repeating;
     beforeEach(async () => {
@@ -201,7 +201,7 @@ const inOneLine = (text: string): string => text.replace(/[\u0000-\u001f]+/g, ' 
 const headerName = (text: string): string => inOneLine(text);
 
 /** A session in which backslashes and quotes mean something else than by default. */
-function session(kind: 'postgres' | 'mariadb'): string {
+function session(kind: DatabaseKind): string {
   return kind === 'postgres'
     ? 'set standard_conforming_strings = off'
     : `set session sql_mode = 'ANSI_QUOTES,NO_BACKSLASH_ESCAPES,STRICT_TRANS_TABLES'`;
@@ -258,7 +258,7 @@ async function life(app: TestingModule): Promise<void> {
 }
 
 /** A schema or database of this name, which is where the connection is at home. */
-async function hostileHome(kind: 'postgres' | 'mariadb', name: string): Promise<TestDatabase> {
+async function hostileHome(kind: DatabaseKind, name: string): Promise<TestDatabase> {
   const admin = await new DataSource(database.options).initialize();
   const quoted = kind === 'postgres' ? `"${name.replaceAll('"', '""')}"` : `\`${name.replaceAll('`', '``')}\``;
   await admin.query(`create ${kind === 'postgres' ? 'schema' : 'database'} ${quoted}`);

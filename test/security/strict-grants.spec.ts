@@ -5,13 +5,11 @@ import { OutboxDispatcher, OutboxModule, OutboxService, type OutboxOptions } fro
 import { RecordingTransport } from '../../lib/testing.js';
 import { outboxSql } from '../../lib/typeorm.js';
 import { blocksIn } from '../readme/documents.js';
-import { createUser, runOn, type DatabaseUser, type SqlKind } from '../readme/sql.js';
+import { createUser, runOn, type DatabaseUser } from '../readme/sql.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
-import { describeWith } from '../support/services.js';
+import { describeWith, DATABASES } from '../support/services.js';
 
-const KINDS: readonly SqlKind[] = ['postgres', 'mariadb'];
-
-describe.each(KINDS)('rights of a strict order on %s', (kind) => {
+describe.each(DATABASES)('rights of a strict order on %s', (kind) => {
   describeWith(kind, 'as they are documented', () => {
     const open: TestingModule[] = [];
     const users: DatabaseUser[] = [];
@@ -76,7 +74,7 @@ describe.each(KINDS)('rights of a strict order on %s', (kind) => {
         await outbox.enqueue(message('before'), { dedupKey: 'a' });
       });
       const writer = await new DataSource(await as('shop_writer')).initialize();
-      if (kind === 'mariadb')
+      if (kind !== 'postgres')
         await runOn(
           writer,
           blocksIn('sql', 'mariadb strict').filter(({ text }) => text.startsWith('start')),

@@ -44,3 +44,10 @@ async function onServer(kind: ServerKind, url: string, sql: string): Promise<voi
     await server.destroy();
   }
 }
+
+/** A table `s` with the numbers 1 to `count` in its column `seq`. */
+export function series(kind: ServerKind, count: number): string {
+  if (kind === 'postgres') return `generate_series(1, ${count}) as s(seq)`;
+  if (kind === 'mariadb') return `seq_1_to_${count} as s`;
+  return `json_table(concat('[0', repeat(',0', ${count - 1}), ']'), '$[*]' columns (seq for ordinality)) as s`;
+}

@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import { DataSource, type DataSourceOptions } from 'typeorm';
 import { documents, type Block } from '../readme/documents.js';
-import { createUser, runOn, type DatabaseUser, type SqlKind } from '../readme/sql.js';
+import { createUser, runOn, type DatabaseUser } from '../readme/sql.js';
 import type { TestDatabase } from './databases.js';
 import type { Connector } from './kafka-connect.js';
-import { requiredUrl } from './services.js';
+import { requiredUrl, type DatabaseKind } from './services.js';
 import { until } from './until.js';
 
 /** Blocks of `docs/debezium.md`. */
@@ -17,7 +17,7 @@ export function debeziumBlocks(language: 'json' | 'sql', including: string): Blo
 
 export type DebeziumKind = 'postgres' | 'mysql';
 const CLASSES: Readonly<Record<DebeziumKind, string>> = { postgres: 'PostgresConnector', mysql: 'MySqlConnector' };
-const DIALECTS: Readonly<Record<DebeziumKind, SqlKind>> = { postgres: 'postgres', mysql: 'mariadb' };
+const DIALECTS: Readonly<Record<DebeziumKind, DatabaseKind>> = { postgres: 'postgres', mysql: 'mariadb' };
 
 /** A database that Debezium reads, set up as the page says: the user, its rights, and the connector's settings. */
 export class DebeziumSource {

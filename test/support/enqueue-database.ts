@@ -7,6 +7,7 @@ import { openStore } from '../../lib/store/open-store.js';
 import type { OutboxStore } from '../../lib/store/outbox-store.js';
 import { createTestDatabase } from './databases.js';
 import { definition, enqueueOptions, enqueueRuntime } from './enqueue.js';
+import type { DatabaseKind } from './services.js';
 
 export interface StoredRow {
   readonly id: string;
@@ -44,7 +45,7 @@ const DATABASE = {
 } as const;
 
 export async function createEnqueueDatabase(
-  kind: 'postgres' | 'mariadb',
+  kind: DatabaseKind,
   poolSize = 4,
   ordering: 'key' | 'strict' = 'key',
 ): Promise<EnqueueDatabase> {
@@ -103,5 +104,3 @@ export async function createEnqueueDatabase(
     },
   };
 }
-
-export const KINDS = ['postgres', 'mariadb'] as const;

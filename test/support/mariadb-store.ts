@@ -18,10 +18,10 @@ export class MariaDbStores implements StoreHarness {
 
   /** @param session runs on each connection that a test's transaction gets; `options` go into the application's DataSource. */
   constructor(
+    readonly kind: 'mariadb' | 'mysql' | 'mysql-oldest',
     readonly fields: Partial<StoreSettings> = {},
     readonly session: string | undefined = undefined,
     readonly options: object = {},
-    readonly kind: 'mariadb' | 'mysql' | 'mysql-oldest' = 'mariadb',
   ) {
     const { buckets = 8, ordering = 'key', coordination = 'buckets' } = fields;
     this.settings = { buckets, ordering, coordination };

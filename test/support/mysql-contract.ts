@@ -15,12 +15,12 @@ export const NARROW = {
 /** The contract on a MySQL server, as `store-mariadb.spec.ts` has it. */
 export function describeMysqlStore(kind: 'mysql' | 'mysql-oldest', name: string): void {
   describeWith(kind, name, () => {
-    describeStoreContract('four connections', new MariaDbStores({ prefix: 'order' }, undefined, {}, kind));
+    describeStoreContract('four connections', new MariaDbStores(kind, { prefix: 'order' }));
     describeStoreContract(
       'an odd session, two connections, commit order',
-      new MariaDbStores({ poolSize: 2, ordering: 'strict' }, ODD_SESSION, NARROW, kind),
+      new MariaDbStores(kind, { poolSize: 2, ordering: 'strict' }, ODD_SESSION, NARROW),
     );
-    describeStoreContract('no order', new MariaDbStores({ ordering: 'none' }, undefined, {}, kind));
-    describeStoreContract('a global order', new MariaDbStores({ ordering: 'global' }, undefined, {}, kind));
+    describeStoreContract('no order', new MariaDbStores(kind, { ordering: 'none' }));
+    describeStoreContract('a global order', new MariaDbStores(kind, { ordering: 'global' }));
   });
 }

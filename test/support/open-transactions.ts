@@ -3,6 +3,7 @@ import type { DataSource, QueryRunner } from 'typeorm';
 import { transactionExecutor } from '../../lib/store/executors/typeorm-transaction.js';
 import type { NewMessage } from '../../lib/message.js';
 import { newMessage, type Harness } from './relay.js';
+import type { DatabaseKind } from './services.js';
 
 /** A transaction of the application that a test moves step by step. */
 export class OpenTransaction {
@@ -59,7 +60,7 @@ export async function readyTexts({ database, dataSource }: Harness): Promise<str
 
 interface Server {
   readonly dataSource: DataSource;
-  readonly database: { readonly kind: 'postgres' | 'mariadb' };
+  readonly database: { readonly kind: DatabaseKind };
 }
 
 /** Whether it is still under way when the server says that somebody, or so many, wait for a lock. */

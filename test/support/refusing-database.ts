@@ -6,7 +6,7 @@ export async function refuse(
   what: 'insert' | 'delete',
   table: string,
 ): Promise<void> {
-  if (database.kind === 'mariadb') {
+  if (database.kind !== 'postgres') {
     await dataSource.query(
       `create trigger refuse before ${what} on ${table} for each row signal sqlstate '45000' set message_text = 'not today'`,
     );

@@ -18,6 +18,7 @@ import type { OutboxStore } from '../../lib/store/outbox-store.js';
 import { transactionExecutor } from '../../lib/store/executors/typeorm-transaction.js';
 import { canariesIn } from '../security/canaries.js';
 import { createTestDatabase, type TestDatabase } from './databases.js';
+import type { DatabaseKind } from './services.js';
 
 /** The connection broke over it, for all that anybody knows. */
 export const broken = (): PublishResult => ({
@@ -135,7 +136,7 @@ export interface Harness {
 
 /** A database, a store and as many relays as a test wants; what production builds, without Nest. */
 export async function createHarness(
-  kind: 'postgres' | 'mariadb',
+  kind: DatabaseKind,
   options: Partial<OutboxOptions> = {},
   server?: string,
 ): Promise<Harness> {

@@ -2,9 +2,13 @@
  * Where the servers of this test run are. `tools/test.mjs` finds or starts them and sets the variables; by hand, export them.
  * A service that is missing makes its tests skipped, or failed when OUTBOX_TEST_REQUIRE is `all` or names it.
  */
-export type DatabaseKind = 'postgres' | 'mariadb';
-/** MySQL runs the contract of the store only. */
-export type ServerKind = DatabaseKind | 'mysql' | 'mysql-oldest';
+export const DATABASES = ['postgres', 'mariadb', 'mysql'] as const;
+/** They have one store, and differ in `lib/store/mysql/capabilities.ts`. */
+export const MYSQL_FAMILY = ['mariadb', 'mysql'] as const;
+export type DatabaseKind = (typeof DATABASES)[number];
+export const dialectOf = (kind: ServerKind): 'postgres' | 'mysql' => (kind === 'postgres' ? 'postgres' : 'mysql');
+/** The oldest MySQL runs the contract of the store only. */
+export type ServerKind = DatabaseKind | 'mysql-oldest';
 export type Service = ServerKind | 'rabbitmq' | 'kafka' | 'redis' | 'mqtt' | 'nats';
 /** What a test starts by itself, where it is installed. */
 export type Program = 'pgbouncer' | 'debezium';
@@ -43,6 +47,15 @@ export function describeWith(services: Service | readonly Service[], name: strin
 }
 
 /** The same tests on each database; `beside`: what else they need. */
+export function describeOnEach(beside: readonly Service[], name: string, body: (kind: DatabaseKind) => void): void {
+  for (const kind of DATABASES) describeWith([kind, ...beside], `${name}, on ${kind}`, () => body(kind));
+}
+
+export function describeOnMysqlFamily(name: string, body: (kind: (typeof MYSQL_FAMILY)[number]) => void): void {
+  for (const kind of MYSQL_FAMILY) describeWith(kind, `${name}, on ${kind}`, () => body(kind));
+}
+
+/** What does not hang on the server's SQL, without MySQL. */
 export function describeOnBoth(beside: readonly Service[], name: string, body: (kind: DatabaseKind) => void): void {
   for (const kind of ['postgres', 'mariadb'] as const)
     describeWith([kind, ...beside], `${name}, on ${kind}`, () => body(kind));

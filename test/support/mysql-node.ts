@@ -1,0 +1,26 @@
+import { existsSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
+
+/** A MySQL of one test, for settings that are the whole server's. Takes some seven seconds to start. */
+export interface MysqlNode {
+  readonly url: string;
+  /** No goodbye, nothing flushed. */
+  kill(): Promise<void>;
+  /** Again, after `kill`, on what is on disk. */
+  restart(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+/** It comes with mvn, packed for Linux on x64. */
+export function canStartMysql(): boolean {
+  const folders = (process.env['PATH'] ?? '').split(delimiter);
+  const packed = process.platform === 'linux' && process.arch === 'x64';
+  return packed && folders.some((folder) => existsSync(join(folder, 'mvn')));
+}
+
+export async function startOwnMysql(flags: readonly string[] = []): Promise<MysqlNode> {
+  const { startMysqlServer } = (await import('../../tools/services/mysql-server.mjs' as string)) as {
+    startMysqlServer(version: string, flags: readonly string[]): Promise<MysqlNode>;
+  };
+  return startMysqlServer('8.0.31', flags);
+}
