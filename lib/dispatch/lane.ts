@@ -10,11 +10,12 @@ import { Settler } from '../settle/settler.js';
 import type { Acquired, Lease } from '../store/lease-store.js';
 import { GlobalHold } from './global-hold.js';
 import { HandOver, type HandOverEvents } from './hand-over.js';
-import { publisherOf, timeOfOne, type LaneDependencies } from './lane.types.js';
+import { IDLE, NONE_TAKEN, publisherOf, timeOfOne, type LaneDependencies } from './lane.types.js';
 import { Outage, type OutageLane } from './outage.js';
 import { ParkedReader, type ParkedReaderEvents } from './parked-reader.js';
 import { Results } from './results.js';
 import { Room } from './room.js';
+import { Standstill } from './standstill.js';
 
 /**
  * The relay of one transport: what it leased, read, hands over and settles. Lanes share nothing but the store and the
@@ -38,6 +39,7 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
   readonly open = new Set<number>();
   readonly room: Room;
   readonly globalHold: GlobalHold;
+  readonly standstill = new Standstill(this);
   stopping = false;
   /** @internal */ batchEnds: (() => void)[] = [];
   /** Tells the loops that there is, or in `ms` will be, work. Set by the dispatcher. */
@@ -117,9 +119,11 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
     if (this.stopping || this.outage.asksParked) return IDLE;
     this.handOver.pump(); // what waited for a circuit or a lease may go, also when there is nothing new
     await this.openBuckets();
+    await this.standstill.begin();
     await this.globalHold.look([...this.open]);
     if (this.open.size === 0 || this.globalHold.on || this.room.left < 1) return this.probeWithout();
     if (!(await this.outage.mayRead())) return IDLE;
+    await this.standstill.end();
     const [{ probing }, { empty }] = [this.outage, this.room];
     const { messages, durable, more, startedOver } = probing
       ? await this.claimer.readProbe(this.outage.nextProbe([...this.open]), this.queues.gateOf)
@@ -294,6 +298,3 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
     return new Promise((resolve) => this.batchEnds.push(resolve));
   }
 }
-
-const IDLE = { read: 0, more: false };
-const NONE_TAKEN: { taken: number; nextIn: number | null } = { taken: 0, nextIn: null };

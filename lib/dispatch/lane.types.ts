@@ -50,3 +50,7 @@ export function laneOptions(options: ResolvedOptions): LaneOptions {
 export function timeOfOne({ publishTimeout }: ResolvedOptions): number {
   return publishTimeout + SETTLE_TIMEOUT + LEASE_MARGIN;
 }
+
+/** What a step found that did nothing. */
+export const IDLE = { read: 0, more: false };
+export const NONE_TAKEN: { taken: number; nextIn: number | null } = { taken: 0, nextIn: null };

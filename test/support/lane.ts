@@ -43,6 +43,7 @@ type StoreParts = Pick<
   | 'renew'
   | 'giveBack'
   | 'noteTrial'
+  | 'noteIdle'
   | 'lasted'
   | 'beat'
   | 'leave'
@@ -58,13 +59,21 @@ type StoreParts = Pick<
 > &
   Pick<OutboxStore, 'due' | 'take' | 'repark' | 'blockingKeys' | 'hasBlocking' | 'blockedAmong' | 'hasten'>;
 
+interface StubLease {
+  owner: string | null;
+  epoch: bigint;
+  crashes: number;
+  trial: string | null;
+  idleEpoch: bigint | null;
+}
+
 /**
  * One ready table and one lease table in memory, and nothing parked. Each method is a property: a test that wants another
  * answer, or one at another time, puts its own there.
  */
 export class StubStore implements StoreParts {
   ready: OutboxMessage[] = [];
-  readonly leases = new Map<number, { owner: string | null; epoch: bigint; crashes: number; trial: string | null }>();
+  readonly leases = new Map<number, StubLease>();
   session = 0;
 
   acquire: OutboxStore['acquire'] = async ({ owner, transport, limit, only }) => {
@@ -92,6 +101,12 @@ export class StubStore implements StoreParts {
     if (lease?.owner !== owner || String(lease.epoch) !== epoch) return false;
     lease.trial = id;
     return true;
+  };
+  noteIdle: OutboxStore['noteIdle'] = async (owner, leases, idle) => {
+    for (const { bucket, epoch } of leases) {
+      const lease = this.leases.get(bucket);
+      if (lease?.owner === owner && String(lease.epoch) === epoch) lease.idleEpoch = idle ? lease.epoch : null;
+    }
   };
   lasted: OutboxStore['lasted'] = async (_owner, leases) => {
     for (const { bucket } of leases) Object.assign(this.leases.get(bucket) as object, { crashes: 0, trial: null });
@@ -132,7 +147,7 @@ export class StubStore implements StoreParts {
 
   constructor(buckets: number) {
     for (let bucket = 0; bucket < buckets; bucket += 1)
-      this.leases.set(bucket, { owner: null, epoch: 0n, crashes: 0, trial: null });
+      this.leases.set(bucket, { owner: null, epoch: 0n, crashes: 0, trial: null, idleEpoch: null });
   }
 
   remove(rows: readonly { seq: string }[]): WriteReport {

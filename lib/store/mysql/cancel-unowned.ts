@@ -26,8 +26,9 @@ interface Found {
 const nameOf = ({ transport, bucket }: Place): string => `${transport} ${bucket}`;
 
 /**
- * Deletes ready messages of buckets that nobody leases. Only the owner of a bucket publishes from it, and not past the end of
- * its lease: while the lease row is locked nobody can begin to send what is deleted.
+ * Deletes ready messages of buckets that nobody leases, or whose owner says that it publishes nothing of them. Only the owner of
+ * a bucket publishes from it, not past the end of its lease, and not before it says otherwise: while the lease row is locked
+ * nobody can begin to send what is deleted.
  */
 export class MysqlUnowned {
   /** @internal */ readonly buckets: Statement;
@@ -38,7 +39,7 @@ export class MysqlUnowned {
     readonly names: TableNames,
     readonly parts: { search: MysqlTooLate; keys: MysqlDedupKeys },
   ) {
-    const unowned = '(owner is null or expires_at <= utc_timestamp(6))';
+    const unowned = '(owner is null or expires_at <= utc_timestamp(6) or idle_epoch = epoch)';
     this.buckets = statement('unowned buckets', `select transport, bucket from ${names.leases} where ${unowned}`);
     this.hold = statement(
       'hold bucket',

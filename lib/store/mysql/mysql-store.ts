@@ -48,6 +48,8 @@ export class MysqlStore implements OutboxStore {
   acquire = (request: Parameters<MysqlLeases['acquire']>[0]) => this.parts.leases.acquire(request);
   renew = (owner: string, leaseMs: number) => this.parts.leases.renew(owner, leaseMs);
   giveBack = (owner: string, leases: readonly Lease[]) => this.parts.leases.giveBack(owner, leases);
+  noteIdle = (owner: string, leases: readonly Lease[], idle: boolean) =>
+    this.parts.leases.noteIdle(owner, leases, idle);
   noteTrial = (owner: string, lease: Lease, id: string | null) => this.parts.leases.noteTrial(owner, lease, id);
   lasted = (owner: string, leases: readonly Lease[]) => this.parts.leases.lasted(owner, leases);
   beat = (instance: Instance, ttlMs: number) => this.parts.leases.beat(instance, ttlMs);

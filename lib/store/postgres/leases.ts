@@ -67,6 +67,10 @@ export class PostgresLeases implements LeaseStore {
     return rows.some(([noted]) => Number(noted) === bucket);
   }
 
+  async noteIdle(owner: string, leases: readonly Lease[], idle: boolean): Promise<void> {
+    if (leases.length > 0) await this.connection().run(this.sql.noteIdle.bind(...leaseArrays(leases), owner, idle));
+  }
+
   async lasted(owner: string, leases: readonly Lease[]): Promise<void> {
     if (leases.length > 0) await this.connection().run(this.sql.lasted.bind(...leaseArrays(leases), owner));
   }
@@ -196,7 +200,7 @@ function renew(leases: string, locked: '' | 'skip locked'): Statement {
 }
 
 /** What a crash leaves: the lease's row says who was on trial. */
-function trialStatements({ leases }: TableNames): Record<'noteTrial' | 'lasted', Statement> {
+function trialStatements({ leases }: TableNames): Record<'noteTrial' | 'noteIdle' | 'lasted', Statement> {
   return {
     noteTrial: statement(
       'outbox_note_trial',
@@ -204,6 +208,15 @@ function trialStatements({ leases }: TableNames): Record<'noteTrial' | 'lasted',
        where ctid = any(array(select l.ctid from ${leases} l where l.transport = ? and l.owner = ?
          and (l.bucket = ? and l.epoch = ? and l.expires_at > clock_timestamp() or l.bucket <> ? and l.trial is not null) order by l.bucket for update))
        returning bucket`,
+    ),
+    // By the key: of a row that somebody changed meanwhile the newest version is written, where a ctid is that of an older one.
+    noteIdle: statement(
+      'outbox_note_idle',
+      `with mine as materialized (select x.transport, x.bucket from unnest(?::smallint[], ?::smallint[], ?::bigint[]) k(t, b, e)
+         cross join lateral (select l.transport, l.bucket from ${leases} l
+           where l.transport = k.t and l.bucket = k.b and l.epoch = k.e and l.owner = ? for update) x)
+       update ${leases} l set idle_epoch = case when ?::boolean then l.epoch end from mine
+       where l.transport = mine.transport and l.bucket = mine.bucket`,
     ),
     lasted: statement('outbox_lasted', `update ${leases} set crashes = 0, trial = null where ${given(leases)}`),
   };

@@ -99,6 +99,9 @@ export class PostgresStore implements OutboxStore {
   giveBack(owner: string, leases: readonly Lease[]): Promise<void> {
     return this.leases.giveBack(owner, leases);
   }
+  noteIdle(owner: string, leases: readonly Lease[], idle: boolean): Promise<void> {
+    return this.leases.noteIdle(owner, leases, idle);
+  }
   noteTrial(owner: string, lease: Lease, id: string | null): Promise<boolean> {
     return this.leases.noteTrial(owner, lease, id);
   }

@@ -1,5 +1,5 @@
 import { fillKeyLocks, KEY_LOCK_TABLE } from './mysql-strict.js';
-import { bucketSql, mysqlTables, type MysqlColumn, type MysqlTable } from './mysql-tables.js';
+import { bucketSql, IDLE_EPOCH, mysqlTables, type MysqlColumn, type MysqlTable } from './mysql-tables.js';
 import {
   metaRows,
   quoteWith,
@@ -45,8 +45,18 @@ export function mysqlVersion2(definition: SchemaDefinition): SchemaScript {
     `update ${names.meta} set value = '${to}' where name = 'version' and value = '${from}'`;
   const each = (build: (table: (typeof LIMITED)[number]) => string[]): string[] => LIMITED.flatMap(build);
   return {
-    up: [...each((table) => addLimits(names, table, definition)), ...addIdKey(names, definition), version(1, 2)],
-    down: [...each((table) => dropLimits(names, table, definition)), ...dropIdKey(names, definition), version(2, 1)],
+    up: [
+      ...each((table) => addLimits(names, table, definition)),
+      ...addIdKey(names, definition),
+      ...addIdleEpoch(names, definition),
+      version(1, 2),
+    ],
+    down: [
+      ...each((table) => dropLimits(names, table, definition)),
+      ...dropIdKey(names, definition),
+      ...dropIdleEpoch(names, definition),
+      version(2, 1),
+    ],
   };
 }
 
@@ -112,6 +122,19 @@ function addIdKey({ dedup }: TableNames, definition: SchemaDefinition): string[]
 
 function dropIdKey({ dedup }: TableNames, definition: SchemaDefinition): string[] {
   return when(idKeyThere(definition), `alter table ${dedup} drop key ${quoteWith('`', ID_KEY)}`);
+}
+
+function idleEpochThere(definition: SchemaDefinition): string {
+  return `exists (select 1 from information_schema.columns c where c.table_schema = ${databaseOf(definition)}
+  and c.table_name = '${definition.prefix}leases' and c.column_name = '${IDLE_EPOCH[0]}')`;
+}
+
+function addIdleEpoch({ leases }: TableNames, definition: SchemaDefinition): string[] {
+  return when(`not ${idleEpochThere(definition)}`, `alter table ${leases} add column ${columnSql(IDLE_EPOCH)}`);
+}
+
+function dropIdleEpoch({ leases }: TableNames, definition: SchemaDefinition): string[] {
+  return when(idleEpochThere(definition), `alter table ${leases} drop column ${quoteWith('`', IDLE_EPOCH[0])}`);
 }
 
 /** Drops the messages too. */

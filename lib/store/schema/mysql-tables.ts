@@ -103,6 +103,9 @@ const DEDUP: MysqlTable = {
   keys: { primary: ['dedup_key'], by_time: ['created_at'], by_id: ['id'] },
 };
 
+/** In this epoch nothing of the bucket is being published, nor read for that. Version 1 had none. */
+export const IDLE_EPOCH = ['idle_epoch', 'bigint unsigned', 'null'] as const;
+
 function coordinationTables() {
   return {
     leases: {
@@ -114,6 +117,7 @@ function coordinationTables() {
         ['expires_at', 'datetime(6)', `not null default '1970-01-01 00:00:00'`],
         ['crashes', 'int', 'not null default 0'], // leases in a row that ran out
         ['trial', 'char(36)', `${ASCII} null`], // what its owner publishes by itself, after too many of them
+        IDLE_EPOCH,
       ],
       keys: { primary: ['transport', 'bucket'], by_owner: ['owner'] },
     },

@@ -13,7 +13,7 @@ import {
 import { inCatalog } from './postgres-catalog.js';
 import { addLimits, dropLimits } from './postgres-limits.js';
 import { strictOrder, strictOrderDown } from './postgres-strict.js';
-import { postgresTables, STAGED, type Table } from './postgres-tables.js';
+import { IDLE_EPOCH, postgresTables, STAGED, type Table } from './postgres-tables.js';
 import { messagesView, viewFunctions } from './postgres-view.js';
 
 /** Everything that the outbox has in a PostgreSQL schema. `up` may run again; `down` drops the messages too. */
@@ -34,6 +34,7 @@ export function postgresSchema(definition: SchemaDefinition): SchemaScript {
         .map(([name, value]) => `(${literal(name)}, ${literal(value)})`)
         .join(', ')} on conflict (name) do nothing`,
       ...addLimits(names, definition),
+      addIdleEpoch(names),
       setVersion(names, SCHEMA_VERSION),
     ],
     down: [
@@ -66,11 +67,13 @@ export function postgresVersion2(definition: SchemaDefinition): SchemaScript {
       ...(strict ? strictOrder(names, definition) : []),
       ...addLimits(names, definition),
       ...createIndexes(names, names.dedup, postgresTables('').dedup), // of the id: it was not there
+      addIdleEpoch(names),
       setVersion(names, 2),
     ],
     down: [
       ...dropLimits(names),
       `drop index if exists ${names.object('dedup_id')}`,
+      `alter table ${names.leases} drop column if exists ${IDLE_EPOCH[0]}`,
       `alter function ${names.object('payload_text')}(bytea) reset search_path`,
       `alter function ${names.object('messages_insert')}() reset search_path`,
       ...(strict ? [`alter function ${names.object('staged_move')}() reset lock_timeout`] : []),
@@ -81,6 +84,15 @@ export function postgresVersion2(definition: SchemaDefinition): SchemaScript {
 
 const setVersion = ({ meta }: TableNames, version: number): string =>
   `update ${meta} set value = '${version}' where name = 'version' and value <> '${version}'`;
+
+/** Where it is there, `add column if not exists` would wait for all relays, and they for it. */
+function addIdleEpoch({ leases }: TableNames): string {
+  const [column, type] = IDLE_EPOCH;
+  return (
+    `do $outbox$ begin if not exists (select from pg_catalog.pg_attribute a where a.attrelid = ${literal(leases)}::pg_catalog.regclass ` +
+    `and a.attname = '${column}' and not a.attisdropped) then alter table ${leases} add column ${column} ${type}; end if; end $outbox$`
+  );
+}
 
 /** With another number of them every row would be where nobody looks for it. */
 function sameBuckets({ meta }: TableNames, { buckets }: SchemaDefinition): string {

@@ -167,6 +167,9 @@ function smallTables(): Readonly<Record<'dedup' | 'meta' | 'transports', Table>>
   };
 }
 
+/** In this epoch nothing of the bucket is being published, nor read for that. Version 1 had none. */
+export const IDLE_EPOCH = ['idle_epoch', 'bigint', ''] as const;
+
 function leaseTables(): Readonly<Record<'leases' | 'instances', Table>> {
   return {
     leases: {
@@ -178,6 +181,7 @@ function leaseTables(): Readonly<Record<'leases' | 'instances', Table>> {
         ['expires_at', 'timestamp with time zone', `not null default '-infinity'`],
         ['crashes', 'integer', 'not null default 0'], // leases in a row that ran out
         ['trial', 'uuid', ''], // what its owner publishes by itself, after too many of them
+        IDLE_EPOCH,
       ],
       key: ['transport', 'bucket'],
       storage: LEASE_STORAGE,

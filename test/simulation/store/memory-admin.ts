@@ -96,11 +96,12 @@ export function wakeNext(database: MemoryDatabase, deleted: readonly ParkedRow[]
   }
 }
 
-/** Ready rows of buckets that nobody leases: nobody can be sending them, but whoever locked them. */
+/** Ready rows of buckets that nobody leases, or whose owner is idle: nobody can be sending them, but whoever locked them. */
 function cancelUnowned(database: MemoryDatabase, filter: MessageFilter, room: number, now: number): ReadyRow[] {
   const cancelled: ReadyRow[] = [];
-  for (const { transport, bucket, owner, expiresAt } of database.leases.values()) {
-    if ((owner !== null && expiresAt > now) || (filter.transport ?? transport) !== transport) continue;
+  for (const { transport, bucket, owner, expiresAt, epoch, idleEpoch } of database.leases.values()) {
+    const isPublished = owner !== null && expiresAt > now && idleEpoch !== epoch;
+    if (isPublished || (filter.transport ?? transport) !== transport) continue;
     for (const row of database.readyRows(transport, bucket)) {
       if (cancelled.length >= room || isLocked(row) || !isVisible(row) || !matches(filter, row)) continue;
       cancelled.push(row);

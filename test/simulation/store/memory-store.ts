@@ -94,9 +94,9 @@ export class MemoryStore implements OutboxStore {
   giveBack(owner: string, given: readonly Lease[]): Promise<void> {
     return this.write('giveBack', () => leases.giveBack(this.database, owner, given));
   }
-  noteTrial(owner: string, lease: Lease, id: string | null): Promise<boolean> {
-    return this.write('noteTrial', () => leases.noteTrial(this.database, owner, lease, id));
-  }
+  noteTrial: LeaseStore['noteTrial'] = (...args) =>
+    this.write('noteTrial', () => leases.noteTrial(this.database, ...args));
+  noteIdle: LeaseStore['noteIdle'] = (...args) => this.write('noteIdle', () => leases.noteIdle(this.database, ...args));
   lasted(owner: string, given: readonly Lease[]): Promise<void> {
     return this.write('lasted', () => leases.lasted(this.database, owner, given));
   }
