@@ -10,6 +10,8 @@ export class Fate {
   attempted: number | undefined = undefined;
   /** Its publishes: by whom, and under which epoch as far as the database knew; the last one first. */
   under: Attempt | undefined = undefined;
+  /** Under which the broker's receipt came, the last one. */
+  receipt: Attempt | undefined = undefined;
   /** Of these, those that the broker refused. */
   refusals: Attempt | undefined = undefined;
   /** It was out when its connection was torn down: the broker may have it, and nobody knows. */

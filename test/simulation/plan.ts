@@ -5,6 +5,7 @@ import { withHours } from './plan-hours.js';
 import { withMissing } from './plan-missing.js';
 import {
   withBytes,
+  withCancels,
   withFailover,
   withFewKeys,
   withFutureLease,
@@ -107,7 +108,7 @@ export function drawPlan(seed: number, noScan = false): Plan {
 }
 
 function drawWhole(seed: number): Plan {
-  const plan = withNumbers(withFewKeys(withBytes(drawBase(seed))));
+  const plan = withCancels(withNumbers(withFewKeys(withBytes(drawBase(seed)))));
   const later = withLateLoad(withScans(withFutureLease(withFailover(plan))));
   return withHours(withMissing(withHeldSnapshot(later)));
 }

@@ -61,7 +61,10 @@ export class Witness implements MemoryWatch {
   resolved(line: Line, { id }: OutboxMessage, ok: boolean): void {
     const fate = this.history.fates.get(id);
     if (ok) this.gotThrough(line, fate);
-    if (fate !== undefined) this.out.get(line)?.delete(fate);
+    if (fate !== undefined) {
+      this.out.get(line)?.delete(fate);
+      if (ok) fate.receipt = fate.under;
+    }
     const gate = fate?.gate ?? null;
     const gates = this.unresolved.get(line);
     const ids = gate === null ? undefined : gates?.get(gate);
@@ -234,9 +237,22 @@ export class Witness implements MemoryWatch {
     fate.forgiven = fate.refused;
     if (key !== null) this.history.requeued.add(key);
   }
-  removed({ id }: ReadyRow): void {
-    const fate = this.history.fates.get(id);
-    if (fate !== undefined) fate.removed = this.history.now();
+  removed(row: ReadyRow | ParkedRow): void {
+    const fate = this.history.fates.get(row.id);
+    if (fate === undefined) return;
+    fate.removed = this.history.now();
+    if (!('parkedId' in row)) this.nobodySends(row, fate);
+  }
+
+  /** Invariant 11, of what is ready: its owner is not sending it, and has no receipt for it. @internal */
+  nobodySends({ transport, bucket }: ReadyRow, fate: Fate): void {
+    const { owner, epoch, expiresAt } = this.database.lease(transport, bucket) ?? {};
+    const { under, receipt } = fate;
+    if (owner === null || (expiresAt ?? 0) <= this.database.now()) return;
+    const isOwners = (each: typeof under): boolean => each?.by === owner && each?.epoch === epoch;
+    const isOut = [...this.out].some(([line, fates]) => line.process.name === owner && fates.has(fate));
+    if (isOut && isOwners(under)) this.history.violated(11, `${fate.name} is removed while ${owner} sends it`);
+    if (isOwners(receipt)) this.history.violated(11, `${fate.name} is removed, and ${owner} has a receipt for it`);
   }
 
   /** Invariants 6 and 13. @internal */
