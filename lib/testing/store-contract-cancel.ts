@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import type { OperatorReport } from '../store/admin-store.js';
+import type { Lease } from '../store/lease-store.js';
 import { settled, type Lane, type StoreRun } from './store-harness.js';
 
 const LATER = 3_600_000;
@@ -53,6 +54,33 @@ export function describeCancel(run: StoreRun): void {
       await run.store.giveBack(run.owner, lane.leases);
       assert.deepEqual((await run.other.cancel({ transport, limit: 10 })).done, [second]);
       assert.deepEqual((await run.other.cancel({ ids, limit: 10 })).notFound, ids);
+    });
+
+    it('O5: is done where the owner says that it is idle, as long as it says so', async () => {
+      const lane = await run.lane();
+      const ids = await lane.insert(...Array.from({ length: 6 }, (_, bucket) => ({ key: null, bucket })));
+      const cancelled = async (): Promise<string[]> =>
+        (await run.other.cancel({ transport: lane.transport, limit: 1 })).done;
+      const idle = (owner: string, leases: readonly Lease[], is = true) => run.store.noteIdle(owner, leases, is);
+      const of = (...buckets: number[]) => lane.leases.filter(({ bucket }) => buckets.includes(bucket));
+      await idle(randomUUID(), lane.leases);
+      await idle(
+        run.owner,
+        lane.leases.map((lease) => ({ ...lease, epoch: '999' })),
+      );
+      assert.deepEqual(await cancelled(), [], 'only its owner can say so, in its epoch');
+      await idle(run.owner, of(1, 3));
+      assert.deepEqual([await cancelled(), await cancelled(), await cancelled()], [[ids[1]], [ids[3]], []]);
+      await idle(run.owner, of(2, 4));
+      await idle(run.owner, of(2), false);
+      await run.store.renew(run.owner, 60_000);
+      await run.store.lasted(run.owner, lane.leases);
+      assert.deepEqual([await cancelled(), await cancelled()], [[ids[4]], []], 'it still is, of one');
+      await idle(run.owner, lane.leases);
+      await run.store.giveBack(run.owner, lane.leases);
+      await lane.acquire(run.store, 60_000);
+      assert.deepEqual(await cancelled(), [], 'that was another epoch');
+      assert.equal((await lane.readyIds()).length, 3);
     });
 
     it('U3: finds it by id and key, leased or not', async () => {

@@ -109,6 +109,25 @@ export function describeRaces(run: StoreRun): void {
       assert.ok(outcomes.size > 0);
     });
 
+    it('O5: cancels what is ready, or its owner, no longer idle, reads it; never both', async () => {
+      const outcomes = new Set<string>();
+      for (let round = 0; round < ROUNDS; round++) {
+        const lane = await run.lane();
+        const ids = await lane.insert({ key: null }, { key: null });
+        await run.store.noteIdle(run.owner, lane.leases, true);
+        const read = async () => {
+          if (round % 2) await lane.ready(); // as long as it takes the other to look for them
+          await run.store.noteIdle(run.owner, lane.leases, false);
+          return lane.readyIds();
+        };
+        const [found, { done, tooLate }] = await Promise.all([read(), run.other.cancel({ ids, limit: 10 })]);
+        outcomes.add(found.length === 0 ? 'cancelled' : 'read');
+        assert.deepEqual([...found, ...done].sort(), [...ids].sort());
+        assert.deepEqual([...tooLate].sort(), [...found].sort());
+      }
+      assert.ok(outcomes.size > 0);
+    });
+
     it('settles a message while the next owner parks it', async () => {
       for (let round = 0; round < ROUNDS; round++) {
         const lane = await run.lane();
