@@ -24,6 +24,7 @@ import { RIGHTS } from './rights.mjs';
 import { SETTLE } from './settle.mjs';
 import { SIMULATED } from './simulated.mjs';
 import { SNAPSHOTS } from './snapshots.mjs';
+import { STANDSTILL } from './standstill.mjs';
 import { STORE } from './store.mjs';
 import { STRICT } from './strict.mjs';
 
@@ -68,4 +69,5 @@ export const MUTANTS = [
   ...HEALTH,
   ...HELD,
   ...FIRST_DAY,
+  ...STANDSTILL,
 ];

@@ -181,6 +181,8 @@ describe.each(DATABASES)('rights on %s', (kind) => {
       expect((await outbox.stats()).total).toMatchObject({ dead: 3, blocked: 1, scheduled: 1 });
       expect((await outbox.cancel({ type: 'due' })).done).toEqual([due]);
       expect(await enqueueDue()).not.toBe(due);
+      const ready = await setUp.get(OutboxService).enqueueOutsideTransaction({ type: 'ready', payload: 1 });
+      expect((await outbox.cancel({ type: 'ready' })).done).toEqual([ready]);
       expect((await outbox.requeue({ topic: 'later' })).done).toHaveLength(1);
       expect(await outbox.release('a')).toEqual({ released: 1 });
       const [id] = (await outbox.discard({ type: 'dead', key: 'a' })).done;
@@ -194,7 +196,7 @@ describe.each(DATABASES)('rights on %s', (kind) => {
       await setUp.get(OutboxService).enqueueOutsideTransaction({ type: 'at last', payload: 1 });
       await setUp.get(OutboxDispatcher).drain();
       expect(transport.published.map(({ type }) => type)).toEqual(['after', 'at last']);
-      const others = TABLES.filter((table) => !['parked', 'leases', 'dedup'].includes(table));
+      const others = TABLES.filter((table) => !['ready', 'parked', 'leases', 'dedup'].includes(table));
       const inserts = ['ready', 'parked'].map((table) => `insert into outbox_${table} (topic) values ('t')`);
       inserts.push(`insert into outbox_dedup (dedup_key, id) values ('k', '${due}')`);
       expect(
@@ -204,6 +206,7 @@ describe.each(DATABASES)('rights on %s', (kind) => {
           ...writes(others),
           ...inserts,
           `update outbox_parked set payload = null`,
+          `update outbox_ready set payload = null`,
         ]),
       ).toEqual([]);
     });

@@ -108,6 +108,31 @@ describe('while the circuit is open', () => {
     expect([lane.outage.circuit.state, store.ready, idle(under)]).toEqual(['open', [], [0, 1, 2, 3]]);
   });
 
+  it('O5: they say nothing while a message is in memory that was read when the circuit opened', async () => {
+    const under = await start();
+    const { lane, store, transport } = under;
+    const [{ fetch }, held] = [store, gate()];
+    store.fetch = async (request) => {
+      const found = await fetch(request);
+      await held.opened;
+      return found;
+    };
+    store.ready = [stored({ key: 'a' })];
+    const read = lane.readOnce();
+    await turn();
+    (transport as Unreachable).isThere = false;
+    transport.onState?.('down', new Error('gone'));
+    held.open();
+    await read;
+    await lane.readOnce();
+    expect([lane.outage.circuit.state, lane.room.held, idle(under)]).toEqual(['open', 1, []]);
+    lane.outage.startProbe();
+    await lane.readOnce(); // sends it, gets no connection, and gives it back
+    await turn();
+    await lane.readOnce();
+    expect([lane.room.held, idle(under)]).toEqual([0, [0, 1, 2, 3]]);
+  });
+
   it('O5: buckets that come meanwhile say so, too; those that are ours again say it under their new epoch', async () => {
     const under = await start();
     const { lane, leases, store } = under;
