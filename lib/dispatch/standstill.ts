@@ -18,9 +18,10 @@ export class Standstill {
   constructor(readonly lane: Lane) {}
 
   async begin(): Promise<void> {
-    const { deps, outage } = this.lane;
+    const { claimer, deps, outage } = this.lane;
     const { state } = outage.circuit;
-    if ((state !== 'open' && state !== 'blocked') || !this.isIdle || deps.clock.monotonic() < this.notBefore) return;
+    if ((state !== 'open' && state !== 'blocked') || deps.clock.monotonic() < this.notBefore) return;
+    if (claimer.known.size > 0) return; // waits, is out, or has a receipt that is not written
     const leases = this.held((epoch, bucket) => this.told.get(bucket) !== epoch);
     if (leases.length === 0) return;
     for (const { bucket, epoch } of leases) this.told.set(bucket, epoch);
@@ -47,12 +48,6 @@ export class Standstill {
       this.told = new Map();
     }
     this.session = session;
-  }
-
-  /** What was published counts as long as the database does not know it. @internal */
-  get isIdle(): boolean {
-    const { claimer, handOver, settler } = this.lane;
-    return claimer.known.size === 0 && handOver.inFlight.size === 0 && settler.size + settler.unwritable === 0;
   }
 
   /** @internal */ held(which: (epoch: string, bucket: number) => boolean): Lease[] {
