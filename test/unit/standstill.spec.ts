@@ -7,7 +7,7 @@ const away = (): PublishResult => ({ ok: false, blame: 'transport', error: new E
 /** Nobody listens: a probe ends with its connection. */
 class Unreachable extends ScriptedTransport {
   isThere = true;
-  async connect(): Promise<void> {
+  override async connect(): Promise<void> {
     if (!this.isThere) throw new Error('connection refused');
   }
 }

@@ -106,21 +106,23 @@ const DEDUP: MysqlTable = {
 /** In this epoch nothing of the bucket is being published, nor read for that. Version 1 had none. */
 export const IDLE_EPOCH = ['idle_epoch', 'bigint unsigned', 'null'] as const;
 
+const LEASES: MysqlTable = {
+  columns: [
+    ['transport', 'smallint', 'not null'],
+    ['bucket', 'smallint', 'not null'],
+    ['owner', 'varchar(64)', `${ASCII} null`],
+    ['epoch', 'bigint unsigned', 'not null default 0'],
+    ['expires_at', 'datetime(6)', `not null default '1970-01-01 00:00:00'`],
+    ['crashes', 'int', 'not null default 0'], // leases in a row that ran out
+    ['trial', 'char(36)', `${ASCII} null`], // what its owner publishes by itself, after too many of them
+    IDLE_EPOCH,
+  ],
+  keys: { primary: ['transport', 'bucket'], by_owner: ['owner'] },
+};
+
 function coordinationTables() {
   return {
-    leases: {
-      columns: [
-        ['transport', 'smallint', 'not null'],
-        ['bucket', 'smallint', 'not null'],
-        ['owner', 'varchar(64)', `${ASCII} null`],
-        ['epoch', 'bigint unsigned', 'not null default 0'],
-        ['expires_at', 'datetime(6)', `not null default '1970-01-01 00:00:00'`],
-        ['crashes', 'int', 'not null default 0'], // leases in a row that ran out
-        ['trial', 'char(36)', `${ASCII} null`], // what its owner publishes by itself, after too many of them
-        IDLE_EPOCH,
-      ],
-      keys: { primary: ['transport', 'bucket'], by_owner: ['owner'] },
-    },
+    leases: LEASES,
     instances: {
       columns: [
         ['owner', 'varchar(64)', `${ASCII} not null`],
