@@ -101,4 +101,14 @@ export const SEEDS: readonly KeptSeed[] = [
     found: 'put back: what waited for a destination was not freed when it came back (15)',
     convictedBy: 'destination-that-is-back-frees-nobody',
   },
+  {
+    seed: 1202,
+    found: 'what was cancelled while the broker was away went out when it was back (11)',
+    convictedBy: 'reads-while-it-says-idle',
+  },
+  {
+    seed: 935,
+    found: 'what had a receipt that was not written yet was cancelled (11)',
+    convictedBy: 'idle-with-messages-in-memory',
+  },
 ];
