@@ -30,7 +30,7 @@ export class Absence {
         const names = [transport.destinationOf?.(message) ?? []].flat();
         return encryptionKeyId === null ? names : [...names, keyName(encryptionKeyId)];
       },
-      (away, topics) => this.isBack(away, topics),
+      (away, topics, isKnown) => this.isBack(away, topics, isKnown),
     );
   }
 
@@ -128,9 +128,14 @@ export class Absence {
     return missing !== undefined && leases.passOn(id, bucket, missing) ? leases.passingOn.retryIn : undefined;
   }
 
-  /** @internal */ isBack({ name: destination, since, putOff }: Gone, topics: ReadonlySet<string> | null): void {
+  /** @internal */ isBack(
+    { name: destination, since, putOff }: Gone,
+    topics: ReadonlySet<string> | null,
+    isKnown: boolean,
+  ): void {
     const { hooks, name, clock } = this.deps;
-    hooks.emit('destinationBack', { transport: name, destination, awayFor: clock.monotonic() - since, putOff });
+    if (isKnown)
+      hooks.emit('destinationBack', { transport: name, destination, awayFor: clock.monotonic() - since, putOff });
     if (topics?.size === 0) return;
     this.freeing.add(topics);
     this.wanted('parked');

@@ -60,8 +60,12 @@ export class Destinations {
   constructor(
     /** What of a message could be away: asked only while something is. */
     readonly namesOf: (message: OutboxMessage) => readonly string[],
-    /** It is over. @param topics of the messages that were put off without a try; `null`: of any */
-    readonly isBack: (away: Gone, topics: ReadonlySet<string> | null) => void = () => undefined,
+    /**
+     * It is over.
+     * @param topics of the messages that were put off without a try; `null`: of any
+     * @param isKnown it takes messages again; `false`: nobody asked for long, and nothing is known
+     */
+    readonly isBack: (away: Gone, topics: ReadonlySet<string> | null, isKnown: boolean) => void = () => undefined,
   ) {}
 
   get areThere(): boolean {
@@ -103,7 +107,7 @@ export class Destinations {
       if (names.has(name)) continue;
       const away = this.away.get(name);
       if (away !== undefined) this.end(away);
-      else if (this.missing.delete(name)) this.isBack({ ...missing, putOff: 0 }, NO_TOPICS);
+      else if (this.missing.delete(name)) this.isBack({ ...missing, putOff: 0 }, NO_TOPICS, true);
     }
   }
 
@@ -167,10 +171,10 @@ export class Destinations {
     return undefined;
   }
 
-  /** Those that are away, the longest first. One that nobody asked for a while may be back, and is no news. */
+  /** Those that are away, the longest first. Of one that nobody asked for a while nothing is known: it is forgotten without a word. */
   list(now: number): AwayDestination[] {
     for (const away of this.away.values())
-      if (now - away.lastAt > FORGOTTEN && !this.missing.has(away.name)) this.end(away);
+      if (now - away.lastAt > FORGOTTEN && !this.missing.has(away.name)) this.end(away, false);
     const unused = [...this.missing.values()].filter(({ name }) => !this.away.has(name));
     return [...this.away.values(), ...unused.map((missing) => ({ ...missing, putOff: 0, allTopics: NO_TOPICS }))]
       .map((away) => {
@@ -213,13 +217,13 @@ export class Destinations {
     return Math.min(since, this.missing.get(name)?.since ?? since);
   }
 
-  /** @internal */ end(away: Away): void {
+  /** @internal */ end(away: Away, isKnown = true): void {
     const { name, putOff } = away;
     const gone = { name, putOff, since: this.sinceOf(away) };
     this.away.delete(name);
     this.missing.delete(name);
     away.isOver = true;
-    this.isBack(gone, this.isForgetful ? null : away.topics);
+    this.isBack(gone, this.isForgetful ? null : away.topics, isKnown);
     if (this.away.size === 0) this.isForgetful = false;
   }
 }

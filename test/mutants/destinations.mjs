@@ -89,6 +89,15 @@ export const DESTINATIONS = [
     chaos: false,
   },
   {
+    name: 'forgotten-is-called-back',
+    breaks: 'a destination that nobody asked for long is told to be back, though nothing is known of it',
+    file: 'lib/dispatch/destinations.ts',
+    from: 'this.end(away, false);',
+    to: 'this.end(away);',
+    contract: 'test/unit/absence.spec.ts',
+    chaos: false,
+  },
+  {
     name: 'look-that-hangs-is-waited-for',
     breaks: 'a look for missing destinations that hangs is never given up',
     file: 'lib/dispatch/missing-check.ts',

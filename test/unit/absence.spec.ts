@@ -103,6 +103,16 @@ describe('a destination that is missing', () => {
     expect(asked).toHaveLength(1);
   });
 
+  it('R1: that nobody asks for any more is forgotten: its messages are freed, and it is not called back', async () => {
+    const { absence, asked, clock, hooks, failed } = createAbsence();
+    absence.untried(stored({ topic: 'a' }), failed('a'));
+    await clock.advance(181_000);
+    expect(absence.destinations.list(clock.monotonic())).toEqual([]);
+    expect(hooks.of('destinationBack')).toEqual([]);
+    expect(await absence.free(WAITS, [0])).toBe(true);
+    expect(asked).toHaveLength(1);
+  });
+
   it('R4: retry.maxAge ends the wait of its messages', () => {
     const { absence, failed, leases } = createAbsence(600_000);
     const away = failed('a');
