@@ -6,7 +6,7 @@ import type { Claimer } from './claimer.js';
  */
 export async function isAnotherSession(claimer: Claimer): Promise<boolean> {
   const positions = claimer.positions(undefined).slice(0, 1);
-  if (positions.length === 0) return false;
+  if (positions.length === 0 && claimer.buckets !== undefined) return false;
   const { session } = await claimer.store.fetch({ transport: claimer.transport, positions, perBucket: 1, limit: 1 });
   claimer.session ??= session;
   if (claimer.session === session) return false;

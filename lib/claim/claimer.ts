@@ -1,7 +1,8 @@
 import type { Clock } from '../dispatch/clock.js';
 import { compareSeq, type OutboxMessage, type Place } from '../message.js';
-import { firstOfEach, type GateOf } from './key-queues.js';
 import type { FetchResult, ReadPosition, ReadyStore, Snapshot } from '../store/ready-store.js';
+import { Approach } from './approach.js';
+import { goOnApproaching } from './approaching.js';
 import type { Floor } from './floor.js';
 import { KnownRows } from './known-rows.js';
 import { LateRows } from './late-rows.js';
@@ -16,11 +17,7 @@ export interface ReadResult {
   /** All that was concluded from earlier reads is void: another connection, perhaps to another server, or numbers that went back. */
   readonly startedOver?: boolean;
 }
-export interface Probe {
-  readonly bucket: number | undefined;
-  /** 0 ≤ x < 1: which of a few messages. */
-  readonly random: number;
-}
+type Reads = 'fetch' | 'sweep' | 'readPlaces' | 'probe' | 'lowest' | 'edge' | 'bucketsPerRead' | 'numberSource';
 const NOTHING: ReadResult = { messages: [], durable: true, more: false };
 
 /**
@@ -49,13 +46,15 @@ export class Claimer {
   turn = 0;
   readonly lateRows: LateRows;
   readonly numbers: NumberWatch;
+  /** Of its buckets nothing is read yet; `undefined` where they are fetched from 0. */
+  readonly approach: Approach | undefined;
   /** How often positions turned out to be wrong, so that everything was read again. */
   readAgain = 0;
   /** Hears of what went out of order, or may have. Set by the lane. */
   told: (warning: string) => void = () => undefined;
 
   constructor(
-    readonly store: Pick<ReadyStore, 'fetch' | 'sweep' | 'readPlaces' | 'probe' | 'bucketsPerRead' | 'numberSource'>,
+    readonly store: Pick<ReadyStore, Reads>,
     readonly transport: number,
     readonly floor: Floor,
     readonly clock: Clock,
@@ -64,15 +63,27 @@ export class Claimer {
   ) {
     this.lateRows = new LateRows(store, transport, floor, clock, ownWrites, fullScanEvery);
     this.numbers = new NumberWatch(store, clock);
+    this.approach = Approach.on(store, transport, floor, clock);
   }
 
   add(bucket: number): void {
-    this.heads.set(bucket, '0');
+    this.readFrom(bucket, '0');
     this.floor.add(bucket);
+  }
+
+  /** How many it reads; `undefined` while some cannot be read yet. */ get buckets(): number | undefined {
+    return this.approach?.isOn === true ? undefined : this.heads.size;
+  }
+
+  /** @internal */ readFrom(bucket: number, seq: string): void {
+    if (seq !== '0' || this.approach === undefined) return void this.heads.set(bucket, seq);
+    this.heads.delete(bucket);
+    this.approach.add(bucket);
   }
 
   forget(bucket: number): void {
     this.heads.delete(bucket);
+    this.approach?.forget(bucket);
     this.floor.forget(bucket);
     this.forgotten.add(bucket);
     this.full.delete(bucket);
@@ -87,11 +98,14 @@ export class Claimer {
 
   /** @param only read just this bucket */
   async read(limit: number, only?: number): Promise<ReadResult> {
-    const positions = this.positions(only);
-    if (positions.length === 0 || limit < 1) return NOTHING;
+    if (limit < 1) return NOTHING;
     this.reading = true;
     this.forgotten.clear();
     try {
+      const ended = await goOnApproaching(this);
+      if (ended !== undefined) return ended;
+      const positions = this.positions(only);
+      if (positions.length === 0 && this.buckets !== undefined) return NOTHING;
       return await (this.backlog.length > 0
         ? this.readBacklog(limit, this.restarts)
         : this.readHeads(limit, positions, this.restarts));
@@ -102,19 +116,6 @@ export class Claimer {
       this.reading = false;
       this.known.forgetLingering();
     }
-  }
-
-  /**
-   * The first message of one of the first keys of a bucket; the others are read again. Were it always the oldest of all, one
-   * that kills its connection, or is never confirmed, would be every probe, and let nobody through.
-   */
-  async readProbe({ bucket, random }: Probe, gateOf: GateOf): Promise<ReadResult> {
-    const result = await this.read(PROBE_CHOICE, bucket);
-    const firsts = firstOfEach(result.messages, gateOf);
-    const probe = firsts[Math.floor(random * firsts.length)];
-    if (probe === undefined || result.messages.length === 1) return result;
-    this.rewind(result.messages.filter((message) => message !== probe));
-    return { ...result, messages: [probe] };
   }
 
   /** What is new beyond the heads, and before it what became visible behind them. @internal */
@@ -175,7 +176,7 @@ export class Claimer {
 
   /** @internal */ restart(points: ReadonlyMap<number, string>): void {
     this.restarts += 1;
-    for (const [bucket, seq] of points) this.heads.set(bucket, seq);
+    for (const [bucket, seq] of points) this.readFrom(bucket, seq);
     this.floor.restart(points);
     this.full.clear();
     this.backlog = [];
@@ -227,6 +228,7 @@ export class Claimer {
   /** All is read again, in order, and numbers alone tell nothing of who has them. @internal */
   fromStart(): ReadResult {
     this.known.doubt();
+    this.approach?.restart();
     this.restart(new Map([...this.heads.keys()].map((bucket) => [bucket, '0'])));
     return { ...NOTHING, more: true, startedOver: true };
   }
@@ -292,8 +294,6 @@ const lower = (a: string, b: string): string => (compareSeq(a, b) <= 0 ? a : b);
 
 /** Of a row that a scan found at or below the floor. */
 const BELOW = 'where none could appear any more (numbers that went back, or a writer that sets them by hand)';
-/** Rows that a probe chooses from. */
-const PROBE_CHOICE = 10;
 /** Rows per bucket when all of them have some: 32 × 16 = 512, one batch. */
 const MIN_PER_BUCKET = 16;
 /** Of the reads under a backlog one in so many looks at all buckets, where the others look at a few. */

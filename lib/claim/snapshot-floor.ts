@@ -87,6 +87,23 @@ export class SnapshotFloor implements Floor {
     this.own.clear();
   }
 
+  /**
+   * These buckets are read from these points on, below which each was looked at.
+   * @param fence transactions with this id or a higher one can only insert above them
+   * @param isFinal no transaction below it is open, so that nothing can appear below them any more
+   */
+  join(points: Heads, fence: bigint, isFinal: boolean): void {
+    for (const [bucket, seq] of points) this.floors.set(bucket, isFinal ? seq : '0');
+    if (isFinal) return;
+    const higher = this.checkpoints.findIndex((each) => each.fence === undefined || each.fence >= fence);
+    const at = higher < 0 ? this.checkpoints.length : higher;
+    // Not to those that wait for a fence: that of a write which is under way may be lower.
+    for (const { fence: other, heads } of this.checkpoints.slice(at))
+      if (other !== undefined) for (const [bucket, seq] of points) heads.set(bucket, seq);
+    const heads = new Map([...(this.checkpoints[at - 1]?.heads ?? this.floors), ...points]);
+    this.checkpoints.splice(at, 0, { heads, reads: this.reads, fence });
+  }
+
   rewindTo(bucket: number): string {
     return this.floorOf(bucket);
   }

@@ -37,6 +37,7 @@ export class LaneLoops implements RunningLane {
       (error) => failed('take', error),
     );
     lane.claimer.lateRows.cost = lane.deps.cost;
+    if (lane.claimer.approach !== undefined) lane.claimer.approach.cost = lane.deps.cost;
     lane.wanted = (what, ms = 0) => (what === 'read' ? this.readLoop : this.parkedLoop).within(ms);
   }
 

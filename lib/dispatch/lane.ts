@@ -3,6 +3,7 @@ import { isAnotherSession } from '../claim/another-session.js';
 import { Claimer } from '../claim/claimer.js';
 import { KeyQueues } from '../claim/key-queues.js';
 import { ProbeFloor } from '../claim/probe-floor.js';
+import { readProbe } from '../claim/read-probe.js';
 import { SnapshotFloor } from '../claim/snapshot-floor.js';
 import type { OutboxMessage } from '../message.js';
 import type { Publisher } from '../publish/publisher.js';
@@ -126,14 +127,15 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
     await this.standstill.end();
     const [{ probing }, { empty }] = [this.outage, this.room];
     const { messages, durable, more, startedOver } = probing
-      ? await this.claimer.readProbe(this.outage.nextProbe([...this.open]), this.queues.gateOf)
+      ? await readProbe(this.claimer, this.outage.nextProbe([...this.open]), this.queues.gateOf)
       : await this.claimer.read(Math.min(this.room.left, this.room.readLimit));
     if (startedOver) this.parked.doubt();
     await this.acceptRead(messages, durable);
-    if (probing) return { read: messages.length, more: this.outage.probeAgain(this.unresolved, this.open.size) };
-    this.handOver.foundNothing('ready', empty && messages.length === 0);
+    const { buckets } = this.claimer;
+    if (probing) return { read: messages.length, more: this.outage.probeAgain(this.unresolved, buckets) };
+    this.handOver.foundNothing('ready', empty && messages.length === 0 && buckets !== undefined);
     this.room.adapt(messages, more);
-    return { read: messages.length, more: more && this.room.left > 0 };
+    return { read: messages.length, more: (more || buckets === undefined) && this.room.left > 0 };
   }
 
   /** Where nothing may be read, a connection is proof enough that the broker is back. @internal */
@@ -245,9 +247,7 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
     this.results.rewind();
   }
 
-  reconnect(): Promise<void> {
-    return this.publisher.reconnect(this.kill.signal);
-  }
+  reconnect = (): Promise<void> => this.publisher.reconnect(this.kill.signal);
 
   get onlyOne(): boolean {
     return this.handOver.onlyOne;

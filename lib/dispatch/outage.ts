@@ -1,5 +1,5 @@
 import { inCleanScope } from '../async-scope.js';
-import type { Probe } from '../claim/claimer.js';
+import type { Probe } from '../claim/read-probe.js';
 import type { OutboxMessage } from '../message.js';
 import { errorText } from '../observe/error-text.js';
 import { Circuit } from '../publish/circuit.js';
@@ -228,11 +228,14 @@ export class Outage {
     return { bucket: buckets[this.lastProbe], random: this.deps.random() };
   }
 
-  /** After a probe read: whether to look into another bucket. With nothing to publish, a connection is proof enough. */
-  probeAgain(found: number, buckets: number): boolean {
+  /**
+   * After a probe read: whether to look into another bucket. With nothing to publish, a connection is proof enough.
+   * @param buckets `undefined` while some cannot be read yet
+   */
+  probeAgain(found: number, buckets: number | undefined): boolean {
     if (found > 0) return false;
-    this.triedBuckets += 1;
-    if (this.triedBuckets >= buckets && this.probing) this.succeeded();
+    this.triedBuckets = buckets === undefined ? 0 : this.triedBuckets + 1;
+    if (buckets !== undefined && this.triedBuckets >= buckets && this.probing) this.succeeded();
     return true;
   }
 

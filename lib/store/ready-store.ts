@@ -43,6 +43,12 @@ export interface FetchResult {
   /** As of the same snapshot, where that costs nothing; else {@link ReadyStore.numberSource} is asked. */
   readonly source?: NumberSource | undefined;
 }
+/** Where the numbers end, and a transaction id of our own that was assigned after that was read. */
+export interface Edge extends Required<Pick<FetchResult, 'session' | 'source'>> {
+  readonly snapshot: Snapshot;
+  /** A transaction with this id or a higher one inserts above the last number only. */
+  readonly fence: string;
+}
 export interface ProbeResult {
   readonly clean: readonly boolean[];
   readonly now: number;
@@ -125,6 +131,17 @@ export interface ReadyStore {
    * returns cannot be parked, a lane may read nothing new.
    */
   sweep(transport: number, ranges: readonly ReadRange[], known?: number): Promise<SweepResult>;
+  /**
+   * The lowest place in each range, keys only, as of a snapshot that is returned, too; the server gives up after `ms`. With
+   * {@link edge} or not at all: absent where `fetch` returns no snapshots.
+   */
+  lowest?(
+    transport: number,
+    ranges: readonly ReadRange[],
+    ms: number,
+  ): Promise<{ readonly places: readonly Place[]; readonly snapshot: Snapshot }>;
+  /** Writes nothing, and is committed when it returns. */
+  edge?(): Promise<Edge>;
   /**
    * The rows at these places that are still there, ascending per bucket; with `visibleIn` only those which that snapshot
    * saw: of a transaction that committed later, a sweep may have found one row and not the one before it.

@@ -2,6 +2,7 @@ import { describeCancel } from './store-contract-cancel.js';
 import { describeCleaning, describeSetup } from './store-contract-keeping.js';
 import { describeDead } from './store-contract-dead.js';
 import { describeDedupKeys } from './store-contract-dedup.js';
+import { describeEdge } from './store-contract-edge.js';
 import { describeNamedIds } from './store-contract-ids.js';
 import { describeInsert } from './store-contract-insert.js';
 import { describeLeases } from './store-contract-leases.js';
@@ -39,6 +40,7 @@ export function describeStoreContract(
     describeInsert(run);
     describeLeases(run);
     describeReady(run);
+    if (harness.proof === 'snapshot') describeEdge(run);
     describePayloads(run);
     describeParked(run);
     describeHasten(run);

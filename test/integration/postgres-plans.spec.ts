@@ -108,10 +108,10 @@ describeWith('postgres', 'PostgreSQL plans', () => {
     const messages = fetched.messages.length > 0 ? fetched.messages : [nobody(1), nobody(250), nobody(350)];
     const part = (from: number, to: number) => (fetched.messages.length > 0 ? messages.slice(from, to) : messages);
     const upTo = messages.at(-1)?.seq ?? '10';
-    const { places } = await store.sweep(
-      0,
-      BUCKETS.map((bucket) => ({ bucket, after: '0', upTo })),
-    );
+    const everything = BUCKETS.map((bucket) => ({ bucket, after: '0', upTo }));
+    const { places } = await store.sweep(0, everything);
+    await store.lowest(0, everything, 10_000);
+    await store.edge();
     await store.readPlaces(0, places, fetched.snapshot);
     await store.settle(0, part(0, 200).map(settled), 'delete');
     await store.settle(0, part(200, 300).map(settled), 'archive');
@@ -188,6 +188,7 @@ describeWith('postgres', 'PostgreSQL plans', () => {
       'outbox_clean_dedup',
       'outbox_demote',
       'outbox_due',
+      'outbox_edge',
       'outbox_expire',
       'outbox_fetch_text',
       'outbox_flush',
@@ -199,6 +200,7 @@ describeWith('postgres', 'PostgreSQL plans', () => {
       'outbox_lock_due_text',
       'outbox_lock_keys',
       'outbox_lock_ready_text',
+      'outbox_lowest',
       'outbox_park',
       'outbox_places_text',
       'outbox_renew',
@@ -246,6 +248,7 @@ describeWith('postgres', 'PostgreSQL plans', () => {
       outbox_clean_dedup: ['outbox_dedup_created', byMessage, ...ready],
       outbox_demote: byId,
       outbox_due: ['outbox_parked_due'],
+      outbox_edge: [],
       outbox_expire: [],
       outbox_fetch_text: ready,
       outbox_flush: [],
@@ -257,6 +260,7 @@ describeWith('postgres', 'PostgreSQL plans', () => {
       outbox_lock_ready_text: ready,
       outbox_held: byId, // the rows that are due
       outbox_join_order: byId,
+      outbox_lowest: ready,
       outbox_park: ready,
       outbox_places_text: ready,
       outbox_renew: [],

@@ -74,7 +74,10 @@ export class Fleet {
       });
     };
     const { floor } = plan;
-    const store = new MemoryStore(this.database, { wire: watched, floor, tellsNumbers: this.said.numbersGoBack });
+    const { numbersGoBack: tellsNumbers } = this.said;
+    // With a held snapshot, what is gone says how far a look gets.
+    const looks = plan.held === undefined ? Random.of(plan.seed, 'looks').pick([16, 64, Infinity]) : Infinity;
+    const store = new MemoryStore(this.database, { wire: watched, floor, tellsNumbers, looks });
     wire.lost = () => store.reconnect();
     wire.cost = (operation) => this.database.dead?.cost(operation) ?? 0;
     const transports = this.connectTo(process);

@@ -2,7 +2,7 @@ import { Claimer } from '../../lib/claim/claimer.js';
 import { ProbeFloor } from '../../lib/claim/probe-floor.js';
 import { SnapshotFloor } from '../../lib/claim/snapshot-floor.js';
 import { compareSeq, type OutboxMessage, type Place } from '../../lib/message.js';
-import type { ReadRange, Snapshot } from '../../lib/store/ready-store.js';
+import type { ReadRange, ReadyStore, Snapshot } from '../../lib/store/ready-store.js';
 import { FakeClock } from '../../lib/testing/fake-clock.js';
 import { stored } from './lane.js';
 
@@ -36,6 +36,10 @@ export class ModelTable {
   /** Happens between a fetch and the sweep that follows it, and between that and the read of what it found. */
   between: () => void = () => undefined;
   afterSweep: () => void = () => undefined;
+  /** Happens around each look for the beginning of buckets. */
+  looking: () => void = () => undefined;
+  /** Numbers of a bucket at which one look gets; a wider one is cancelled. */
+  reach = Infinity;
   /** A settle that was sent and not answered. */
   writing: { transaction: Transaction; settled: OutboxMessage[]; reads: number } | undefined;
   visibleAtFetch: Place[] = [];
@@ -43,7 +47,7 @@ export class ModelTable {
   constructor(readonly kind: 'snapshots' | 'probes') {
     this.floor = kind === 'snapshots' ? new SnapshotFloor() : new ProbeFloor(() => this.clock.monotonic());
     const store = {
-      ...(kind === 'probes' ? { bucketsPerRead: 1 } : {}),
+      ...(kind === 'probes' ? { bucketsPerRead: 1 } : this.looks()),
       fetch: async ({
         positions,
         perBucket,
@@ -94,6 +98,32 @@ export class ModelTable {
       1e9,
     );
     for (const bucket of [0, 1]) this.claimer.add(bucket);
+  }
+
+  /** @internal */ looks(): Required<Pick<ReadyStore, 'edge' | 'lowest'>> {
+    return {
+      edge: async () => {
+        this.looking();
+        const source = { server: 'a', table: 't', last: String(this.nextSeq - 1n) };
+        const snapshot = this.snapshot() as Snapshot;
+        const transaction = this.begin();
+        this.finish(transaction);
+        this.looking();
+        return { source, snapshot, fence: String(transaction.id), session: this.session };
+      },
+      lowest: async (_transport, ranges) => {
+        if (ranges.some(({ after, upTo }) => Number(upTo) - Number(after) > this.reach))
+          throw Object.assign(new Error('canceling statement due to statement timeout'), { code: '57014' });
+        const places = ranges.flatMap((range) =>
+          this.visible()
+            .filter((row) => inside(row, range))
+            .slice(0, 1),
+        );
+        const snapshot = this.snapshot() as Snapshot;
+        this.looking();
+        return { places, snapshot };
+      },
+    };
   }
 
   insert(writer: number, bucket: number): void {

@@ -34,6 +34,7 @@ const read = fc.record({
   limit: fc.constantFrom(1, 3, 100),
   between: fc.array(step, { maxLength: 3 }),
   afterSweep: fc.array(step, { maxLength: 2 }),
+  looking: fc.array(step, { maxLength: 3 }),
 });
 const history = fc.array(fc.oneof({ weight: 5, arbitrary: step }, { weight: 3, arbitrary: read }), {
   minLength: 5,
@@ -54,8 +55,9 @@ async function apply(table: ModelTable, each: Step): Promise<void> {
 describe.each(['snapshots', 'probes'] as const)('reading past open transactions, with %s', (kind) => {
   it('hands out every row once, none before an earlier visible one, and the floor is never above a row to come', async () => {
     await fc.assert(
-      fc.asyncProperty(history, async (steps) => {
+      fc.asyncProperty(history, fc.constantFrom(16, 64, Infinity), async (steps, reach) => {
         const table = new ModelTable(kind);
+        table.reach = reach;
         for (const each of steps) {
           if (each.do !== 'read') await apply(table, each);
           else {
@@ -67,8 +69,13 @@ describe.each(['snapshots', 'probes'] as const)('reading past open transactions,
               table.afterSweep = () => undefined;
               for (const inner of each.afterSweep) if (inner.do !== 'rewind') void apply(table, inner);
             };
+            const looking = [...each.looking];
+            table.looking = () => {
+              const [inner] = looking.splice(0, 1);
+              if (inner !== undefined && inner.do !== 'rewind') void apply(table, inner);
+            };
             await table.read(each.limit);
-            table.between = table.afterSweep = () => undefined;
+            table.between = table.afterSweep = table.looking = () => undefined;
           }
         }
         for (const each of [0, 1, 2]) table.end(each, 'commit');

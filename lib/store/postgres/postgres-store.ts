@@ -130,6 +130,12 @@ export class PostgresStore implements OutboxStore {
   sweep(...args: Parameters<ReadyStore['sweep']>): ReturnType<ReadyStore['sweep']> {
     return this.ready.sweep(...args);
   }
+  lowest(...args: Parameters<PostgresReady['lowest']>): ReturnType<PostgresReady['lowest']> {
+    return this.ready.lowest(...args);
+  }
+  edge(): ReturnType<PostgresReady['edge']> {
+    return this.ready.edge();
+  }
   readPlaces(...args: Parameters<ReadyStore['readPlaces']>): Promise<FetchResult> {
     return this.ready.readPlaces(...args);
   }

@@ -39,6 +39,8 @@ export function readyStatements(names: TableNames, errorHistory: number) {
     fetch: eachWay((as) => fetch(names, as)),
     readPlaces: eachWay((as) => readPlaces(names, as)),
     sweep: sweep(names),
+    lowest: lowest(names),
+    edge: edge(names),
     settle: statement(
       'outbox_settle',
       `with gone as (delete from ${names.ready} where ${BY_PLACE(names.ready)} returning 1)
@@ -87,6 +89,26 @@ function sweep({ ready }: TableNames): Statement {
     `select o.bucket, o.seq from unnest(?::smallint[], ?::bigint[], ?::bigint[]) c(b, s, h)
      cross join lateral (select o.bucket, o.seq from ${ready} o
        where o.transport = ? and o.bucket = c.b and o.seq > c.s and o.seq <= c.h order by o.seq limit ?) o`,
+  );
+}
+
+/** As the sweep, one row of each range; the snapshot comes first. */
+function lowest({ ready }: TableNames): Statement {
+  return statement(
+    'outbox_lowest',
+    `select null::smallint, null::bigint, pg_current_snapshot()::text
+     union all (select o.bucket, o.seq, null::text from unnest(?::smallint[], ?::bigint[], ?::bigint[]) c(b, s, h)
+     cross join lateral (select o.bucket, o.seq from ${ready} o
+       where o.transport = ? and o.bucket = c.b and o.seq > c.s and o.seq <= c.h order by o.seq limit 1) o)`,
+  );
+}
+
+/** The id is assigned when the row of the first part is there. */
+function edge(names: TableNames): Statement {
+  return statement(
+    'outbox_edge',
+    `with numbers as materialized (select ${numberSource(names)} as source)
+     select source, pg_current_snapshot()::text, pg_current_xact_id()::text from numbers`,
   );
 }
 

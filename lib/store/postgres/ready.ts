@@ -3,6 +3,7 @@ import type { SqlConnection, SqlResult } from '../executors/executor.js';
 import { sameSession } from '../executors/same-session.js';
 import type { Lease } from '../lease-store.js';
 import type {
+  Edge,
   NumberSource,
   FetchResult,
   ParkEntry,
@@ -22,9 +23,12 @@ import { leaseArrays } from './leases.js';
 import type { PostgresParkedSettle } from './parked-settle.js';
 import { readyStatements, SNAPSHOT_COLUMN, SOURCE_COLUMN, type ReadyStatements } from './ready-statements.js';
 import type { RowsRead } from './rows-read.js';
+import { statement } from './statement.js';
 
 /** Places per bucket that a sweep returns. */
 const SWEEP_PAGE = 10_000;
+
+type Lowest = Required<ReadyStore>['lowest'];
 
 export interface Connections {
   read(): SqlConnection;
@@ -73,6 +77,24 @@ export class PostgresReady implements Omit<ReadyStore, 'readPayloads'> {
     const counts = new Map<number, number>();
     for (const { bucket } of places) counts.set(bucket, (counts.get(bucket) ?? 0) + 1);
     return { places, complete: Math.max(0, ...counts.values()) < page };
+  }
+
+  async lowest(transport: number, ranges: readonly ReadRange[], ms: number): ReturnType<Lowest> {
+    const upTo = plainArray(ranges.map((range) => range.upTo));
+    const { rows } = await this.connections.read().transaction(async (tx) => {
+      await tx.run(statement(undefined, `set local statement_timeout = ${Math.ceil(ms)}`).bind());
+      return tx.run(this.sql.lowest.bind(...positionArrays(ranges), upTo, transport));
+    });
+    const [[, , snapshot] = [], ...found] = rows;
+    const places = found.map(([bucket, seq]) => ({ bucket: Number(bucket), seq: seq as string }));
+    return { places, snapshot: readSnapshot(snapshot as string) };
+  }
+
+  async edge(): Promise<Edge> {
+    const connection = this.connections.read();
+    const { rows } = await connection.run(this.sql.edge.bind());
+    const [source, snapshot, fence] = rows[0] as [string, string, string];
+    return { source: readSource(source), snapshot: readSnapshot(snapshot), fence, session: connection.generation };
   }
 
   async flush(session?: number): Promise<void> {

@@ -38,6 +38,13 @@ export class DeadRows {
       this.walked += Math.max(0, Math.min(seq, to) - Math.max(seq - this.each, from));
   }
 
+  /** Whether the statement that takes effect now is given up after `ms`. */
+  exceeds(ms: number): boolean {
+    const isTooLong = this.walked * A_DEAD_ROW > ms;
+    if (isTooLong) this.walked = 0;
+    return isTooLong;
+  }
+
   /** @returns milliseconds that the statement takes, which took effect just now */
   cost(operation: string): number {
     const { walked } = this;
@@ -50,6 +57,6 @@ export class DeadRows {
 export const A_DEAD_ROW = 0.0008;
 /**
  * By statement, how often it is paid. A scan of everything in one statement would be cancelled. The first read of a take-over is
- * one statement as yet, and must get through: with 1.25 and more it would not.
+ * one statement where reads prove nothing, and must get through: with 1.25 and more it would not.
  */
-const TIMES: Readonly<Record<string, number>> = { fetch: 1, lockRows: 1, sweep: 2.5, probe: 2.5 };
+const TIMES: Readonly<Record<string, number>> = { fetch: 1, lowest: 1, lockRows: 1, sweep: 2.5, probe: 2.5 };

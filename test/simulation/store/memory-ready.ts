@@ -10,8 +10,10 @@ import type {
   SweepResult,
 } from '../../../lib/store/ready-store.js';
 import type { MemoryDatabase } from './memory-database.js';
+import type { MemoryStore } from './memory-store.js';
 import { bodyOf, type ParkedRow, type ReadyRow } from './memory-rows.js';
 import type { MemoryTransaction } from './memory-transaction.js';
+import type { MemoryStoreOptions } from './memory-wire.js';
 
 /** The ready table; each function is one statement, or a part of one that writes. */
 
@@ -53,6 +55,46 @@ export function sweep(
     return places;
   });
   return { places: found.flat(), complete: found.every((places) => places.length < page) };
+}
+
+/**
+ * Statements by which a bucket's beginning is looked for.
+ * @param reach numbers at which one of them gets; a wider one is cancelled
+ */
+export function looks(
+  store: MemoryStore,
+  { looks: reach = Infinity }: MemoryStoreOptions,
+): Pick<ReadyStore, 'edge' | 'lowest'> {
+  const { database } = store;
+  return {
+    edge: () =>
+      store.call('edge', () => {
+        const source = database.numberSource(store);
+        const snapshot = database.snapshot();
+        return { source, snapshot, fence: database.write(({ id }) => String(id)), session: store.session };
+      }),
+    lowest: (transport, ranges, ms) =>
+      store.call('lowest', () => {
+        const { places } = sweep(database, transport, ranges, 1);
+        const isWide = ranges.some(({ after, upTo }) => BigInt(upTo) - BigInt(after) > reach);
+        if (database.dead?.exceeds(ms) === true || isWide)
+          throw Object.assign(new Error('canceling statement due to statement timeout'), { code: '57014' });
+        return { places, snapshot: database.snapshot() };
+      }),
+  };
+}
+
+/** Statements of a store whose reads prove nothing. */
+export function probes(
+  store: MemoryStore,
+  { tellsNumbers = false }: MemoryStoreOptions,
+): Pick<ReadyStore, 'bucketsPerRead' | 'probe' | 'numberSource'> {
+  const { database } = store;
+  return {
+    bucketsPerRead: 1,
+    probe: (transport, ranges) => store.call('probe', () => probe(database, transport, ranges)),
+    ...(tellsNumbers && { numberSource: () => store.call('numberSource', () => database.numberSource(store)) }),
+  };
 }
 
 /** Of each range whether no uncommitted insert is in it, as a dirty read beside a committed one tells. */

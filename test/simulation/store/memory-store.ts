@@ -49,6 +49,8 @@ export class MemoryStore implements OutboxStore {
   readonly bucketsPerRead?: number;
   readonly probe?: NonNullable<ReadyStore['probe']>;
   readonly numberSource?: NonNullable<ReadyStore['numberSource']>;
+  readonly lowest?: NonNullable<ReadyStore['lowest']>;
+  readonly edge?: NonNullable<ReadyStore['edge']>;
   /** @internal */ readonly wire: Wire;
   /** @internal */ readonly sweepPage: number;
   /** @internal */ readonly locked = new Set<MemoryLockedRows>();
@@ -57,15 +59,12 @@ export class MemoryStore implements OutboxStore {
 
   constructor(
     readonly database: MemoryDatabase,
-    { wire = AT_ONCE, sweepPage = 10_000, floor = 'snapshot', tellsNumbers = false }: MemoryStoreOptions = {},
+    { wire = AT_ONCE, sweepPage = 10_000, ...proof }: MemoryStoreOptions = {},
   ) {
     this.wire = wire;
     this.sweepPage = sweepPage;
-    this.provesNothing = floor === 'probe';
-    if (!this.provesNothing) return;
-    this.bucketsPerRead = 1;
-    if (tellsNumbers) this.numberSource = () => this.call('numberSource', () => this.database.numberSource(this));
-    this.probe = (transport, ranges) => this.call('probe', () => ready.probe(this.database, transport, ranges));
+    this.provesNothing = proof.floor === 'probe';
+    Object.assign(this, this.provesNothing ? ready.probes(this, proof) : ready.looks(this, proof));
   }
 
   /** The connections were lost: what they had locked is free, and readers start over. */

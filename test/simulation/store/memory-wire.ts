@@ -13,4 +13,6 @@ export interface MemoryStoreOptions {
   readonly floor?: 'snapshot' | 'probe';
   /** Whether it answers where numbers come from, where no read tells it. */
   readonly tellsNumbers?: boolean;
+  /** Numbers of a bucket at which one look for its beginning gets, where snapshots are returned. */
+  readonly looks?: number;
 }
