@@ -4,7 +4,7 @@ import { keyName } from '../publish/decryption-failures.js';
 import type { MissingDestination, PublishFailure } from '../publish/transport.js';
 import { agedOut, timeLeft, type Outcome } from '../settle/decide.js';
 import { Destinations, type Away, type Gone } from './destinations.js';
-import { Freeing } from './freeing.js';
+import { Freeing, type Jobs } from './freeing.js';
 import type { LaneDependencies } from './lane.types.js';
 import { delayFor, Turns } from './putting-off.js';
 
@@ -96,20 +96,27 @@ export class Absence {
 
   /** Looks at what is due; once more where nothing was, and something is freed. */
   async look(due: () => Promise<Found>, held: readonly number[], looked: number): Promise<Found> {
+    const { jobs } = this.freeing;
     const found = await due();
-    return (await this.free(found, held, looked)) && found.taken === 0 ? due() : found;
+    return (await this.free(found, held, looked, jobs)) && found.taken === 0 ? due() : found;
   }
 
   /**
    * Brings a part of what waits for a destination that is back.
    * @param found by the last look at what is due in so many buckets of those that are held
+   * @param jobs what there was to bring when that look began
    * @returns whether something is due now
    */
-  async free({ taken, nextIn }: Found, held: readonly number[], looked = held.length): Promise<boolean> {
+  async free(
+    { taken, nextIn }: Found,
+    held: readonly number[],
+    looked = held.length,
+    jobs: Jobs = this.freeing.jobs,
+  ): Promise<boolean> {
     const { freeing, destinations } = this;
     const unasked = destinations.areThere ? undefined : destinations.unasked(this.deps.clock.monotonic());
     if (!freeing.isOn && unasked === undefined) return false;
-    if (taken === 0 && nextIn === null && looked === held.length) freeing.drop();
+    if (taken === 0 && nextIn === null && looked === held.length) freeing.drop(jobs);
     const freed = await freeing.next(held);
     const some = unasked === undefined ? 0 : await freeing.some(unasked, held);
     if (freeing.isOn) this.wanted('parked');

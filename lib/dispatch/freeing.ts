@@ -7,6 +7,12 @@ interface Job {
   from: string | null;
 }
 
+/** What there is to do at one moment. */
+export interface Jobs {
+  readonly back: Job | undefined;
+  readonly gained: Job | undefined;
+}
+
 /**
  * Makes due what was put off without a try, as what it waited for is back; part by part, so that what is due meanwhile gets
  * its turn. So it does for buckets that were leased just now: what their former owner waited for may be back since.
@@ -41,9 +47,14 @@ export class Freeing {
     this.gained = { topics: null, buckets: new Set([...(this.gained?.buckets ?? []), ...buckets]), from: null };
   }
 
-  /** Nothing waits at all. */
-  drop(): void {
-    this.back = this.gained = undefined;
+  get jobs(): Jobs {
+    return { back: this.back, gained: this.gained };
+  }
+
+  /** Nothing waits at all, said an answer to what was asked when these were all. What came since is not in it. */
+  drop({ back, gained }: Jobs): void {
+    if (this.back === back) this.back = undefined;
+    if (this.gained === gained) this.gained = undefined;
   }
 
   /** The next part. @param buckets those that are held @returns rows that are due now */

@@ -98,6 +98,15 @@ export const DESTINATIONS = [
     chaos: false,
   },
   {
+    name: 'old-look-drops-what-is-freed',
+    breaks: 'what is freed while somebody looks at what is due is dropped, as nothing was due before',
+    file: 'lib/dispatch/freeing.ts',
+    from: 'if (this.back === back) this.back = undefined;',
+    to: 'this.back = undefined;',
+    contract: 'test/unit/absence.spec.ts',
+    chaos: false,
+  },
+  {
     name: 'look-that-hangs-is-waited-for',
     breaks: 'a look for missing destinations that hangs is never given up',
     file: 'lib/dispatch/missing-check.ts',

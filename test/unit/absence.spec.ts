@@ -73,6 +73,21 @@ describe('a destination that is missing', () => {
     expect(asked).toHaveLength(2);
   });
 
+  it('R1: that is back while somebody looks at what is due is not forgotten, as nothing was due before', async () => {
+    const { absence, asked, failed } = createAbsence();
+    absence.untried(stored({ topic: 'a' }), failed('a'));
+    const nothing = { taken: 0, nextIn: null };
+    const looks = [
+      async () => {
+        absence.destinations.gotThrough(stored({ topic: 'a' })); // after the server answered, before that was heard
+        return nothing;
+      },
+      async () => ({ taken: 1, nextIn: null }),
+    ];
+    expect(await absence.look(() => looks.shift()!(), [0], 1)).toEqual({ taken: 1, nextIn: null });
+    expect(asked).toEqual([expect.objectContaining({ topics: ['a'] })]);
+  });
+
   it('R1: that is away again keeps the others where they are', async () => {
     const { absence, asked, failed } = createAbsence();
     absence.untried(stored({ topic: 'a' }), failed('a'));
