@@ -34,12 +34,12 @@ export class Absence {
     );
   }
 
-  /** A message failed over its destination: health names it, and so does an event. */
+  /** A message failed. Over its destination: health names that, and so does an event. */
   failed(message: OutboxMessage, failure: PublishFailure): void {
     const { destination, suspect, certain, missing } = failure;
-    if (destination === undefined) return;
     const { clock, hooks, name, random } = this.deps;
     const { destinations } = this;
+    if (destination === undefined) return destinations.failedOfItself(message, clock.monotonic());
     const text = errorText(failure.error, [message]);
     const isNews = destinations.failed(destination, text, clock.monotonic(), random(), message.topic);
     const isKnown = certain === true || missing !== undefined || destinations.isProved(destination);

@@ -149,6 +149,15 @@ export class Destinations {
     this.passed += 1;
   }
 
+  /** The message that was the try failed of itself, which says nothing of the destination: the next one is a try at once. */
+  failedOfItself(message: OutboxMessage, now: number): void {
+    if (this.away.size === 0) return;
+    for (const name of this.namesOf(message)) {
+      const away = this.away.get(name);
+      if (away?.isTried === true) Object.assign(away, { isTried: false, nextTry: now });
+    }
+  }
+
   /** Others got through since it went away: that is no outage of the transport, however many of its messages fail. */
   isProved(name: string): boolean {
     const away = this.away.get(name);

@@ -107,6 +107,16 @@ export const DESTINATIONS = [
     chaos: false,
   },
   {
+    name: 'poison-keeps-its-destination-away',
+    breaks:
+      'the message whose turn it is to try a destination fails of itself, and all others wait for its next attempt',
+    file: 'lib/dispatch/absence.ts',
+    from: 'if (destination === undefined) return destinations.failedOfItself(message, clock.monotonic());',
+    to: 'if (destination === undefined) return;',
+    contract: 'test/unit/absence.spec.ts',
+    chaos: false,
+  },
+  {
     name: 'look-that-hangs-is-waited-for',
     breaks: 'a look for missing destinations that hangs is never given up',
     file: 'lib/dispatch/missing-check.ts',

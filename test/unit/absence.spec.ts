@@ -88,6 +88,16 @@ describe('a destination that is missing', () => {
     expect(asked).toEqual([expect.objectContaining({ topics: ['a'] })]);
   });
 
+  it('R1: is tried by the next message at once where the one whose turn it was fails of itself', async () => {
+    const { absence, clock, failed } = createAbsence();
+    failed('a');
+    await clock.advance(1_000);
+    expect(absence.of(stored({ topic: 'a' }))).toBeUndefined(); // the try
+    expect(absence.of(stored({ topic: 'a' }))).toBeDefined();
+    absence.failed(stored({ topic: 'a' }), { ok: false, blame: 'message', error: new Error('refused') });
+    expect(absence.of(stored({ topic: 'a' }))).toBeUndefined();
+  });
+
   it('R1: that is away again keeps the others where they are', async () => {
     const { absence, asked, failed } = createAbsence();
     absence.untried(stored({ topic: 'a' }), failed('a'));
