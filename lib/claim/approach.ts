@@ -86,10 +86,14 @@ export class Approach {
     return this.turn === undefined && this.waiting.size > 0;
   }
 
-  /** @returns buckets that are fetched from their beginning, as nobody says what the last number is, or there is none */
-  begin({ source, fence }: Pick<Edge, 'source' | 'fence'>): Heads {
-    const buckets = new Set(this.waiting);
-    this.waiting.clear();
+  /**
+   * @param given given up, and had again, since the read began: what it concludes is not of them, and the next one takes them
+   * @returns buckets that are fetched from their beginning, as nobody says what the last number is, or there is none
+   */
+  begin({ source, fence }: Pick<Edge, 'source' | 'fence'>, given: ReadonlySet<number>): Heads {
+    const buckets = new Set([...this.waiting].filter((bucket) => !given.has(bucket)));
+    if (buckets.size === 0) return NONE;
+    for (const bucket of buckets) this.waiting.delete(bucket);
     const last = source?.last ?? '0';
     if (last === '0') return new Map([...buckets].map((bucket) => [bucket, '0']));
     this.limit = LIMIT;

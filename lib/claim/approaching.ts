@@ -10,7 +10,7 @@ export async function goOnApproaching(claimer: Claimer): Promise<ReadResult | un
     if (claimer.session !== edge.session) return claimer.newSession(edge.session);
     const wrong = await claimer.numbers.look(edge, heads);
     if (wrong !== undefined) return claimer.startOver(wrong);
-    for (const [bucket, seq] of approach.begin(edge)) heads.set(bucket, seq);
+    for (const [bucket, seq] of approach.begin(edge, claimer.forgotten)) heads.set(bucket, seq);
   }
   for (const [bucket, seq] of await approach.goOn()) heads.set(bucket, seq);
   return undefined;

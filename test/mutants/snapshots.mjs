@@ -77,6 +77,16 @@ export const SNAPSHOTS = [
     chaos: false,
   },
   {
+    name: 'had-again-joins-an-old-read',
+    breaks:
+      'a bucket that was lost, and had again, while a read asked where the numbers end, joins that read, which concludes nothing of it',
+    file: 'lib/claim/approaching.ts',
+    from: 'approach.begin(edge, claimer.forgotten)',
+    to: 'approach.begin(edge, new Set())',
+    contract: 'test/unit/floor.spec.ts',
+    chaos: false,
+  },
+  {
     name: 'edge-without-a-fence',
     breaks: 'the end of the transactions that a snapshot knows is taken for an id that is newer than the last number',
     file: 'lib/claim/approaching.ts',

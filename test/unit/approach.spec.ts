@@ -60,7 +60,7 @@ describe('Approach', () => {
     approach = new Approach(table, 0, floor, clock);
     for (const bucket of BUCKETS) approach.add(bucket);
   };
-  const begin = (last = String(GONE)) => approach.begin({ source: source(last), fence: '100' });
+  const begin = (last = String(GONE)) => approach.begin({ source: source(last), fence: '100' }, new Set());
   /** Steps until the buckets join; where they do. */
   const joined = async (most = 2_000): Promise<Record<number, string>> => {
     for (let step = 0; step < most; step += 1) {
@@ -186,7 +186,7 @@ describe('Approach', () => {
 
   it.each([undefined, '0'])('Q5: buckets are fetched from their beginning where the last number is %p', (last) => {
     open();
-    expect(approach.begin({ source: source(last), fence: '100' })).toEqual(new Map([[0, '0'], [1, '0']])); // prettier-ignore
+    expect(approach.begin({ source: source(last), fence: '100' }, new Set())).toEqual(new Map([[0, '0'], [1, '0']])); // prettier-ignore
     expect(approach.isOn).toBe(false);
   });
 

@@ -42,6 +42,20 @@ const history = fc.array(fc.oneof({ weight: 5, arbitrary: step }, { weight: 3, a
   size: 'max', // long ones, not the short ones that are the default
 });
 
+/** A bucket that is lost, and had again, while a read asks where the numbers end: what that read concludes is not of it. */
+const oneRow = (...looking: Step[]) => ({ do: 'read' as const, limit: 1, between: [], afterSweep: [], looking });
+const REGAINED_WHILE_ASKED = [
+  oneRow(),
+  { do: 'insert' as const, writer: 2, bucket: 0 },
+  { do: 'regain' as const, bucket: 0 },
+  oneRow({ do: 'regain', bucket: 0 }, { do: 'answer' }, { do: 'end', writer: 2, how: 'commit' }),
+  oneRow(),
+  oneRow(),
+  { do: 'settle' as const },
+  { do: 'answer' as const },
+  oneRow(),
+];
+
 async function apply(table: ModelTable, each: Step): Promise<void> {
   if (each.do === 'insert') table.insert(each.writer, each.bucket);
   else if (each.do === 'end') table.end(each.writer, each.how);
@@ -84,7 +98,7 @@ describe.each(['snapshots', 'probes'] as const)('reading past open transactions,
         const lost = table.visible().filter(({ seq }) => !table.handed.has(seq));
         expect({ lost, complaints: table.complaints }).toEqual({ lost: [], complaints: [] });
       }),
-      { numRuns: RUNS },
+      { numRuns: RUNS, examples: [[REGAINED_WHILE_ASKED, 16]] },
     );
   });
 
