@@ -111,4 +111,14 @@ export const SEEDS: readonly KeptSeed[] = [
     found: 'what had a receipt that was not written yet was cancelled (11)',
     convictedBy: 'idle-with-messages-in-memory',
   },
+  {
+    seed: 503047,
+    found: 'what a destination that is back had to free was dropped by an older look, and waited for half an hour (15)',
+    convictedBy: 'old-look-drops-what-is-freed',
+  },
+  {
+    seed: 500628,
+    found: 'the only message that tried a destination was refused itself, and nobody else tried (15)',
+    convictedBy: 'poison-keeps-its-destination-away',
+  },
 ];
