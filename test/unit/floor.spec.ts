@@ -43,7 +43,13 @@ const history = fc.array(fc.oneof({ weight: 5, arbitrary: step }, { weight: 3, a
 });
 
 /** A bucket that is lost, and had again, while a read asks where the numbers end: what that read concludes is not of it. */
-const oneRow = (...looking: Step[]) => ({ do: 'read' as const, limit: 1, between: [], afterSweep: [], looking });
+const oneRow = (...looking: Step[]) => ({
+  do: 'read' as const,
+  limit: 1 as const,
+  between: [] as Step[],
+  afterSweep: [] as Step[],
+  looking,
+});
 const REGAINED_WHILE_ASKED = [
   oneRow(),
   { do: 'insert' as const, writer: 2, bucket: 0 },
