@@ -28,6 +28,7 @@ export default {
     '^(\\.{1,2}/.*)\\.js$': ['$1.ts', '$1.js'],
   },
   setupFiles: ['<rootDir>/test/support/async-storages.ts'],
+  testSequencer: '<rootDir>/test/support/slow-first.mjs',
   testTimeout: 60_000,
   maxWorkers: 3, // on two cores: half of the time of most is spent waiting
 };
