@@ -1,23 +1,19 @@
 // A real Apache Kafka broker (KRaft, one node, no auto-creation of topics) without Docker: its jars come from Maven.
 // By hand: node tools/services/kafka-broker.mjs   prints host:port and runs until Ctrl-C.
-import { execFile, spawn } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { randomBytes } from 'node:crypto';
-import { once } from 'node:events';
-import { closeSync, openSync } from 'node:fs';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { freePort } from './free-port.mjs';
 import { jarsOf, requireJava } from './jars.mjs';
+import { endProcess, startProcess, whenReady } from './own-process.mjs';
 
 const run = promisify(execFile);
 const here = dirname(fileURLToPath(import.meta.url));
 const pom = join(here, 'kafka-broker', 'pom.xml');
-const START_TIMEOUT = 60_000;
-const STOP_TIMEOUT = 15_000;
 
 /**
  * Needs Java 17+ and mvn; throws with one sentence when they are missing.
@@ -88,14 +84,9 @@ class Broker {
 
   /** Starts it; resolves when it answers. */
   async restart() {
-    const log = openSync(join(this.#home, 'log'), 'a');
-    const server = spawn('java', this.#command, { detached: true, stdio: ['ignore', log, log] });
-    this.#server = server;
-    closeSync(log);
-    const kill = () => server.kill('SIGKILL');
-    process.once('exit', kill);
-    server.once('exit', () => process.off('exit', kill));
-    await ready(server, this.url);
+    this.#server = startProcess('java', this.#command, join(this.#home, 'log'));
+    const { kafka } = await import('./kafka.mjs');
+    await whenReady('Kafka', this.#server, () => kafka.probe(this.url));
   }
 
   /** Bytes a second that each client of this name may send; 0: all that it wants. */
@@ -109,37 +100,13 @@ class Broker {
 
   /** No goodbye, nothing flushed. */
   async kill() {
-    await end(this.#server, 'SIGKILL');
+    await endProcess(this.#server, 'SIGKILL');
   }
 
   async stop() {
-    await end(this.#server, 'SIGTERM');
+    await endProcess(this.#server, 'SIGTERM');
     await rm(this.#home, { recursive: true, force: true, maxRetries: 5 });
   }
-}
-
-async function ready(server, url) {
-  const { kafka } = await import('./kafka.mjs');
-  const deadline = Date.now() + START_TIMEOUT;
-  for (;;) {
-    const error = await kafka.probe(url).then(
-      () => undefined,
-      (reason) => reason,
-    );
-    if (error === undefined) return;
-    if (server.exitCode !== null) throw new Error(`Kafka ended with code ${server.exitCode}`);
-    if (Date.now() > deadline) throw new Error(`Kafka was not ready after ${START_TIMEOUT} ms: ${error.message}`);
-    await delay(250);
-  }
-}
-
-async function end(server, signal) {
-  if (server.pid === undefined || server.exitCode !== null || server.signalCode !== null) return;
-  const ended = once(server, 'exit');
-  server.kill(signal);
-  const harder = setTimeout(() => server.kill('SIGKILL'), STOP_TIMEOUT);
-  await ended;
-  clearTimeout(harder);
 }
 
 function serverProperties(port, controller, dataDir) {

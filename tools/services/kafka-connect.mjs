@@ -1,17 +1,13 @@
 // A real Kafka Connect worker (standalone) with Debezium's connectors: its jars come from Maven.
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { closeSync, openSync } from 'node:fs';
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { freePort } from './free-port.mjs';
 import { jarsOf, requireJava } from './jars.mjs';
+import { endProcess, startProcess, whenReady } from './own-process.mjs';
 
 const pom = join(dirname(fileURLToPath(import.meta.url)), 'kafka-connect', 'pom.xml');
-const START_TIMEOUT = 60_000;
 
 /** Needs Java 17+ and mvn; throws with one sentence when they are missing. `brokers`: host:port,host:port. */
 export async function startKafkaConnect(brokers) {
@@ -56,28 +52,13 @@ class Worker {
 
   /** Starts it; resolves when it answers. */
   async restart() {
-    const log = openSync(join(this.#home, 'log'), 'a');
-    const server = spawn('java', this.#command, { detached: true, stdio: ['ignore', log, log] });
-    this.#server = server;
-    closeSync(log);
-    const kill = () => server.kill('SIGKILL');
-    process.once('exit', kill);
-    server.once('exit', () => process.off('exit', kill));
-    const deadline = Date.now() + START_TIMEOUT;
-    while (!(await answers(this.url))) {
-      if (server.exitCode !== null) throw new Error(`Kafka Connect ended with code ${server.exitCode}`);
-      if (Date.now() > deadline) throw new Error(`Kafka Connect was not ready after ${START_TIMEOUT} ms`);
-      await delay(100);
-    }
+    this.#server = startProcess('java', this.#command, join(this.#home, 'log'));
+    await whenReady('Kafka Connect', this.#server, () => probe(this.url));
   }
 
   /** No goodbye; what it had not noted of its progress is done again. */
   async kill() {
-    const server = this.#server;
-    if (server?.pid === undefined || server.exitCode !== null || server.signalCode !== null) return;
-    const ended = once(server, 'exit');
-    server.kill('SIGKILL');
-    await ended;
+    await endProcess(this.#server, 'SIGKILL');
   }
 
   log() {
@@ -91,11 +72,9 @@ class Worker {
 }
 
 /** It listens before it knows its paths, and says 404 meanwhile. */
-async function answers(url) {
-  return fetch(`${url}/connectors`, { signal: AbortSignal.timeout(2_000) }).then(
-    (response) => response.ok,
-    () => false,
-  );
+async function probe(url) {
+  const { ok, status } = await fetch(`${url}/connectors`, { signal: AbortSignal.timeout(2_000) });
+  if (!ok) throw new Error(`it says ${status}`);
 }
 
 function settings(brokers, url, offsets) {

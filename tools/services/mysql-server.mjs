@@ -1,23 +1,21 @@
 // A real MySQL server without Docker: its archive comes from Maven. root has no password, and only this machine reaches it.
 // By hand: node tools/services/mysql-server.mjs [8.0.31 | 8.0.15]   prints the URL and runs until Ctrl-C.
-import { execFile, spawn } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { once } from 'node:events';
-import { closeSync, existsSync, openSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { mkdir, mkdtemp, readFile, rename, rm } from 'node:fs/promises';
 import { tmpdir, userInfo } from 'node:os';
 import { dirname, join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { freePort } from './free-port.mjs';
+import { endProcess, startProcess, whenReady } from './own-process.mjs';
 
 const run = promisify(execFile);
 const here = dirname(fileURLToPath(import.meta.url));
 const pom = join(here, 'mysql-server', 'pom.xml');
 const ARCHIVE = 'mysql-Linux-amd64.tar.gz';
-const START_TIMEOUT = 60_000;
-const STOP_TIMEOUT = 15_000;
 
 /** `version`: 8.0.31 or 8.0.15; `flags`: settings of the server. Needs Linux on x86-64 with libaio1 and libnuma1, and mvn; throws with one sentence without them. */
 export async function startMysqlServer(version, flags = []) {
@@ -88,61 +86,30 @@ class MysqlServer {
   }
 
   async initialize() {
-    const [code] = await once(this.#spawn('--initialize-insecure'), 'exit');
+    const [code] = await once(this.#start('--initialize-insecure'), 'exit');
     if (code !== 0) throw new Error(`MySQL does not start here (code ${code}); it needs libaio1 and libnuma1`);
   }
 
   /** Starts it; resolves when it answers. */
   async restart() {
-    const server = this.#spawn(...this.#flags);
-    this.#server = server;
-    const kill = () => server.kill('SIGKILL');
-    process.once('exit', kill);
-    server.once('exit', () => process.off('exit', kill));
-    await ready(server, this.url);
+    this.#server = this.#start(...this.#flags);
+    const { probe } = await import('./mysql.mjs');
+    await whenReady('MySQL', this.#server, () => probe(this.url));
   }
 
   /** No goodbye, nothing flushed. */
   async kill() {
-    await end(this.#server, 'SIGKILL');
+    await endProcess(this.#server, 'SIGKILL');
   }
 
   async stop() {
-    if (this.#server !== undefined) await end(this.#server, 'SIGTERM');
+    await endProcess(this.#server, 'SIGTERM');
     await rm(this.#home, { recursive: true, force: true, maxRetries: 5 });
   }
 
-  #spawn(...more) {
-    const log = openSync(join(this.#home, 'log'), 'a');
-    const options = { detached: true, stdio: ['ignore', log, log] };
-    const server = spawn(this.#program, [...this.#arguments, ...more], options);
-    closeSync(log);
-    return server;
+  #start(...more) {
+    return startProcess(this.#program, [...this.#arguments, ...more], join(this.#home, 'log'));
   }
-}
-
-async function ready(server, url) {
-  const { probe } = await import('./mysql.mjs');
-  const deadline = Date.now() + START_TIMEOUT;
-  for (;;) {
-    const error = await probe(url).then(
-      () => undefined,
-      (reason) => reason,
-    );
-    if (error === undefined) return;
-    if (server.exitCode !== null) throw new Error(`MySQL ended with code ${server.exitCode}`);
-    if (Date.now() > deadline) throw new Error(`MySQL was not ready after ${START_TIMEOUT} ms: ${error.message}`);
-    await delay(250);
-  }
-}
-
-async function end(server, signal) {
-  if (server.pid === undefined || server.exitCode !== null || server.signalCode !== null) return;
-  const ended = once(server, 'exit');
-  server.kill(signal);
-  const harder = setTimeout(() => server.kill('SIGKILL'), STOP_TIMEOUT);
-  await ended;
-  clearTimeout(harder);
 }
 
 async function runByHand() {
