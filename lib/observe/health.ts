@@ -110,7 +110,9 @@ export function healthOf(sources: HealthSources): OutboxHealth {
     ...('late' in stats ? [`The database has not counted the messages within ${durationText(stats.late)}.`] : []),
     ...failures(failing.filter(({ operation }) => operation !== 'lease')),
     ...relay.lanes.flatMap(laneProblems),
-    ...Object.entries(counts ?? {}).flatMap(([name, one]) => countProblems(name, one, lanes.get(name))),
+    ...Object.entries(counts ?? {}).flatMap(([name, one]) =>
+      countProblems(name, one, isOrphan(one, relay, lanes.get(name))),
+    ),
     ...('standing' in stats ? [...(stats.standing ?? [])] : []).flatMap(([name, one]) =>
       standstill(one, around(name, counts?.[name], sources, down.length > 0)),
     ),
@@ -130,6 +132,14 @@ export function healthOf(sources: HealthSources): OutboxHealth {
     },
     transports: reportsOf(sources, counts),
   };
+}
+
+/**
+ * No heartbeat names the transport. The running relay of this process publishes to it all the same before its first heartbeat,
+ * and until the next one after its broker came back; while its broker is away, and when heartbeats fail, that is said already.
+ */
+function isOrphan({ instances }: OutboxTransportStats, { running }: RelayView, lane: LaneView | undefined): boolean {
+  return instances === 0 && (lane === undefined || (!running && lane.circuit === 'closed'));
 }
 
 function reportsOf(
@@ -168,7 +178,7 @@ function around(
     name,
     lease,
     soon: Math.max(lease / 3, publishTimeout + A_BREATH),
-    isSaid: isDown || fails || isLaneAway || counts?.instances === 0,
+    isSaid: isDown || fails || isLaneAway || (counts !== undefined && isOrphan(counts, relay, lane)),
     isHeld,
     owner: relay.owner,
     leased: lane === undefined ? undefined : new Set(lane.buckets),
@@ -231,9 +241,7 @@ const sentence = (text: string, error: string | null): string =>
 /** Destinations by name: an answer of health is short. */
 const MOST_AWAY = 5;
 
-/** @param lane of this process: while what it publishes to is away it has no buckets, and that is said already */
-function countProblems(name: string, stats: OutboxTransportStats, lane: LaneView | undefined): string[] {
-  const isOrphan = stats.instances === 0 && (lane === undefined || lane.circuit === 'closed');
+function countProblems(name: string, stats: OutboxTransportStats, isOrphan: boolean): string[] {
   const { ready, scheduled, waiting: retried, blocked, readyIsExact } = stats;
   const waiting = ready + scheduled + retried + blocked;
   const isCut = !readyIsExact || (['scheduled', 'waiting', 'blocked'] as const).some((count) => cut(stats, count));

@@ -246,17 +246,20 @@ describe('health', () => {
   });
   it('does not say that no relay is there for what its own relay cannot publish at the moment', () => {
     const stats = { transports: { kafka: { ...counts, ready: 3, instances: 0 } }, total: counts };
-    const reasonsWith = (circuit: 'open' | 'probing' | 'blocked' | 'closed'): readonly string[] =>
+    const reasonsWith = (circuit: 'open' | 'probing' | 'blocked' | 'closed', running = true): readonly string[] =>
       healthOf(
         sources({
-          relay: { running: true, storeDownFor: null, lanes: [{ ...lane, circuit, lastError: 'gone' }] },
+          mode: running ? true : 'manual',
+          relay: { running, storeDownFor: null, lanes: [{ ...lane, circuit, lastError: 'gone' }] },
           stats,
         }),
       ).reasons;
     expect(reasonsWith('open')).toEqual(["Transport 'kafka' is down: gone."]);
     expect(reasonsWith('probing')).toEqual(["Transport 'kafka' is down: gone."]);
     expect(reasonsWith('blocked')).toEqual(["Transport 'kafka' asks to wait: gone."]);
-    expect(reasonsWith('closed')).toEqual(["3 messages for 'kafka', which no live relay publishes."]);
+    // It has begun, or its broker is back, and its next heartbeat is still to come.
+    expect(reasonsWith('closed')).toEqual([]);
+    expect(reasonsWith('closed', false)).toEqual(["3 messages for 'kafka', which no live relay publishes."]);
   });
   it('D1: tells of keys that hold others back or wait for an operator, not of a retry that holds nobody', () => {
     const reasons = (change: Partial<typeof counts>): readonly string[] =>
