@@ -48,10 +48,10 @@ export class PostgresLeases implements LeaseStore {
 
   async renew(owner: string, leaseMs: number): Promise<Lease[]> {
     const renewed = this.connection()
-      .run(this.sql.renew.bind(leaseMs, owner))
+      .run(this.sql.renew.bind(owner, leaseMs))
       .catch((error: unknown) => {
         // Somebody holds one of them for long: that one runs out, and not the others with it.
-        if (waitedTooLong(error)) return this.connection().run(this.sql.renewFree.bind(leaseMs, owner));
+        if (waitedTooLong(error)) return this.connection().run(this.sql.renewFree.bind(owner, leaseMs));
         throw error;
       });
     return (await renewed).rows.map(readLease).sort(byBucket);
@@ -62,7 +62,7 @@ export class PostgresLeases implements LeaseStore {
   }
 
   async noteTrial(owner: string, { transport, bucket, epoch }: Lease, id: string | null): Promise<boolean> {
-    const note = this.sql.noteTrial.bind(bucket, id, transport, owner, bucket, epoch, bucket);
+    const note = this.sql.noteTrial.bind(transport, owner, bucket, epoch, bucket, bucket, id);
     const { rows } = await this.connection().run(note);
     return rows.some(([noted]) => Number(noted) === bucket);
   }
@@ -141,11 +141,11 @@ function leaseStatements(
     // `skip locked`: a lease whose old owner is in the middle of a fenced write is taken at the next try.
     acquire: statement(
       'outbox_acquire',
-      `with free as materialized (select l.ctid, l.transport, l.bucket, l.owner from ${leases} l where l.transport = ?
+      `with free as materialized (select l.transport, l.bucket, l.owner from ${leases} l where l.transport = ?
          and (?::smallint[] is null or l.bucket = any(?::smallint[])) and l.expires_at <= clock_timestamp()
          order by l.bucket limit ? for update skip locked),
-       taken as (update ${leases} set crashes = crashes + (owner is not null and owner <> ?)::int, owner = ?, epoch = epoch + 1,
-         expires_at = ${INTERVAL} where ctid = any(array(select f.ctid from free f)) returning transport, bucket, epoch, crashes, trial)
+       taken as (update ${leases} l set crashes = l.crashes + (l.owner is not null and l.owner <> ?)::int, owner = ?, epoch = l.epoch + 1,
+         expires_at = ${INTERVAL} from free where ${same('free')} returning l.transport, l.bucket, l.epoch, l.crashes, l.trial)
        select t.transport, t.bucket, t.epoch, t.crashes, t.trial, f.owner
        from taken t join free f on f.transport = t.transport and f.bucket = t.bucket`,
     ),
@@ -154,14 +154,14 @@ function leaseStatements(
     renewFree: renew(leases, 'skip locked'),
     giveBack: statement(
       'outbox_give_back',
-      `update ${leases} set owner = null, expires_at = '-infinity', trial = null where ${given(leases)}`,
+      `${given(leases)} update ${leases} l set owner = null, expires_at = '-infinity', trial = null from mine where ${same('mine')}`,
     ),
     expire: statement(
       'outbox_expire',
-      `with gone as materialized (select l.ctid, l.transport, l.bucket, l.epoch, l.owner from ${leases} l
+      `with gone as materialized (select l.transport, l.bucket, l.epoch, l.owner from ${leases} l
          where l.owner is not null and l.expires_at <= clock_timestamp() order by l.transport, l.bucket for update skip locked),
-       freed as (update ${leases} set owner = null, expires_at = '-infinity', crashes = crashes + 1
-         where ctid = any(array(select g.ctid from gone g)) returning transport, bucket),
+       freed as (update ${leases} l set owner = null, expires_at = '-infinity', crashes = l.crashes + 1
+         from gone where ${same('gone')} returning l.transport, l.bucket),
        dead as (delete from ${instances} where expires_at <= clock_timestamp())
        select g.transport, g.bucket, g.epoch, g.owner from gone g join freed f on f.transport = g.transport and f.bucket = g.bucket`,
     ),
@@ -180,11 +180,10 @@ function heldStatements({ leases }: TableNames): Record<'all' | 'end', Statement
     // The owner stays: whoever takes it learns that it ran out in these hands.
     end: statement(
       'outbox_end_leases',
-      `update ${leases} set expires_at = '-infinity'
-       where ctid = any(array(select x.ctid from unnest(?::smallint[], ?::smallint[], ?::bigint[], ?::text[], ?::text[]) k(t, b, e, o, u)
-         cross join lateral (select l.ctid from ${leases} l where l.transport = k.t and l.bucket = k.b and l.epoch = k.e
-           and l.owner = k.o and extract(epoch from l.expires_at)::text = k.u for update skip locked) x))
-       returning transport, bucket, epoch`,
+      `with named as materialized (select x.transport, x.bucket from unnest(?::smallint[], ?::smallint[], ?::bigint[], ?::text[], ?::text[]) k(t, b, e, o, u)
+         cross join lateral (select l.transport, l.bucket from ${leases} l where l.transport = k.t and l.bucket = k.b and l.epoch = k.e
+           and l.owner = k.o and extract(epoch from l.expires_at)::text = k.u for update skip locked) x)
+       update ${leases} l set expires_at = '-infinity' from named where ${same('named')} returning l.transport, l.bucket, l.epoch`,
     ),
   };
 }
@@ -192,41 +191,44 @@ function heldStatements({ leases }: TableNames): Record<'all' | 'end', Statement
 function renew(leases: string, locked: '' | 'skip locked'): Statement {
   return statement(
     locked === '' ? 'outbox_renew' : 'outbox_renew_free',
-    `update ${leases} set expires_at = ${INTERVAL}
-     where ctid = any(array(select l.ctid from ${leases} l where l.owner = ? and l.expires_at > clock_timestamp()
-       order by l.transport, l.bucket for update ${locked})) and expires_at > clock_timestamp()
-     returning transport, bucket, epoch`,
+    `with mine as materialized (select l.transport, l.bucket from ${leases} l where l.owner = ? and l.expires_at > clock_timestamp()
+       order by l.transport, l.bucket for update ${locked})
+     update ${leases} l set expires_at = ${INTERVAL} from mine where ${same('mine')} and l.expires_at > clock_timestamp()
+     returning l.transport, l.bucket, l.epoch`,
   );
 }
+
+/**
+ * Rows that were locked are changed by their key: of one that somebody changed just before, the newest version. By the place
+ * that it had when the statement began, it would not be found.
+ */
+const same = (locked: string): string => `l.transport = ${locked}.transport and l.bucket = ${locked}.bucket`;
 
 /** What a crash leaves: the lease's row says who was on trial. */
 function trialStatements({ leases }: TableNames): Record<'noteTrial' | 'noteIdle' | 'lasted', Statement> {
   return {
     noteTrial: statement(
       'outbox_note_trial',
-      `update ${leases} set trial = case when bucket = ? then ?::uuid end
-       where ctid = any(array(select l.ctid from ${leases} l where l.transport = ? and l.owner = ?
-         and (l.bucket = ? and l.epoch = ? and l.expires_at > clock_timestamp() or l.bucket <> ? and l.trial is not null) order by l.bucket for update))
-       returning bucket`,
+      `with mine as materialized (select l.transport, l.bucket from ${leases} l where l.transport = ? and l.owner = ?
+         and (l.bucket = ? and l.epoch = ? and l.expires_at > clock_timestamp() or l.bucket <> ? and l.trial is not null) order by l.bucket for update)
+       update ${leases} l set trial = case when l.bucket = ? then ?::uuid end from mine where ${same('mine')} returning l.bucket`,
     ),
-    // By the key: of a row that somebody changed meanwhile the newest version is written, where a ctid is that of an older one.
     noteIdle: statement(
       'outbox_note_idle',
-      `with mine as materialized (select x.transport, x.bucket from unnest(?::smallint[], ?::smallint[], ?::bigint[]) k(t, b, e)
-         cross join lateral (select l.transport, l.bucket from ${leases} l
-           where l.transport = k.t and l.bucket = k.b and l.epoch = k.e and l.owner = ? for update) x)
-       update ${leases} l set idle_epoch = case when ?::boolean then l.epoch end from mine
-       where l.transport = mine.transport and l.bucket = mine.bucket`,
+      `${given(leases)} update ${leases} l set idle_epoch = case when ?::boolean then l.epoch end from mine where ${same('mine')}`,
     ),
-    lasted: statement('outbox_lasted', `update ${leases} set crashes = 0, trial = null where ${given(leases)}`),
+    lasted: statement(
+      'outbox_lasted',
+      `${given(leases)} update ${leases} l set crashes = 0, trial = null from mine where ${same('mine')}`,
+    ),
   };
 }
 
-/** Of the leases that three arrays name, those of an owner. */
+/** Locks, of the leases that three arrays name, those of an owner. */
 function given(leases: string): string {
-  return `ctid = any(array(select x.ctid from unnest(?::smallint[], ?::smallint[], ?::bigint[]) k(t, b, e)
-         cross join lateral (select l.ctid from ${leases} l
-           where l.transport = k.t and l.bucket = k.b and l.epoch = k.e and l.owner = ? for update) x))`;
+  return `with mine as materialized (select x.transport, x.bucket from unnest(?::smallint[], ?::smallint[], ?::bigint[]) k(t, b, e)
+     cross join lateral (select l.transport, l.bucket from ${leases} l
+       where l.transport = k.t and l.bucket = k.b and l.epoch = k.e and l.owner = ? for update) x)`;
 }
 
 function instanceStatements({ instances }: TableNames): Record<'beat' | 'leave', Statement> {
