@@ -102,7 +102,6 @@ export function healthOf(sources: HealthSources): OutboxHealth {
     ...(typeof relay.heldBack === 'string' ? [relay.heldBack] : []),
     ...(mode === true && !relay.running ? ['The relay is not running.'] : []),
   ];
-  const lanes = new Map(relay.lanes.map((lane) => [lane.transport, lane]));
   const problems = [
     ...(heartbeatLate > lease / 3 ? [`The process stood still for ${durationText(heartbeatLate)}.`] : []),
     ...(slowRenewal === null ? [] : [tooSlow(slowRenewal)]),
@@ -110,9 +109,7 @@ export function healthOf(sources: HealthSources): OutboxHealth {
     ...('late' in stats ? [`The database has not counted the messages within ${durationText(stats.late)}.`] : []),
     ...failures(failing.filter(({ operation }) => operation !== 'lease')),
     ...relay.lanes.flatMap(laneProblems),
-    ...Object.entries(counts ?? {}).flatMap(([name, one]) =>
-      countProblems(name, one, isOrphan(one, relay, lanes.get(name))),
-    ),
+    ...Object.entries(counts ?? {}).flatMap(([name, one]) => countProblems(name, one, relay)),
     ...('standing' in stats ? [...(stats.standing ?? [])] : []).flatMap(([name, one]) =>
       standstill(one, around(name, counts?.[name], sources, down.length > 0)),
     ),
@@ -138,7 +135,8 @@ export function healthOf(sources: HealthSources): OutboxHealth {
  * No heartbeat names the transport. The running relay of this process publishes to it all the same before its first heartbeat,
  * and until the next one after its broker came back; while its broker is away, and when heartbeats fail, that is said already.
  */
-function isOrphan({ instances }: OutboxTransportStats, { running }: RelayView, lane: LaneView | undefined): boolean {
+function isOrphan(name: string, { instances }: OutboxTransportStats, { running, lanes }: RelayView): boolean {
+  const lane = lanes.find(({ transport }) => transport === name);
   return instances === 0 && (lane === undefined || (!running && lane.circuit === 'closed'));
 }
 
@@ -178,7 +176,7 @@ function around(
     name,
     lease,
     soon: Math.max(lease / 3, publishTimeout + A_BREATH),
-    isSaid: isDown || fails || isLaneAway || (counts !== undefined && isOrphan(counts, relay, lane)),
+    isSaid: isDown || fails || isLaneAway || (counts !== undefined && isOrphan(name, counts, relay)),
     isHeld,
     owner: relay.owner,
     leased: lane === undefined ? undefined : new Set(lane.buckets),
@@ -241,13 +239,13 @@ const sentence = (text: string, error: string | null): string =>
 /** Destinations by name: an answer of health is short. */
 const MOST_AWAY = 5;
 
-function countProblems(name: string, stats: OutboxTransportStats, isOrphan: boolean): string[] {
+function countProblems(name: string, stats: OutboxTransportStats, relay: RelayView): string[] {
   const { ready, scheduled, waiting: retried, blocked, readyIsExact } = stats;
   const waiting = ready + scheduled + retried + blocked;
   const isCut = !readyIsExact || (['scheduled', 'waiting', 'blocked'] as const).some((count) => cut(stats, count));
   const count = isCut ? `${waiting} or more messages` : counted(waiting, 'message');
   return [
-    ...(waiting > 0 && isOrphan
+    ...(waiting > 0 && isOrphan(name, stats, relay)
       ? [`${count} for '${name}', which no live relay publishes.${stats.configured ? '' : LEFT}`]
       : []),
     ...(stats.dead > 0
