@@ -1,8 +1,8 @@
 import { durationText } from '../duration.js';
 import { counted } from '../plural.js';
+import { countedReasons } from './counted-reasons.js';
 import { errorText } from './error-text.js';
 import type { ResolvedOptions } from '../outbox.options.js';
-import { OFTEN, type BoundedCount } from '../store/admin-store.js';
 import { StoreClosed } from '../store/executors/executor.js';
 import type { Standstill } from './standing.js';
 import { standstill, type Around } from './standstill.js';
@@ -75,6 +75,8 @@ export type Counts = Counted | { readonly error: unknown } | { readonly late: nu
 export interface Counted extends Pick<OutboxStats, 'transports'>, Partial<Pick<OutboxStats, 'total'>> {
   /** By the name of the transport; absent where the store has no `glance`. */
   readonly standing?: ReadonlyMap<string, Standstill>;
+  /** The database takes no writes. */
+  readonly readOnly?: boolean;
 }
 
 export interface HealthSources {
@@ -98,6 +100,7 @@ export function healthOf(sources: HealthSources): OutboxHealth {
   const counts = 'transports' in stats ? stats.transports : undefined;
   const down = [
     ...('error' in stats ? [silence(stats.error)] : []),
+    ...('readOnly' in stats && stats.readOnly === true ? [READ_ONLY] : []),
     ...failures(failing.filter(({ operation }) => operation === 'lease')),
     ...(typeof relay.heldBack === 'string' ? [relay.heldBack] : []),
     ...(mode === true && !relay.running ? ['The relay is not running.'] : []),
@@ -109,7 +112,7 @@ export function healthOf(sources: HealthSources): OutboxHealth {
     ...('late' in stats ? [`The database has not counted the messages within ${durationText(stats.late)}.`] : []),
     ...failures(failing.filter(({ operation }) => operation !== 'lease')),
     ...relay.lanes.flatMap(laneProblems),
-    ...Object.entries(counts ?? {}).flatMap(([name, one]) => countProblems(name, one, relay)),
+    ...Object.entries(counts ?? {}).flatMap(([name, one]) => countedReasons(name, one, isOrphan(name, one, relay))),
     ...('standing' in stats ? [...(stats.standing ?? [])] : []).flatMap(([name, one]) =>
       standstill(one, around(name, counts?.[name], sources, down.length > 0)),
     ),
@@ -187,6 +190,9 @@ function around(
 /** Milliseconds for what is not the publish. */
 const A_BREATH = 5_000;
 
+const READ_ONLY =
+  'The database is read-only: nothing can be enqueued or written down. Lead the connections to the primary.';
+
 const tooSlow = (ms: number): string =>
   `Renewing the leases took ${durationText(Math.round(ms))}. That leaves no time to publish in: raise \`lease\`, or lower \`publishTimeout\`.`;
 
@@ -238,61 +244,3 @@ const sentence = (text: string, error: string | null): string =>
   error === null ? `${text}.` : `${text}: ${error}${error.endsWith('.') ? '' : '.'}`;
 /** Destinations by name: an answer of health is short. */
 const MOST_AWAY = 5;
-
-function countProblems(name: string, stats: OutboxTransportStats, relay: RelayView): string[] {
-  const { ready, scheduled, waiting: retried, blocked, readyIsExact } = stats;
-  const waiting = ready + scheduled + retried + blocked;
-  const isCut = !readyIsExact || (['scheduled', 'waiting', 'blocked'] as const).some((count) => cut(stats, count));
-  const count = isCut ? `${waiting} or more messages` : counted(waiting, 'message');
-  return [
-    ...(waiting > 0 && isOrphan(name, stats, relay)
-      ? [`${count} for '${name}', which no live relay publishes.${stats.configured ? '' : LEFT}`]
-      : []),
-    ...(stats.dead > 0
-      ? [
-          `${atLeast(stats, 'dead', 'dead message')} for '${name}' ${stats.dead === 1 ? 'waits' : 'wait'} for requeue or discard.`,
-        ]
-      : []),
-    ...oftenFailed(name, stats),
-    ...heldKeys(name, stats),
-    ...unseen(name, stats),
-  ];
-}
-
-const cut = ({ atLeast = [] }: OutboxTransportStats, count: BoundedCount): boolean => atLeast.includes(count);
-const atLeast = (stats: OutboxTransportStats, count: BoundedCount, one: string): string =>
-  cut(stats, count) ? `${stats[count]} or more ${one}s` : counted(stats[count], one);
-
-/** What is tried again and again: without a limit of attempts nothing else would tell of it. */
-function oftenFailed(name: string, { failingOften = 0, mostAttempts = 0 }: OutboxTransportStats): string[] {
-  if (failingOften === 0) return [];
-  const most = failingOften === 1 ? `${mostAttempts} times` : `${OFTEN} times or more, the most ${mostAttempts} times`;
-  return [
-    `${counted(failingOften, 'message')} for '${name}' ${failingOften === 1 ? 'has' : 'have'} failed ${most}: \`last_error\` says why.`,
-  ];
-}
-
-/** Whether anything lies there nobody knows: it is not published, and not counted. */
-function unseen(name: string, { missingLeases = 0, rowsHidden = false }: OutboxTransportStats): string[] {
-  return [
-    ...(missingLeases > 0
-      ? [
-          `${counted(missingLeases, 'lease row')} of '${name}' ${missingLeases === 1 ? 'is' : 'are'} missing, or hidden from this login: nobody publishes what lies in ${missingLeases === 1 ? 'its bucket' : 'their buckets'}. The start of a relay makes what is missing.`,
-        ]
-      : []),
-    ...(rowsHidden ? [`Row security hides messages for '${name}' from this login: they are not counted.`] : []),
-  ];
-}
-
-/** A transport that a newer version, or another service, does not have any more. */
-const LEFT =
-  ' This process does not have it: give it back to the options of a relay, or remove its messages with cancel and discard.';
-
-/** A retry that holds back nobody is no news; a key behind a dead message waits for an operator, also without messages. */
-function heldKeys(name: string, stats: OutboxTransportStats): string[] {
-  const { blockedKeys, blocked, dead } = stats;
-  if (blocked === 0 && (blockedKeys === 0 || dead === 0)) return [];
-  const waiting = `with ${atLeast(stats, 'blocked', 'message')} behind it: until it is published, requeued, discarded or released`;
-  const keys = `${atLeast(stats, 'blockedKeys', 'key')} of '${name}' ${blockedKeys === 1 ? 'is' : 'are'}`;
-  return [`${keys} blocked by a failed message, ${waiting}.`];
-}

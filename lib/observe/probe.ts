@@ -53,13 +53,13 @@ export class Probe {
     const transports: Record<string, OutboxTransportStats> = Object.create(null) as typeof transports;
     const standing = new Map<string, Standstill>();
     const most = perBucket({ limit: LIMIT, buckets });
-    for (const { transport, name, heads: _, ...counts } of glances) {
+    for (const { transport, name, heads: _, readOnly: __, ...counts } of glances) {
       const standstill = this.standing.at(transport, now);
       standing.set(name, standstill);
       const ready = readyOf(standstill, most, this.turn * BUCKETS >= this.buckets.length);
       transports[name] = { ...counts, ...ready, configured: settings.ids.get(name) === transport };
     }
-    return (this.last = { transports, standing });
+    return (this.last = { transports, standing, readOnly: glances.some(({ readOnly }) => readOnly === true) });
   }
 
   /** Where a look begins. @internal */

@@ -5,7 +5,7 @@ import { unquoted } from '../observe/error-text.js';
 import { OutboxError } from '../outbox.errors.js';
 import { counted } from '../plural.js';
 import { PayloadOpener } from './open-payloads.js';
-import type { OutboxTransport, PublishFailure, PublishResult } from './transport.js';
+import { MAX_PROGRESS, type OutboxTransport, type PublishFailure, type PublishResult } from './transport.js';
 
 /** What a transport may take beyond its deadline to tear its connection down. */
 const TEARDOWN = 1_000;
@@ -43,7 +43,7 @@ export class Publisher {
       if (!open || reported[index] !== 0 || typeof result?.ok !== 'boolean') return;
       reported[index] = 1;
       left -= 1;
-      onResult(index, result);
+      onResult(index, result.ok || (result.progress ?? '').length <= MAX_PROGRESS ? result : withoutProgress(result));
     };
     const failRest = (failure: PublishFailure): void => {
       for (let index = 0; left > 0 && index < batch.length; index += 1) report(index, failure);
@@ -164,4 +164,8 @@ export class Publisher {
   ended(ms: number, work: () => void | Promise<void>): Promise<boolean> {
     return within(this.clock, ms, Promise.allSettled([Promise.resolve().then(work)]));
   }
+}
+
+function withoutProgress({ progress: _, ...failure }: PublishFailure): PublishFailure {
+  return failure;
 }

@@ -105,11 +105,13 @@ export interface PublishFailure {
   /** The broker will never take this message: no retry, dead at once. Only with blame `message`. */
   readonly final?: boolean;
   /**
-   * What the transport wants to remember of a `message` failure until the next try (at most 4096 characters): the relay
-   * stores it with the parked row and hands it back as `message.progress`. Absent: what is stored stays.
+   * What the transport wants to remember of a `message` failure until the next try: the relay stores it with the parked row and
+   * hands it back as `message.progress`. Absent, or longer than {@link MAX_PROGRESS}: what is stored stays.
    */
   readonly progress?: string;
 }
+/** Characters that a transport may leave with a message, `PublishFailure.progress`: each read of the row brings them along. */
+export const MAX_PROGRESS = 4_096;
 /** The one object that says "published"; shared, so that the hot path allocates nothing. */
 export const PUBLISHED: PublishOk = Object.freeze({ ok: true });
 

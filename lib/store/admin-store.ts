@@ -79,6 +79,8 @@ export interface GlanceRequest {
 /** What is ready is what the heads tell. */
 export interface TransportGlance extends Omit<TransportStats, 'ready' | 'readyIsExact' | 'oldestReadyAge'> {
   readonly heads: readonly Head[];
+  /** Whether the database takes no writes, as a replica does: nothing can be enqueued there. */
+  readonly readOnly?: boolean;
 }
 /** The first ready message of a bucket. */
 export interface Head {

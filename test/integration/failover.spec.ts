@@ -1,4 +1,6 @@
 import { DataSource } from 'typeorm';
+import { healthOf, type OutboxHealth } from '../../lib/observe/health.js';
+import { Probe } from '../../lib/observe/probe.js';
 import { canStart, startOwnMariaDb, startOwnPostgres } from '../support/own-database.js';
 import { transactionExecutor } from '../../lib/store/executors/typeorm-transaction.js';
 import { canStartMysql, startOwnMysql } from '../support/mysql-node.js';
@@ -46,6 +48,19 @@ describe('E2: a server that becomes read-only under a running relay', () => {
     return { proxy, transport };
   }
 
+  /** Of a process that only enqueues, before it does. */
+  async function healthBesideNoRelay(): Promise<OutboxHealth> {
+    const probe = new Probe(harness.store, {
+      lease: 10_000,
+      buckets: 4,
+      ids: new Map([['default', 0]]),
+      now: () => performance.now(),
+      goneUpTo: () => () => '0',
+    });
+    const relay = { running: false, storeDownFor: null, lanes: [] };
+    return healthOf({ mode: false, relay, transports: new Map(), stats: await probe.ask() });
+  }
+
   async function enqueue(source: DataSource, ...names: string[]): Promise<void> {
     const rows = names.map((name) => newMessage({ key: 'k', payload: Buffer.from(name), headers: SECRETS.headers }, 4));
     await source.transaction((manager) =>
@@ -74,6 +89,8 @@ describe('E2: a server that becomes read-only under a running relay', () => {
       await until(async () => (await left()) === 0); // it has seen what was settled
       await dataSource.query(`alter system set default_transaction_read_only = on`);
       await dataSource.query(`select pg_reload_conf()`);
+      await until(async () => (await healthBesideNoRelay()).status === 'down');
+      expect(await healthBesideNoRelay()).toMatchObject({ reasons: [expect.stringContaining('is read-only')] });
       proxy.lead(standby.url);
       await promoted.query('select pg_promote()');
       const failedOverAt = performance.now();
@@ -107,6 +124,8 @@ describe('E2: a server that becomes read-only under a running relay', () => {
         const before = proxy.accepted;
         const open = proxy.open;
         const readOnlyAt = performance.now();
+        const told = { status: 'down', reasons: [expect.stringContaining('is read-only')] };
+        expect(await healthBesideNoRelay()).toMatchObject(told);
         await until(() => proxy.accepted - before >= open); // each of its sessions is another one
         await root.query('set global read_only = 0');
         await enqueue(root, '2', '3');

@@ -93,7 +93,7 @@ export const RIGHTS = [
   {
     name: 'missing-leases-untold',
     breaks: 'lease rows that are gone or hidden: nothing is published, and health is up',
-    file: 'lib/observe/health.ts',
+    file: 'lib/observe/counted-reasons.ts',
     from: '...(missingLeases > 0',
     to: '...(missingLeases < 0',
     simulation: false,
@@ -123,7 +123,7 @@ export const RIGHTS = [
   {
     name: 'endless-failures-untold',
     breaks: 'messages that fail for hours without a limit of attempts, and health is up',
-    file: 'lib/observe/health.ts',
+    file: 'lib/observe/counted-reasons.ts',
     from: 'if (failingOften === 0) return [];',
     to: 'if (failingOften >= 0) return [];',
     simulation: false,
@@ -138,6 +138,16 @@ export const RIGHTS = [
     to: 'instances === 0 && lane !== null',
     simulation: false,
     contract: 'test/unit/health.spec.ts',
+    chaos: false,
+  },
+  {
+    name: 'read-only-untold',
+    breaks: 'a process that only enqueues says that all is well while its database takes no writes',
+    file: 'lib/observe/health.ts',
+    from: "'readOnly' in stats && stats.readOnly === true",
+    to: "'readOnly' in stats && stats.readOnly === undefined",
+    simulation: false,
+    contract: 'test/integration/failover.spec.ts',
     chaos: false,
   },
 ];

@@ -1,6 +1,12 @@
 import type { OutboxMessage } from '../../lib/message.js';
 import { Publisher } from '../../lib/publish/publisher.js';
-import { OutboxTransport, PUBLISHED, type PublishContext, type PublishResult } from '../../lib/publish/transport.js';
+import {
+  MAX_PROGRESS,
+  OutboxTransport,
+  PUBLISHED,
+  type PublishContext,
+  type PublishResult,
+} from '../../lib/publish/transport.js';
 import { FakeClock } from '../../lib/testing/fake-clock.js';
 import { gate, stored, turn } from '../support/lane.js';
 
@@ -45,6 +51,22 @@ describe('the publisher', () => {
     await publish(3);
     expect(verdicts()).toEqual(['1 message', 0, 2]);
     expect(transport.resets).toBe(0);
+  });
+
+  it('passes on what a transport leaves with a message up to a length, and beyond it the failure alone', async () => {
+    const { transport, publish, results } = under();
+    const error = new Error('no');
+    const failure = { ok: false, blame: 'message', error } as const;
+    const most = 'x'.repeat(MAX_PROGRESS);
+    transport.act = () => [
+      { ...failure, progress: most },
+      { ...failure, progress: `${most}x` },
+    ];
+    await publish(2);
+    expect(results).toEqual([
+      [0, { ...failure, progress: most }],
+      [1, failure],
+    ]);
   });
 
   it.each([

@@ -3,6 +3,7 @@ import type { OutboxMessage } from '../../message.js';
 import { OutboxConfigurationError, OutboxError } from '../../outbox.errors.js';
 import type { TransportDefinition } from '../../outbox.options.js';
 import {
+  MAX_PROGRESS,
   OutboxTransport,
   PUBLISHED,
   type PublishContext,
@@ -24,8 +25,6 @@ export interface InProcessOptions {
 export const IN_PROCESS = 'in-process';
 /** Reserved for reporting what hangs: the deadline of the handlers is this much before that of the publish. */
 const REPORT_MARGIN = 500;
-/** What a parked row stores of it; see `PublishFailure.progress`. */
-const MAX_PROGRESS = 4096;
 
 /** Rejects the wait for a handler that a stop of the relay ended. */
 const CUT_OFF = Symbol('cut off');

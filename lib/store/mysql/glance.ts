@@ -13,7 +13,7 @@ import type { StoreSettings, TableNames } from '../schema/names.js';
 import { statement } from '../sql.js';
 import { capabilitiesOf } from './capabilities.js';
 import { readTime, WAITING, type Row } from './columns.js';
-import type { MysqlServer } from './server.js';
+import { isReadOnly, READ_ONLY, type MysqlServer } from './server.js';
 import { times } from './statements.js';
 import { perTransport, type MysqlStats } from './stats.js';
 
@@ -105,8 +105,9 @@ export class MysqlGlance {
     const count = `(select count(*) from (select 1 from ${this.names.parked} force index (by_state)
       where transport = ? and state = ? limit ?) c)`;
     const values = [1, 2, 3, 4].flatMap((state) => [transport, state, limit]);
-    const [counts = []] = await this.select(times(4, count, ', '), values, deadline);
-    const [scheduled = 0, waiting = 0, blocked = 0, dead = 0] = counts.map(Number);
+    const [counts = []] = await this.select(`${times(4, count, ', ')}, ${READ_ONLY}`, values, deadline);
+    const [scheduled = 0, waiting = 0, blocked = 0, dead = 0] = counts.slice(0, 4).map(Number);
+    const readOnly = isReadOnly(counts.slice(4));
     const keys = waiting + blocked + dead > 0 ? await this.blockedKeys(parts) : { count: 0, cut: false };
     const often = waiting > 0 ? await this.often(parts) : { failingOften: 0, mostAttempts: 0 };
     const all = { scheduled, waiting, blocked, dead };
@@ -114,7 +115,7 @@ export class MysqlGlance {
       ...(Object.keys(all) as (keyof typeof all)[]).filter((state) => all[state] >= limit),
       ...(keys.cut ? (['blockedKeys'] as const) : []),
     ];
-    return { ...all, blockedKeys: keys.count, ...often, ...(atLeast.length === 0 ? {} : { atLeast }) };
+    return { ...all, blockedKeys: keys.count, ...often, readOnly, ...(atLeast.length === 0 ? {} : { atLeast }) };
   }
 
   /** @internal */ async often({
@@ -150,7 +151,15 @@ export class MysqlGlance {
 
 type Parked = Pick<
   TransportGlance,
-  'scheduled' | 'waiting' | 'blocked' | 'dead' | 'blockedKeys' | 'failingOften' | 'mostAttempts' | 'atLeast'
+  | 'scheduled'
+  | 'waiting'
+  | 'blocked'
+  | 'dead'
+  | 'blockedKeys'
+  | 'failingOften'
+  | 'mostAttempts'
+  | 'atLeast'
+  | 'readOnly'
 >;
 
 function readHead([bucket, seq, id, created, ready, owner, remaining, alive, now]: Row): Head {

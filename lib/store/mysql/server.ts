@@ -23,11 +23,14 @@ export interface ServerState {
   readonly visibleIsDurable: boolean;
 }
 
+/** Two columns, for {@link isReadOnly}. */
+export const READ_ONLY = '@@global.read_only, @@global.innodb_read_only';
+
 const STATE = statement(
   'server state',
   `select version(), @@global.log_bin, @@global.binlog_format, @@global.sync_binlog,
      @@global.innodb_flush_log_at_trx_commit, @@global.max_allowed_packet, @@global.sql_mode,
-     @@global.read_only, @@global.innodb_read_only, @@global.auto_increment_increment`,
+     ${READ_ONLY}, @@global.auto_increment_increment`,
 );
 
 /** No rows where there are no such variables: on MySQL. */
@@ -57,7 +60,7 @@ export class MysqlServer {
       flushAtCommit: Number(flush),
       maxAllowedPacket: Number(packet),
       sqlMode: String(sqlMode),
-      readOnly: !isOff(readOnly) || !isOff(innodbReadOnly),
+      readOnly: isReadOnly([readOnly, innodbReadOnly]),
       increment: Number(increment),
       visibleIsDurable: binaryLog && Number(sync) === 1 && Number(flush) === 1,
     };
@@ -142,5 +145,6 @@ function unsuitable(message: string, hint: string): OutboxConfigurationError {
   return new OutboxConfigurationError('UNSUPPORTED_DATABASE', message, { hint });
 }
 
+export const isReadOnly = (settings: readonly unknown[]): boolean => !settings.every(isOff);
 const isOff = (value: unknown): boolean => ['0', 'OFF'].includes(String(value).toUpperCase());
 const isOn = (value: unknown): boolean => ['1', 'ON'].includes(String(value).toUpperCase());

@@ -60,7 +60,7 @@ export class PostgresGlance {
 function readGlance(row: Row, heads: readonly Head[], buckets: number): TransportGlance {
   const [transport, name, scheduled, waiting, fullDue, often, mostAttempts, blocked, keys, fullBlocking, ...others] =
     row;
-  const [dead, fullDead, leased, instances, leases, hiding] = others;
+  const [dead, fullDead, leased, instances, leases, hiding, readOnly] = others;
   const atLeast: BoundedCount[] = [
     ...(fullDue === 't' ? (['scheduled', 'waiting'] as const) : []),
     ...(fullBlocking === 't' ? (['blocked', 'blockedKeys'] as const) : []),
@@ -78,6 +78,7 @@ function readGlance(row: Row, heads: readonly Head[], buckets: number): Transpor
     instances: Number(instances),
     missingLeases: buckets - Number(leases),
     rowsHidden: Number(hiding) > 0,
+    readOnly: readOnly === 't',
     failingOften: Number(often),
     mostAttempts: Number(mostAttempts),
     ...(atLeast.length === 0 ? {} : { atLeast }),
@@ -115,7 +116,8 @@ function countsStatement(
        (select count(*) from ${leases} l where l.transport = t.id and l.owner is not null and l.expires_at > clock_timestamp()),
        (select count(*) from ${instances} i where t.id = any(i.transports) and i.expires_at > clock_timestamp()),
        (select count(*) from ${leases} l where l.transport = t.id and l.bucket < ${buckets}),
-       (select count(*) from (values (${literal(ready)}), (${literal(parked)})) n(name) where row_security_active(to_regclass(n.name)))
+       (select count(*) from (values (${literal(ready)}), (${literal(parked)})) n(name) where row_security_active(to_regclass(n.name))),
+       pg_is_in_recovery() or current_setting('default_transaction_read_only') = 'on'
      from ${transports} t
      cross join lateral (select sum(c.scheduled) scheduled, sum(c.waiting) waiting, sum(c.often) often, max(c.most) most, bool_or(c.cut) cut
        from generate_series(0, ${buckets - 1}) g
