@@ -17,6 +17,8 @@ const KEYS = 10;
 const MESSAGES = 1_000;
 /** Of the server, for one database. */
 const SESSIONS = 8;
+/** In session mode a client keeps its session: ten of an application's pool, those of its relay, and those of a second process. */
+const ONE_FOR_EACH = 30;
 const LISTENERS = `select pid from pg_stat_activity where datname = current_database() and query like 'listen "outbox%'`;
 /** But for what PgBouncer itself keeps for each client, the statements that are prepared, and the channels that are listened to. */
 const SET_IN_SESSION = `select pg_backend_pid() as pid, array(
@@ -41,8 +43,8 @@ describeUnlessMissing(missing, 'behind PgBouncer', () => {
     await database.drop();
   });
 
-  async function pooler(mode: PoolMode): Promise<PgBouncer> {
-    const started = await PgBouncer.start(requiredUrl('postgres'), mode, SESSIONS);
+  async function pooler(mode: PoolMode, sessions = SESSIONS): Promise<PgBouncer> {
+    const started = await PgBouncer.start(requiredUrl('postgres'), mode, sessions);
     closing.push(started.stop);
     return started;
   }
@@ -90,17 +92,24 @@ describeUnlessMissing(missing, 'behind PgBouncer', () => {
       .map(({ payload }) => (JSON.parse(String(payload)) as { n: number }).n);
   const inOrder = Array.from({ length: MESSAGES / KEYS }, (_, n) => n);
 
-  it('W1: in transaction mode with the defaults all messages are published, in the order of their keys', async () => {
-    const { url } = database;
-    const app = await application((await pooler('transaction')).through(url));
-    await enqueueAll(app);
-    await until(() => transport.published.length >= MESSAGES, 30_000);
-    for (let key = 0; key < KEYS; key += 1) expect(numbersOf(`k${key}`)).toEqual(inOrder);
-    expect(errors).toEqual([]);
-    await until(async () => (await left()) === 0);
-    const ofPooler = warnings.filter((line) => /PgBouncer.*RDS Proxy.*Supavisor/.test(line));
-    expect(ofPooler).toHaveLength(1);
-  }, 60_000);
+  it.each([
+    ['transaction', SESSIONS],
+    ['session', ONE_FOR_EACH],
+  ] as const)(
+    'W1, W7: in %s mode with the defaults all messages are published, in the order of their keys',
+    async (mode, sessions) => {
+      const { url } = database;
+      const app = await application((await pooler(mode, sessions)).through(url));
+      await enqueueAll(app);
+      await until(() => transport.published.length >= MESSAGES, 30_000);
+      for (let key = 0; key < KEYS; key += 1) expect(numbersOf(`k${key}`)).toEqual(inOrder);
+      expect(errors).toEqual([]);
+      await until(async () => (await left()) === 0);
+      const ofPooler = warnings.filter((line) => /PgBouncer.*RDS Proxy.*Supavisor/.test(line));
+      expect(ofPooler).toHaveLength(1);
+    },
+    60_000,
+  );
 
   it('W2: nothing that the outbox sets stays in the sessions that the pooler hands on to others', async () => {
     const pooled = (await pooler('transaction')).through(database.url);
@@ -141,7 +150,7 @@ describeUnlessMissing(missing, 'behind PgBouncer', () => {
     expect(warnings).toEqual([]);
   });
 
-  it('W4: one that no process id shows is noticed by the first statement that is not there', async () => {
+  it('W4: one that no process id shows is noticed by the first statement that is not there, unless it keeps statements', async () => {
     const { url } = database;
     /** As a driver sees it that does not keep the id, or one to which the pooler tells the server's. */
     class Client extends pg.Client {
@@ -155,7 +164,8 @@ describeUnlessMissing(missing, 'behind PgBouncer', () => {
     await enqueueAll(app);
     await until(() => transport.published.length >= MESSAGES, 30_000);
     for (let key = 0; key < KEYS; key += 1) expect(numbersOf(`k${key}`)).toEqual(inOrder);
-    expect(warnings.filter((line) => /PgBouncer.*RDS Proxy.*Supavisor/.test(line))).toHaveLength(1);
+    const told = warnings.filter((line) => /PgBouncer.*RDS Proxy.*Supavisor/.test(line));
+    expect(told).toHaveLength(PgBouncer.keepsStatements ? 0 : 1);
   }, 60_000);
 
   it('W6: with a way past the pooler the relay listens there, and hears at once what other processes commit', async () => {
@@ -177,4 +187,13 @@ describeUnlessMissing(missing, 'behind PgBouncer', () => {
     expect(warnings).toEqual([expect.stringMatching(/database.listenUrl leads to a pooler, too/)]);
     expect(await ask(LISTENERS)).toEqual([]);
   });
+
+  it("W7: in session mode with wakeUp: 'notify' the relay listens through the pooler, and hears what other processes commit", async () => {
+    const pooled = (await pooler('session', ONE_FOR_EACH)).through(database.url);
+    await application(pooled, { pollInterval: '1m', wakeUp: 'notify' });
+    await until(async () => (await ask(LISTENERS)).length === 1);
+    const outbox = (await application(pooled, { relay: false, wakeUp: 'notify' })).get(OutboxService);
+    await outbox.transaction(() => outbox.enqueue({ type: 'heard', payload: {} }));
+    await until(() => transport.published.length === 1, 30_000);
+  }, 60_000);
 });

@@ -16,6 +16,7 @@ import { outboxTesting, overrideOutbox } from '../../lib/testing.js';
 import { DocumentedModules } from '../readme/modules.js';
 import { plainBlocks, runOn } from '../readme/sql.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
+import { httpAdapter, HTTP_SERVERS } from '../support/http.js';
 import { describeWith } from '../support/services.js';
 import { until } from '../support/until.js';
 
@@ -90,7 +91,7 @@ describeWith('postgres', 'the example of the README', () => {
     ]);
   });
 
-  it('has an interceptor that keeps the transaction around a request', async () => {
+  it.each(HTTP_SERVERS)('has an interceptor that keeps the transaction around a request, on %s', async (server) => {
     const { TransactionInterceptor } = modules.load<{ TransactionInterceptor: Class }>(
       'src/transaction.interceptor.ts',
     );
@@ -107,7 +108,7 @@ describeWith('postgres', 'the example of the README', () => {
       }
     }
     const compiled = await builder([Shop], [TransactionInterceptor]).compile();
-    app = compiled.createNestApplication();
+    app = compiled.createNestApplication(await httpAdapter(server));
     await app.init();
     await (app as INestApplication).listen(0, '127.0.0.1');
     const { port } = (app as INestApplication).getHttpServer().address() as AddressInfo;

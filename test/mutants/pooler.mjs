@@ -100,4 +100,14 @@ export const POOLER = [
     simulation: false,
     chaos: false,
   },
+  {
+    name: 'listens-without-the-password',
+    breaks: 'the way past the pooler has no password where the DataSource has it in its URL',
+    file: 'lib/store/executors/postgres-pool.ts',
+    from: '(URL.canParse(url) && decodeURIComponent(new URL(url).password)) || password',
+    to: 'password',
+    contract: 'test/unit/postgres-pool.spec.ts',
+    simulation: false,
+    chaos: false,
+  },
 ];

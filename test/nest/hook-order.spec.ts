@@ -20,6 +20,7 @@ import {
 } from '../../lib/index.js';
 import { gate } from '../support/lane.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
+import { httpAdapter, HTTP_SERVERS, type HttpServer } from '../support/http.js';
 import { describeWith } from '../support/services.js';
 import { build, OrderPlaced, quiet, typeOrm, until } from './support/app.js';
 
@@ -47,9 +48,12 @@ class Smtp implements OnApplicationBootstrap, OnModuleDestroy {
   }
 }
 
+const served = async (compiled: TestingModule, server: HttpServer) =>
+  compiled.createNestApplication(await httpAdapter(server), { logger: false }).init();
 const STARTS = {
   'an application context': (compiled: TestingModule) => compiled.init(),
-  'an HTTP application': (compiled: TestingModule) => compiled.createNestApplication({ logger: false }).init(),
+  'an application on Express': (compiled: TestingModule) => served(compiled, 'express'),
+  'an application on Fastify': (compiled: TestingModule) => served(compiled, 'fastify'),
   'a microservice': async (compiled: TestingModule) => {
     const app = compiled.createNestMicroservice({ transport: Transport.TCP, options: { port: 0 }, logger: false });
     await app.listen();
@@ -77,7 +81,8 @@ describeWith('postgres', 'The order of hooks', () => {
   it.each([
     { kind: 'an application context', isGlobal: true, place: 'first' },
     { kind: 'an application context', isGlobal: false, place: 'last' },
-    { kind: 'an HTTP application', isGlobal: false, place: 'first' },
+    { kind: 'an application on Express', isGlobal: false, place: 'first' },
+    { kind: 'an application on Fastify', isGlobal: false, place: 'last' },
     { kind: 'a microservice', isGlobal: true, place: 'last' },
   ] as const)(
     'L1: the relay runs between the bootstrap and the destruction of a handler’s module: $kind, global $isGlobal, imported $place',
@@ -155,7 +160,7 @@ describeWith('postgres', 'The order of hooks', () => {
     expect(dispatcher.status().running).toBe(false);
   });
 
-  it('L2: an application that is closed while it starts leaves no relay', async () => {
+  it.each(HTTP_SERVERS)('L2: an application on %s that is closed while it starts leaves no relay', async (server) => {
     const held = gate();
     const reached = gate();
     class Slow implements OnApplicationBootstrap {
@@ -166,7 +171,7 @@ describeWith('postgres', 'The order of hooks', () => {
     }
     const [imports] = outboxes(true, {});
     const compiled = await build([typeOrm(database), imports as DynamicModule], [Slow]).compile();
-    const app = compiled.createNestApplication({ logger: false });
+    const app = compiled.createNestApplication(await httpAdapter(server), { logger: false });
     const starting = app.init();
     await reached.opened;
     await app.close(); // an HTTP application of Nest does not wait for its init

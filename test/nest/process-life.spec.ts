@@ -6,6 +6,7 @@ import { TypeOrmModule } from '@nestjs/typeorm';
 import { DataSource, type DataSourceOptions } from 'typeorm';
 import { OutboxDispatcher, OutboxModule, OutboxService } from '../../lib/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
+import { httpAdapter, type HttpServer } from '../support/http.js';
 import { describeOnBoth, requiredUrl } from '../support/services.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
 import {
@@ -42,13 +43,15 @@ describeOnBoth([], 'an application that ends', (kind) => {
       if (this.dataSource.isInitialized) await this.dataSource.destroy();
     }
   }
+  const serving = async (shop: new () => object, server: HttpServer) => {
+    const app = await NestFactory.create(shop, await httpAdapter(server), { logger: false });
+    await app.listen(0, '127.0.0.1');
+    return app;
+  };
   const applicationOf = {
     standalone: (shop: new () => object) => NestFactory.createApplicationContext(shop, { logger: false }),
-    express: async (shop: new () => object) => {
-      const app = await NestFactory.create(shop, { logger: false });
-      await app.listen(0, '127.0.0.1');
-      return app;
-    },
+    express: (shop: new () => object) => serving(shop, 'express'),
+    fastify: (shop: new () => object) => serving(shop, 'fastify'),
     microservice: async (shop: new () => object) => {
       const app = await NestFactory.createMicroservice(shop, {
         transport: Transport.TCP,
@@ -60,7 +63,7 @@ describeOnBoth([], 'an application that ends', (kind) => {
     },
   };
 
-  describe.each(['standalone', 'express', 'microservice'] as const)('%s', (main) => {
+  describe.each(['standalone', 'express', 'fastify', 'microservice'] as const)('%s', (main) => {
     it.each([
       ['by Nest', []],
       ['by a hook of its own', [Impatient]],

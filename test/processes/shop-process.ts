@@ -2,7 +2,8 @@
 import 'reflect-metadata';
 import { openSync, writeSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
-import { Module } from '@nestjs/common';
+import type { AddressInfo } from 'node:net';
+import { Controller, Inject, Module, Post, type INestApplicationContext } from '@nestjs/common';
 import { NestFactory } from '@nestjs/core';
 import { DataSource } from 'typeorm';
 import { OutboxModule, OutboxService } from '../../lib/index.js';
@@ -10,6 +11,7 @@ import type { OutboxMessage } from '../../lib/message.js';
 import type { TransportOption } from '../../lib/outbox.options.js';
 import { OutboxTransport, PUBLISHED, type PublishResult } from '../../lib/publish/transport.js';
 import { rabbitmq } from '../../lib/rabbitmq.js';
+import { httpAdapter, type HttpServer } from '../support/http.js';
 import { databaseOptions } from './fleet.js';
 import type { ShopSettings } from './shop.js';
 
@@ -46,6 +48,27 @@ function transport(): TransportOption {
   return rabbitmq({ url: rabbit.url, routingKey: () => rabbit.queue, heartbeat: '60s' });
 }
 
+@Controller('orders')
+class Orders {
+  placed = 0;
+  constructor(@Inject(OutboxService) readonly outbox: OutboxService) {}
+
+  @Post() async place(): Promise<void> {
+    this.placed += 1;
+    const message = { type: 'order.placed', key: `k${this.placed}`, payload: Buffer.from('1') };
+    await this.outbox.enqueueOutsideTransaction(message);
+  }
+}
+
+async function create(shop: new () => object, http: HttpServer | undefined): Promise<INestApplicationContext> {
+  if (http === undefined) return NestFactory.createApplicationContext(shop, { logger: false });
+  const options = { logger: false, forceCloseConnections: http === 'express' } as const; // as the pages say
+  const app = await NestFactory.create(shop, await httpAdapter(http), options);
+  await app.listen(0, '127.0.0.1');
+  tell({ port: (app.getHttpServer().address() as AddressInfo).port });
+  return app;
+}
+
 async function main(): Promise<void> {
   const dataSource = await new DataSource(databaseOptions(settings.url)).initialize();
   const outbox = OutboxModule.forRoot({
@@ -56,9 +79,9 @@ async function main(): Promise<void> {
     logLevel: 'silent',
     ...(settings.publish === 'blocks' ? { lease: '10s', publishTimeout: 1_000, batchSize: 10 } : {}),
   });
-  @Module({ imports: [outbox] })
+  @Module({ imports: [outbox], controllers: [Orders] })
   class Shop {}
-  const app = await NestFactory.createApplicationContext(Shop, { logger: false });
+  const app = await create(Shop, settings.http);
   if (settings.hooks) app.enableShutdownHooks();
   app.get(OutboxService).events.on('warning', ({ text }) => tell({ warning: text }));
   app.get(OutboxService).events.on('failed', ({ error }) => tell({ failed: error }));

@@ -1,6 +1,7 @@
 import { fork, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { join } from 'node:path';
+import type { HttpServer } from '../support/http.js';
 
 export interface ShopSettings {
   readonly url: string;
@@ -13,10 +14,13 @@ export interface ShopSettings {
   readonly shutdownTimeout: number;
   /** `app.enableShutdownHooks()`. */
   readonly hooks: boolean;
+  /** Serves `POST /orders`, each of which is a message; without it nothing is served. */
+  readonly http?: HttpServer;
 }
 /** What such a process tells of itself. */
 export interface ShopNews {
   readonly ready?: true;
+  readonly port?: number;
   readonly handed?: number;
   readonly stopping?: true;
   readonly closed?: true;

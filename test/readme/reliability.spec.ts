@@ -26,7 +26,7 @@ const LEAST: Record<string, number> = {
   T: 2,
   U: 2,
   V: 7,
-  W: 6,
+  W: 7,
   X: 2,
   Z: 13,
 };

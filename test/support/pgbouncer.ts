@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, rmSync, writeFileSync } from 'node:fs';
 import { connect } from 'node:net';
@@ -6,13 +6,19 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { freePort, makeFolder, onceAtExit, UNPRIVILEGED } from '../../bench/support/own-server.js';
 
-const PROGRAM = '/usr/sbin/pgbouncer';
+const PROGRAM = process.env['OUTBOX_TEST_PGBOUNCER'] ?? '/usr/sbin/pgbouncer';
 
 export type PoolMode = 'session' | 'transaction' | 'statement';
 
 /** A PgBouncer of one test, in front of a server. */
 export class PgBouncer {
   static readonly isInstalled = existsSync(PROGRAM);
+
+  /** From 1.24 with its defaults: a statement that a client prepared is there in whatever session it gets. */
+  static get keepsStatements(): boolean {
+    const [, minor] = /PgBouncer 1\.(\d+)/.exec(execFileSync(PROGRAM, ['--version'], { encoding: 'utf8' })) ?? [];
+    return Number(minor) >= 24;
+  }
 
   private constructor(
     readonly port: number,

@@ -63,14 +63,14 @@ export class PostgresPool {
       application_name: 'nestjs-outbox',
       Client: quietClient(this.application),
     };
-    const address = this.url === undefined ? {} : addressOf(this.url);
+    const address = this.url === undefined ? {} : addressOf(this.url, this.application);
     this.dataSource ??= ownDataSource(this.application, this.settings, extra, address);
     return this.dataSource.initialize();
   }
 }
 
-/** Of a URL that names user, host and database. A password that it lacks is the one of the DataSource's options. */
-function addressOf(url: string): object {
+/** Of a URL that names user, host and database. A password that it lacks is the application's. */
+function addressOf(url: string, application: DataSource): object {
   const { hostname, port, username, password, pathname } = new URL(url);
   return {
     url: undefined,
@@ -78,8 +78,20 @@ function addressOf(url: string): object {
     port: port === '' ? 5432 : Number(port),
     username: decodeURIComponent(username),
     database: decodeURIComponent(pathname.slice(1)),
-    ...(password === '' ? {} : { password: decodeURIComponent(password) }),
+    password: password === '' ? passwordOf(application) : decodeURIComponent(password),
   };
+}
+
+/** A text, or what the driver calls for one. TypeORM takes what a URL says before all else. */
+function passwordOf({ options }: DataSource): unknown {
+  const all = options as Credentials & { replication?: { master: Credentials } };
+  const { url = '', password } = { ...all, ...all.replication?.master };
+  return (URL.canParse(url) && decodeURIComponent(new URL(url).password)) || password;
+}
+
+interface Credentials {
+  url?: string;
+  password?: unknown;
 }
 
 /** An idle client waits for the server to close, where no packet comes back until the system gives up: a quarter of an hour. */
