@@ -13,11 +13,14 @@ import { Schedule } from './schedule.js';
 import type { BrokerServer } from './servers/broker.js';
 import type { DatabaseServer } from './servers/database.js';
 import { openBroker, openDatabase } from './servers/open.js';
+import { ChaosPgBouncer } from './servers/pgbouncer.js';
 import { BROKER_CONNECTIONS, RELAY, TRANSPORTS, type BrokerName, type Ordering, type StoreName } from './settings.js';
 
 /**
  * Real processes on real servers, with faults, and a checker that reads what happened.
- *   npm run chaos -- --store postgres|mariadb --broker rabbitmq|kafka --minutes 30 [--seconds 60] --seed 1
+ *   npm run chaos -- --store postgres|mariadb|mysql --broker rabbitmq|kafka --minutes 30 [--seconds 60] --seed 1
+ *     [--pooler]         PgBouncer in transaction mode in front of PostgreSQL
+ *     [--replica]        an asynchronous replica of PostgreSQL or MariaDB, to which it fails over
  *     [--ordering key|strict]   of the outbox; with strict, transactions of the same keys overlap on purpose
  *     [--rate 2500]      messages per second that the writers enqueue
  *     [--faults a,b]     only these kinds, or none
@@ -29,6 +32,8 @@ const { values } = parseArgs({
   options: {
     store: { type: 'string', default: 'postgres' },
     broker: { type: 'string', default: 'rabbitmq' },
+    pooler: { type: 'boolean', default: false },
+    replica: { type: 'boolean', default: false },
     ordering: { type: 'string', default: 'key' },
     minutes: { type: 'string' },
     seconds: { type: 'string' },
@@ -43,9 +48,11 @@ const seconds = Number(values.seconds ?? Number(values.minutes ?? 1) * 60);
 const seed = Number(values.seed);
 const rate = Number(values.rate);
 const only = values.faults === 'none' ? [] : values.faults?.split(',');
-const store = oneOf('store', values.store, ['postgres', 'mariadb']) as StoreName;
+const store = oneOf('store', values.store, ['postgres', 'mariadb', 'mysql']) as StoreName;
 const broker = oneOf('broker', values.broker, ['rabbitmq', 'kafka']) as BrokerName;
 const ordering = oneOf('ordering', values.ordering, ['key', 'strict']) as Ordering;
+if (values.pooler && store !== 'postgres') refuse('--pooler is of PostgreSQL');
+if (values.replica && store === 'mysql') refuse('--replica is of PostgreSQL and MariaDB');
 for (const kind of only ?? []) oneOf('faults', kind, FAULT_KINDS);
 for (const [name, value] of Object.entries({ seconds, seed, rate })) {
   if (!Number.isFinite(value) || value < 0) refuse(`--${name} must be a number`);
@@ -69,7 +76,9 @@ const out = resolve(values.out ?? mkdtempSync(join('/tmp', 'outbox-chaos-')));
 const parts = join(scratch, 'parts');
 for (const folder of [out, parts]) mkdirSync(folder, { recursive: true });
 
-const open: { fleet?: Fleet; servers: Promise<DatabaseServer | BrokerServer>[]; compiled?: string } = { servers: [] };
+const open: { fleet?: Fleet; servers: Promise<DatabaseServer | BrokerServer | ChaosPgBouncer>[]; compiled?: string } = {
+  servers: [],
+};
 let ending: Promise<void> | undefined;
 
 /** Everything that was started is ended, whatever happened. */
@@ -101,13 +110,22 @@ async function main(): Promise<number> {
   const origin = String(process.hrtime.bigint());
   const history = new History(parts, origin);
   open.compiled = compile(resolve(values.lib));
-  const opening = [openDatabase(store), openBroker(broker)] as const;
+  const opening = [openDatabase(store, values.replica), openBroker(broker)] as const;
   open.servers.push(...opening);
   const [database, server] = await Promise.all(opening);
-  say(`${store} ${database.version} and ${broker} ${server.version} are up`);
-  history.add(['meta', meta(database.version, server.version)]);
+  const pooling = values.pooler ? ChaosPgBouncer.open(database) : undefined;
+  if (pooling !== undefined) open.servers.push(pooling);
+  const pooler = await pooling;
+  const versions = {
+    node: process.version,
+    [store]: database.version,
+    ...(pooler && { pgbouncer: pooler.version }),
+    [broker]: server.version,
+  };
+  say(`up: ${JSON.stringify(versions)}`);
+  history.add(['meta', meta(versions)]);
   const settings = { store, broker, ordering, seed, origin, rate, parts, compiled: open.compiled };
-  const fleet = (open.fleet = new Fleet(settings, database, server, history));
+  const fleet = (open.fleet = new Fleet(settings, database, server, history, pooler));
   await fleet.open();
   fleet.go();
   say('four relays, two writers and a consumer run');
@@ -125,10 +143,10 @@ async function main(): Promise<number> {
   return check(file);
 }
 
-function meta(database: string, server: string): object {
-  const versions = { node: process.version, [store]: database, [broker]: server };
+function meta(versions: Readonly<Record<string, string>>): object {
   const relay = { ...RELAY, maxBrokerConnections: BROKER_CONNECTIONS[broker] };
-  return { seed, store, broker, ordering, seconds, rate, versions, transports: TRANSPORTS, relay };
+  const { pooler, replica } = values;
+  return { seed, store, pooler, replica, broker, ordering, seconds, rate, versions, transports: TRANSPORTS, relay };
 }
 
 /** With the history, what the processes had to say; without one, its parts. */

@@ -1,7 +1,9 @@
+import { setTimeout as pause } from 'node:timers/promises';
 import type { TcpProxy } from '../support/tcp-proxy.js';
 import { exchangeMissing, topicMissing } from './absences.js';
 import { between, nothing, pick, type Fault, type Maker, type Random } from './fault.js';
-import { end, order, type Fleet, type RelaySlot } from './fleet.js';
+import { end, order } from './child.js';
+import type { Fleet, RelaySlot } from './fleet.js';
 import { RELAY } from './settings.js';
 
 /** Most network faults are short; some outlast a lease. */
@@ -77,6 +79,10 @@ const killWriter: Maker = (fleet, random) => {
 
 type Side = 'database' | 'broker';
 
+function wires(slot: RelaySlot, side: Side): TcpProxy[] {
+  return side === 'database' && slot.direct !== undefined ? [slot.database, slot.direct] : [slot[side]];
+}
+
 /** Between one relay, or all of them, and one server. */
 function onWire(
   side: Side,
@@ -89,13 +95,13 @@ function onWire(
       locks: slots.map(({ user }) => `${user}/${side}`),
       runs: slots.map(({ run }) => run),
       inject: async () => {
-        for (const slot of slots) await inject(slot[side], random);
+        for (const proxy of slots.flatMap((slot) => wires(slot, side))) await inject(proxy, random);
       },
       lasts: momentary ? between(random, 0, 300) : whileOut(random),
       heal: async () => {
-        for (const slot of slots) {
-          slot[side].heal();
-          await slot[side].accept();
+        for (const proxy of slots.flatMap((slot) => wires(slot, side))) {
+          proxy.heal();
+          await proxy.accept();
         }
       },
     };
@@ -135,6 +141,29 @@ const killDatabase = onServer('database', ({ database }, random) => ({
   lasts: between(random, 0, 1_500),
   heal: () => database.start(),
 }));
+const killPooler = onServer('database', ({ pooler }, random) => ({
+  inject: () => pooler?.kill(),
+  lasts: between(random, 0, 1_500),
+  heal: () => pooler?.start(),
+}));
+/** What the replica did not get is lost, with its transaction: `lossy` says between which times. Writers live on, as they know what they committed. */
+const failOver: Maker = (fleet, random) => ({
+  locks: ['database', ...fleet.writers.map(({ index }) => `writer${index}`)],
+  runs: 'all',
+  inject: () => loseTheLast(fleet, between(random, 0, 2_000)),
+  lasts: 0,
+  heal: nothing,
+  settled: async () => fleet.database.failover?.follow(),
+});
+async function loseTheLast({ database: { failover }, history }: Fleet, ms: number): Promise<void> {
+  const from = history.now();
+  await failover?.catchUp();
+  failover?.part();
+  await pause(ms);
+  await failover?.failOver();
+  history.add(['lossy', from, history.now()]);
+}
+
 const readOnly = onServer('database', ({ database }, random) => ({
   inject: () => database.readOnly(true),
   lasts: between(random, 300, 3_000),
@@ -194,6 +223,8 @@ const KINDS: readonly (readonly [string, number, Maker])[] = [
   ['database-delay', 4, onWire('database', delay)],
   ['database-terminate', 9, terminateBackends],
   ['database-kill', 2, killDatabase],
+  ['database-pooler-kill', 2, killPooler],
+  ['database-failover', 5, failOver],
   ['database-read-only', 3, readOnly],
   ['broker-drop-up', 2.5, onWire('broker', dropUp)],
   ['broker-drop-down', 2.5, onWire('broker', dropDown)],
@@ -213,6 +244,8 @@ const KINDS: readonly (readonly [string, number, Maker])[] = [
 const IMPOSSIBLE: Readonly<Record<string, (fleet: Fleet) => boolean>> = {
   'broker-close': ({ broker }) => broker.closeConnections === undefined,
   'exchange-missing': ({ broker }) => broker.dropExchange === undefined,
+  'database-pooler-kill': ({ pooler }) => pooler === undefined,
+  'database-failover': ({ database }) => database.failover === undefined,
   'numbers-back': ({ database }) => database.numbersBack === undefined,
 };
 

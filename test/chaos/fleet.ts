@@ -5,15 +5,16 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { CANARY } from '../security/canaries.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
+import { answered, end, flushed, order, ready } from './child.js';
 import type { History } from './history.js';
 import type { BrokerServer } from './servers/broker.js';
 import type { DatabaseServer } from './servers/database.js';
-import { RELAY, type BrokerName, type Order, type Ordering, type Report, type StoreName } from './settings.js';
+import type { ChaosPgBouncer } from './servers/pgbouncer.js';
+import { RELAY, type BrokerName, type Ordering, type Report, type StoreName } from './settings.js';
 
 /** Above it the writers pause: an outage must not make a backlog that the end cannot drain. */
 const MAX_BACKLOG = 150_000;
 const WRITERS = 2;
-const READY_TIMEOUT = 120_000;
 
 export interface FleetSettings {
   readonly store: StoreName;
@@ -32,6 +33,8 @@ export interface RelaySlot {
   readonly user: string;
   readonly database: TcpProxy;
   readonly broker: TcpProxy;
+  /** Past the pooler, of a relay that listens there. */
+  readonly direct: TcpProxy | undefined;
   /** Number of its current life. */
   run: number;
   child: ChildProcess | undefined;
@@ -65,17 +68,25 @@ export class Fleet {
     readonly database: DatabaseServer,
     readonly broker: BrokerServer,
     readonly history: History,
+    /** In front of the database. */
+    readonly pooler?: ChaosPgBouncer,
   ) {}
+
+  /** That writers and relays are led to. */
+  private get databasePort(): number {
+    return this.pooler?.port ?? this.database.port;
+  }
 
   async open(): Promise<void> {
     this.writers.push(...Array.from({ length: WRITERS }, (_, index) => writerSlot(index)));
     await this.startWriter(this.writers[0] as WriterSlot, true);
     await this.database.watchLeases();
     for (let index = 0; index < RELAY.relays; index += 1) {
-      const database = await TcpProxy.start(`127.0.0.1:${this.database.port}`);
-      const broker = await TcpProxy.start(`127.0.0.1:${this.broker.port}`);
+      const [database, broker] = [await proxyTo(this.databasePort), await proxyTo(this.broker.port)];
+      // Behind a pooler every other relay listens past it, and the others poll.
+      const direct = this.pooler !== undefined && index % 2 === 0 ? await proxyTo(this.database.port) : undefined;
       const user = `relay${index + 1}`;
-      this.relays.push({ index, user, database, broker, run: 0, child: undefined, wanted: false });
+      this.relays.push({ index, user, database, broker, direct, run: 0, child: undefined, wanted: false });
     }
     await Promise.all([
       ...this.writers.slice(1).map((slot) => this.startWriter(slot)),
@@ -110,6 +121,7 @@ export class Fleet {
     const child = this.start('relay', `relay-${run}`, {
       run,
       databaseUrl: database.url(slot.user, slot.database.port),
+      listenUrl: slot.direct && database.url(slot.user, slot.direct.port),
       brokerUrl: broker.urlThrough(slot.broker.port),
       brokerPort: slot.broker.port,
     });
@@ -141,7 +153,7 @@ export class Fleet {
       createTables,
       concurrency: 24,
       secrets: { payload: CANARY.payload, header: CANARY.header },
-      databaseUrl: this.database.url('writer'),
+      databaseUrl: this.database.url('writer', this.databasePort),
       brokerUrl: this.broker.urlThrough(this.broker.port),
     });
     slot.child = child;
@@ -211,7 +223,9 @@ export class Fleet {
     await Promise.all(this.relays.map((slot) => end(slot.child, 'SIGTERM')));
     await flushed(this.consumer);
     await Promise.all([...this.writers.map(({ child }) => end(child, 'SIGKILL')), end(this.consumer, 'SIGKILL')]);
-    await Promise.all(this.relays.flatMap(({ database, broker }) => [database.close(), broker.close()]));
+    await Promise.all(
+      this.relays.flatMap(({ database, broker, direct }) => [database.close(), broker.close(), direct?.close()]),
+    );
   }
 
   /** At once, for a run that is given up. */
@@ -223,58 +237,10 @@ export class Fleet {
   }
 }
 
+function proxyTo(port: number): Promise<TcpProxy> {
+  return TcpProxy.start(`127.0.0.1:${port}`);
+}
+
 function writerSlot(index: number): WriterSlot {
   return { index, child: undefined, committed: 0, wanted: false };
-}
-
-export function order(child: ChildProcess | undefined, what: Order): void {
-  if (child?.connected) child.send(what, () => undefined);
-}
-
-function ready(child: ChildProcess): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(new Error('A process did not become ready.')), READY_TIMEOUT);
-    child.on('message', ({ kind }: Report) => {
-      if (kind !== 'ready') return;
-      clearTimeout(timer);
-      resolve();
-    });
-    child.once('exit', () => clearTimeout(timer));
-  });
-}
-
-async function flushed(child: ChildProcess | undefined): Promise<void> {
-  await answered(child, { kind: 'flush' }, 'flushed');
-}
-
-/** `undefined`: it is gone. */
-async function answered(
-  child: ChildProcess | undefined,
-  what: Order,
-  answer: Report['kind'],
-): Promise<Report | undefined> {
-  if (!child?.connected) return undefined;
-  return new Promise((resolve) => {
-    const end = (report?: Report): void => {
-      child.off('message', heard);
-      child.off('exit', gone);
-      resolve(report);
-    };
-    const gone = (): void => end();
-    const heard = (report: Report): void => {
-      if (report.kind === answer) end(report);
-    };
-    child.on('message', heard);
-    child.on('exit', gone);
-    order(child, what);
-  });
-}
-
-export async function end(child: ChildProcess | undefined, signal: NodeJS.Signals): Promise<void> {
-  if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
-  const exited = once(child, 'exit');
-  child.kill(signal);
-  const harder = setTimeout(() => child.kill('SIGKILL'), 15_000);
-  await exited;
-  clearTimeout(harder);
 }

@@ -41,8 +41,21 @@ export class Observer {
     this.compareClocks();
     const { committed, seen } = this.fleet.counts;
     if ((this.turns += 1) % 5 === 0) this.say(`${committed} committed, ${seen} deliveries`);
-    const { database, history, relays } = this.fleet;
+    const { history, relays } = this.fleet;
     for (const { index, broker } of relays) history.add(['k', history.now(), index, broker.open]);
+    await this.countConnections();
+    const stands = await this.standing.look(history.now(), RELAY.lease * 1_000);
+    history.add(['w', history.now(), stands]);
+  }
+
+  /** To the database, of each relay; behind a pooler to the pooler, as its own are as many as it likes. */
+  private async countConnections(): Promise<void> {
+    const { database, history, relays, pooler } = this.fleet;
+    if (pooler !== undefined) {
+      for (const { index, database: wire, direct } of relays)
+        history.add(['n', history.now(), index, wire.open + (direct?.open ?? 0)]);
+      return;
+    }
     const rows = await database.query(
       this.postgres
         ? 'select usename, count(*) from pg_stat_activity group by 1'
@@ -52,8 +65,6 @@ export class Observer {
       const slot = relays.find((each) => each.user === user);
       if (slot !== undefined) history.add(['n', history.now(), slot.index, Number(count)]);
     }
-    const stands = await this.standing.look(history.now(), RELAY.lease * 1_000);
-    history.add(['w', history.now(), stands]);
   }
 
   /** Until nothing waits any more, and the consumer has seen it. Deadlines, not promises: what is left is told. */

@@ -1,5 +1,5 @@
 /** What the harness tells the processes that it starts. */
-export type StoreName = 'postgres' | 'mariadb';
+export type StoreName = 'postgres' | 'mariadb' | 'mysql';
 export type BrokerName = 'rabbitmq' | 'kafka';
 /** Of the outbox: `key` promises nothing of transactions that overlap, `strict` the order of their commits. */
 export type Ordering = 'key' | 'strict';
@@ -22,6 +22,8 @@ export interface RelaySettings extends ProcessSettings {
   readonly run: number;
   /** Host and port of the proxy that all connections to Kafka go through. */
   readonly brokerPort: number;
+  /** Past a pooler. */
+  readonly listenUrl?: string | undefined;
 }
 export interface WriterSettings extends ProcessSettings {
   /** What nobody may see but in the messages themselves. */

@@ -144,7 +144,7 @@ function ready(server: ChildProcess): Promise<void> {
       // Read for ever, or the pipe fills and the server stands still; kept only while it starts.
       if (started) return;
       log += chunk.toString();
-      if (!log.includes('ready to accept connections')) return;
+      if (!log.includes('is ready to accept')) return;
       started = true;
       log = '';
       clearTimeout(timer);

@@ -1,3 +1,5 @@
+import type { Timing } from './bounds.js';
+import type { Failovers } from './failovers.js';
 import type { FaultLog, FaultSpan } from './faults.js';
 import { LATER, POISON, type Ledger } from './ledger.js';
 import type { Violations } from './violations.js';
@@ -7,11 +9,20 @@ const SETTLE = 3_000_000;
 /** After a fault healed, for what was under way to time out and to be done again. */
 const AFTERMATH = 6_000_000;
 
+interface Delivery {
+  readonly transport: number;
+  readonly time: number;
+  readonly run: number;
+  readonly redelivered: boolean;
+}
+
 /** One delivery after the other, as the consumer saw them: invented, repeated, and what the repetition came from. */
 export class Deliveries {
   published = 0;
   redelivered = 0;
   duplicates = 0;
+  /** Of these, by a failover that lost receipts: as many as there were, whatever a relay holds. */
+  ofFailovers = 0;
   staleDuplicates = 0;
   /** Milliseconds from the commit to the first sighting, of what was committed while nothing was wrong. */
   readonly calmLatencies: number[] = [];
@@ -26,19 +37,21 @@ export class Deliveries {
   constructor(
     private readonly ledger: Ledger,
     private readonly faults: FaultLog,
+    private readonly failovers: Failovers,
     private readonly broken: Violations,
   ) {}
 
-  take(transport: number, time: number, run: number, redelivered: boolean, uids: readonly number[]): void {
-    for (const uid of uids) this.one(transport, time, run, redelivered, uid);
+  take(delivery: Delivery, uids: readonly number[], timing: Timing): void {
+    for (const uid of uids) this.one(delivery, uid, timing);
   }
 
-  private one(transport: number, time: number, run: number, redelivered: boolean, uid: number): void {
-    const { ledger, broken } = this;
+  private one({ transport, time, run, redelivered }: Delivery, uid: number, timing: Timing): void {
+    const { ledger, failovers, broken } = this;
     const entry = ledger.find(uid, transport);
     if (entry < 0 || ledger.kind.get(entry) >= POISON) {
       this.published += 1;
-      broken.add('ghosts', `${uid} on transport ${transport}, published by relay ${run}`);
+      if (entry < 0 && failovers.mayHaveBeen(uid, time, timing)) failovers.published += 1;
+      else broken.add('ghosts', `${uid} on transport ${transport}, published by relay ${run} at ${time}`);
       return;
     }
     if (ledger.first.get(entry) < 0) this.first(entry, time);
@@ -74,7 +87,8 @@ export class Deliveries {
     if (ledger.endedOf(entry) < (this.newest.get(placeOf(ledger, entry)) ?? -1)) this.staleDuplicates += 1;
     const transport = ledger.transport.get(entry);
     const text = `${uid} on transport ${transport}, relay ${beforeRun} at ${beforeAt}, relay ${run} at ${time}`;
-    const before = faults.touching(beforeRun, beforeAt - AFTERMATH, beforeAt + SETTLE);
+    const [since, until] = [beforeAt - AFTERMATH, beforeAt + SETTLE];
+    const before = faults.between(since, until, isFailover) ?? faults.touching(beforeRun, since, until);
     const fault = before ?? faults.touching(run, time - AFTERMATH, time);
     if (fault === undefined) broken.add('unexplainedDuplicates', text);
     else this.attribute(fault, before === undefined ? run : beforeRun, transport);
@@ -82,13 +96,19 @@ export class Deliveries {
     if (faults.isCalm(beforeAt) && faults.isCalm(beforeAt + SETTLE)) broken.add('calmDuplicates', text);
   }
 
-  private attribute({ id }: FaultSpan, run: number, transport: number): void {
-    const name = `${id}/${run}/${transport}`;
+  private attribute(fault: FaultSpan, run: number, transport: number): void {
+    if (isFailover(fault)) {
+      this.ofFailovers += 1;
+      return;
+    }
+    const name = `${fault.id}/${run}/${transport}`;
     const count = (this.copies.get(name) ?? 0) + 1;
     this.copies.set(name, count);
     this.mostPerFault = Math.max(this.mostPerFault, count);
   }
 }
+
+const isFailover = ({ kind }: FaultSpan): boolean => kind === 'database-failover';
 
 /** One number for a key of a transport. */
 export function placeOf(ledger: Ledger, entry: number): number {

@@ -1,8 +1,9 @@
 import type { Timing } from './bounds.js';
 import { Deliveries } from './deliveries.js';
+import { Failovers } from './failovers.js';
 import { FaultLog } from './faults.js';
 import { LeaseLog } from './leases.js';
-import { Ledger, POISON } from './ledger.js';
+import { Ledger, POISON, transactionNumber } from './ledger.js';
 import { Lives } from './lives.js';
 import { countOrderedOverlaps, judgeOrder, type Ordering } from './order.js';
 import { haltedNeighbours } from './neighbours.js';
@@ -46,7 +47,8 @@ export class Judge {
   private readonly resources = new Resources();
   private readonly standstills = new Standstills();
   private readonly recoveries = new Recoveries(this.faults, this.lives, this.leases);
-  private readonly deliveries = new Deliveries(this.ledger, this.faults, this.broken);
+  private readonly failovers = new Failovers(this.faults, this.broken);
+  private readonly deliveries = new Deliveries(this.ledger, this.faults, this.failovers, this.broken);
   private meta: Meta | undefined;
   private readonly seen = new Set<string>();
   private readonly figures = { relayRuns: 0, startFailures: 0, businessFailures: 0, conflicts: 0 };
@@ -72,15 +74,20 @@ export class Judge {
     crash: (line) => this.crash(line),
     fault: ([, id, kind, runs, from]) => this.faults.begin(id, kind, runs, from),
     heal: ([, id, to]) => this.faults.end(id, to),
+    lossy: ([, from, to]) => this.failovers.lossy.push({ from, to }),
     calm: ([, from, to]) => this.faults.calms.push({ from, to }),
     drain: ([, from]) => (this.drain.from = from),
     drained: ([, to]) => (this.drain.to = to),
     c: ([, writer, n, began, messages]) => this.ledger.commit(writer, n, began, messages),
     q: ([, writer, calls]) => {
-      for (let i = 0; i < calls.length; i += 2) this.ledger.committing(writer, calls[i], calls[i + 1]);
+      for (let i = 0; i < calls.length; i += 2)
+        if (!this.ledger.committing(writer, calls[i], calls[i + 1]))
+          this.failovers.called(transactionNumber(writer, calls[i]), calls[i + 1]);
     },
     e: ([, writer, ends]) => {
-      for (let i = 0; i < ends.length; i += 2) this.ledger.committed(writer, ends[i], ends[i + 1]);
+      for (let i = 0; i < ends.length; i += 2)
+        if (!this.ledger.committed(writer, ends[i], ends[i + 1]))
+          this.failovers.returned(transactionNumber(writer, ends[i]), ends[i + 1]);
     },
     o: ([, run, owner]) => this.leases.name(run, owner),
     l: ([, at, transport, bucket, owner]) => this.leases.change(at, transport, bucket, owner),
@@ -110,10 +117,14 @@ export class Judge {
         this.drained = { count: this.drained.count + uids.length, until: time };
       if (this.faults.isCalm(time)) this.seenInCalms += uids.length;
       if (redelivered !== 1) this.recoveries.sighting(transport, time);
-      this.deliveries.take(transport, time, run, redelivered === 1, uids);
+      this.deliveries.take({ transport, time, run, redelivered: redelivered === 1 }, uids, this.timing);
     },
     x: ([, transport, run, head]) => this.broken.add('corrupt', `transport ${transport}, relay ${run}: ${head}`),
   };
+
+  private get timing(): Timing {
+    return (this.meta as Meta).relay;
+  }
 
   take(line: Line): void {
     const read = this.readers[line[0] as string];
@@ -137,6 +148,7 @@ export class Judge {
     if (meta.seconds !== undefined)
       for (const each of EVIDENCE) if (!this.seen.has(each)) broken.add('empty', `no line '${each}': a rule was blind`);
     this.judgeCopies(meta.relay);
+    const failovers = this.failovers.judge();
     const resources = this.resources.judge(meta.relay, this.faults, broken);
     const { relay: _, transports: __, ...rest } = meta;
     return {
@@ -162,6 +174,8 @@ export class Judge {
       firstPublishAfterHealP50Ms: recoveries.p50,
       firstPublishAfterHealMaxMs: recoveries.max,
       firstPublishesAfterHeal: recoveries.count,
+      ...failovers,
+      failoverDuplicates: deliveries.ofFailovers || undefined,
       ...standing,
       ...this.figures,
       ...resources,
@@ -250,7 +264,7 @@ export class Judge {
     }
     for (let i = 0; i < starts.length; i += 2) {
       const [bucket, time] = [starts[i], starts[i + 1]];
-      if (this.leases.owns(run, transport, bucket, time)) continue;
+      if (this.leases.owns(run, transport, bucket, time) || this.failovers.mayForget(time, this.timing)) continue;
       this.broken.add('publishAfterLease', `relay ${run}, transport ${transport}, bucket ${bucket} at ${time}`);
     }
   }
@@ -263,7 +277,7 @@ export class Judge {
 
   private told(run: number, transport: number, uid: number): void {
     const entry = this.ledger.find(uid, transport);
-    if (entry < 0) this.broken.add('wrongDeadLetters', `relay ${run} told of ${uid}, which did not commit`);
+    if (entry < 0) this.failovers.told.push({ run, uid });
     else this.ledger.told.set(entry, 1);
   }
 

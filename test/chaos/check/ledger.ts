@@ -9,6 +9,11 @@ export const POISON = 2;
 const ROWS = 16;
 const TRANSACTIONS = 2 ** 20;
 
+/** One number for a transaction of a writer. */
+export const transactionNumber = (writer: number, n: number): number => writer * TRANSACTIONS + n;
+/** Of the transaction that a message is of. */
+export const transactionOf = (uid: number): number => Math.floor(uid / ROWS);
+
 /** Everything that committed, one entry for each message and transport, and what was seen of it. */
 export class Ledger {
   readonly began = new Column(Float64Array);
@@ -56,14 +61,18 @@ export class Ledger {
     });
   }
 
-  committing(writer: number, n: number, time: number): void {
+  /** @returns whether it is there */
+  committing(writer: number, n: number, time: number): boolean {
     const transaction = this.transactionsOf(writer).get(n);
     if (transaction >= 0) this.called.set(transaction, time);
+    return transaction >= 0;
   }
 
-  committed(writer: number, n: number, time: number): void {
+  /** @returns whether it is there */
+  committed(writer: number, n: number, time: number): boolean {
     const transaction = this.transactionsOf(writer).get(n);
     if (transaction >= 0) this.ended.set(transaction, time);
+    return transaction >= 0;
   }
 
   /** The entry, or -1: no such message committed for this transport. */

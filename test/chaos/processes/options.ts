@@ -7,14 +7,16 @@ import { RELAY, TRANSPORTS, type ProcessSettings, type RelaySettings } from '../
 
 export function typeOrmOptions({ store, databaseUrl }: ProcessSettings, poolSize: number): TypeOrmModuleOptions {
   const common = { url: databaseUrl, retryAttempts: 0, poolSize };
-  if (store === 'mariadb') return { ...common, type: 'mariadb', timezone: 'Z', connectTimeout: 3_000 };
+  if (store !== 'postgres') return { ...common, type: store, timezone: 'Z', connectTimeout: 3_000 };
   return { ...common, type: 'postgres', connectTimeoutMS: 3_000, poolErrorHandler: () => undefined };
 }
 
 /** The same in writers and relays, as in one application of which some instances only enqueue. */
 export function outboxOptions(settings: ProcessSettings & Partial<RelaySettings>): OutboxOptions {
   const { lease, pollInterval, publishTimeout, shutdownTimeout, batchSize, batchesInFlight, buckets } = RELAY;
+  const { listenUrl } = settings;
   return {
+    ...(listenUrl === undefined ? {} : { database: { listenUrl } }),
     transports: Object.fromEntries(TRANSPORTS.map((name) => [name, transport(settings, name)])),
     defaultTransport: TRANSPORTS[0],
     ordering: settings.ordering,

@@ -17,10 +17,24 @@ export interface DatabaseServer {
   /** A session of the harness holds a snapshot, until it is told otherwise: what is deleted meanwhile stays for it. */
   holdSnapshot(on: boolean): Promise<void>;
   /** The numbers of messages go on far below all that were given out, where none ever was; if the server does that. */
-  numbersBack?(): Promise<void>;
+  readonly numbersBack?: (() => Promise<void>) | undefined;
   /** Ends the sessions of this user. */
   terminate(user: string): Promise<void>;
+  /** Of one that has a replica. */
+  readonly failover?: Failover;
   remove(): Promise<void>;
+}
+
+/** An asynchronous replica that takes the primary's place: what it did not get is lost. */
+export interface Failover {
+  /** Resolves when it has all that was committed at the time of the call. */
+  catchUp(): Promise<void>;
+  /** It gets nothing more. */
+  part(): void;
+  /** The primary is gone for good; resolves when the replica is the primary, and clients find it where the other one was. */
+  failOver(): Promise<void>;
+  /** The one that is gone comes back as the other one's replica, without anything of its own. */
+  follow(): Promise<void>;
 }
 
 /** Of all users of the library; who is asked for it is the server's choice, and who tells it is ours. */

