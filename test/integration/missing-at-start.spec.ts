@@ -92,6 +92,13 @@ describeWith(['rabbitmq', 'postgres'], 'RabbitMQ destinations that are missing w
     expect(hooks.of('destinationAway')[0]?.error).toContain('Declare it, or let the relay do it');
   });
 
+  it('R6: nothing is asked with checkDestinations: false', async () => {
+    const { hooks, answers } = await start({ exchange: observer.unusedName(), checkDestinations: false });
+    await until(() => answers.length > 0);
+    expect([answers, hooks.of('destinationAway')]).toEqual([[[]], []]);
+    expect(() => rabbitmq({ url: 'amqp://a', checkDestinations: 'no' as never })).toThrow('must be true or false');
+  });
+
   it('R6: what was put off for it meanwhile goes out when a look finds it, and that is told once', async () => {
     const [exchange, queue] = [observer.unusedName(), await observer.queue()];
     const { hooks, dispatcher } = await start({ exchange });
@@ -203,7 +210,7 @@ describeUnlessMissing(lacking, 'Kafka topics that are missing when a relay start
     30_000,
   );
 
-  it('R6: a topic that this client may not see is not missing, nor is one that its first message makes', async () => {
+  it('R6: a topic that this client may not see is not missing, nor is one that its first message makes or nobody is to ask for', async () => {
     const topic = unused();
     await create(topic);
     const sasl = { mechanism: 'plain', username: 'clerk', password: 'clerk' } as const;
@@ -213,9 +220,11 @@ describeUnlessMissing(lacking, 'Kafka topics that are missing when a relay start
     expect(denied.answers).toEqual([[]]);
     expect(denied.hooks.of('destinationAway')).toEqual([]);
     await denied.dispatcher.stop();
-    const making = await start({ allowAutoTopicCreation: true }, messagesTo(unused()));
-    await until(() => making.answers.length > 0);
-    expect(making.answers).toEqual([[]]);
-    await making.dispatcher.stop();
+    for (const options of [{ allowAutoTopicCreation: true }, { checkDestinations: false }]) {
+      const making = await start(options, messagesTo(unused()));
+      await until(() => making.answers.length > 0);
+      expect(making.answers).toEqual([[]]);
+      await making.dispatcher.stop();
+    }
   }, 30_000);
 });

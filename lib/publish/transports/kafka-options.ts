@@ -4,7 +4,7 @@ import { OutboxConfigurationError } from '../../outbox.errors.js';
 import type { TransportDefinition } from '../../outbox.options.js';
 import type { CloudEventsOptions } from './envelope.js';
 import { LEAST_MESSAGE_BYTES, topicProblem } from './kafka-limits.js';
-import { headerProblems, refuseNoOptions, refuseOptions, unknownNames } from './option-names.js';
+import { headerProblems, refuseNoOptions, refuseOptions, switchProblems, unknownNames } from './option-names.js';
 
 export type Token = NonNullable<TransportDefinition['inject']>[number];
 export type Client = Kafka | KafkaConfig;
@@ -45,6 +45,11 @@ export interface KafkaOptions {
   fencing?: { transactionalId: string };
   /** Default false: a topic that does not exist is a failure of the message. */
   allowAutoTopicCreation?: boolean;
+  /**
+   * Whether a relay that is connected asks, before any message, if the topics that event classes name are there. Default true. Off
+   * where a shared event class names what this process never sends to.
+   */
+  checkDestinations?: boolean;
   /** Put before every topic. */
   topicPrefix?: string;
   /**
@@ -73,6 +78,7 @@ const NAMES: readonly (keyof KafkaOptions)[] = [
   'transactional',
   'fencing',
   'allowAutoTopicCreation',
+  'checkDestinations',
   'topicPrefix',
   'timestamp',
   'headers',
@@ -101,7 +107,7 @@ export function checkKafkaOptions(options: KafkaOptions): void {
 /** Of what goes into each record, and of its size. */
 function recordProblems(options: KafkaOptions): string[] {
   const { topicPrefix = '', timestamp = 'published', headers, cloudEvents, maxMessageBytes } = options;
-  const problems = headerProblems(headers);
+  const problems = [...switchProblems(options), ...headerProblems(headers)];
   if (timestamp !== 'published' && timestamp !== 'enqueued') problems.push('timestamp must be published or enqueued');
   const ofPrefix = typeof topicPrefix === 'string' ? topicPrefix && topicProblem(topicPrefix) : 'must be a text';
   if (ofPrefix) problems.push(`topicPrefix ${ofPrefix}`);

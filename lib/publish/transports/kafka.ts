@@ -80,6 +80,7 @@ async function createTransport(
     limits,
     atomicRuns: typeof options.partitioner !== 'function',
     producers: options.producers ?? 4,
+    checkDestinations: options.checkDestinations ?? true,
     openProducer: (slot) => new KafkaProducer(guarded, configOf(slot), settings),
     openAsker: askerOf(options, (config) => new KafkaProducer(guarded, { ...configOf(0), ...config }, settings)),
     openFenced: fencedBy(options, (config) => new KafkaProducer(guarded, { ...configOf(0), ...config }, fenced)),

@@ -56,3 +56,10 @@ export function headerProblems(headers: unknown): string[] {
     .filter(([, value]) => ![value].flat().every((one) => typeof one === 'string' || types.isUint8Array(one)))
     .map(([name]) => `headers.${name} must be a string, a Uint8Array or an array of those`);
 }
+
+/** What is wrong with options that are on or off, and that no type checked. */
+export function switchProblems({ checkDestinations }: { readonly checkDestinations?: unknown }): string[] {
+  return [undefined, true, false].includes(checkDestinations as boolean)
+    ? []
+    : ['checkDestinations must be true or false'];
+}

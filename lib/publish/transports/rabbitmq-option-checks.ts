@@ -1,4 +1,4 @@
-import { headerProblems, unknownNames } from './option-names.js';
+import { headerProblems, switchProblems, unknownNames } from './option-names.js';
 import { rabbitMqLimits } from './rabbitmq-limits.js';
 import type { RabbitMqOptions, RabbitMqSettings, RabbitMqTopology } from './rabbitmq-options.js';
 
@@ -9,7 +9,7 @@ export function valueProblems(options: RabbitMqOptions): string[] {
   if (!isShortText(exchange ?? '')) problems.push(`exchange ${SHORT_TEXT}`);
   if (appId !== undefined && !isShortText(appId)) problems.push(`appId ${SHORT_TEXT}`);
   if (routingKey !== undefined && typeof routingKey !== 'function') problems.push('routingKey must be a function');
-  problems.push(...headerProblems(headers));
+  problems.push(...switchProblems(options), ...headerProblems(headers));
   if (cloudEvents !== undefined) problems.push(...cloudEventsProblems(cloudEvents));
   if (topology !== undefined && typeof topology !== 'function') problems.push(...topologyProblems(topology));
   return problems;

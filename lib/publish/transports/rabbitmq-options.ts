@@ -65,6 +65,11 @@ export interface RabbitMqOptions {
   persistent?: boolean;
   /** Asserted at every connect. Default: nothing is. */
   topology?: RabbitMqTopology | { bivarianceHack(channel: AmqpChannel): Promise<void> }['bivarianceHack'];
+  /**
+   * Whether a relay that is connected asks, before any message, if the exchange and the queues that options and event classes name
+   * are there. Default true. Off where a shared event class names what this process never sends to.
+   */
+  checkDestinations?: boolean;
   /** For a confirm, at most; the relay's publish timeout holds too. Default: that one alone. */
   confirmTimeout?: Duration;
   /** For a connection to one server to be open. Default 5 s. */
@@ -108,6 +113,7 @@ const NAMES: readonly (keyof RabbitMqOptions)[] = [
   'mandatory',
   'persistent',
   'topology',
+  'checkDestinations',
   'confirmTimeout',
   'connectTimeout',
   'heartbeat',
