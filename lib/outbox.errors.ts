@@ -91,8 +91,8 @@ export class OutboxDuplicateMessageError extends OutboxError {
   }
 }
 /**
- * On MySQL and MariaDB: another transaction holds a key of `ordering: 'strict'` that this one needs, or has claimed its dedup
- * key. Retryable: roll back and run the whole transaction again.
+ * On MySQL and MariaDB: another transaction holds a key of `ordering: 'strict'` that this one needs, has claimed its dedup key, or
+ * locks the place of its messages. Retryable: roll back and run the whole transaction again.
  */
 export class OutboxTransactionConflictError extends OutboxError {
   constructor(message: string, details?: OutboxErrorDetails) {

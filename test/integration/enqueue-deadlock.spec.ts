@@ -124,6 +124,45 @@ describeOnMysqlFamily('a deadlock, which ends the whole transaction', (kind) => 
     }
   });
 
+  /** Each of two transactions keeps whatever is new out of the end of the table. */
+  const LOCK_END = {
+    mariadb: (runner: QueryRunner) => runner.query('select 1 from outbox_ready for update'),
+    mysql: (runner: QueryRunner) => runner.query('rollback to savepoint before_it'),
+  };
+
+  it('H10: one in which the INSERT of an enqueue is the victim is a TRANSACTION_CONFLICT: run again, nothing is lost', async () => {
+    const fresh = await createEnqueueDatabase(kind); // no rows whose purge is due, which would be locked themselves
+    const runners = [fresh.dataSource.createQueryRunner(), fresh.dataSource.createQueryRunner()];
+    const service = fresh.outbox();
+    try {
+      for (const runner of runners) {
+        await runner.startTransaction('REPEATABLE READ');
+        await fresh.addThing(runner);
+        await runner.query('savepoint before_it');
+        if (kind === 'mysql') await service.enqueue(message(0), { manager: runner });
+      }
+      for (const runner of runners) await LOCK_END[kind](runner);
+      const enqueue = (runner: QueryRunner, n: number) => service.enqueue(message(n), { manager: runner });
+      const outcomes = await Promise.allSettled(runners.map(enqueue));
+      const [refused] = outcomes.filter(({ status }) => status === 'rejected') as PromiseRejectedResult[];
+      expect(outcomes.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected']);
+      expect(refused?.reason).toMatchObject({ code: 'TRANSACTION_CONFLICT', cause: { errno: 1213 } });
+      const victim = outcomes.findIndex(({ status }) => status === 'rejected');
+      await expect(enqueue(runners[victim] as QueryRunner, 2)).rejects.toMatchObject(GONE);
+      await runners[victim]?.rollbackTransaction();
+      await runners[1 - victim]?.commitTransaction();
+      expect([(await fresh.rows()).length, await fresh.things()]).toEqual([1, 1]);
+      await fresh.dataSource.transaction(async (manager) => {
+        await fresh.addThing(manager);
+        await service.enqueue(message(victim), { manager });
+      });
+      expect([(await fresh.rows()).length, await fresh.things()]).toEqual([2, 2]);
+    } finally {
+      for (const runner of runners) await runner.release();
+      await fresh.drop();
+    }
+  });
+
   it('A8: what follows in the queue of a transaction whose enqueue was the victim is not committed by itself', async () => {
     const strict = await createEnqueueDatabase(kind, 4, 'strict');
     const [other, runner] = [strict.dataSource.createQueryRunner(), strict.dataSource.createQueryRunner()];

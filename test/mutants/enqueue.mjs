@@ -153,6 +153,7 @@ export const ENQUEUE = [
     from: ' && errno !== SNAPSHOT_TOO_OLD) throw',
     to: ') throw',
     ...SESSIONS,
+    onMysql: false, // it has no innodb_snapshot_isolation
   },
   {
     name: 'deadlock-of-a-dedup-key-is-no-conflict',
@@ -161,6 +162,16 @@ export const ENQUEUE = [
     from: 'if (errno !== DEADLOCK && errno',
     to: 'if (errno',
     ...SESSIONS,
+  },
+  {
+    name: 'deadlock-of-an-insert-is-no-conflict',
+    breaks:
+      'MariaDB, MySQL: an INSERT that is the victim of a deadlock is an error of the driver, not one to run again for',
+    file: 'lib/store/mysql/insert.ts',
+    from: 'if (errnoOf(error) !== DEADLOCK) throw error;',
+    to: 'if (errnoOf(error) !== undefined) throw error;',
+    ...ENDING,
+    contract: 'test/integration/enqueue-deadlock.spec.ts',
   },
   {
     name: 'proxy-is-another-transaction',

@@ -5,7 +5,7 @@
 const POSTGRES = 'lib/store/schema/postgres-strict.ts';
 const MYSQL = 'lib/store/mysql/insert.ts';
 const TAKE = `    await this.keyLocks?.take(tx, ready); // before the first number is drawn
-    for (const rows of chunks(ready)) await tx.run(this.sql.ready(rows.length).bind(...rows.flatMap(common)));
+    for (const rows of chunks(ready)) await write(tx, this.sql.ready(rows.length).bind(...rows.flatMap(common)));
 `;
 
 export const STRICT = [

@@ -4,7 +4,7 @@ import type { NewMessage } from '../../message.js';
 import type { SqlExecutor } from '../executors/executor.js';
 import type { InsertReport } from '../outbox-store.js';
 import type { TableNames } from '../schema/names.js';
-import { statement } from '../sql.js';
+import { statement, type Sql } from '../sql.js';
 import { SCHEDULED } from './columns.js';
 import { MysqlKeyLocks } from './key-locks.js';
 import { DEADLOCK, errnoOf, SNAPSHOT_TOO_OLD } from './retry.js';
@@ -49,9 +49,9 @@ export class MysqlInsert {
     const ready = fresh.filter((message) => !isScheduled(message));
     const scheduled = ready.length === fresh.length ? [] : fresh.filter(isScheduled);
     await this.keyLocks?.take(tx, ready); // before the first number is drawn
-    for (const rows of chunks(ready)) await tx.run(this.sql.ready(rows.length).bind(...rows.flatMap(common)));
+    for (const rows of chunks(ready)) await write(tx, this.sql.ready(rows.length).bind(...rows.flatMap(common)));
     for (const rows of chunks(scheduled)) {
-      await tx.run(this.sql.parked(rows.length).bind(...rows.flatMap((row) => [...common(row), ...time(row)])));
+      await write(tx, this.sql.parked(rows.length).bind(...rows.flatMap((row) => [...common(row), ...time(row)])));
     }
     return { duplicates };
   }
@@ -130,6 +130,17 @@ function insertStatements({ ready, parked, dedup }: TableNames) {
 
 const MAX_PACKET = statement(undefined, 'select @@session.max_allowed_packet');
 const isScheduled = ({ delay, deliverAt }: NewMessage): boolean => delay !== null || deliverAt !== null;
+
+/** An INSERT waits for whoever has locked the gap in which its rows come: on MySQL, who went back to a savepoint. */
+async function write(tx: SqlExecutor, sql: Sql): Promise<void> {
+  await tx.run(sql).catch((error: unknown) => {
+    if (errnoOf(error) !== DEADLOCK) throw error;
+    throw new OutboxTransactionConflictError(
+      'Transactions wait for the place of each other’s messages; the database ended this one.',
+      { hint: 'Run the whole transaction again.', cause: error },
+    );
+  });
+}
 
 /** The server has ended the transaction. */
 function conflict(error: unknown): never {
