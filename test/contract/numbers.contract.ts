@@ -72,8 +72,11 @@ export function describeNumbers(kind: DatabaseKind): void {
     await send(k1, 'held 1');
     await send(k2, 'held 2');
     await until(() => held.length === 2);
+    if (kind !== 'postgres') await until(isOfAnotherSecond);
     for (const statement of SET_BACK) await harness.dataSource.query(statement);
-    if (kind === 'postgres') await hooks.until('warning'); // those in flight are read again, at once
+    const { text: why } = await hooks.until('warning'); // those in flight are read again, at once
+    // InnoDB gives out none below a row that is there, but an ALTER TABLE writes the table anew, for all that anybody can see.
+    expect(why).toContain(kind === 'postgres' ? 'the numbers of outbox_ready went back' : 'emptied or written anew');
     const texts = Array.from({ length: 8 }, (__, n) => `new ${n}`); // in both buckets
     for (const [n, text] of texts.entries()) {
       await send(text, text);
@@ -83,10 +86,17 @@ export function describeNumbers(kind: DatabaseKind): void {
     expect([...transport.texts].sort()).toEqual([...texts, ...old].sort());
     for (const resolve of held) resolve(PUBLISHED);
     await until(async () => (await harness.count('ready')) === 0);
-    // InnoDB gives out none below a row that is there. A look while the table is altered may see it as written anew.
-    expect(hooks.of('warning').length).toBeGreaterThanOrEqual(kind === 'postgres' ? 1 : 0);
-    expect(hooks.of('warning').length).toBeLessThanOrEqual(1);
+    expect(hooks.of('warning')).toHaveLength(1);
   });
+
+  /** The time of a table is told in whole seconds: within the one in which it was made, an ALTER TABLE changes nothing that is seen. */
+  async function isOfAnotherSecond(): Promise<boolean> {
+    const [row] = (await harness.dataSource.query(
+      `select create_time < now() as other from information_schema.tables
+       where table_schema = database() and table_name = 'outbox_ready'`,
+    )) as { other: unknown }[];
+    return Number(row?.other) === 1;
+  }
 
   it('P2: a number that is given out again while the message that had it is in flight: both are published, in order', async () => {
     harness = await createHarness(kind, { buckets: 2, pollInterval: 100 });
