@@ -43,6 +43,6 @@ function nameOf(layer, mutant) {
 }
 
 /** Whatever the layer can see counts against the innocent. */
-function innocent({ contract, chaos, noScan }) {
-  return { contract, noScan, chaos: chaos === undefined ? undefined : { ...chaos, signs: undefined } };
+function innocent({ contract, tests, chaos, noScan }) {
+  return { contract, tests, noScan, chaos: chaos === undefined ? undefined : { ...chaos, signs: undefined } };
 }

@@ -59,6 +59,7 @@ export const HELD = [
     contract: 'test/integration/idle-sessions.spec.ts',
     simulation: false,
     chaos: false,
+    onMysql: false, // it has no such limit
   },
   {
     name: 'idle-connections-of-writers',

@@ -56,7 +56,7 @@ async function simulate(folder, { name, noScan }, { histories, seeds = [], simul
   return { ...judged, blindSeeds: kept.filter(({ verdict }) => verdict !== CONVICTS).map(({ seed }) => seed) };
 }
 
-async function runContract(folder, { contract }, { services }) {
+async function runContract(folder, { contract, tests }, { services }) {
   const file = join(folder, `${basename(contract)}.json`);
   rmSync(file, { force: true });
   const options = [
@@ -67,6 +67,7 @@ async function runContract(folder, { contract }, { services }) {
     file,
     '--cacheDirectory',
     join(folder, '.jest'),
+    ...(tests === undefined ? [] : ['--testNamePattern', tests]),
   ];
   const { errors } = await run(folder, ['node_modules/jest/bin/jest.js', contract], options);
   const { verdict, detail } = ofContract(existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : undefined);

@@ -78,6 +78,30 @@ describe('the mutants', () => {
   });
 });
 
+describe('with --on mysql', () => {
+  it('the layer that MariaDB and MySQL share is judged by what runs on MySQL, and by nothing else', async () => {
+    const { onMysql } = await load<{ onMysql: (mutants: readonly Mutant[]) => (Mutant & { tests: string })[] }>(
+      'on-mysql',
+    );
+    const { layersFor } = await load<Layers>('layers');
+    const judged = onMysql(await mutants());
+    expect(judged.length).toBeGreaterThan(30);
+    expect(
+      judged.filter(
+        (mutant) =>
+          layersFor(mutant)
+            .map(({ name }) => name)
+            .join() !== 'contract',
+      ),
+    ).toEqual([]);
+    const store = judged.find(({ name }) => name === 'mariadb-no-fence-on-park');
+    expect(store).toMatchObject({
+      contract: 'test/contract/store-mysql.spec.ts',
+      tests: 'MySQL store four connections',
+    });
+  });
+});
+
 describe('a mutant before its layers', () => {
   interface Result {
     readonly by: string[];

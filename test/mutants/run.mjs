@@ -1,9 +1,10 @@
-// npm run mutants -- [--only name,name] [--list] [--histories N] [--seconds S] [--jobs N] [--report FILE] [--skip-control]
+// npm run mutants -- [--only name,name] [--on mysql] [--list] [--histories N] [--seconds S] [--jobs N] [--report FILE] [--skip-control]
 // Plants one bug after the other into a copy of the sources and lets simulation, contract and chaos try to convict it. A harness that
 // convicts nobody proves nothing: fails when one survives. One that convicts the innocent proves as little: first the same layers judge
 // the unchanged sources (not with --skip-control), and unless all acquit them nothing is planted.
 // The simulation plays first what `test/simulation/seeds.ts` keeps for a mutant: a kept seed that does not convict it is blind, and fails
 // the run, too.
+// --on mysql: those of the layer that MariaDB and MySQL share, before what the tests run on MySQL; without it, MariaDB's judge them.
 // --jobs lets so many be judged side by side (1); a chaos run always has the machine for itself.
 // --report writes a table as Markdown. The last line is the result as one JSON object.
 import { writeFileSync } from 'node:fs';
@@ -13,6 +14,7 @@ import { control } from './control.mjs';
 import { convict, countBy } from './convict.mjs';
 import { layersFor, CHAOS } from './layers.mjs';
 import { MUTANTS } from './mutants.mjs';
+import { onMysql } from './on-mysql.mjs';
 import { planted } from './plant.mjs';
 import { report } from './report.mjs';
 import { Services } from './services.mjs';
@@ -21,6 +23,7 @@ import { sideBySide, Slots } from './side-by-side.mjs';
 const { values } = parseArgs({
   options: {
     only: { type: 'string' },
+    on: { type: 'string' },
     list: { type: 'boolean', default: false },
     histories: { type: 'string', default: '10000' },
     seconds: { type: 'string', default: '40' },
@@ -29,9 +32,11 @@ const { values } = parseArgs({
     'skip-control': { type: 'boolean', default: false },
   },
 });
+if (values.on !== undefined && values.on !== 'mysql') throw new Error(`--on: mysql, not ${values.on}`);
+const mutants = values.on === 'mysql' ? onMysql(MUTANTS) : MUTANTS;
 const wanted = values.only?.split(',');
-const chosen = MUTANTS.filter(({ name }) => wanted?.includes(name) ?? true);
-const unknown = wanted?.filter((name) => !MUTANTS.some((mutant) => mutant.name === name)) ?? [];
+const chosen = mutants.filter(({ name }) => wanted?.includes(name) ?? true);
+const unknown = wanted?.filter((name) => !mutants.some((mutant) => mutant.name === name)) ?? [];
 if (unknown.length > 0) throw new Error(`--only: no mutant is called ${unknown.join(', ')}`);
 if (values.list) {
   for (const { name, breaks } of chosen) console.log(`${name.padEnd(36)} ${breaks}`);
@@ -64,7 +69,7 @@ async function main() {
   const blindSeeds = results.flatMap((result) => result.blindSeeds);
   const layers = countBy(results);
   if (values.report !== undefined && isSound)
-    writeFileSync(values.report, report({ controls, results, settings, of: MUTANTS.length }));
+    writeFileSync(values.report, report({ controls, results, settings, of: mutants.length }));
   console.log(JSON.stringify({ mutants: results.length, survived, broke, blindSeeds, layers, controls, results }));
   if (!isSound) console.error('The control failed: whatever these layers convict of proves nothing.');
   if (blindSeeds.length > 0) console.error(`Kept seeds that do not convict their mutant: ${blindSeeds.join(', ')}.`);
