@@ -3,7 +3,7 @@ import { DataSource } from 'typeorm';
 import { openStore } from '../../lib/store/open-store.js';
 import type { OutboxStore } from '../../lib/store/outbox-store.js';
 import { canStart, startOwnMariaDb } from '../support/own-database.js';
-import { canStartMysql, startOwnMysql } from '../support/mysql-node.js';
+import { startOwnMysql } from '../support/mysql-node.js';
 import { createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
 import { DATABASES, describeUnlessMissing, serviceUrl } from '../support/services.js';
 import { until } from '../support/until.js';
@@ -30,11 +30,7 @@ async function sessionsOf({ database, dataSource }: Harness, store: OutboxStore)
     .sort();
 }
 
-const isThere = {
-  postgres: serviceUrl('postgres') !== undefined,
-  mariadb: canStart.mariadb,
-  mysql: canStartMysql(),
-};
+const isThere = { ...canStart, postgres: serviceUrl('postgres') !== undefined };
 const own = { mariadb: startOwnMariaDb, mysql: startOwnMysql };
 const LIMITS = ['--wait-timeout=2', '--interactive-timeout=2'];
 

@@ -1,9 +1,8 @@
 import { DataSource } from 'typeorm';
-import { canStart, startOwnMariaDb } from '../support/own-database.js';
-import { canStartMysql, startOwnMysql } from '../support/mysql-node.js';
+import { describeOnOwnMysqlFamily } from '../support/own-database.js';
 import { Ledger, Writers, CALM } from '../support/ledger.js';
 import { createHarness, type Harness } from '../support/relay.js';
-import { describeUnlessMissing, describeWith, MYSQL_FAMILY } from '../support/services.js';
+import { describeWith } from '../support/services.js';
 import { until } from '../support/until.js';
 
 describe('what the application does beside the relay', () => {
@@ -13,27 +12,24 @@ describe('what the application does beside the relay', () => {
     for (const close of closing.splice(0).reverse()) await close();
   });
 
-  const isThere = { mariadb: canStart.mariadb, mysql: canStartMysql() };
-  const own = { mariadb: startOwnMariaDb, mysql: startOwnMysql };
-  for (const kind of MYSQL_FAMILY)
-    describeUnlessMissing(isThere[kind] ? [] : [kind], `on ${kind}`, () => {
-      it('E3: 64 writers and eight relays: no statement of a writer fails for a lock, each message goes out once', async () => {
-        const server = await own[kind](['--max-connections=300']);
-        closing.push(() => server.stop());
-        harness = await createHarness(kind, { pollInterval: 50 }, server.url);
-        closing.push(() => harness.close());
-        const ledger = new Ledger();
-        const writers = await Writers.open(harness, ledger, 64);
-        closing.push(() => writers.close());
-        const relays = Array.from({ length: 8 }, () => harness.relay({ default: ledger.transport() }));
-        await Promise.all(relays.map(({ dispatcher }) => dispatcher.start()));
-        for (let w = 0; w < 64; w += 1) writers.start(`w${w}`, { hold: 0.1, rollback: 0.05, pauseMs: 20 });
-        await until(() => ledger.committed.size > 2_000, 60_000);
-        await writers.end(); // rejects with the first error of a writer
-        await until(() => ledger.complete, 60_000);
-        expect(ledger.verdict()).toEqual(CALM);
-      }, 180_000);
-    });
+  describeOnOwnMysqlFamily([], 'a server of its own', (kind, startServer) => {
+    it('E3: 64 writers and eight relays: no statement of a writer fails for a lock, each message goes out once', async () => {
+      const server = await startServer(['--max-connections=300']);
+      closing.push(() => server.stop());
+      harness = await createHarness(kind, { pollInterval: 50 }, server.url);
+      closing.push(() => harness.close());
+      const ledger = new Ledger();
+      const writers = await Writers.open(harness, ledger, 64);
+      closing.push(() => writers.close());
+      const relays = Array.from({ length: 8 }, () => harness.relay({ default: ledger.transport() }));
+      await Promise.all(relays.map(({ dispatcher }) => dispatcher.start()));
+      for (let w = 0; w < 64; w += 1) writers.start(`w${w}`, { hold: 0.1, rollback: 0.05, pauseMs: 20 });
+      await until(() => ledger.committed.size > 2_000, 60_000);
+      await writers.end(); // rejects with the first error of a writer
+      await until(() => ledger.complete, 60_000);
+      expect(ledger.verdict()).toEqual(CALM);
+    }, 180_000);
+  });
 
   describeWith('postgres', 'on PostgreSQL', () => {
     it('E4: an old snapshot keeps dead rows: what the relay reads at its heads costs the same', async () => {

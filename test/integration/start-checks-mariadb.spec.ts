@@ -6,30 +6,34 @@ import { openStore } from '../../lib/store/open-store.js';
 import type { OutboxStore } from '../../lib/store/outbox-store.js';
 import { Applications, build, CollectingTransport, quiet, typeOrm } from '../nest/support/app.js';
 import { statement } from '../../lib/store/sql.js';
-import type { TestDatabase } from '../support/databases.js';
-import { canStart, startOwnMariaDb, type OwnDatabase } from '../support/own-database.js';
+import { createTestDatabase, type TestDatabase } from '../support/databases.js';
+import { describeOnOwnMysqlFamily, type OwnNode } from '../support/own-database.js';
 import { DATABASE, SETTINGS } from '../support/postgres-store.js';
-import { describeUnlessMissing } from '../support/services.js';
 import { until } from '../support/until.js';
 
-const SESSION = statement(undefined, 'select @@sql_mode, @@character_set_client, @@tx_isolation, @@time_zone');
+/** What each calls the defaults of a session's transactions. */
+const TRANSACTIONS = {
+  mariadb: { isolation: 'tx_isolation', readOnly: 'tx_read_only' },
+  mysql: { isolation: 'transaction_isolation', readOnly: 'transaction_read_only' },
+};
 
-describeUnlessMissing(canStart.mariadb ? [] : ['mariadb'], 'checks at start on MariaDB', () => {
-  let server: OwnDatabase;
+describeOnOwnMysqlFamily([], 'checks at start', (kind, startServer) => {
+  const names = TRANSACTIONS[kind];
+  const SESSION = statement(undefined, `select @@sql_mode, @@character_set_client, @@${names.isolation}, @@time_zone`);
+  let server: OwnNode;
   let database: TestDatabase;
   let admin: Connection;
   const applications = new Applications();
   beforeAll(async () => {
-    server = await startOwnMariaDb(['--log-bin', '--sync-binlog=1']);
-    const options = { type: 'mariadb', url: server.url, timezone: 'Z' } as const;
-    database = { kind: 'mariadb', url: server.url, options, drop: async () => {} };
-    admin = await createConnection({ uri: server.url, multipleStatements: true });
+    server = await startServer(['--log-bin', '--sync-binlog=1']);
+    database = await createTestDatabase(kind, server.url);
+    admin = await createConnection({ uri: database.url, multipleStatements: true });
     await store((one) => one.create(SETTINGS));
   }, 60_000);
   afterEach(() => applications.close());
   afterAll(async () => {
     await admin?.end();
-    server?.stop();
+    await server?.stop();
   });
 
   /** A store of an application that starts now: server settings are read once per connection. */
@@ -66,7 +70,10 @@ describeUnlessMissing(canStart.mariadb ? [] : ['mariadb'], 'checks at start on M
   it('A5: several servers that deal out numbers are refused where there is an order, until somebody says that one is written to', () =>
     global('auto_increment_increment', '2', async () => {
       expect(await check()).toMatch(/^UNSUPPORTED_DATABASE auto_increment_increment is 2/);
-      expect(await check()).toContain("insert into `own`.`outbox_meta` (name, value) values ('one_writer', 'yes')");
+      const tables = new URL(database.url).pathname.slice(1);
+      expect(await check()).toContain(
+        `insert into \`${tables}\`.\`outbox_meta\` (name, value) values ('one_writer', 'yes')`,
+      );
       await store((one) => expect(one.create(SETTINGS)).rejects.toMatchObject({ code: 'UNSUPPORTED_DATABASE' }));
       expect(await check({ ...SETTINGS, ordering: 'none' })).toMatch(/^SCHEMA_MISMATCH .*ordering/);
       await during(
@@ -86,7 +93,7 @@ describeUnlessMissing(canStart.mariadb ? [] : ['mariadb'], 'checks at start on M
   );
 
   it('A7: sessions whose transactions are read-only by default write all the same', () =>
-    global('tx_read_only', '1', async () => {
+    global(names.readOnly, '1', async () => {
       const ids = await store((one) => one.registerTransports(['default', 'another'], 'default'));
       expect(ids.size).toBe(2);
     }));
@@ -115,12 +122,16 @@ describeUnlessMissing(canStart.mariadb ? [] : ['mariadb'], 'checks at start on M
       'alter table outbox_dedup engine = InnoDB',
       'dedup has engine MyISAM, not InnoDB',
     ],
-    [
-      'a table of Aria',
-      'alter table outbox_meta engine = Aria',
-      'alter table outbox_meta engine = InnoDB',
-      'meta has engine Aria, not InnoDB',
-    ],
+    ...(kind === 'mariadb'
+      ? [
+          [
+            'a table of Aria',
+            'alter table outbox_meta engine = Aria',
+            'alter table outbox_meta engine = InnoDB',
+            'meta has engine Aria, not InnoDB',
+          ],
+        ]
+      : []),
     [
       'a table in utf8mb3',
       'alter table outbox_archive default charset utf8mb3',
@@ -151,7 +162,7 @@ describeUnlessMissing(canStart.mariadb ? [] : ['mariadb'], 'checks at start on M
       'alter table outbox_ready modify payload longblob null',
       'ready.payload is text, not longblob',
     ],
-  ])('F5: refuses %s', async (_name, change, mend, words) => {
+  ] as [string, string, string, string][])('F5: refuses %s', async (_name, change, mend, words) => {
     await during(change, mend, async () => {
       expect(await check()).toMatch(/^SCHEMA_MISMATCH/);
       expect(await check()).toContain(words);

@@ -12,6 +12,8 @@ import {
   runCommand,
   UNPRIVILEGED,
 } from '../../bench/support/own-server.js';
+import { canStartMysql, startOwnMysql } from './mysql-node.js';
+import { describeUnlessMissing, MYSQL_FAMILY, type Program } from './services.js';
 
 /** A server of one test, for settings that are the whole server's, and for a second one beside it. */
 export interface OwnDatabase {
@@ -31,7 +33,26 @@ function postgresBin(): string | undefined {
 /** Of the server's own version: `pg_dump` refuses a newer server. */
 export const postgresProgram = (name: string): string => join(postgresBin() as string, name);
 
-export const canStart = { postgres: postgresBin() !== undefined, mariadb: existsSync(MARIADB) };
+export const canStart = {
+  postgres: postgresBin() !== undefined,
+  mariadb: existsSync(MARIADB),
+  mysql: canStartMysql(),
+};
+
+/** The same tests on own servers of both products; `missing`: what else they need, and is not there. */
+export function describeOnOwnMysqlFamily(
+  missing: readonly Program[],
+  name: string,
+  body: (kind: MysqlKind, start: StartNode) => void,
+): void {
+  const start = { mariadb: startOwnMariaDb, mysql: startOwnMysql };
+  for (const kind of MYSQL_FAMILY)
+    describeUnlessMissing([...(canStart[kind] ? [] : [kind]), ...missing], `${name}, on ${kind}`, () =>
+      body(kind, start[kind]),
+    );
+}
+type MysqlKind = (typeof MYSQL_FAMILY)[number];
+type StartNode = (settings?: readonly string[], logs?: string) => Promise<OwnNode>;
 
 export interface OwnPostgres extends OwnDatabase {
   /** Ends at once, without writing anything more, and starts again on what is on disk. */
@@ -84,18 +105,21 @@ async function runPostgres(
   return { url: `postgres://postgres@127.0.0.1:${port}/postgres`, stop };
 }
 
-export interface OwnMariaDb extends OwnDatabase {
+/** A MariaDB or a MySQL. */
+export interface OwnNode {
+  readonly url: string;
   /** At once. Resolves when it is gone, which it is not while a disk that it writes to stands still. */
   kill(): Promise<void>;
   /** Again, after `kill`, on what is on disk. */
-  start(): Promise<void>;
+  restart(): Promise<void>;
+  stop(): void | Promise<void>;
 }
 
 /**
  * Takes about three seconds. Stopped at the end of the process at the latest.
  * @param logs a folder on another disk, for InnoDB's log; a small one, as that disk is.
  */
-export async function startOwnMariaDb(settings: readonly string[] = [], logs?: string): Promise<OwnMariaDb> {
+export async function startOwnMariaDb(settings: readonly string[] = [], logs?: string): Promise<OwnNode & OwnDatabase> {
   const folder = makeFolder('own-mariadb');
   const [data, pid, init] = ['data', 'pid', 'init.sql'].map((name) => join(folder, name)) as [string, string, string];
   const stop = onceAtExit(() => killAndRemove(pid, folder));
@@ -130,7 +154,7 @@ export async function startOwnMariaDb(settings: readonly string[] = [], logs?: s
       server.kill('SIGKILL');
       await gone;
     },
-    async start() {
+    async restart() {
       server = await runMariaDb(flags, folder, url);
     },
   };

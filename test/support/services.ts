@@ -10,8 +10,8 @@ export const dialectOf = (kind: ServerKind): 'postgres' | 'mysql' => (kind === '
 /** The oldest MySQL runs the contract of the store only. */
 export type ServerKind = DatabaseKind | 'mysql-oldest';
 export type Service = ServerKind | 'rabbitmq' | 'kafka' | 'redis' | 'mqtt' | 'nats';
-/** What a test starts by itself, where it is installed. */
-export type Program = 'pgbouncer' | 'debezium';
+/** What a test starts by itself, where it is installed; `mount`: where it may. */
+export type Program = 'pgbouncer' | 'debezium' | 'mount';
 
 const VARIABLES: Record<Service, string> = {
   postgres: 'OUTBOX_TEST_POSTGRES_URL', // postgres://user:password@host:port/database, may create databases
