@@ -2,14 +2,15 @@ import type { OperatorReport } from '../../lib/store/admin-store.js';
 import { rabbitmq } from '../../lib/rabbitmq.js';
 import { RabbitMqObserver } from '../support/rabbitmq.js';
 import { createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
-import { describeOnBoth, requiredUrl } from '../support/services.js';
+import { describeOnEach, requiredUrl } from '../support/services.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
 import { until } from '../support/until.js';
 
-const ROUNDS = 25;
+/** MySQL has MariaDB's statements; fewer rounds show that its locks are the same. */
+const ROUNDS = { postgres: 25, mariadb: 25, mysql: 8 };
 const EACH = 24;
 
-describeOnBoth(['rabbitmq'], 'a cancel while the broker is away', (kind) => {
+describeOnEach(['rabbitmq'], 'a cancel while the broker is away', (kind) => {
   let observer: RabbitMqObserver;
   let proxy: TcpProxy;
   let harness: Harness;
@@ -71,7 +72,7 @@ describeOnBoth(['rabbitmq'], 'a cancel while the broker is away', (kind) => {
     await relay();
     const done = new Set<string>();
     const others: string[] = [];
-    for (let round = 0; round < ROUNDS; round += 1) {
+    for (let round = 0; round < ROUNDS[kind]; round += 1) {
       await leave();
       const [first, ...rest] = (await enqueue(EACH)) as [string, ...string[]];
       await cancelled(first);
@@ -95,11 +96,11 @@ describeOnBoth(['rabbitmq'], 'a cancel while the broker is away', (kind) => {
     expect([...done].filter((id) => found.has(id))).toEqual([]);
     expect(found).toEqual(new Set(others));
     expect(done.size).toBeGreaterThan(0);
-    expect(others.length).toBeGreaterThan(ROUNDS);
+    expect(others.length).toBeGreaterThan(ROUNDS[kind]);
   }, 120_000);
 });
 
-describeOnBoth([], 'a cancel while a broker takes nothing', (kind) => {
+describeOnEach([], 'a cancel while a broker takes nothing', (kind) => {
   let harness: Harness;
   afterEach(() => harness?.close());
 

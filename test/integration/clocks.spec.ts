@@ -2,12 +2,12 @@ import { randomUUID } from 'node:crypto';
 import { systemClock } from '../../lib/dispatch/clock.js';
 import type { PublishResult } from '../../lib/publish/transport.js';
 import { createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
-import { describeWith } from '../support/services.js';
+import { DATABASES, describeWith } from '../support/services.js';
 import { until } from '../support/until.js';
 
 const rejected = (): PublishResult => ({ ok: false, blame: 'message', error: new Error('no') });
 
-describe.each(['postgres', 'mariadb'] as const)('clocks that are wrong, on %s', (kind) => {
+describe.each(DATABASES)('clocks that are wrong, on %s', (kind) => {
   describeWith(kind, kind, () => {
     let harness: Harness;
     afterEach(() => harness?.close());

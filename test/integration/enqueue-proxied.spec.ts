@@ -1,6 +1,6 @@
 import type { EntityManager } from 'typeorm';
 import { createEnqueueDatabase, type EnqueueDatabase } from '../support/enqueue-database.js';
-import { describeOnBoth } from '../support/services.js';
+import { describeOnEach } from '../support/services.js';
 
 const message = { type: 'm', payload: 1 };
 /** Microtasks between the end of the work and the enqueue beside it, on either side. */
@@ -11,7 +11,7 @@ async function turns(count: number): Promise<void> {
   for (let n = 0; n < count; n += 1) await undefined;
 }
 
-describeOnBoth([], 'an application whose query runners are Proxies (retries, tenants, traces)', (kind) => {
+describeOnEach([], 'an application whose query runners are Proxies (retries, tenants, traces)', (kind) => {
   describe('and an enqueue beside the end of its transaction', () => {
     let db: EnqueueDatabase;
     beforeAll(async () => {

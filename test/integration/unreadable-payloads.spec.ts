@@ -5,7 +5,7 @@ import type { OutboxStore } from '../../lib/store/outbox-store.js';
 import { CANARY, SECRETS } from '../security/canaries.js';
 import { createHarness, ScriptedTransport, wrapped, type Harness } from '../support/relay.js';
 import { takeChunks } from '../support/lost-chunks.js';
-import { describeOnBoth, describeWith, dialectOf } from '../support/services.js';
+import { describeOnEach, describeWith, dialectOf } from '../support/services.js';
 import { until } from '../support/until.js';
 
 const large = (text: string) => Buffer.alloc(100_000, text);
@@ -37,7 +37,7 @@ const refusing =
       },
     });
 
-describeOnBoth([], 'a large payload that cannot be read', (kind) => {
+describeOnEach([], 'a large payload that cannot be read', (kind) => {
   let harness: Harness;
   afterEach(async () => {
     const told = await harness.secretsTold();
@@ -89,6 +89,8 @@ describeOnBoth([], 'a large payload that cannot be read', (kind) => {
       expect(transport.texts.includes('behind')).toBe(options.ordering === 'none');
     },
   );
+
+  if (kind === 'mysql') return; // the driver, and what it says of a lost connection, are MariaDB's
 
   it.each(WAYS)(
     'D8: while the connection goes with it, nobody is charged, and its neighbours are published (%s)',

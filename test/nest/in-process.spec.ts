@@ -11,7 +11,7 @@ import {
   type OutboxOptions,
 } from '../../lib/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
-import { describeWith } from '../support/services.js';
+import { DATABASES, describeWith } from '../support/services.js';
 import { Applications, build, OrderPlaced, quiet, typeOrm, until } from './support/app.js';
 
 @OutboxEvent({
@@ -206,8 +206,8 @@ describeWith('postgres', '@OnOutboxEvent', () => {
   });
 });
 
-describeWith(['postgres', 'mariadb'], 'the progress of handlers', () => {
-  describe.each(['postgres', 'mariadb'] as const)('on %s', (kind) => {
+describeWith(DATABASES, 'the progress of handlers', () => {
+  describe.each(DATABASES)('on %s', (kind) => {
     let database: TestDatabase;
     const applications = new Applications();
     beforeAll(async () => {

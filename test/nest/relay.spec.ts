@@ -10,7 +10,7 @@ import {
   type OutboxOptions,
   type PublishResult,
 } from '../../lib/index.js';
-import { describeWith } from '../support/services.js';
+import { describeOnMysqlFamily, describeWith } from '../support/services.js';
 import {
   build,
   CollectingTransport,
@@ -256,8 +256,8 @@ describeWith('postgres', 'the relay in an application', () => {
   });
 });
 
-describeWith('mariadb', 'the relay in an application on MariaDB', () => {
-  const used = useApplications('mariadb');
+describeOnMysqlFamily('the relay in an application', (kind) => {
+  const used = useApplications(kind);
   const { applications } = used;
 
   it('publishes what was committed', async () => {

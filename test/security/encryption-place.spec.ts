@@ -5,7 +5,7 @@ import { OutboxDispatcher, OutboxModule, OutboxService, type PayloadEncryption }
 import { RecordingTransport } from '../../lib/testing.js';
 import { Applications, build, quiet, typeOrm, until } from '../nest/support/app.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
-import { describeWith } from '../support/services.js';
+import { DATABASES, describeWith } from '../support/services.js';
 import { documentedEncryption } from './documented-encryption.js';
 
 const AesGcm = documentedEncryption();
@@ -13,7 +13,7 @@ const KEYS = new Map([['key-1', randomBytes(32)]]);
 const secret = { card: '4111111111111111' };
 const plain = JSON.stringify(secret);
 
-describe.each(['postgres', 'mariadb'] as const)('encrypted payloads', (kind) => {
+describe.each(DATABASES)('encrypted payloads', (kind) => {
   const keyColumn = kind === 'postgres' ? 'key' : '`key`';
   describeWith(kind, `on ${kind}`, () => {
     const applications = new Applications();

@@ -17,7 +17,7 @@ import {
 import { RecordingTransport } from '../../lib/testing.js';
 import { Applications, build, quiet, typeOrm, until } from '../nest/support/app.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
-import { describeWith } from '../support/services.js';
+import { DATABASES, describeWith } from '../support/services.js';
 import { CANARY, canariesIn } from './canaries.js';
 import { documentedEncryption } from './documented-encryption.js';
 
@@ -90,7 +90,7 @@ function onDatabase(kind: TestDatabase['kind'], tests: () => void): void {
   });
 }
 
-describe.each(['postgres', 'mariadb'] as const)('encrypted payloads', (kind) => {
+describe.each(DATABASES)('encrypted payloads', (kind) => {
   onDatabase(kind, () => {
     it('are in clear nowhere at rest, and arrive as they were', async () => {
       const letters: DeadLetterEvent[] = [];
