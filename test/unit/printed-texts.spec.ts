@@ -37,11 +37,11 @@ describe('what is printed', () => {
   });
 
   it('Y3: counts one as one', () => {
-    const reasons = (change: object): readonly string[] =>
-      healthOf(sources({ stats: { transports: { kafka: { ...counts, ...change } }, total: counts } })).reasons;
+    const reasons = (change: object, relay = sources().relay): readonly string[] =>
+      healthOf(sources({ relay, stats: { transports: { kafka: { ...counts, ...change } }, total: counts } })).reasons;
     expect([
       ...reasons({ dead: 1, blockedKeys: 1, blocked: 1 }),
-      ...reasons({ ready: 1, instances: 0 }),
+      ...reasons({ ready: 1, instances: 0 }, { running: true, storeDownFor: null, lanes: [] }),
       ...reasons({ failingOften: 1, mostAttempts: 36 }),
       ...reasons({ missingLeases: 1 }),
       ...reasons({ dead: 2, blockedKeys: 2, blocked: 2 }),
