@@ -1,3 +1,5 @@
+import { describeDebeziumBeside } from '../contract/debezium-beside.contract.js';
+import { describeDebeziumStops } from '../contract/debezium-stops.contract.js';
 import { describeDebezium } from '../contract/debezium.contract.js';
 import { useDebezium } from '../support/debezium-run.js';
 import { KafkaConnect } from '../support/kafka-connect.js';
@@ -20,6 +22,8 @@ describeUnlessMissing(missing, 'Debezium on PostgreSQL', () => {
   afterAll(() => own.stop());
 
   describeDebezium('postgres', start);
+  describeDebeziumStops(start);
+  describeDebeziumBeside(start);
 
   it('Z12: routes all rows that are still there when its slot was lost: nothing is missing, all comes twice', async () => {
     const run = await start();

@@ -28,7 +28,7 @@ const LEAST: Record<string, number> = {
   V: 7,
   W: 7,
   X: 2,
-  Z: 13,
+  Z: 15,
 };
 
 interface Row {

@@ -11,9 +11,10 @@ import {
 } from '../../lib/index.js';
 import { kafka } from '../../lib/kafka.js';
 import { createTestDatabase, type TestDatabase } from './databases.js';
-import { DebeziumSource, type DebeziumKind } from './debezium.js';
+import { DebeziumSource } from './debezium.js';
 import { kafkaConfig, TestTopics, type ReadRecord } from './kafka.js';
 import { KafkaConnect } from './kafka-connect.js';
+import type { DatabaseKind } from './services.js';
 
 /** Three partitions, as a key of Debezium must go to the one to which `kafka()` sends it. */
 const PARTITIONS = 3;
@@ -23,19 +24,21 @@ export const order = (message: OrderMessage): PlainMessage => ({ type: 'order.pl
 
 /** An application whose relay is off, and a connector in its place. */
 export class DebeziumRun {
+  private relay: TestingModule | undefined;
+
   private constructor(
     readonly connect: KafkaConnect,
     private readonly topics: TestTopics,
     private readonly prefix: string,
     private readonly options: Partial<OutboxOptions>,
-    readonly database: TestDatabase<DebeziumKind>,
+    readonly database: TestDatabase<DatabaseKind>,
     readonly source: DebeziumSource,
     readonly app: TestingModule,
   ) {}
 
   static async start(
     connect: KafkaConnect,
-    { kind, server }: { kind: DebeziumKind; server: string },
+    { kind, server }: { kind: DatabaseKind; server: string },
     options: Partial<OutboxOptions>,
   ): Promise<DebeziumRun> {
     const prefix = `outbox-test-${randomBytes(6).toString('hex')}.`;
@@ -104,10 +107,20 @@ export class DebeziumRun {
     } finally {
       await relay.close();
     }
+    return this.published(count);
+  }
+  /** Beside the connector, until the end. It has these transports of the application. */
+  async startRelay(names: readonly string[]): Promise<OutboxService> {
+    this.relay = await application(this.database, this.prefix, { relay: true, ...this.options }, names);
+    return this.relay.get(OutboxService);
+  }
+  /** What relays sent to the topic `orders`. */
+  published(count: number): Promise<ReadRecord[]> {
     return this.topics.read(this.topic('relay.'), count);
   }
 
   async stop(): Promise<void> {
+    await this.relay?.close();
     await this.app.close();
     await this.connect.remove(this.source.connector.name).catch(() => undefined); // Kafka Connect may have been killed
     await this.source.close();
@@ -122,7 +135,7 @@ export class DebeziumRun {
 
 /** A Kafka Connect for the tests of a file, and a run for each. Called where its hooks belong. */
 export function useDebezium(
-  kind: DebeziumKind,
+  kind: DatabaseKind,
   server: () => Promise<string>,
 ): (settings?: { options?: Partial<OutboxOptions>; capture?: boolean }) => Promise<DebeziumRun> {
   let connect: KafkaConnect;
@@ -147,13 +160,14 @@ export function useDebezium(
 }
 
 async function application(
-  database: TestDatabase<DebeziumKind>,
+  database: TestDatabase<DatabaseKind>,
   prefix: string,
   options: Partial<OutboxOptions>,
+  transports: readonly string[] = ['default', 'second'],
 ): Promise<TestingModule> {
   const transport = kafka({ client: kafkaConfig(), topicPrefix: `${prefix}relay.` });
   const outbox = OutboxModule.forRoot({
-    transports: { default: transport, second: transport },
+    transports: Object.fromEntries(transports.map((name) => [name, transport])),
     database: { setup: 'create' },
     logLevel: 'silent',
     ...options,

@@ -15,9 +15,13 @@ export function debeziumBlocks(language: 'json' | 'sql', including: string): Blo
   return found;
 }
 
-export type DebeziumKind = 'postgres' | 'mysql';
-const CLASSES: Readonly<Record<DebeziumKind, string>> = { postgres: 'PostgresConnector', mysql: 'MySqlConnector' };
-const DIALECTS: Readonly<Record<DebeziumKind, DatabaseKind>> = { postgres: 'postgres', mysql: 'mariadb' };
+/** What the page adds to a connector, or changes of it. */
+export function documentedSettings(including: string): Record<string, string> {
+  return JSON.parse((debeziumBlocks('json', including)[0] as Block).text) as Record<string, string>;
+}
+
+const CLASSES = { postgres: 'PostgresConnector', mysql: 'MySqlConnector', mariadb: 'MySqlConnector' } as const;
+const DIALECTS = { postgres: 'postgres', mysql: 'mariadb', mariadb: 'mariadb' } as const;
 
 /** A database that Debezium reads, set up as the page says: the user, its rights, and the connector's settings. */
 export class DebeziumSource {
@@ -26,16 +30,21 @@ export class DebeziumSource {
 
   private constructor(
     readonly admin: DataSource,
-    private readonly kind: DebeziumKind,
+    private readonly kind: DatabaseKind,
     private readonly user: DatabaseUser,
     topicPrefix: string,
   ) {
-    const [block] = debeziumBlocks('json', CLASSES[kind]) as [Block];
-    this.connector = placed(block.text, kind, new URL(user.url), topicPrefix);
+    const [{ text }] = debeziumBlocks('json', CLASSES[kind]) as [Block];
+    const { config, ...rest } = JSON.parse(text) as Connector;
+    const documented = {
+      ...rest,
+      config: { ...config, ...(kind === 'mariadb' ? documentedSettings('MariaDbConnector') : {}) },
+    };
+    this.connector = placed(documented, kind, new URL(user.url), topicPrefix);
   }
 
   /** The tables are there. */
-  static async open(database: TestDatabase<DebeziumKind>, topicPrefix: string): Promise<DebeziumSource> {
+  static async open(database: TestDatabase<DatabaseKind>, topicPrefix: string): Promise<DebeziumSource> {
     const { kind } = database;
     const admin = await new DataSource({ ...database.options, poolSize: 2 } as DataSourceOptions).initialize();
     const user = await createUser(admin, DIALECTS[kind], 'shop_debezium');
@@ -78,9 +87,10 @@ export class DebeziumSource {
 }
 
 /** The documented connector on this server, with topics of its own; all else is as it stands there. */
-function placed(text: string, kind: DebeziumKind, server: URL, topicPrefix: string): Connector {
+function placed(documented: Connector, kind: DatabaseKind, server: URL, topicPrefix: string): Connector {
   const name = server.pathname.slice(1);
-  const { config } = JSON.parse(text.replaceAll('shop.outbox_ready', `${name}.outbox_ready`)) as Connector;
+  const text = JSON.stringify(documented).replaceAll('shop.outbox_ready', `${name}.outbox_ready`);
+  const { config } = JSON.parse(text) as Connector;
   const own: Record<string, string> = {
     'database.hostname': server.hostname,
     'database.port': server.port,
@@ -89,7 +99,7 @@ function placed(text: string, kind: DebeziumKind, server: URL, topicPrefix: stri
     'topic.prefix': name,
     'transforms.outbox.route.topic.replacement': `${topicPrefix}\${routedByValue}`,
     'heartbeat.interval.ms': '100',
-    ...(kind === 'postgres' ? onPostgres(name) : onMysql(name)),
+    ...(kind === 'postgres' ? onPostgres(name) : onMysqlFamily(name)),
   };
   for (const setting of Object.keys(own)) {
     if (config[setting] === undefined) throw new Error(`docs/debezium.md does not set ${setting}`);
@@ -101,7 +111,7 @@ function onPostgres(name: string): Record<string, string> {
   return { 'database.dbname': name, 'slot.name': name };
 }
 
-function onMysql(name: string): Record<string, string> {
+function onMysqlFamily(name: string): Record<string, string> {
   return {
     'database.include.list': name,
     'database.server.id': String(randomBytes(4).readUInt16BE() + 10_000),
