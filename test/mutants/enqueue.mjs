@@ -169,7 +169,7 @@ export const ENQUEUE = [
       'MariaDB, MySQL: an INSERT that is the victim of a deadlock is an error of the driver, not one to run again for',
     file: 'lib/store/mysql/insert.ts',
     from: 'if (errnoOf(error) !== DEADLOCK) throw error;',
-    to: 'if (errnoOf(error) !== undefined) throw error;',
+    to: 'if (error !== undefined) throw error;',
     ...ENDING,
     contract: 'test/integration/enqueue-deadlock.spec.ts',
   },

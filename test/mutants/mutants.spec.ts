@@ -97,7 +97,7 @@ describe('with --on mysql', () => {
     const store = judged.find(({ name }) => name === 'mariadb-no-fence-on-park');
     expect(store).toMatchObject({
       contract: 'test/contract/store-mysql.spec.ts',
-      tests: 'MySQL store four connections',
+      tests: 'contract: four connections',
     });
   });
 });

@@ -15,7 +15,7 @@ export function onMysql(mutants) {
     .filter(({ file, contract }) => LAYER.test(file) && contract !== undefined && !contract.startsWith('test/unit/'))
     .map((mutant) => {
       const contract = ownSpec(mutant.contract);
-      const tests = contract === STORE ? 'MySQL store four connections' : 'MySQL';
+      const tests = contract === STORE ? 'contract: four connections' : 'MySQL';
       return { ...mutant, contract, tests, simulation: false, chaos: false, every: false };
     });
 }
