@@ -1,3 +1,6 @@
+/** The folder of another TypeORM than the installed one: `npm run matrix -- typeorm`. */
+const typeorm = process.env.OUTBOX_TEST_TYPEORM;
+
 /** One configuration for every layer; `npm test` runs all of it through `tools/test.mjs`. */
 export default {
   testEnvironment: 'node',
@@ -23,6 +26,7 @@ export default {
     '/node_modules/(?!(@nestjs|file-type|strtok3|token-types|@tokenizer|@borewit|uint8array-extras)/)',
   ],
   moduleNameMapper: {
+    ...(typeorm === undefined ? {} : { '^typeorm$': typeorm }),
     '^nestjs-outbox$': '<rootDir>/lib/index.ts',
     '^nestjs-outbox/(typeorm|kafka|rabbitmq|client-proxy|consumer|testing)$': '<rootDir>/lib/$1.ts',
     '^(\\.{1,2}/.*)\\.js$': ['$1.ts', '$1.js'],

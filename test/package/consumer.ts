@@ -38,7 +38,7 @@ export class Consumer {
       name: 'consumer',
       private: true,
       type,
-      dependencies: { ...dependencies, 'nestjs-outbox': `file:${tarball}` },
+      dependencies: { ...dependencies, ...askedFor(dependencies), 'nestjs-outbox': `file:${tarball}` },
     });
     const base = {
       target: 'ES2023',
@@ -109,6 +109,13 @@ export class Consumer {
   private writeJson(file: string, content: unknown): Promise<void> {
     return writeFile(join(this.folder, file), JSON.stringify(content, null, 2));
   }
+}
+
+/** Of these, what `npm run matrix` wants in another version than the newest of the range. */
+function askedFor(dependencies: Readonly<Record<string, string>>): Record<string, string> {
+  const specs = (process.env['OUTBOX_TEST_CONSUMER'] ?? '').split(',');
+  const versions = specs.map((spec) => [spec.slice(0, spec.lastIndexOf('@')), spec.slice(spec.lastIndexOf('@') + 1)]);
+  return Object.fromEntries(versions.filter(([name]) => (name as string) in dependencies)) as Record<string, string>;
 }
 
 /** Without what `npm test` and Jest put there: the application is started as if by hand. */
