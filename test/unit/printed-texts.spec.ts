@@ -37,7 +37,7 @@ describe('what is printed', () => {
   });
 
   it('Y3: counts one as one', () => {
-    const reasons = (change: object, relay = sources().relay): readonly string[] =>
+    const reasons = (change: object, relay = sources({}).relay): readonly string[] =>
       healthOf(sources({ relay, stats: { transports: { kafka: { ...counts, ...change } }, total: counts } })).reasons;
     expect([
       ...reasons({ dead: 1, blockedKeys: 1, blocked: 1 }),
