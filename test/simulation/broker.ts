@@ -41,7 +41,7 @@ const BUFFERED = 8_000;
 /** Of the times when the broker takes no writes, half concern a third of the keys only. */
 const isPartial = (refusesUntil: number): boolean => Math.floor(refusesUntil) % 2 === 0;
 
-const numbers = (message: OutboxMessage): number[] => String(message.payload).split(' ').map(Number);
+const numbers = (message: OutboxMessage): number[] => String(message.body).split(' ').map(Number);
 /** How often the broker refuses it: a number in the payload. */
 const refusals = (message: OutboxMessage): number => numbers(message)[1] ?? 0;
 
@@ -90,8 +90,8 @@ export class SimulatedTransport extends OutboxTransport implements Line {
     const { connection, random, witness, process, world, state } = this;
     const { breaksAt, hangs, arrives, lag } = this.mishap(batch.length);
     const runs = this.runsOf(batch);
-    for (const { id, payload } of batch) {
-      if (payload === null) this.history.violated(1, `${id} was published without its payload`); // all of them have one
+    for (const { id, body } of batch) {
+      if (body === null) this.history.violated(1, `${id} was published without its payload`); // all of them have one
     }
     witness.publishing(this, runs);
     this.sends('publish');

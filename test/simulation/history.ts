@@ -1,3 +1,4 @@
+import { compareSeq } from '../../lib/message.js';
 import type { MemoryTransaction } from './store/memory-transaction.js';
 
 /** What one message went through, as everybody outside the relay saw it. */
@@ -151,7 +152,7 @@ export class History {
 
 /** A commit's return before the other's begin, or an earlier place in the same transaction; where numbers went back between them, nobody can know. */
 export function precedes(a: Fate, b: Fate): boolean {
-  if (a.seq !== undefined && b.seq !== undefined && BigInt(a.seq) > BigInt(b.seq)) return false;
+  if (a.seq !== undefined && b.seq !== undefined && compareSeq(a.seq, b.seq) > 0) return false;
   if (a.transaction === b.transaction) return a.index < b.index;
   return a.committed !== undefined && a.committed < b.began;
 }

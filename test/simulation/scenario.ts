@@ -102,7 +102,7 @@ class Scenario {
     this.database = new MemoryDatabase({
       now: () => EPOCH + this.world.now,
       settings: this.options,
-      isLarge: ({ seq }) => BigInt(seq) % 8n === 0n,
+      isLarge: ({ seq }) => Number(seq) % 8 === 0,
     });
     this.database.stride = BigInt(plan.held?.each ?? 1);
   }

@@ -50,7 +50,9 @@ export class Watchdog {
   /** @internal */ async look(): Promise<void> {
     this.begin();
     const { history, options, world } = this;
-    const standing = this.standing().filter(({ since }) => world.now - since > 2 * options.lease + 2 * this.every);
+    const first = this.standing();
+    if (first.length === 0) return; // there is nothing that could stand
+    const standing = first.filter(({ since }) => world.now - since > 2 * options.lease + 2 * this.every);
     const running = [...this.fleet.relays.values()].filter(
       ({ process }) => !process.dead && process.frozenUntil <= world.now,
     );

@@ -10,7 +10,7 @@ import type { Wire } from './memory-wire.js';
 /** Rows locked in a transaction that stays open while they are published. */
 export class MemoryLockedRows {
   /** @internal */ readonly transaction: MemoryTransaction;
-  /** @internal */ readonly over = new AbortController();
+  /** @internal */ over: AbortController | undefined;
 
   constructor(
     readonly database: MemoryDatabase,
@@ -38,6 +38,8 @@ export class MemoryLockedRows {
   }
 
   session(wire: Wire): LockSession {
+    this.over = new AbortController();
+    if (this.transaction.state !== 'open') this.over.abort();
     return { ended: this.over.signal, alive: () => wire('alive', () => this.transaction.demandOpen()) };
   }
 
@@ -57,7 +59,7 @@ export class MemoryLockedRows {
   /** Nothing is written, and the rows are anybody's again; without an effect after the commit. */
   rollback(): void {
     if (this.transaction.state === 'open') this.transaction.end('rolledBack');
-    this.over.abort();
+    this.over?.abort();
   }
 
   /** @internal */ dueRows(transport: number, bucket: number) {
