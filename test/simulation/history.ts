@@ -40,6 +40,8 @@ export class Fate {
   behind: readonly Fate[] = [];
   /** Times that its row was moved to the parked table. */
   parked = 0;
+  /** Milliseconds from its number to its row. */
+  insertTook = 0;
 
   constructor(
     readonly id: string,
@@ -100,8 +102,10 @@ export class History {
   readonly requeued = new Set<string>();
   /** A failover lost leases and verdicts as well: until each holds what it believes, only loss and standstill are judged. */
   failedOver = false;
-  /** A relay said that a message may have been overtaken: where sweeps cost too much, one whose INSERT takes long is. */
+  /** A relay said that a message may have been overtaken. */
   overtaken = false;
+  /** When a relay began to read anew, a bucket or all: what left before it does not know. */
+  readonly begun: number[] = [];
   /** Whose statement is taking effect. */
   actor = '';
   /** Milliseconds: the longest that a circuit wanted to wait. */

@@ -1,3 +1,4 @@
+import { bucketOf } from '../../lib/enqueue/bucket-of.js';
 import type { NewMessage } from '../../lib/message.js';
 import type { ResolvedOptions } from '../../lib/outbox.options.js';
 import { newMessage } from '../support/relay.js';
@@ -56,7 +57,9 @@ export class Workload {
     for (const [index, message] of planned.messages.entries()) {
       const fate = this.fate(destination, message, { began, index, transaction: number, writer });
       fates.push(fate);
+      const before = world.now;
       if (!(await this.insert(writer, this.message(destination, fate, message), message.insert))) return;
+      fate.insertTook = world.now - before;
       if (!fate.scheduled) fate.seq = writer.rows.at(-1)?.seq;
       if (message.pause > 0) await world.pause(message.pause);
     }
@@ -87,8 +90,16 @@ export class Workload {
     const payload = Buffer.from(`${n} ${refused} `.padEnd(this.bytes, '.'));
     const to = transport === undefined ? 0 : (this.transports.get(transport) as number);
     const topic = this.topicOf === undefined ? {} : { topic: this.topicOf(n) };
-    return newMessage({ id, transport: to, key, payload, delay, ...topic }, this.buckets);
+    const bucket = this.bucketOf(key ?? id);
+    return newMessage({ id, transport: to, bucket, key, payload, contentType: 'text/plain', delay, ...topic });
   }
+
+  /** @internal */ bucketOf(keyOrId: string): number {
+    let bucket = this.known.get(keyOrId);
+    if (bucket === undefined) this.known.set(keyOrId, (bucket = bucketOf(keyOrId, this.buckets)));
+    return bucket;
+  }
+  /** @internal Hashing takes longer than all else of a message. */ readonly known = new Map<string, number>();
 
   /** @internal */ fate(destination: Destination, { n, delay }: PlannedMessage, place: PlaceInTransaction): Fate {
     const { key, transport = '' } = destination;
