@@ -1,10 +1,10 @@
-import { readFileSync } from 'node:fs';
 import { DataSource, type DataSourceOptions } from 'typeorm';
 import { openStore } from '../../lib/store/open-store.js';
 import type { OutboxStore } from '../../lib/store/outbox-store.js';
 import { outboxMigrations } from '../../lib/typeorm.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { describeOnEach } from '../support/services.js';
+import { makeVersion1 } from '../support/version-1.js';
 
 const SETTINGS = { buckets: 8, ordering: 'key', coordination: 'buckets' } as const;
 /** Each as one process: a pool and connections of its own. */
@@ -30,9 +30,7 @@ describeOnEach([], 'Tables that several processes make at once', (kind) => {
     processes.push(first);
     await first.showMigrations();
     if (version === 'fresh') return;
-    const sql = readFileSync(`test/support/version-1/${kind === 'postgres' ? 'postgres' : 'mysql'}-key.sql`, 'utf8');
-    if (kind === 'postgres') await first.query(sql);
-    else for (const text of sql.split(/;\n\n?(?=\S|$)/)) if (text.trim() !== '') await first.query(text);
+    await makeVersion1(first, kind, 'key');
   }
   async function withStore<T>(on: DataSource, work: (store: OutboxStore) => Promise<T>): Promise<T> {
     const own = {

@@ -1,4 +1,3 @@
-import { readFileSync } from 'node:fs';
 import { DataSource, type DataSourceOptions } from 'typeorm';
 import { transactionExecutor } from '../../lib/store/executors/typeorm-transaction.js';
 import { openStore } from '../../lib/store/open-store.js';
@@ -7,6 +6,7 @@ import { outboxMigrations, outboxSql } from '../../lib/typeorm.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { newMessage } from '../support/relay.js';
 import { describeWith, DATABASES } from '../support/services.js';
+import { makeVersion1 } from '../support/version-1.js';
 
 const BUCKETS = 8;
 
@@ -22,8 +22,7 @@ describe.each(DATABASES)('tables of version 1, with rows in them', (kind) => {
         database = await createTestDatabase(kind);
         const migrations = outboxMigrations({ buckets: BUCKETS, ordering });
         db = await new DataSource({ ...database.options, migrations } as DataSourceOptions).initialize();
-        // What a database had that was made before there was another version.
-        await script(readFileSync(`test/support/version-1/${dialect}-${ordering}.sql`, 'utf8'));
+        await makeVersion1(db, kind, ordering);
         const options = {
           setup: 'check',
           schema: undefined,
@@ -96,6 +95,10 @@ describe.each(DATABASES)('tables of version 1, with rows in them', (kind) => {
       it('I3: are upgraded by the script, which may run again, and by setup "create"', async () => {
         await script(outboxSql(dialect, { buckets: BUCKETS, ordering }).up);
         await looksRight();
+        await script(outboxSql(dialect, { buckets: BUCKETS, ordering }).up);
+        await looksRight();
+        await script(outboxSql(dialect, { buckets: BUCKETS, ordering }).back);
+        await expect(store.check(settings)).rejects.toThrow(/version 1, this release needs 2/);
         await script(outboxSql(dialect, { buckets: BUCKETS, ordering }).up);
         await looksRight();
         await db.undoLastMigration().catch(() => undefined); // none has run: nothing to revert

@@ -1,3 +1,5 @@
+import { spawnSync } from 'node:child_process';
+
 /**
  * Where the servers of this test run are. `tools/test.mjs` finds or starts them and sets the variables; by hand, export them.
  * A service that is missing makes its tests skipped, or failed when OUTBOX_TEST_REQUIRE is `all` or names it.
@@ -68,4 +70,11 @@ export function describeOnBoth(beside: readonly Service[], name: string, body: (
 export function describeUnlessMissing(missing: readonly (Service | Program)[], name: string, body: () => void): void {
   if (missing.length === 0 || missing.some(isRequired)) describe(name, body);
   else describe.skip(`${name} (no ${missing.join(', ')})`, body);
+}
+
+/** A clone without the history lacks what an earlier release is built from; none of its servers can bring it. */
+export function describeWithCommit(commit: string, name: string, body: () => void): void {
+  const found = spawnSync('git', ['cat-file', '-e', `${commit}^{commit}`]).status === 0;
+  if (found) describe(name, body);
+  else describe.skip(`${name} (no commit ${commit.slice(0, 7)} in this clone)`, body);
 }

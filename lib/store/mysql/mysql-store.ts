@@ -8,6 +8,7 @@ import type { Death, KeyInBucket, ReparkEntry, ParkedStore, RowLockStore, TakeRe
 import type { ParkEntry, ReadRange, SettledMessage } from '../ready-store.js';
 import { tableNames, type StoreSettings } from '../schema/names.js';
 import { MysqlAdmin } from './admin.js';
+import { missingLimits } from './missing-limits.js';
 import { MysqlBlockingKeys } from './blocking-keys.js';
 import { MysqlClean } from './clean.js';
 import { MysqlInsert } from './insert.js';
@@ -106,7 +107,7 @@ export class MysqlStore implements OutboxStore {
   registerTransports = (names: readonly string[], defaultName: string) =>
     this.parts.setup.registerTransports(names, defaultName);
   transports = () => this.parts.setup.transports();
-  warnings = () => this.parts.server.warnings();
+  warnings = async () => [...(await this.parts.server.warnings()), ...(await this.parts.missingLimits())];
 
   async close(): Promise<void> {
     // A database that is silent must not keep the connections open: an unlocker drops the row a day later.
@@ -146,5 +147,6 @@ function partsOf(database: SqlDatabase, settings: StoreSettings) {
     glance: new MysqlGlance(database, server, names, settings, stats.sql),
     clean: new MysqlClean(database, names, wake),
     setup: new MysqlSetup(database, server, settings, names),
+    missingLimits: () => missingLimits(database, names, settings),
   };
 }

@@ -2,10 +2,12 @@ import type { DataSource, MigrationInterface, QueryRunner } from 'typeorm';
 import { OutboxConfigurationError } from '../../outbox.errors.js';
 import { connectionSchema, databaseKind } from '../open-store.js';
 import { oneAtATime } from './mysql-lock.js';
+import { patiently } from './mysql-patience.js';
 import { mysqlSchemaDown, mysqlSchemaUp, mysqlVersion2 } from './mysql-schema.js';
-import { checkNames, type SchemaDefinition, type SchemaScript } from './names.js';
+import { checkNames, SCHEMA_VERSION, tableNames, type SchemaDefinition, type SchemaScript } from './names.js';
+import { runBeside, storedVersion, type IndexBeside } from './postgres-online.js';
 import { refuseUnpublished } from './unpublished.js';
-import { postgresSchema, postgresVersion2 } from './postgres-schema.js';
+import { buildIdIndex, postgresSchema, postgresVersion2 } from './postgres-schema.js';
 
 export type OutboxDialect = 'postgres' | 'mysql';
 
@@ -32,10 +34,29 @@ const TABLES: ScriptOf = {
   postgres: postgresSchema,
   mysql: (definition) => ({ up: mysqlSchemaUp(definition), down: mysqlSchemaDown(definition) }),
 };
-/** In the order in which they came; TypeORM reads the last 13 characters of a name as a time. */
-const MIGRATIONS: readonly (readonly [name: string, time: string, script: ScriptOf])[] = [
-  ['OutboxTables', '1795219200000', TABLES],
-  ['OutboxVersion2', '1795478400000', { postgres: postgresVersion2, mysql: mysqlVersion2 }],
+interface Version {
+  readonly name: string;
+  /** TypeORM reads the last 13 characters of a name as a time. */
+  readonly time: string;
+  /** Of the tables, once it has run. The first makes those of this release. */
+  readonly version: number;
+  readonly script: ScriptOf;
+  /** PostgreSQL: what `up` would build while others wait. */
+  readonly beside?: (definition: SchemaDefinition) => IndexBeside;
+}
+const UPGRADES: readonly Version[] = [
+  {
+    name: 'OutboxVersion2',
+    time: '1795478400000',
+    version: 2,
+    script: { postgres: postgresVersion2, mysql: mysqlVersion2 },
+    beside: buildIdIndex,
+  },
+];
+/** In the order in which they came. */
+const MIGRATIONS: readonly Version[] = [
+  { name: 'OutboxTables', time: '1795219200000', version: SCHEMA_VERSION, script: TABLES },
+  ...UPGRADES,
 ];
 
 export interface OutboxMigrationOptions extends OutboxSchemaOptions {
@@ -53,20 +74,21 @@ export function outboxMigrations(options: OutboxMigrationOptions = {}): (new () 
   const { dialect, dropUnpublished = false } = options;
   if (typeof dropUnpublished !== 'boolean') throw invalid('dropUnpublished', dropUnpublished, 'true or false');
   const definition = definitionOf(options);
-  return MIGRATIONS.map(([kind, time, scripts]) => {
-    const run = (runner: QueryRunner, way: 'up' | 'down'): Promise<void> => {
+  return MIGRATIONS.map((migration) => {
+    const run = async (runner: QueryRunner, way: 'up' | 'down'): Promise<void> => {
       const dataSource = dataSourceOf(runner);
       const schema = definition.schema ?? connectionSchema(dataSource);
       const server = dialect ?? databaseKind(dataSource).dialect;
       const tables = { ...definition, schema };
+      if (server === 'postgres' && (await changeBeside(runner, dataSource, tables, migration, way))) return;
       const first =
-        way === 'down' && scripts === TABLES && !dropUnpublished
+        way === 'down' && migration.script === TABLES && !dropUnpublished
           ? () => refuseUnpublished((sql) => runner.query(sql), server, tables)
           : undefined;
-      return runAll(runner, server, tables, scripts[server](tables)[way], first);
+      await runAll(runner, server, tables, migration.script[server](tables)[way], first);
     };
     // The middle keeps several outboxes of one DataSource apart.
-    const name = `${kind}_${definition.schema ?? ''}_${definition.prefix}${time}`;
+    const name = `${migration.name}_${definition.schema ?? ''}_${definition.prefix}${migration.time}`;
     return class implements MigrationInterface {
       readonly name = name;
       async up(runner: QueryRunner): Promise<void> {
@@ -80,6 +102,33 @@ export function outboxMigrations(options: OutboxMigrationOptions = {}): (new () 
 }
 
 /**
+ * PostgreSQL: tables of another version are changed while others use them. What a migrator's transaction makes is nobody's
+ * yet, and has this release's version.
+ * @returns whether there is nothing left to do
+ */
+async function changeBeside(
+  runner: QueryRunner,
+  dataSource: DataSource,
+  tables: SchemaDefinition,
+  { version, script }: Version,
+  way: 'up' | 'down',
+): Promise<boolean> {
+  const stored = await storedVersion(runner, tableNames(tables, '"'));
+  if (stored === undefined) return false;
+  if (way === 'down') {
+    if (script === TABLES || stored !== version) return false;
+    await runBeside(runner, dataSource, [], script.postgres(tables).down);
+    return true;
+  }
+  const steps = UPGRADES.filter((upgrade) => upgrade.version > stored && upgrade.version <= version);
+  for (const step of steps) {
+    const indexes = step.beside === undefined ? [] : [step.beside(tables)];
+    await runBeside(runner, dataSource, indexes, step.script.postgres(tables).up);
+  }
+  return steps.length > 0 && script !== TABLES;
+}
+
+/**
  * On PostgreSQL the lock is the script's first statement.
  * @param first is awaited before it, under the lock of the others
  */
@@ -90,27 +139,34 @@ function runAll(
   script: readonly string[],
   first: () => Promise<void> = async () => undefined,
 ): Promise<void> {
-  const work = async (): Promise<void> => {
+  const work = async (run: (sql: string) => Promise<unknown>): Promise<void> => {
     await first();
-    for (const text of script) await runner.query(text);
+    for (const text of script) await run(text);
   };
-  if (dialect === 'postgres') return work();
+  if (dialect === 'postgres') return work((sql) => runner.query(sql));
   const ask = async (sql: string, values: readonly unknown[]): Promise<unknown> => {
     const [row] = (await runner.query(sql, [...values])) as readonly Record<string, unknown>[];
     return Object.values(row ?? {})[0];
   };
-  return oneAtATime(ask, tables, work);
+  return oneAtATime(ask, tables, () => patiently(runner, dataSourceOf(runner), work));
 }
 
 /**
  * The same as text, for other migration tools. Without a schema in the options names are not qualified: run it with the
  * right default schema, and let plain SQL writers have the same.
+ * @returns `up` makes the tables, or upgrades those of an earlier version, and may run again; `down` drops them; `back` leads
+ *   to those of the version before, with what is in them
  */
-export function outboxSql(dialect: OutboxDialect, options: OutboxSchemaOptions = {}): { up: string; down: string } {
+export function outboxSql(
+  dialect: OutboxDialect,
+  options: OutboxSchemaOptions = {},
+): { up: string; down: string; back: string } {
   const script = TABLES[dialect];
   if (script === undefined) throw invalid('dialect', dialect, `one of ${Object.keys(TABLES).join(', ')}`);
-  const { up, down } = script(definitionOf(options));
-  return { up: asText(up), down: asText(down) };
+  const definition = definitionOf(options);
+  const { up, down } = script(definition);
+  const [latest] = UPGRADES.slice(-1) as [Version];
+  return { up: asText(up), down: asText(down), back: asText(latest.script[dialect](definition).down) };
 }
 
 function definitionOf(options: OutboxSchemaOptions): SchemaDefinition {

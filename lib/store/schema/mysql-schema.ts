@@ -61,9 +61,12 @@ export function mysqlVersion2(definition: SchemaDefinition): SchemaScript {
 }
 
 /** Neither server can say "if it is not there" of a constraint in the words of the other. */
-function when(condition: string, change: string): string[] {
+const when = (condition: string, change: string): string[] => runText(condition, textLiteral(change));
+
+/** @param text SQL whose value is the statement */
+function runText(condition: string, text: string): string[] {
   return [
-    `set @outbox_change = if(${condition}, ${textLiteral(change)}, 'do 0')`,
+    `set @outbox_change = if(${condition}, ${text}, 'do 0')`,
     'prepare outbox_change from @outbox_change',
     'execute outbox_change',
     'deallocate prepare outbox_change',
@@ -85,20 +88,36 @@ function limitsThere(table: string, definition: SchemaDefinition): string {
   and c.table_name = '${prefix}${table}' and c.constraint_name = '${prefix}${table}_${LIMITS}')`;
 }
 
-/** Of tables that were made with as many buckets: with others every row would be in a wrong one. */
+/** The servers copy a table to add a check, and nobody writes into it meanwhile: one of more rows, or bytes, goes without. */
+const COPIED = { rows: 1_000, bytes: 16_777_216 };
+
+/** Whether a copy takes no longer than others may wait. */
+const isSmall = (table: string): string =>
+  `(select count(*) <= ${COPIED.rows} and coalesce(sum(octet_length(r.payload)), 0) <= ${COPIED.bytes} from (select payload from ${table} limit ${COPIED.rows + 1}) r)`;
+
+/**
+ * Of tables that were made with as many buckets: with others every row would be in a wrong one. What is in a bucket that
+ * nobody reads is looked for without locks, and changed in its own place in the index: others have the rows around it.
+ */
 function addLimits(names: TableNames, table: (typeof LIMITED)[number], definition: SchemaDefinition): string[] {
   const { buckets } = definition;
+  const target = names[table];
   const same = `(select value from ${names.meta} where name = 'buckets') = '${buckets}'`;
   const missing = `${same} and not ${limitsThere(table, definition)}`;
   const bucket = bucketSql('coalesce(`key`, id)', definition);
+  const transports = `(select group_concat(distinct transport) from ${target})`;
   return [
-    ...when(missing, `update ${names[table]} set bucket = ${bucket} where not (${inRange(buckets)})`),
-    ...when(
-      missing,
-      `alter table ${names[table]} add constraint ${names.index(`${table}_${LIMITS}`)} check (${inRange(buckets)})`,
+    ...runText(
+      `${missing} and exists (select 1 from ${target} where not (${inRange(buckets)}))`,
+      `concat(${textLiteral(`update ${target} set bucket = ${bucket} where transport in (`)}, ${transports}, ') and (bucket < 0 or bucket >= ${buckets})')`,
     ),
+    'commit', // of a migrator's transaction: the change of the table does so too
+    ...when(`${missing} and ${isSmall(target)}`, `alter table ${target} ${limitsSql(names, table, buckets)}`),
   ];
 }
+
+export const limitsSql = (names: TableNames, table: (typeof LIMITED)[number], buckets: number): string =>
+  `add constraint ${names.index(`${table}_${LIMITS}`)} check (${inRange(buckets)})`;
 
 /** Both know "constraint" for what MySQL calls a check. */
 function dropLimits(names: TableNames, table: (typeof LIMITED)[number], definition: SchemaDefinition): string[] {
@@ -117,7 +136,10 @@ function idKeyThere(definition: SchemaDefinition): string {
 
 function addIdKey({ dedup }: TableNames, definition: SchemaDefinition): string[] {
   const columns = mysqlTables(definition).dedup.keys[ID_KEY] as readonly string[];
-  return when(`not ${idKeyThere(definition)}`, `alter table ${dedup} add ${keySql(ID_KEY, columns)}`);
+  return when(
+    `not ${idKeyThere(definition)}`,
+    `alter table ${dedup} add ${keySql(ID_KEY, columns)}, algorithm = inplace, lock = none`,
+  );
 }
 
 function dropIdKey({ dedup }: TableNames, definition: SchemaDefinition): string[] {

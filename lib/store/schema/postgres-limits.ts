@@ -1,6 +1,7 @@
 import { fits, LIMITED_COLUMNS, TOO_LARGE } from './limits.js';
 import { literal, type SchemaDefinition, type TableNames } from './names.js';
 import { inCatalog } from './postgres-catalog.js';
+import { whenFree } from './postgres-when-free.js';
 
 /** Whoever may insert writes rows of any size, and with any bucket, where nothing says otherwise. */
 export type LimitedTable = 'ready' | 'parked' | 'staged';
@@ -16,9 +17,6 @@ export function limitsOf(table: LimitedTable, { buckets }: Pick<SchemaDefinition
   return `${inRange(buckets)} and ${fits}`;
 }
 
-/** Milliseconds that a table may be waited for: everybody who writes into it waits behind. */
-const LOCK_TIMEOUT = 10_000;
-
 /**
  * Adds them where they are missing. First for new rows, with a short lock; then for what is there, which goes on being
  * read and written. A bucket that nobody reads becomes the row's own, and a row that is too large is dead.
@@ -27,19 +25,12 @@ export function addLimits(names: TableNames, definition: SchemaDefinition): stri
   const tables = LIMITED.filter((table) => table !== 'staged' || definition.ordering === 'strict');
   return tables.flatMap((table) => {
     const constraint = names.index(limitsName(table));
-    const there = `from pg_catalog.pg_constraint c where c.conrelid = ${literal(names[table])}::regclass and c.conname = ${literal(definition.prefix + limitsName(table))}`;
-    const add = `alter table ${names[table]} add constraint ${constraint} check (${limitsOf(table, definition)}) not valid`;
+    const change = `alter table ${names[table]} add constraint ${constraint} check (${limitsOf(table, definition)}) not valid`;
     const repairs = table === 'staged' ? [] : [ownBucket(names[table], definition), bury(names, table)];
     return [
-      inCatalog(`do $outbox$ declare patience text := current_setting('lock_timeout'); begin
-  if not exists (select ${there}) then
-    perform set_config('lock_timeout', '${LOCK_TIMEOUT}', true);
-    ${add};
-    perform set_config('lock_timeout', patience, true);
-  end if;
-end $outbox$`),
+      inCatalog(whenFree({ table: names[table], when: `not ${thereIs(names, table, definition)}`, change })),
       inCatalog(`do $outbox$ begin
-  if exists (select ${there} and not c.convalidated) then
+  if ${thereIs(names, table, definition, 'and not c.convalidated')} then
     ${[...repairs, `alter table ${names[table]} validate constraint ${constraint}`].join(';\n    ')};
   end if;
 end $outbox$`),
@@ -47,10 +38,20 @@ end $outbox$`),
   });
 }
 
+function thereIs(names: TableNames, table: LimitedTable, { prefix }: SchemaDefinition, and = ''): string {
+  return `exists (select from pg_catalog.pg_constraint c where c.conrelid = to_regclass(${literal(names[table])}) and c.conname = ${literal(prefix + limitsName(table))} ${and})`;
+}
+
 /** For the way back to the version without them. */
-export function dropLimits(names: TableNames): string[] {
-  return LIMITED.map(
-    (table) => `alter table if exists ${names[table]} drop constraint if exists ${names.index(limitsName(table))}`,
+export function dropLimits(names: TableNames, definition: SchemaDefinition): string[] {
+  return LIMITED.map((table) =>
+    inCatalog(
+      whenFree({
+        table: names[table],
+        when: thereIs(names, table, definition),
+        change: `alter table ${names[table]} drop constraint ${names.index(limitsName(table))}`,
+      }),
+    ),
   );
 }
 

@@ -13,6 +13,7 @@ import {
 import { inCatalog } from './postgres-catalog.js';
 import { addLimits, dropLimits } from './postgres-limits.js';
 import { strictOrder, strictOrderDown } from './postgres-strict.js';
+import { columnThere, whenFree } from './postgres-when-free.js';
 import { IDLE_EPOCH, postgresTables, STAGED, type Table } from './postgres-tables.js';
 import { messagesView, viewFunctions } from './postgres-view.js';
 
@@ -55,7 +56,10 @@ export function oneAtATime({ prefix }: Pick<SchemaDefinition, 'prefix'>): string
   return `do $outbox$ begin perform pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtext(${literal(`${prefix}meta`)})); end $outbox$`;
 }
 
-/** From version 1 to version 2, and back: what is in the tables stays. Other programs may write into them meanwhile. */
+/**
+ * From version 1 to version 2, and back: what is in the tables stays. Others read and write meanwhile, where each statement is
+ * a transaction: in one, what a statement locks stays locked until the last has ended.
+ */
 export function postgresVersion2(definition: SchemaDefinition): SchemaScript {
   const names = tableNames(definition, '"');
   const strict = definition.ordering === 'strict';
@@ -71,9 +75,10 @@ export function postgresVersion2(definition: SchemaDefinition): SchemaScript {
       setVersion(names, 2),
     ],
     down: [
-      ...dropLimits(names),
-      `drop index if exists ${names.object('dedup_id')}`,
-      `alter table ${names.leases} drop column if exists ${IDLE_EPOCH[0]}`,
+      oneAtATime(definition),
+      ...dropLimits(names, definition),
+      dropIdIndex(names),
+      dropIdleEpoch(names),
       `alter function ${names.object('payload_text')}(bytea) reset search_path`,
       `alter function ${names.object('messages_insert')}() reset search_path`,
       ...(strict ? [`alter function ${names.object('staged_move')}() reset lock_timeout`] : []),
@@ -85,13 +90,31 @@ export function postgresVersion2(definition: SchemaDefinition): SchemaScript {
 const setVersion = ({ meta }: TableNames, version: number): string =>
   `update ${meta} set value = '${version}' where name = 'version' and value <> '${version}'`;
 
-/** Where it is there, `add column if not exists` would wait for all relays, and they for it. */
 function addIdleEpoch({ leases }: TableNames): string {
   const [column, type] = IDLE_EPOCH;
-  return (
-    `do $outbox$ begin if not exists (select from pg_catalog.pg_attribute a where a.attrelid = ${literal(leases)}::pg_catalog.regclass ` +
-    `and a.attname = '${column}' and not a.attisdropped) then alter table ${leases} add column ${column} ${type}; end if; end $outbox$`
-  );
+  const change = `alter table ${leases} add column ${column} ${type}`;
+  return whenFree({ table: leases, when: `not ${columnThere(leases, column)}`, change });
+}
+
+function dropIdleEpoch({ leases }: TableNames): string {
+  const [column] = IDLE_EPOCH;
+  const change = `alter table ${leases} drop column ${column}`;
+  return whenFree({ table: leases, when: columnThere(leases, column), change });
+}
+
+/** Of what the version added. Enqueues with an id or a dedup key wait while it is built, unless that is done beside them. */
+const ID_INDEX = 'dedup_id';
+export function buildIdIndex(definition: SchemaDefinition): { index: string; table: string; build: string } {
+  const names = tableNames(definition, '"');
+  const rest = postgresTables('').dedup.indexes?.[ID_INDEX] as string;
+  const build = `create index concurrently ${names.index(ID_INDEX)} on ${names.dedup} ${rest}`;
+  return { index: names.object(ID_INDEX), table: names.dedup, build };
+}
+
+function dropIdIndex(names: TableNames): string {
+  const index = names.object(ID_INDEX);
+  const when = `pg_catalog.to_regclass(${literal(index)}) is not null`;
+  return whenFree({ table: names.dedup, when, change: `drop index ${index}` });
 }
 
 /** With another number of them every row would be where nobody looks for it. */

@@ -1,5 +1,6 @@
 import { literal, type SchemaDefinition, type TableNames } from './names.js';
 import { createFunction } from './postgres-function.js';
+import { whenFree } from './postgres-when-free.js';
 import { STAGED_COLUMNS } from './postgres-tables.js';
 
 /**
@@ -16,18 +17,23 @@ export function strictOrder(names: TableNames, definition: SchemaDefinition): st
   const { prefix } = definition;
   const move = names.object('staged_move');
   const trigger = names.index('staged_move');
+  const there = `from pg_catalog.pg_trigger t where t.tgrelid = pg_catalog.to_regclass(${literal(names.staged)}) and t.tgname = ${literal(`${prefix}staged_move`)}`;
   return [
     createFunction(definition, 'staged_move', moveFunction),
     `revoke all on function ${move}() from public`,
     // Never dropped and made again: what is staged in between would stay there.
-    `do $outbox$ begin
-  if not exists (select from pg_trigger t where t.tgrelid = ${literal(names.staged)}::regclass and t.tgname = ${literal(`${prefix}staged_move`)}) then
-    create constraint trigger ${trigger} after insert on ${names.staged} deferrable initially deferred
-      for each row when (new.leads) execute function ${move}();
-  end if;
-end $outbox$`,
+    whenFree({
+      table: names.staged,
+      when: `not exists (select ${there})`,
+      change: `create constraint trigger ${trigger} after insert on ${names.staged} deferrable initially deferred
+      for each row when (new.leads) execute function ${move}()`,
+    }),
     // Also in sessions with session_replication_role = replica: what they stage would stay there.
-    `alter table ${names.staged} enable always trigger ${trigger}`,
+    whenFree({
+      table: names.staged,
+      when: `exists (select ${there} and t.tgenabled <> 'A')`,
+      change: `alter table ${names.staged} enable always trigger ${trigger}`,
+    }),
   ];
 }
 
