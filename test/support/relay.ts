@@ -106,9 +106,7 @@ export function wrapped(store: OutboxStore, own: Partial<OutboxStore>): OutboxSt
   });
 }
 
-export interface RelayParts extends Partial<
-  Pick<RelayDependencies, 'clock' | 'random' | 'expected' | 'leasesChanged'>
-> {
+export interface RelayParts extends Partial<Pick<RelayDependencies, 'clock' | 'random' | 'expected'>> {
   /** Another way to the same database: through a proxy, or with another session. */
   readonly dataSource?: DataSource;
   readonly wrapStore?: (store: OutboxStore) => OutboxStore;
