@@ -108,10 +108,6 @@ export class SnapshotFloor implements Floor {
     return this.floorOf(bucket);
   }
 
-  sweptFrom(bucket: number): string {
-    return this.floorOf(bucket);
-  }
-
   floorOf(bucket: number): string {
     return this.floors.get(bucket) ?? '0';
   }
