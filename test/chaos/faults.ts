@@ -153,10 +153,7 @@ const failOver: Maker = (fleet, random) => ({
   inject: () => loseTheLast(fleet, between(random, 0, 2_000)),
   lasts: 0,
   heal: nothing,
-  settled: async () => {
-    await fleet.database.failover?.follow();
-    await pause(RELAY.lease / 2); // or the next one hides how this one ended
-  },
+  settled: async () => fleet.database.failover?.follow(),
 });
 async function loseTheLast({ database: { failover }, history }: Fleet, ms: number): Promise<void> {
   const from = history.now();
@@ -227,7 +224,7 @@ const KINDS: readonly (readonly [string, number, Maker])[] = [
   ['database-terminate', 9, terminateBackends],
   ['database-kill', 2, killDatabase],
   ['database-pooler-kill', 2, killPooler],
-  ['database-failover', 8, failOver],
+  ['database-failover', 5, failOver],
   ['database-read-only', 3, readOnly],
   ['broker-drop-up', 2.5, onWire('broker', dropUp)],
   ['broker-drop-down', 2.5, onWire('broker', dropDown)],

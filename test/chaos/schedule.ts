@@ -53,7 +53,6 @@ export class Schedule {
         outage = false;
         await this.inject(brokerOutage(this.fleet, outageOf(this.length)));
       }
-      await this.failover(cycle);
       if (!withCalm || this.stopped) continue;
       await this.calm(RECOVERY, CALM);
       await this.takeover(cycle);
@@ -124,14 +123,6 @@ export class Schedule {
   private async absence(cycle: number): Promise<void> {
     if (this.stopped || this.only?.includes('topic-missing') === false) return;
     await this.inject(makeFault(this.fleet, randomFrom(this.seed + cycle), ['topic-missing']));
-  }
-
-  /** While nothing else is wrong, and once in any run with a replica. */
-  private async failover(cycle: number): Promise<void> {
-    const kind = 'database-failover';
-    if (this.stopped || this.fleet.database.failover === undefined || this.only?.includes(kind) === false) return;
-    await this.inject(makeFault(this.fleet, randomFrom(this.seed + cycle), [kind]));
-    await Promise.all(this.settling);
   }
 
   private async pause(ms: number): Promise<void> {

@@ -87,19 +87,21 @@ export class Deliveries {
     if (ledger.endedOf(entry) < (this.newest.get(placeOf(ledger, entry)) ?? -1)) this.staleDuplicates += 1;
     const transport = ledger.transport.get(entry);
     const text = `${uid} on transport ${transport}, relay ${beforeRun} at ${beforeAt}, relay ${run} at ${time}`;
-    const until = beforeAt + SETTLE;
-    const before = faults.touching(beforeRun, beforeAt - AFTERMATH, until);
+    const [since, until] = [beforeAt - AFTERMATH, beforeAt + SETTLE];
+    const before = faults.between(since, until, isFailover) ?? faults.touching(beforeRun, since, until);
     const fault = before ?? faults.touching(run, time - AFTERMATH, time);
-    // Its receipt may have been written down, and lost.
-    if (faults.between(beforeAt, until, isFailover) !== undefined) this.ofFailovers += 1;
-    else if (fault === undefined) broken.add('unexplainedDuplicates', text);
+    if (fault === undefined) broken.add('unexplainedDuplicates', text);
     else this.attribute(fault, before === undefined ? run : beforeRun, transport);
     // Until its receipt was written down, too.
     if (faults.isCalm(beforeAt) && faults.isCalm(beforeAt + SETTLE)) broken.add('calmDuplicates', text);
   }
 
-  private attribute({ id }: FaultSpan, run: number, transport: number): void {
-    const name = `${id}/${run}/${transport}`;
+  private attribute(fault: FaultSpan, run: number, transport: number): void {
+    if (isFailover(fault)) {
+      this.ofFailovers += 1;
+      return;
+    }
+    const name = `${fault.id}/${run}/${transport}`;
     const count = (this.copies.get(name) ?? 0) + 1;
     this.copies.set(name, count);
     this.mostPerFault = Math.max(this.mostPerFault, count);

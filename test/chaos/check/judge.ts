@@ -19,7 +19,6 @@ interface Meta {
   readonly ordering?: Ordering;
   /** Of a run; a history without it was written by hand. */
   readonly seconds?: number;
-  readonly replica?: boolean;
   readonly relay: Timing &
     ResourceLimits & {
       readonly relays?: number;
@@ -148,7 +147,6 @@ export class Judge {
     if (ledger.entries === 0) broken.add('empty', 'nothing was committed');
     if (meta.seconds !== undefined)
       for (const each of EVIDENCE) if (!this.seen.has(each)) broken.add('empty', `no line '${each}': a rule was blind`);
-    if (meta.replica === true && !this.seen.has('lossy')) broken.add('empty', 'no failover to the replica');
     this.judgeCopies(meta.relay);
     const failovers = this.failovers.judge();
     const resources = this.resources.judge(meta.relay, this.faults, broken);
