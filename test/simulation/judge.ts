@@ -103,7 +103,7 @@ function repetitions(history: History, fates: readonly Fate[]): void {
   }
 }
 
-/** Invariant 15, in calm: where nothing goes wrong, two polls are enough, but for the take-over from whoever is killed. */
+/** Invariant 15, in calm: where nothing goes wrong, two polls are enough. */
 export function prompt(history: History, plan: Plan, { pollInterval, lease }: ResolvedOptions): void {
   const { relays, rates, acts } = plan;
   const fates = undisturbed(history, plan);
@@ -112,17 +112,9 @@ export function prompt(history: History, plan: Plan, { pollInterval, lease }: Re
   // By then each has its buckets: of a new process the others hear with their next beat, and it of what they give back.
   const sharing = relays.length > 1 ? lease / 3 + 2_000 : 1_000;
   const shared = Math.max(...relays.map(({ at }) => at)) + 4 * pollInterval + sharing;
-  const takeOvers = history.seen
-    .filter(({ kind }) => kind === 'kill')
-    .map(({ from, until }) => ({ from, until: Math.max(from + lease + 2_000, until + sharing) + 4 * pollInterval }));
   for (const { name, committed, scheduled, taken } of fates) {
-    const [published] = taken;
-    if (committed === undefined || scheduled || published === undefined) continue;
-    const since = Math.max(committed, shared);
-    const without = takeOvers.reduce((sum, { from, until }) => {
-      return sum + Math.max(0, Math.min(until, published) - Math.max(from, since));
-    }, 0);
-    const waited = published - since - without;
+    if (committed === undefined || scheduled || taken[0] === undefined) continue;
+    const waited = taken[0] - Math.max(committed, shared);
     if (waited > 2 * pollInterval + 300 + overDead(history, plan))
       history.violated(15, `${name} waited ${waited.toFixed(0)} ms, and nothing was wrong`);
   }
@@ -143,11 +135,10 @@ function isForMissing({ id }: Fate, faults: Plan['faults']): boolean {
 }
 
 /** For whom nothing goes wrong: everybody, or the messages of the second transport while the first one's broker is away. */
-function undisturbed(history: History, { faults, writers, destinations, lethal }: Plan): readonly Fate[] {
+function undisturbed(history: History, { faults, writers, destinations }: Plan): readonly Fate[] {
   const fates = [...history.fates.values()];
-  if (lethal !== null) return []; // it kills one after the other
   if (destinations === 'by key') return fates.filter((fate) => !isForMissing(fate, faults));
-  const kinds = [...history.faults.keys()].filter((kind) => kind !== 'snapshot held' && kind !== 'kill');
+  const kinds = [...history.faults.keys()].filter((kind) => kind !== 'snapshot held');
   if (kinds.length === 0) return fates;
   const isFirsts = kinds.every(isOfBroker) && faults.every(({ transport }) => !transport);
   const others = isFirsts ? writers.filter(({ transport }) => transport) : [];
