@@ -40,6 +40,8 @@ export class Fate {
   behind: readonly Fate[] = [];
   /** Times that its row was moved to the parked table. */
   parked = 0;
+  /** Milliseconds from its number to its row. */
+  insertTook = 0;
 
   constructor(
     readonly id: string,
@@ -75,6 +77,7 @@ export interface Excuse {
 }
 export const NO_EXCUSE: Excuse = { ms: 0, by: undefined, none: true };
 export interface FaultSeen extends Excuse {
+  readonly kind: string;
   readonly from: number;
   readonly until: number;
 }
@@ -100,8 +103,10 @@ export class History {
   readonly requeued = new Set<string>();
   /** A failover lost leases and verdicts as well: until each holds what it believes, only loss and standstill are judged. */
   failedOver = false;
-  /** A relay said that a message may have been overtaken: where sweeps cost too much, one whose INSERT takes long is. */
+  /** A relay said that a message may have been overtaken. */
   overtaken = false;
+  /** When a relay began to read anew, a bucket or all: what left before it does not know. */
+  readonly begun: number[] = [];
   /** Whose statement is taking effect. */
   actor = '';
   /** Milliseconds: the longest that a circuit wanted to wait. */
@@ -119,7 +124,7 @@ export class History {
 
   fault(kind: string, about: string, excuse: Excuse): void {
     this.faults.set(kind, (this.faults.get(kind) ?? 0) + 1);
-    this.seen.push({ ...excuse, from: this.now(), until: this.now() + excuse.ms });
+    this.seen.push({ ...excuse, kind, from: this.now(), until: this.now() + excuse.ms });
     this.tell(`fault: ${kind} ${about}`);
   }
 

@@ -125,3 +125,18 @@ export function withFewKeys(plan: Plan): Plan {
   const random = Random.of(plan.seed, 'few keys');
   return random.chance(0.125) ? { ...plan, knownKeys: random.pick([1, 1, 2]) } : plan;
 }
+
+/** What an idle relay does again and again shows nothing: the longer a history goes on, the more rarely it polls. */
+export function withPolls(plan: Plan): Plan {
+  const pollInterval = Math.max(
+    Number(plan.options.pollInterval),
+    ...POLLS.filter(([ms]) => plan.turmoil > ms).map(([, poll]) => poll),
+  );
+  return { ...plan, options: { ...plan.options, pollInterval } };
+}
+/** Milliseconds of turmoil, and from poll to poll. */
+const POLLS = [
+  [5_000, 300],
+  [15_000, 500],
+  [40_000, 1_000],
+] as const;

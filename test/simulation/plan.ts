@@ -11,6 +11,7 @@ import {
   withFutureLease,
   withLateLoad,
   withNumbers,
+  withPolls,
   withScans,
   withSecond,
 } from './plan-variants.js';
@@ -110,7 +111,7 @@ export function drawPlan(seed: number, noScan = false): Plan {
 function drawWhole(seed: number): Plan {
   const plan = withCancels(withNumbers(withFewKeys(withBytes(drawBase(seed)))));
   const later = withLateLoad(withScans(withFutureLease(withFailover(plan))));
-  return withHours(withMissing(withHeldSnapshot(later)));
+  return withHours(withPolls(withMissing(withHeldSnapshot(later))));
 }
 
 function drawBase(seed: number): Plan {

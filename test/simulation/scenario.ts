@@ -135,6 +135,7 @@ class Scenario {
     new Watchdog(world, history, database, options, fleet).begin();
     await world.run(plan.turmoil);
     const disturbedUntil = this.calm();
+    workload.hurry();
     await world.run(Infinity, () => workload.over);
     const quietFrom = Math.max(world.now, disturbedUntil);
     const crashes = plan.lethal === null ? 0 : CRASH_LOOP * (options.lease + 2 * options.pollInterval + 3_000);

@@ -187,11 +187,16 @@ export class Witness implements MemoryWatch {
 
   /** Invariant 18. */
   leased(row: LeaseRow, before: Readonly<LeaseRow>): void {
+    this.reconnected();
     if (row.epoch <= before.epoch) this.history.violated(18, `epoch ${row.epoch} follows ${before.epoch}`);
     if (before.owner !== null && before.expiresAt > this.database.now())
       this.history.violated(18, `${String(row.owner)} takes bucket ${row.bucket} from ${before.owner} before its time`);
     const onTrial = this.history.fates.get(row.trial ?? '');
     if (onTrial !== undefined) onTrial.trials += 1;
+  }
+
+  reconnected(): void {
+    this.history.begun.push(this.history.now());
   }
 
   read(rows: readonly (ReadyRow | ParkedRow)[]): void {

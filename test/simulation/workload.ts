@@ -1,3 +1,4 @@
+import { bucketOf } from '../../lib/enqueue/bucket-of.js';
 import type { NewMessage } from '../../lib/message.js';
 import type { ResolvedOptions } from '../../lib/outbox.options.js';
 import { newMessage } from '../support/relay.js';
@@ -12,6 +13,10 @@ import type { World } from './world.js';
 export class Workload {
   /** @internal */ running = 0;
   /** @internal */ transactions = 0;
+  /** @internal */ isCalm = false;
+  /** Cut short the pauses between two transactions that are in progress. @internal */ readonly resting = new Set<
+    () => void
+  >();
   /** @internal */ readonly buckets: number;
 
   constructor(
@@ -38,10 +43,36 @@ export class Workload {
     for (const writer of writers) void this.write(writer);
   }
 
+  /** Nothing goes wrong any more: what writers still have to do, they do without long pauses. */
+  hurry(): void {
+    this.isCalm = true;
+    for (const goOn of this.resting) goOn();
+  }
+
+  /** @internal */ pause(ms: number): Promise<void> {
+    return this.world.pause(this.isCalm ? Math.min(ms, CALM_PAUSE) : ms);
+  }
+
+  /** Holds nothing meanwhile. @internal */ rest(ms: number): Promise<void> {
+    if (this.isCalm) return this.pause(ms);
+    return new Promise((resolve) => {
+      const over = (): void => {
+        this.resting.delete(goOn);
+        resolve();
+      };
+      const cancel = this.world.in(ms, over);
+      const goOn = (): void => {
+        cancel();
+        this.world.in(CALM_PAUSE, over);
+      };
+      this.resting.add(goOn);
+    });
+  }
+
   /** @internal */ async write(writer: PlannedWriter): Promise<void> {
     this.running += 1;
     for (const planned of writer.transactions) {
-      await this.world.pause(planned.pause);
+      await this.rest(planned.pause);
       await this.transaction(writer, planned);
     }
     this.running -= 1;
@@ -56,11 +87,13 @@ export class Workload {
     for (const [index, message] of planned.messages.entries()) {
       const fate = this.fate(destination, message, { began, index, transaction: number, writer });
       fates.push(fate);
+      const before = world.now;
       if (!(await this.insert(writer, this.message(destination, fate, message), message.insert))) return;
+      fate.insertTook = world.now - before;
       if (!fate.scheduled) fate.seq = writer.rows.at(-1)?.seq;
-      if (message.pause > 0) await world.pause(message.pause);
+      if (message.pause > 0) await this.pause(message.pause);
     }
-    await world.pause(planned.hold);
+    await this.pause(planned.hold);
     if (writer.state !== 'open') return; // the server crashed
     if (planned.rollback) writer.rollback();
     else writer.commit();
@@ -75,7 +108,7 @@ export class Workload {
     if (writer.state === 'open' && after > 0) {
       writer.takeId();
       writer.reserved.push(this.database.takeSeq());
-      await this.world.pause(after);
+      await this.pause(after);
     }
     if (writer.state !== 'open') return false;
     await this.store.insert(writer, [message]);
@@ -87,8 +120,16 @@ export class Workload {
     const payload = Buffer.from(`${n} ${refused} `.padEnd(this.bytes, '.'));
     const to = transport === undefined ? 0 : (this.transports.get(transport) as number);
     const topic = this.topicOf === undefined ? {} : { topic: this.topicOf(n) };
-    return newMessage({ id, transport: to, key, payload, delay, ...topic }, this.buckets);
+    const bucket = this.bucketOf(key ?? id);
+    return newMessage({ id, transport: to, bucket, key, payload, contentType: 'text/plain', delay, ...topic });
   }
+
+  /** @internal */ bucketOf(keyOrId: string): number {
+    let bucket = this.known.get(keyOrId);
+    if (bucket === undefined) this.known.set(keyOrId, (bucket = bucketOf(keyOrId, this.buckets)));
+    return bucket;
+  }
+  /** @internal Hashing takes longer than all else of a message. */ readonly known = new Map<string, number>();
 
   /** @internal */ fate(destination: Destination, { n, delay }: PlannedMessage, place: PlaceInTransaction): Fate {
     const { key, transport = '' } = destination;
@@ -101,6 +142,9 @@ export class Workload {
     return fate;
   }
 }
+
+/** Milliseconds. */
+const CALM_PAUSE = 50;
 
 /** Of the message of this number. */
 export const idOf = (n: number): string => `00000000-0000-7000-8000-${String(n).padStart(12, '0')}`;

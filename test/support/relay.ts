@@ -219,7 +219,7 @@ export function newMessage(message: Partial<NewMessage>, buckets = 32): NewMessa
   return {
     id,
     transport: 0,
-    bucket: bucketOf(key ?? id, buckets),
+    bucket: message.bucket ?? bucketOf(key ?? id, buckets),
     topic: 'orders',
     key,
     type: 'order.placed',

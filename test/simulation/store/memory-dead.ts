@@ -55,8 +55,5 @@ export class DeadRows {
 
 /** Milliseconds (PostgreSQL 15, measured). */
 export const A_DEAD_ROW = 0.0008;
-/**
- * By statement, how often it is paid. A scan of everything in one statement would be cancelled. The first read of a take-over is
- * one statement where reads prove nothing, and must get through: with 1.25 and more it would not.
- */
-const TIMES: Readonly<Record<string, number>> = { fetch: 1, lowest: 1, lockRows: 1, sweep: 2.5, probe: 2.5 };
+/** By statement, how often it is paid. One that reads, or looks at, everything would be cancelled. */
+const TIMES: Readonly<Record<string, number>> = { fetch: 2.5, lowest: 1, lockRows: 1, sweep: 2.5, probe: 2.5 };
