@@ -42,7 +42,7 @@ export const systemClock: Clock = {
   monotonic: () => performance.now(),
   wall: () => Date.now(),
   after(ms, action) {
-    const timer = inCleanScope(() => setTimeout(action, Math.min(Math.max(0, ms), MAX_TIMER)));
+    const timer = inCleanScope(() => setTimeout(action, Math.min(Math.max(0, Math.ceil(ms)), MAX_TIMER)));
     timer.unref();
     return () => clearTimeout(timer);
   },

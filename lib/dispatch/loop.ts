@@ -73,7 +73,11 @@ export class Loop {
     this.dueAt = Math.min(this.clock.monotonic() + delay, this.wantedAt);
     if (this.dueAt === Infinity) return;
     delay = this.dueAt - this.clock.monotonic();
-    this.cancelTimer = this.clock.after(delay, () => this.run());
+    this.cancelTimer = this.clock.after(delay, () => {
+      // A timer may fire a moment early: the run is for that wish all the same, and what is wished meanwhile is another.
+      if (this.wantedAt <= this.dueAt) this.wantedAt = Infinity;
+      this.run();
+    });
   }
 
   /** @internal */ run(): void {

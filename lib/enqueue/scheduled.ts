@@ -9,9 +9,12 @@ export function whenDue(written: readonly NewMessage[], runtime: Pick<EnqueueRun
   const first = written.reduce((ms, message) => Math.min(ms, dueIn(message)), Infinity);
   if (first === Infinity) return [];
   const dueAt = performance.now() + first;
-  const committed = (): void => runtime.committed('parked', Math.max(0, dueAt - performance.now()));
+  const committed = (): void => runtime.committed('parked', Math.max(0, dueAt - performance.now()) + EARLY);
   return [{ listener: { committed, rolledBack: () => undefined, perhaps: committed }, ids: [] }];
 }
+
+/** Milliseconds by which a timer may fire before its time: the database would say that nothing is due yet. */
+const EARLY = 1;
 
 /** Milliseconds; `Infinity` for what is not scheduled. */
 function dueIn({ delay, deliverAt }: NewMessage): number {

@@ -170,4 +170,14 @@ export const CLAIM = [
     chaos: false,
     contract: 'test/unit/parked-reader.spec.ts',
   },
+  {
+    name: 'early-timer-takes-the-next-wish',
+    breaks: 'a timer that fires a moment early: what is due after it waits for the next poll (`rowLock`)',
+    file: 'lib/dispatch/loop.ts',
+    from: 'if (this.wantedAt <= this.dueAt) this.wantedAt = Infinity;',
+    to: '',
+    simulation: false,
+    contract: 'test/unit/loop.spec.ts',
+    chaos: false,
+  },
 ];

@@ -43,6 +43,30 @@ describe('a loop', () => {
     expect(seen).toEqual(Array(seen.length).fill(undefined));
   });
 
+  it('B15: a timer that fires a moment early takes no later wish with it', async () => {
+    const clock = new FakeClock();
+    let early = 0.5;
+    const after = (ms: number, action: () => void): (() => void) => {
+      const cancel = clock.after(ms - early, action);
+      early = 0;
+      return cancel;
+    };
+    const at: number[] = [];
+    const loop = new Loop(
+      { monotonic: () => clock.monotonic(), wall: () => clock.wall(), after },
+      async () => {
+        if (at.push(clock.monotonic()) === 1) loop.within(34);
+        return 60_000;
+      },
+      () => 0,
+    );
+    loop.start(Infinity);
+    loop.within(400);
+    await clock.advance(1_000);
+    expect(at).toEqual([399.5, 433.5]);
+    await loop.stop();
+  });
+
   it('a nudge runs it now; one during a run makes exactly one more follow', async () => {
     const clock = new FakeClock();
     let runs = 0;
