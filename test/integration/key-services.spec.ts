@@ -43,6 +43,7 @@ const LANES = [
   ['postgres', { coordination: 'rowLock', ordering: 'none' }],
   ['mariadb', { coordination: 'rowLock', ordering: 'none' }],
   ['mariadb', { ordering: 'global' }],
+  ['mysql', { coordination: 'rowLock', ordering: 'none' }],
 ] as const;
 
 describe.each(LANES)('the key of encrypted payloads', (kind, lane) => {

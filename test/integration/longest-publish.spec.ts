@@ -1,7 +1,7 @@
 import type { OutboxOptions } from '../../lib/outbox.options.js';
 import { resolveOptions } from '../../lib/resolve-options.js';
 import { createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
-import { describeOnBoth } from '../support/services.js';
+import { describeOnEach } from '../support/services.js';
 import { until } from '../support/until.js';
 
 const LEASE = 10_000;
@@ -16,7 +16,7 @@ function isAllowed(publishTimeout: number): boolean {
   }
 }
 
-describeOnBoth([], 'the longest publishTimeout', (kind) => {
+describeOnEach([], 'the longest publishTimeout', (kind) => {
   let harness: Harness;
   afterEach(() => harness?.close());
 

@@ -15,7 +15,7 @@ import {
 } from '../../lib/index.js';
 import type { LaneLoops } from '../../lib/dispatch/lane-loops.js';
 import { turn } from '../support/lane.js';
-import { describeWith } from '../support/services.js';
+import { DATABASES, describeWith } from '../support/services.js';
 import { build, CollectingTransport, quiet, typeOrm, until, useApplications } from './support/app.js';
 
 /** What a request keeps: its tenant. */
@@ -57,8 +57,8 @@ class Handlers {
 
 const message = (type: string, key: string | null = null) => ({ type, topic: type, key, payload: {} });
 
-describeWith(['postgres', 'mariadb'], 'the context of what the application is called for', () => {
-  describe.each(['postgres', 'mariadb'] as const)('on %s', (kind) => {
+describeWith(DATABASES, 'the context of what the application is called for', () => {
+  describe.each(DATABASES)('on %s', (kind) => {
     const used = useApplications(kind);
     let prefix = 0;
     beforeEach(() => seen.splice(0));

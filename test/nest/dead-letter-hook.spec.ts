@@ -1,11 +1,11 @@
 import { OutboxModule, OutboxService, type OutboxOptions } from '../../lib/index.js';
 import { runtimeToken } from '../../lib/outbox.tokens.js';
 import { gate } from '../support/lane.js';
-import { describeWith } from '../support/services.js';
+import { DATABASES, describeWith } from '../support/services.js';
 import { build, MoodyTransport, quiet, typeOrm, until, useApplications } from './support/app.js';
 
-describeWith(['postgres', 'mariadb'], 'a dead-letter hook that is slower than publishTimeout', () => {
-  describe.each(['postgres', 'mariadb'] as const)('on %s', (kind) => {
+describeWith(DATABASES, 'a dead-letter hook that is slower than publishTimeout', () => {
+  describe.each(DATABASES)('on %s', (kind) => {
     const used = useApplications(kind);
 
     it('K5: is called once per letter, and has told when it ends well at last; what it rejects is told again', async () => {

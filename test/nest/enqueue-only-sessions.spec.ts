@@ -1,20 +1,19 @@
 import { DataSource } from 'typeorm';
 import { OutboxModule, OutboxService } from '../../lib/index.js';
-import { describeOnBoth, requiredUrl } from '../support/services.js';
+import { describeOnEach, requiredUrl } from '../support/services.js';
 import { until } from '../support/until.js';
 import { build, enqueueIn, OrderPlaced, quiet, typeOrm, useApplications } from './support/app.js';
 
 /** Longer than an unused connection is kept. */
 const TIME = 30_000;
 
-describeOnBoth([], 'sessions of an application without a running relay', (kind) => {
+describeOnEach([], 'sessions of an application without a running relay', (kind) => {
   const used = useApplications(kind);
   const { applications } = used;
   let server: DataSource;
 
   beforeAll(async () => {
-    const type = kind === 'postgres' ? 'postgres' : 'mariadb';
-    server = await new DataSource({ type, url: requiredUrl(kind) }).initialize();
+    server = await new DataSource({ type: kind, url: requiredUrl(kind) }).initialize();
   });
   afterAll(() => server.destroy());
 

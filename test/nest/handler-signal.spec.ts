@@ -8,10 +8,10 @@ import {
   type OutboxHandlerContext,
   type OutboxMessage,
 } from '../../lib/index.js';
-import { describeOnBoth } from '../support/services.js';
+import { describeOnEach } from '../support/services.js';
 import { build, OrderPlaced, quiet, typeOrm, until, useApplications } from './support/app.js';
 
-describeOnBoth([], 'a handler that hangs', (kind) => {
+describeOnEach([], 'a handler that hangs', (kind) => {
   const used = useApplications(kind);
 
   it('K6: is told by its signal, and called anew when its dead message is requeued', async () => {

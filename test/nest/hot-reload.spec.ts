@@ -4,7 +4,7 @@ import { OutboxModule, OutboxService } from '../../lib/index.js';
 import { rabbitmq } from '../../lib/rabbitmq.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { RabbitMqObserver } from '../support/rabbitmq.js';
-import { describeOnBoth, requiredUrl } from '../support/services.js';
+import { describeOnEach, requiredUrl } from '../support/services.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
 import {
   Applications,
@@ -18,7 +18,7 @@ import {
 } from './support/app.js';
 
 /** What a development server does to a process that it does not end. */
-describeOnBoth(['rabbitmq'], 'an application that is started again in its process', (kind) => {
+describeOnEach(['rabbitmq'], 'an application that is started again in its process', (kind) => {
   let database: TestDatabase;
   const applications = new Applications();
   beforeEach(async () => {

@@ -1,7 +1,7 @@
 import { DataSource, EntitySchema } from 'typeorm';
 import { OutboxModule, OutboxService } from '../../lib/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
-import { describeWith } from '../support/services.js';
+import { DATABASES, describeWith } from '../support/services.js';
 import { Applications, build, LineLogger, OrderPlaced, quiet, typeOrm } from './support/app.js';
 
 interface Order {
@@ -9,17 +9,18 @@ interface Order {
 }
 const Order = new EntitySchema<Order>({ name: 'shop_order', columns: { id: { type: Number, primary: true } } });
 
-describeWith(['postgres', 'mariadb'], 'U5: writes beside outbox.transaction()', () => {
+describeWith(DATABASES, 'U5: writes beside outbox.transaction()', () => {
   const applications = new Applications();
   const databases: TestDatabase[] = [];
 
   beforeAll(async () => {
-    databases.push(await createTestDatabase('postgres'), await createTestDatabase('mariadb'));
+    for (const kind of DATABASES) databases.push(await createTestDatabase(kind));
   });
   afterEach(() => applications.close());
   afterAll(() => Promise.all(databases.map((database) => database.drop())));
 
-  describe.each([0, 1])('database %d', (number) => {
+  describe.each(DATABASES)('on %s', (kind) => {
+    const number = DATABASES.indexOf(kind);
     const start = async () => {
       const { options, ...database } = databases[number] as TestDatabase;
       const logger = new LineLogger();

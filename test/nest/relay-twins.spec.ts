@@ -7,7 +7,7 @@ import {
   type OutboxOptions,
 } from '../../lib/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
-import { describeWith } from '../support/services.js';
+import { DATABASES, describeWith } from '../support/services.js';
 import {
   Applications,
   build,
@@ -20,7 +20,7 @@ import {
   until,
 } from './support/app.js';
 
-describe.each(['postgres', 'mariadb'] as const)('relays of one process on %s', (kind) => {
+describe.each(DATABASES)('relays of one process on %s', (kind) => {
   describeWith(kind, 'and the same tables', () => {
     let database: TestDatabase;
     const applications = new Applications();
@@ -34,7 +34,7 @@ describe.each(['postgres', 'mariadb'] as const)('relays of one process on %s', (
       build([typeOrm(at), OutboxModule.forRoot(quiet(options))]);
     const reached = (options: object): TestDatabase => ({
       ...database,
-      options: { type: kind, ...(kind === 'mariadb' ? { timezone: 'Z' } : {}), ...options } as DataSourceOptions,
+      options: { type: kind, ...(kind === 'postgres' ? {} : { timezone: 'Z' }), ...options } as DataSourceOptions,
     });
     const publishes = async (app: { get(type: typeof OutboxService): OutboxService }, ids: readonly string[]) => {
       const id = await app.get(OutboxService).enqueueOutsideTransaction(new OrderPlaced('1'));

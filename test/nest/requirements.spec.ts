@@ -17,7 +17,7 @@ import { openStore } from '../../lib/store/open-store.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { kafkaConfig, TestTopics } from '../support/kafka.js';
 import { RabbitMqObserver } from '../support/rabbitmq.js';
-import { describeWith, requiredUrl } from '../support/services.js';
+import { DATABASES, describeWith, requiredUrl } from '../support/services.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
 import {
   Applications,
@@ -190,7 +190,7 @@ describeWith('postgres', 'what an application sees of its outbox', () => {
   });
 });
 
-describeWith(['postgres', 'mariadb', 'rabbitmq', 'kafka'], 'settings of one broker', () => {
+describeWith([...DATABASES, 'rabbitmq', 'kafka'], 'settings of one broker', () => {
   const topics = new TestTopics();
   let observer: RabbitMqObserver;
   beforeAll(async () => {
@@ -206,49 +206,46 @@ describeWith(['postgres', 'mariadb', 'rabbitmq', 'kafka'], 'settings of one brok
     await topics.stop();
   });
 
-  it.each(['postgres', 'mariadb'] as const)(
-    'are stored with the message on %s, and its consumers see them',
-    async (kind) => {
-      database = await createTestDatabase(kind);
-      const topic = await topics.create(3);
-      const queue = await observer.queue();
-      @OutboxEvent<Rated>({
-        type: `rated.${kind}`,
-        topic: (event) => event.topic,
-        key: (event) => event.id,
-        transport: ['rabbit', 'log'],
-        options: (event) => ({
-          rabbitmq: { priority: event.stars, correlationId: 'of the class' },
-          kafka: { partition: 2 },
-        }),
-      })
-      class Rated {
-        constructor(
-          readonly id: string,
-          readonly stars: number,
-          readonly topic: string,
-        ) {}
-      }
-      const app = await start({
-        relay: 'manual',
-        defaultTransport: 'log',
-        transports: {
-          rabbit: rabbitmq({ url: requiredUrl('rabbitmq'), exchange: '', routingKey: () => queue }),
-          log: kafka({ client: kafkaConfig() }),
-        },
-      });
-      const options = {
-        kafka: { timestamp: 1_600_000_000_000 },
-        rabbitmq: { correlationId: 'of the call', expiration: 60_000 },
-      };
-      const id = await app.get(OutboxService).enqueueOutsideTransaction(new Rated('r-1', 5, topic), { options });
-      expect(await app.get(OutboxDispatcher).drain()).toEqual({ published: 2, retried: 0, dead: 0 });
-      const [delivered] = await observer.received(queue, 1);
-      expect(delivered).toMatchObject({
-        id,
-        properties: { priority: 5, correlationId: 'of the call', expiration: '60000' },
-      });
-      expect(await topics.read(topic, 1)).toMatchObject([{ partition: 2, timestamp: '1600000000000' }]);
-    },
-  );
+  it.each(DATABASES)('are stored with the message on %s, and its consumers see them', async (kind) => {
+    database = await createTestDatabase(kind);
+    const topic = await topics.create(3);
+    const queue = await observer.queue();
+    @OutboxEvent<Rated>({
+      type: `rated.${kind}`,
+      topic: (event) => event.topic,
+      key: (event) => event.id,
+      transport: ['rabbit', 'log'],
+      options: (event) => ({
+        rabbitmq: { priority: event.stars, correlationId: 'of the class' },
+        kafka: { partition: 2 },
+      }),
+    })
+    class Rated {
+      constructor(
+        readonly id: string,
+        readonly stars: number,
+        readonly topic: string,
+      ) {}
+    }
+    const app = await start({
+      relay: 'manual',
+      defaultTransport: 'log',
+      transports: {
+        rabbit: rabbitmq({ url: requiredUrl('rabbitmq'), exchange: '', routingKey: () => queue }),
+        log: kafka({ client: kafkaConfig() }),
+      },
+    });
+    const options = {
+      kafka: { timestamp: 1_600_000_000_000 },
+      rabbitmq: { correlationId: 'of the call', expiration: 60_000 },
+    };
+    const id = await app.get(OutboxService).enqueueOutsideTransaction(new Rated('r-1', 5, topic), { options });
+    expect(await app.get(OutboxDispatcher).drain()).toEqual({ published: 2, retried: 0, dead: 0 });
+    const [delivered] = await observer.received(queue, 1);
+    expect(delivered).toMatchObject({
+      id,
+      properties: { priority: 5, correlationId: 'of the call', expiration: '60000' },
+    });
+    expect(await topics.read(topic, 1)).toMatchObject([{ partition: 2, timestamp: '1600000000000' }]);
+  });
 });

@@ -2,24 +2,25 @@ import { randomUUID } from 'node:crypto';
 import { DataSource } from 'typeorm';
 import { OutboxModule, OutboxService, type OutboxOptions } from '../../lib/index.js';
 import { outboxTesting, overrideOutbox } from '../../lib/testing.js';
-import { createTestDatabase, type TestDatabase } from '../support/databases.js';
-import { describeWith } from '../support/services.js';
+import { createTestDatabase, series, type TestDatabase } from '../support/databases.js';
+import { DATABASES, describeWith } from '../support/services.js';
 import { Applications, build, OrderPlaced, quiet, typeOrm } from './support/app.js';
 
 /** More than one page of a bucket, and more than one batch. */
 const MANY = 2_000;
 
-describeWith(['postgres', 'mariadb'], 'U4: drain() and messages of others', () => {
+describeWith(DATABASES, 'U4: drain() and messages of others', () => {
   const databases: TestDatabase[] = [];
   const applications = new Applications();
 
   beforeAll(async () => {
-    databases.push(await createTestDatabase('postgres'), await createTestDatabase('mariadb'));
+    for (const kind of DATABASES) databases.push(await createTestDatabase(kind));
   });
   afterEach(() => applications.close());
   afterAll(() => Promise.all(databases.map((database) => database.drop())));
 
-  describe.each([0, 1])('database %d', (number) => {
+  describe.each(DATABASES)('on %s', (kind) => {
+    const number = DATABASES.indexOf(kind);
     const start = async (options: Partial<OutboxOptions> = {}, prefix = 'outbox_') => {
       const database = { setup: 'create' as const, prefix };
       const module = await applications.start(
@@ -41,12 +42,12 @@ describeWith(['postgres', 'mariadb'], 'U4: drain() and messages of others', () =
     /** As another program writes them. */
     const write = (source: DataSource, table: string, key: string): Promise<unknown> => {
       const isPostgres = source.options.type === 'postgres';
-      const series = isPostgres ? `generate_series(1, ${MANY})` : `seq_1_to_${MANY}`;
+      const numbers = series(kind, MANY);
       const name = isPostgres ? 'key' : '`key`';
       return source.query(
         isPostgres
-          ? `insert into ${table} (id, topic, ${name}, type, bucket) select gen_random_uuid(), 't', '${key}', 'other', get_byte(sha256('${key}'), 0) * 256 + get_byte(sha256('${key}'), 1) & 31 from ${series}`
-          : `insert into ${table} (id, topic, ${name}, type) select uuid(), 't', '${key}', 'other' from ${series}`,
+          ? `insert into ${table} (id, topic, ${name}, type, bucket) select gen_random_uuid(), 't', '${key}', 'other', get_byte(sha256('${key}'), 0) * 256 + get_byte(sha256('${key}'), 1) & 31 from ${numbers}`
+          : `insert into ${table} (id, topic, ${name}, type) select uuid(), 't', '${key}', 'other' from ${numbers}`,
       );
     };
 

@@ -3,7 +3,7 @@ import { DataSource, type QueryRunner } from 'typeorm';
 import { inProcess, OnOutboxEvent, OutboxModule, OutboxService, type OutboxOptions } from '../../lib/index.js';
 import { FakeClock, outboxTesting, overrideOutbox } from '../../lib/testing.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
-import { describeWith } from '../support/services.js';
+import { DATABASES, describeWith } from '../support/services.js';
 import { Applications, build, OrderPlaced, quiet, typeOrm, until } from './support/app.js';
 
 /** As production has it: a relay that runs and a broker that nobody may touch in a test. */
@@ -23,17 +23,18 @@ const production = (): OutboxOptions => ({
   },
 });
 
-describeWith(['postgres', 'mariadb'], 'nestjs-outbox/testing', () => {
+describeWith(DATABASES, 'nestjs-outbox/testing', () => {
   const databases: TestDatabase[] = [];
   const applications = new Applications();
 
   beforeAll(async () => {
-    databases.push(await createTestDatabase('postgres'), await createTestDatabase('mariadb'));
+    for (const kind of DATABASES) databases.push(await createTestDatabase(kind));
   });
   afterEach(() => applications.close());
   afterAll(() => Promise.all(databases.map((database) => database.drop())));
 
-  describe.each([0, 1])('database %d', (number) => {
+  describe.each(DATABASES)('on %s', (kind) => {
+    const number = DATABASES.indexOf(kind);
     const app = () => build([typeOrm(databases[number] as TestDatabase), OutboxModule.forRoot(production())]);
 
     it('replaces transports, starts no relay, and publishes on drain', async () => {

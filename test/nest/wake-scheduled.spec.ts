@@ -1,14 +1,14 @@
 import type { EnqueueOptions, OutboxOptions } from '../../lib/index.js';
 import { OutboxModule, OutboxService } from '../../lib/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
-import { describeWith } from '../support/services.js';
+import { DATABASES, describeWith } from '../support/services.js';
 import { Applications, build, CollectingTransport, OrderPlaced, quiet, typeOrm, until } from './support/app.js';
 
 /** So long that no poll finds anything in the time of a test. */
 const pollInterval = '1m';
 const SOON = 15_000;
 
-describe.each(['postgres', 'mariadb'] as const)('B15: on %s', (kind) => {
+describe.each(DATABASES)('B15: on %s', (kind) => {
   describeWith(kind, 'a message that falls due before the next look', () => {
     const applications = new Applications();
     let database: TestDatabase;

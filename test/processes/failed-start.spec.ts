@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { createTestDatabase } from '../support/databases.js';
-import { describeOnBoth } from '../support/services.js';
+import { describeOnEach } from '../support/services.js';
 
 export interface FailedStart {
   readonly url: string;
@@ -13,7 +13,7 @@ export interface FailedStart {
 /** Milliseconds in which a process ends that has nothing more to do; an open connection would keep it for ever. */
 const SOON = 8_000;
 
-describeOnBoth([], 'a start that fails', (kind) => {
+describeOnEach([], 'a start that fails', (kind) => {
   it.each([
     ['twin', 'DUPLICATE_INSTANCE'],
     ['handler', 'HANDLER_NOT_ROUTED'],

@@ -57,12 +57,6 @@ export function describeOnMysqlFamily(name: string, body: (kind: (typeof MYSQL_F
   for (const kind of MYSQL_FAMILY) describeWith(kind, `${name}, on ${kind}`, () => body(kind));
 }
 
-/** What does not hang on the server's SQL, without MySQL. */
-export function describeOnBoth(beside: readonly Service[], name: string, body: (kind: DatabaseKind) => void): void {
-  for (const kind of ['postgres', 'mariadb'] as const)
-    describeWith([kind, ...beside], `${name}, on ${kind}`, () => body(kind));
-}
-
 /**
  * The one place that skips: on a machine that lacks a server its title says which; where it is required, as in the gate, the
  * tests run, and fail.

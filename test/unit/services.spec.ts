@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { describeOnBoth, describeWith, type Service } from '../support/services.js';
+import { describeOnEach, describeWith, type Service } from '../support/services.js';
 
 /** What becomes of tests that need these services, on a machine where none of them is. */
 function declared(need: readonly Service[], required: string | undefined): string[] {
@@ -16,7 +16,7 @@ function declared(need: readonly Service[], required: string | undefined): strin
   globalThis.describe = Object.assign(run, { skip }) as never;
   try {
     describeWith(need, 'some', () => undefined);
-    describeOnBoth([], 'both', () => undefined);
+    describeOnEach([], 'each', () => undefined);
   } finally {
     Object.assign(globalThis, { describe: own.describe });
     process.env = own.env;
@@ -28,17 +28,24 @@ describe('tests that need a server', () => {
   it('are skipped where it is missing, and say so', () => {
     expect(declared(['postgres', 'kafka'], undefined)).toEqual([
       'skip: some (no postgres, kafka)',
-      'skip: both, on postgres (no postgres)',
-      'skip: both, on mariadb (no mariadb)',
+      'skip: each, on postgres (no postgres)',
+      'skip: each, on mariadb (no mariadb)',
+      'skip: each, on mysql (no mysql)',
     ]);
   });
 
   it('run where it is required, and fail: none of them is skipped', () => {
-    expect(declared(['kafka'], 'all')).toEqual(['run: some', 'run: both, on postgres', 'run: both, on mariadb']);
+    expect(declared(['kafka'], 'all')).toEqual([
+      'run: some',
+      'run: each, on postgres',
+      'run: each, on mariadb',
+      'run: each, on mysql',
+    ]);
     expect(declared(['postgres', 'kafka'], 'kafka,mariadb')).toEqual([
       'run: some',
-      'skip: both, on postgres (no postgres)',
-      'run: both, on mariadb',
+      'skip: each, on postgres (no postgres)',
+      'run: each, on mariadb',
+      'skip: each, on mysql (no mysql)',
     ]);
   });
 
