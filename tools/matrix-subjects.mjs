@@ -26,7 +26,7 @@ function versionOf(home) {
 }
 
 async function serverSubject(name) {
-  const { [name]: service } = await import(`./services/${name}.mjs`);
+  const service = Object.values(await import(`./services/${name}.mjs`)).find((each) => each.name === name);
   // An own server has the version that this repository pins; else what is found says which it is.
   const found = service.embedded === undefined ? await provide(service) : await service.embedded();
   if (found.url === undefined) throw new Error(found.missing.join('; '));

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import type { NewMessage } from '../message.js';
+import { OutboxTransactionConflictError } from '../outbox.errors.js';
 import type { MessageFilter } from '../store/admin-store.js';
 import { eventually, type Lane, type StoreRun } from './store-harness.js';
 
@@ -148,13 +149,24 @@ async function holderOf(lane: Lane, dedupKey: string): Promise<string | undefine
   }
 }
 
+/** Runs it again, as an application does that is told of a conflict. */
+async function afterConflicts<T>(transaction: () => Promise<T>, tries = 20): Promise<T> {
+  try {
+    return await transaction();
+  } catch (error) {
+    if (!(error instanceof OutboxTransactionConflictError) || tries === 1) throw error;
+    return afterConflicts(transaction, tries - 1);
+  }
+}
+
 async function cancelAmongEnqueues(lane: Lane): Promise<void> {
   const { run } = lane;
   const dedupKey = randomUUID();
   const [first] = (await lane.insert({ dedupKey, delay: LATER })) as [string];
   const enqueue = async (): Promise<{ id: string; holder: string | undefined }> => {
     const message = lane.message({ dedupKey, delay: LATER });
-    const { duplicates } = await run.committed((tx) => run.store.insert(tx, [message]));
+    const write = () => run.committed((tx) => run.store.insert(tx, [message]));
+    const { duplicates } = await (run.harness.dedupConflicts === true ? afterConflicts(write) : write());
     return { id: message.id, holder: duplicates.get(0) };
   };
   let isCancelled = false;

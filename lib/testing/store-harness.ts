@@ -27,6 +27,11 @@ export interface StoreHarness {
   setNextSeq(seq: string): Promise<void>;
   /** How a reader learns that nothing can appear behind it any more. */
   readonly proof: 'snapshot' | 'probe';
+  /**
+   * Whether transactions of one dedup key may end each other in this database: the suite runs such a one again, as its error asks.
+   * Default: none does.
+   */
+  readonly dedupConflicts?: boolean;
 }
 
 /** One suite run: two stores, as two processes have them, and transports of their own for each test. */

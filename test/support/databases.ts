@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { DataSource, type DataSourceOptions } from 'typeorm';
-import { requiredUrl, type DatabaseKind, type ServerKind } from './services.js';
+import { requiredUrl, type DatabaseKind } from './services.js';
 
-export interface TestDatabase<Kind extends ServerKind = DatabaseKind> {
+export interface TestDatabase<Kind extends DatabaseKind = DatabaseKind> {
   readonly kind: Kind;
   readonly url: string;
   /** For `new DataSource(...)`; nothing else set. */
@@ -11,7 +11,7 @@ export interface TestDatabase<Kind extends ServerKind = DatabaseKind> {
 }
 
 /** A database of its own for one test file, dropped at the end. */
-export async function createTestDatabase<Kind extends ServerKind>(
+export async function createTestDatabase<Kind extends DatabaseKind>(
   kind: Kind,
   server = requiredUrl(kind),
 ): Promise<TestDatabase<Kind>> {
@@ -31,12 +31,12 @@ export async function createTestDatabase<Kind extends ServerKind>(
   };
 }
 
-function optionsFor(kind: ServerKind, url: string): DataSourceOptions {
+function optionsFor(kind: DatabaseKind, url: string): DataSourceOptions {
   if (kind === 'postgres') return { type: 'postgres', url };
   return { type: kind === 'mariadb' ? 'mariadb' : 'mysql', url, timezone: 'Z' };
 }
 
-async function onServer(kind: ServerKind, url: string, sql: string): Promise<void> {
+async function onServer(kind: DatabaseKind, url: string, sql: string): Promise<void> {
   const server = await new DataSource(optionsFor(kind, url)).initialize();
   try {
     await server.query(sql);
@@ -46,7 +46,7 @@ async function onServer(kind: ServerKind, url: string, sql: string): Promise<voi
 }
 
 /** A table `s` with the numbers 1 to `count` in its column `seq`. */
-export function series(kind: ServerKind, count: number): string {
+export function series(kind: DatabaseKind, count: number): string {
   if (kind === 'postgres') return `generate_series(1, ${count}) as s(seq)`;
   if (kind === 'mariadb') return `seq_1_to_${count} as s`;
   return `json_table(concat('[0', repeat(',0', ${count - 1}), ']'), '$[*]' columns (seq for ordinality)) as s`;

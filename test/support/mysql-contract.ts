@@ -13,7 +13,7 @@ export const NARROW = {
 };
 
 /** The contract on a MySQL server, as `store-mariadb.spec.ts` has it. */
-export function describeMysqlStore(kind: 'mysql' | 'mysql-oldest', name: string): void {
+export function describeMysqlStore(kind: 'mysql', name: string): void {
   describeWith(kind, name, () => {
     describeStoreContract('four connections', new MariaDbStores(kind, { prefix: 'order' }));
     describeStoreContract(

@@ -8,10 +8,8 @@ export const DATABASES = ['postgres', 'mariadb', 'mysql'] as const;
 /** They have one store, and differ in `lib/store/mysql/capabilities.ts`. */
 export const MYSQL_FAMILY = ['mariadb', 'mysql'] as const;
 export type DatabaseKind = (typeof DATABASES)[number];
-export const dialectOf = (kind: ServerKind): 'postgres' | 'mysql' => (kind === 'postgres' ? 'postgres' : 'mysql');
-/** The oldest MySQL runs the contract of the store only. */
-export type ServerKind = DatabaseKind | 'mysql-oldest';
-export type Service = ServerKind | 'rabbitmq' | 'kafka' | 'redis' | 'mqtt' | 'nats';
+export const dialectOf = (kind: DatabaseKind): 'postgres' | 'mysql' => (kind === 'postgres' ? 'postgres' : 'mysql');
+export type Service = DatabaseKind | 'rabbitmq' | 'kafka' | 'redis' | 'mqtt' | 'nats';
 /** What a test starts by itself, where it is installed; `mount`: where it may. */
 export type Program = 'pgbouncer' | 'debezium' | 'mount';
 
@@ -19,7 +17,6 @@ const VARIABLES: Record<Service, string> = {
   postgres: 'OUTBOX_TEST_POSTGRES_URL', // postgres://user:password@host:port/database, may create databases
   mariadb: 'OUTBOX_TEST_MARIADB_URL', // mysql://user:password@host:port/database, may create databases
   mysql: 'OUTBOX_TEST_MYSQL_URL', // mysql://user:password@host:port/database, may create databases; 8.0.31
-  'mysql-oldest': 'OUTBOX_TEST_MYSQL_OLDEST_URL', // the same; 8.0.15
   rabbitmq: 'OUTBOX_TEST_RABBITMQ_URL', // amqp://user:password@host:port
   kafka: 'OUTBOX_TEST_KAFKA_BROKERS', // host:port,host:port
   redis: 'OUTBOX_TEST_REDIS_URL', // redis://host:port

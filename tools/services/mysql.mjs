@@ -3,8 +3,6 @@ import { serverVersion } from './mariadb.mjs';
 import { startMysqlServer } from './mysql-server.mjs';
 
 const NEW = '8.0.31';
-/** No server that is packed for Maven is older; the README names no older one. */
-const OLDEST = '8.0.15';
 
 export const mysql = {
   name: 'mysql',
@@ -14,16 +12,6 @@ export const mysql = {
   version: serverVersion,
   container: (parts) => container(parts, NEW),
   embedded: () => startMysqlServer(NEW),
-};
-
-/** Not among those that `tools/test.mjs` starts: a case of the contract still ends in a deadlock there. @public */
-export const mysqlOldest = {
-  name: 'mysql-oldest',
-  variable: 'OUTBOX_TEST_MYSQL_OLDEST_URL',
-  local: 'mysql://root@127.0.0.1:3309/mysql',
-  probe: (url) => probe(url, OLDEST),
-  container: (parts) => container(parts, OLDEST),
-  embedded: () => startMysqlServer(OLDEST),
 };
 
 /** Logs in and asks; throws when that fails, or the server is another product or another version than the one asked for. */
@@ -42,7 +30,7 @@ export async function probe(url, only) {
   }
 }
 
-async function container({ GenericContainer, Wait }, version) {
+export async function container({ GenericContainer, Wait }, version) {
   const password = newPassword();
   const started = await new GenericContainer(`mysql:${version}`)
     .withEnvironment({ MYSQL_ROOT_PASSWORD: password, MYSQL_ROOT_HOST: '%' })

@@ -38,7 +38,7 @@ const MARIADB: MysqlCapabilities = {
 };
 const MYSQL: MysqlCapabilities = {
   product: 'MySQL',
-  since: [8, 0, 13],
+  since: [8, 0, 15],
   statementTimeout: (milliseconds) => `max_execution_time = ${Math.ceil(milliseconds)}`,
   selectWithin: (milliseconds, rest) => `select /*+ max_execution_time(${Math.ceil(milliseconds)}) */ ${rest}`,
   idle: [IDLE],
