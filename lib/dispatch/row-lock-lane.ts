@@ -10,6 +10,7 @@ import { within } from './clock.js';
 import type { Deadline } from './deadline.js';
 import { FirstConnection } from './first-connection.js';
 import { publisherOf, type LaneDependencies } from './lane.types.js';
+import { LookAhead } from './look-ahead.js';
 import { LockedResults } from './locked-results.js';
 import { Loop } from './loop.js';
 import { Outage, type OutageLane } from './outage.js';
@@ -35,6 +36,7 @@ export class RowLockLane implements RunningLane, OutageLane {
   readonly alone = new Set<string>();
   readonly payloads: LargePayloads;
   readonly refused: RefusedRows;
+  readonly ahead: LookAhead;
   unresolved = 0;
   /** What is being published is one single message. */
   onlyOne = false;
@@ -54,6 +56,7 @@ export class RowLockLane implements RunningLane, OutageLane {
     this.firstConnection = new FirstConnection(this.publisher, this.outage, deps);
     this.payloads = new LargePayloads(deps, (message) => this.markAlone(message));
     this.refused = new RefusedRows(deps);
+    this.ahead = new LookAhead(deps);
     this.loop = new Loop(
       deps.clock,
       async () => {
@@ -187,6 +190,7 @@ export class RowLockLane implements RunningLane, OutageLane {
     const { options, id, store, clock } = this.deps;
     await this.deps.admitted?.();
     if (!(await this.outage.mayRead()) || this.stopping) return options.pollInterval;
+    await this.ahead.begin(this.buckets);
     // Those that are held back are locked with the others, or none would be seen behind them.
     const limit = (this.outage.probing ? PROBE_CHOICE : this.maxBatch) + this.payloads.waiting + this.refused.waiting;
     const request = { transport: id, limit, onPublished: options.onPublished };
@@ -208,7 +212,7 @@ export class RowLockLane implements RunningLane, OutageLane {
     this.untried = results.untried;
     const isFreed = await this.outage.absence.free(SOMETHING_WAITS, this.buckets);
     const more = (report.locked === limit && this.lastLocked > 0) || this.leftOver || isFreed;
-    return more && this.outage.circuit.allows === 'all' ? 0 : options.pollInterval;
+    return this.outage.circuit.allows === 'all' ? this.ahead.end(more, results) : options.pollInterval;
   }
 
   /** Batch by batch; after the first only while nothing is wrong, and not for long. @internal */

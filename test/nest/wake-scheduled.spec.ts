@@ -2,11 +2,24 @@ import type { EnqueueOptions, OutboxOptions } from '../../lib/index.js';
 import { OutboxModule, OutboxService } from '../../lib/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { DATABASES, describeWith } from '../support/services.js';
-import { Applications, build, CollectingTransport, OrderPlaced, quiet, typeOrm, until } from './support/app.js';
+import {
+  Applications,
+  build,
+  CollectingTransport,
+  MoodyTransport,
+  OrderPlaced,
+  quiet,
+  typeOrm,
+  until,
+} from './support/app.js';
 
 /** So long that no poll finds anything in the time of a test. */
 const pollInterval = '1m';
 const SOON = 15_000;
+const COORDINATIONS = [
+  ['buckets', 'key'],
+  ['rowLock', 'none'],
+] as const;
 
 describe.each(DATABASES)('B15: on %s', (kind) => {
   describeWith(kind, 'a message that falls due before the next look', () => {
@@ -25,8 +38,7 @@ describe.each(DATABASES)('B15: on %s', (kind) => {
         await applications.start(build([typeOrm(database), OutboxModule.forRoot(quiet({ pollInterval, ...options }))]))
       ).get(OutboxService);
     /** A relay that is through with its start: its next look of itself is minutes away. */
-    const relay = async (options: Partial<OutboxOptions> = {}) => {
-      const transport = new CollectingTransport();
+    const relay = async (options: Partial<OutboxOptions> = {}, transport = new CollectingTransport()) => {
       const outbox = await start({ transports: { default: transport }, ...options });
       const { ids } = transport;
       await publishes(outbox, ids, 0, { delay: 1 });
@@ -40,10 +52,7 @@ describe.each(DATABASES)('B15: on %s', (kind) => {
       expect(performance.now() - at).toBeGreaterThan(ms - 1);
     };
 
-    it.each([
-      ['buckets', 'key'],
-      ['rowLock', 'none'],
-    ] as const)('is published in its time: %s', async (coordination, ordering) => {
+    it.each(COORDINATIONS)('is published in its time: %s', async (coordination, ordering) => {
       const { outbox, ids } = await relay({ coordination, ordering });
       await publishes(outbox, ids, 400, { delay: 400 });
       await publishes(outbox, ids, 0, { delay: 33.7 });
@@ -51,21 +60,52 @@ describe.each(DATABASES)('B15: on %s', (kind) => {
       await publishes(outbox, ids, 0, { deliverAt: new Date(Date.now() + 300) });
     });
 
-    it('is published in its time, with others that fall due later', async () => {
-      const { outbox, ids } = await relay();
-      const delays = [1_200, 300, 800, 86_400_000];
-      const all = await outbox.transaction(async () => [
-        ...(await Promise.all(delays.map((delay) => outbox.enqueue(new OrderPlaced(`k${delay}`), { delay })))),
-        await outbox.enqueue(new OrderPlaced('now')),
-      ]);
-      await until(() => ids.length === 5, SOON);
-      expect(ids.slice(1).toSorted()).toEqual([0, 1, 2, 4].map((index) => all[index]).toSorted());
+    it.each(COORDINATIONS)(
+      'is published in its time, with others that fall due later: %s',
+      async (coordination, ordering) => {
+        const { outbox, ids } = await relay({ coordination, ordering });
+        const delays = [1_200, 300, 800, 86_400_000];
+        const all = await outbox.transaction(async () => [
+          ...(await Promise.all(delays.map((delay) => outbox.enqueue(new OrderPlaced(`k${delay}`), { delay })))),
+          await outbox.enqueue(new OrderPlaced('now')),
+        ]);
+        await until(() => ids.length === 5, SOON);
+        expect(ids.slice(1).toSorted()).toEqual([0, 1, 2, 4].map((index) => all[index]).toSorted());
+      },
+    );
+
+    it.each(COORDINATIONS)(
+      'is published in its time, behind one of another transaction: %s',
+      async (coordination, ordering) => {
+        const { outbox, ids } = await relay({ coordination, ordering });
+        const at = performance.now();
+        const last = outbox.enqueueOutsideTransaction(new OrderPlaced('b'), { delay: 900 });
+        await Promise.all([last, publishes(outbox, ids, 300, { delay: 300 })]);
+        const id = await last;
+        await until(() => ids.includes(id), SOON);
+        expect(performance.now() - at).toBeGreaterThan(900 - 1);
+      },
+    );
+
+    it.each(COORDINATIONS)('is tried again in its time: %s', async (coordination, ordering) => {
+      const transport = new MoodyTransport();
+      transport.refuses = false;
+      const { outbox, ids } = await relay({ coordination, ordering, retry: { initial: '400ms' } }, transport);
+      transport.refuses = true;
+      const retried = [outbox.events.once('retried'), outbox.events.once('retried')];
+      const enqueued = [new OrderPlaced('a'), new OrderPlaced('b')].map((event) =>
+        outbox.enqueueOutsideTransaction(event),
+      );
+      await Promise.all(retried);
+      transport.refuses = false;
+      const both = await Promise.all(enqueued);
+      await until(() => both.every((id) => ids.includes(id)), SOON);
     });
 
     if (kind === 'postgres') {
-      it('is published in its time by another process', async () => {
-        const { ids } = await relay();
-        const api = await start({ relay: false });
+      it.each(COORDINATIONS)('is published in its time by another process: %s', async (coordination, ordering) => {
+        const { ids } = await relay({ coordination, ordering });
+        const api = await start({ relay: false, coordination, ordering });
         await publishes(api, ids, 400, { delay: 400 });
         await publishes(api, ids, 0, { deliverAt: new Date(0) });
       });
