@@ -162,6 +162,44 @@ export function describeRabbitMqFaults(client: string): void {
       later.mockRestore();
     });
 
+    it('M1: a destination that was silent with its connection is told as the broker answers once it is asked', async () => {
+      const transport = await transportOf();
+      const full = await observer.queue({ arguments: { 'x-max-length': 1, 'x-overflow': 'reject-publish' } });
+      expect(blames((await probePublish(transport, many(full, 1), { timeout: 2_000 })).results)).toEqual(
+        new Set(['ok']),
+      );
+      const exchange = observer.unusedName();
+      const [unbound, nowhere, refusing] = [
+        many(`${full}-missing`, 1),
+        [contractMessage({ topic: 'any', key: 'k', options: { rabbitmq: { exchange } } })],
+        many(full, 1),
+      ];
+      const batch = [...unbound, ...nowhere, ...refusing];
+      proxy.set({ down: 'hold' });
+      expect(blames((await probePublish(transport, batch, { timeout: 2_000 })).results)).toEqual(
+        new Set(['transport']),
+      );
+      proxy.heal();
+      const { results } = await probePublish(transport, batch, { timeout: 10_000 });
+      const certain = { suspect: 'destination', certain: true };
+      expect(results).toMatchObject([
+        { ...certain, error: { reason: 'unroutable' } },
+        { ...certain, error: { reason: 'channel-closed', replyCode: 404 } },
+        { ...certain, error: { reason: 'nacked' } },
+      ]);
+    });
+
+    it('M1: a destination is asked for as long as it has to answer, however long the connection for that takes', async () => {
+      const [topic, transport] = [await observer.queue(), await transportOf()];
+      const publish = async () => (await probePublish(transport, many(topic, 1), { timeout: 2_400 })).results[0];
+      proxy.set({ down: 'hold' });
+      expect(await publish()).toMatchObject({ ok: false });
+      proxy.heal();
+      await transport.connect?.(AbortSignal.timeout(10_000));
+      proxy.set({ delay: 120 }); // six times there and back until the channel is open
+      expect(await publish()).toEqual({ ok: true });
+    });
+
     it('fails at once while connections are refused', async () => {
       const [topic, transport] = [await observer.queue(), await transportOf()];
       await proxy.refuse();

@@ -81,4 +81,25 @@ export const RABBITMQ = [
     simulation: false,
     chaos: false,
   },
+  {
+    name: 'answer-aside-is-none',
+    breaks: 'what a destination that was silent answers when it is asked is not heard: its messages wait for ever',
+    file: 'lib/publish/transports/rabbitmq-aside.ts',
+    from: ' || result.destination !== undefined;',
+    to: ';',
+    contract: 'test/integration/rabbitmq-faults.spec.ts',
+    simulation: false,
+    chaos: false,
+  },
+  {
+    name: 'connecting-takes-the-answer-s-time',
+    breaks:
+      'where a connection takes longer than a destination has to answer, what was silent once is never heard again',
+    file: 'lib/publish/transports/rabbitmq-aside.ts',
+    from: 'if (!(await this.isConnected(call))) return this.fail(question);',
+    to: 'this.transport ??= this.connect();',
+    contract: 'test/integration/rabbitmq-faults.spec.ts',
+    simulation: false,
+    chaos: false,
+  },
 ];

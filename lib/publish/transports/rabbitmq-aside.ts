@@ -1,5 +1,5 @@
 import { systemClock } from '../../dispatch/clock.js';
-import { PUBLISHED, type OutboxTransport } from '../transport.js';
+import { PUBLISHED, type OutboxTransport, type PublishResult } from '../transport.js';
 import { blameFor } from './rabbitmq-blame.js';
 import type { PublishCall } from './rabbitmq-call.js';
 import type { RabbitMqDestination } from './rabbitmq-silence.js';
@@ -51,16 +51,29 @@ export class Aside {
 
   /** @internal */ async answer(question: Question): Promise<void> {
     const { call, index, to } = question;
+    if (!(await this.isConnected(call))) return this.fail(question);
     const timeout = Math.min(this.patience(), call.left - MARGIN);
-    if (timeout <= 0 || call.settled) return this.fail(question);
-    this.transport ??= this.connect();
+    if (timeout <= 0 || call.settled || this.transport === undefined) return this.fail(question);
     const context = { signal: call.context.signal, timeout, report: () => undefined };
     const results = await this.transport.publish([call.batch[index]!], context).catch(() => undefined);
     const result = results?.[0];
-    if (result?.ok !== true && result?.blame !== 'message') return this.fail(question);
+    if (result === undefined || !isAnswer(result)) return this.fail(question);
     to.isAsked = false;
     to.answered(systemClock.monotonic());
     call.set(index, result.ok ? PUBLISHED : result);
+  }
+
+  /** @internal A connection takes the time of the publish, and nothing of the destination's, which cannot answer before. */
+  async isConnected({ context, left, settled }: PublishCall): Promise<boolean> {
+    if (left <= MARGIN || settled) return false;
+    this.transport ??= this.connect();
+    const connected = this.transport.connect?.(
+      AbortSignal.any([context.signal, AbortSignal.timeout(Math.floor(left - MARGIN))]),
+    );
+    return Promise.resolve(connected).then(
+      () => true,
+      () => false,
+    );
   }
 
   /** @internal */ fail({ call, index, to }: Question): void {
@@ -68,6 +81,11 @@ export class Aside {
     to.unanswered(systemClock.monotonic());
     call.set(index, blameFor({ kind: 'not-confirmed', destination: to.name }));
   }
+}
+
+/** The broker spoke of this message, also where it said that there is no such destination, or that it is full. */
+function isAnswer(result: PublishResult): boolean {
+  return result.ok || result.blame === 'message' || result.destination !== undefined;
 }
 
 /** What waits longer is put off like the others. */

@@ -49,13 +49,13 @@ export class RabbitMqTransport extends OutboxTransport implements LaneOwner {
     readonly settings: RabbitMqSettings,
     override readonly limits: TransportLimits,
     source: ConnectionSource,
-    /** This is the one that only asks; see {@link Aside}. */
-    isAside = false,
+    /** This is the one that only asks (see {@link Aside}), of this one. */
+    readonly asksFor?: Pick<LaneOwner, 'recovering'>,
   ) {
     super();
-    this.silence = new Silence(isAside ? undefined : (now) => this.giveUp(now));
-    const connect = (): OutboxTransport => new RabbitMqTransport(settings, limits, source, true);
-    this.aside = isAside ? undefined : new Aside(connect, () => this.silence.patience);
+    this.silence = new Silence(asksFor ? undefined : (now) => this.giveUp(now));
+    const connect = (): OutboxTransport => new RabbitMqTransport(settings, limits, source, this);
+    this.aside = asksFor ? undefined : new Aside(connect, () => this.silence.patience);
     this.atomicRuns = settings.pipelineKeys;
     this.encode = createEncoder(settings, () => this.link.connection?.maxHeaderTable ?? MAX_HEADER_TABLE);
     this.main = new RabbitMqLane(this, settings.maxUnconfirmed);
@@ -148,7 +148,7 @@ export class RabbitMqTransport extends OutboxTransport implements LaneOwner {
   }
 
   get recovering(): boolean {
-    return this.link.recovery.isOn;
+    return this.link.recovery.isOn || this.asksFor?.recovering === true;
   }
 
   isBlocked(): boolean {
