@@ -187,7 +187,7 @@ export const CLAIM = [
     from: 'nextIn === null ? Infinity : askedAt',
     to: 'nextIn !== undefined ? Infinity : askedAt',
     simulation: false,
-    contract: 'test/nest/wake-scheduled.spec.ts',
+    contract: 'test/unit/look-ahead.spec.ts',
     chaos: false,
   },
   {
