@@ -35,19 +35,25 @@ export class AbandonedLeases {
   }
 
   /**
-   * At the end of a pass that needs it: says once whose leases are waited for, and ends what is void.
+   * At the end of a pass, where there is need: says once whose leases are waited for, and ends what is void.
    * @param hungry this instance wants more than it has
    * @param transports that it publishes to
+   * @returns milliseconds until the first of these leases runs out, by what was said when it was written last
    */
   async look(
     living: readonly LiveInstance[],
     hungry: boolean,
     transports: ReadonlyMap<number, unknown>,
-  ): Promise<void> {
+  ): Promise<number> {
+    if (!hungry) this.isFirst = false;
+    if (!hungry && !this.voids.suspects) return Infinity;
     const asked = this.clock.monotonic();
     const held = await this.store.heldLeases();
     if (hungry && this.isFirst) await this.tell(held, living, transports);
+    this.isFirst = false;
     tellVoid(this.news, await this.voids.end(living, held, asked)); // and the next pass takes them
+    const waitedFor = held.filter(({ owner, transport }) => owner !== this.owner && transports.has(transport));
+    return Math.max(SOON, Math.min(...waitedFor.map(({ remaining }) => remaining)));
   }
 
   taken(leases: readonly Acquired[]): void {
@@ -66,3 +72,6 @@ export class AbandonedLeases {
     tellHeld(this.news, others, living, new Set(await this.dead.among(living)));
   }
 }
+
+/** Milliseconds: a lease that has not run out in time by another clock is not tried without a pause. */
+const SOON = 20;

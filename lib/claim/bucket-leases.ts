@@ -1,11 +1,13 @@
 import type { Clock } from '../dispatch/clock.js';
-import type { Lease, LeaseStore, LiveInstance } from '../store/lease-store.js';
+import type { Lease, LeaseStore } from '../store/lease-store.js';
 import { AbandonedLeases } from './abandoned-leases.js';
 import { fairShare } from './fair-share.js';
 import { forgive } from './forgive.js';
 import { NO_PROCESSES } from './host-process.js';
 import { LeaseDeadline } from './lease-deadline.js';
 import type { Held, LeaseHolder, LeaseSettings } from './lease-holder.js';
+import { LiveInstances } from './live-instances.js';
+import { LookPace } from './look-pace.js';
 import { PassingOn } from './passing-on.js';
 
 export type { LeaseHolder } from './lease-holder.js';
@@ -22,19 +24,19 @@ export class BucketLeases {
   readonly holders = new Map<number, LeaseHolder>();
   /** Transports that this instance publishes to, with leases or without. */
   readonly present = new Map<number, Pick<LeaseHolder, 'participates'>>();
-  instances: LiveInstance[] = [];
+  readonly living: LiveInstances;
+  readonly pace: LookPace;
   renewedAt = -Infinity;
-  beatenAt = -Infinity;
   /** Milliseconds that the last renewal took, where it left no time to begin a publish in; else `null`. */
   slowRenewal: number | null = null;
   draining = new Set<string>();
   /** Times that the database answered. */
   answers = 0;
-  /** @internal what the database's clock said at the last beat, and when that was */
-  databaseClock = { now: -Infinity, at: 0 };
   readonly passingOn: PassingOn;
   /** Buckets were given back, or are to be. Set by the dispatcher. */
   freed: () => void = () => undefined;
+  /** Others have something to look at: who is there, who takes part, or what is free. Set by the dispatcher. */
+  changed: () => void = () => undefined;
   readonly abandoned: AbandonedLeases;
   /** Milliseconds after its last word for which this instance counts as alive, and believes in its leases. */
   readonly alive: number;
@@ -51,6 +53,8 @@ export class BucketLeases {
     this.passingOn = new PassingOn(clock, settings, () => this.freed());
     this.abandoned = new AbandonedLeases(store, clock, owner, settings.lease, processes);
     this.alive = Math.min(settings.lease, Math.max(MOST_SILENCE, settings.need * 2));
+    this.pace = new LookPace(clock, settings, this.alive);
+    this.living = new LiveInstances(store, clock, owner, this.alive, this.abandoned.voids);
   }
 
   register(transport: number, holder: LeaseHolder): void {
@@ -66,7 +70,7 @@ export class BucketLeases {
 
   /** @returns whether another instance can handle this: the bucket goes there for a while, as soon as it was held for one */
   passOn(transport: number, bucket: number, what: string): boolean {
-    return !this.settings.leader && this.passingOn.want(transport, bucket, what, this.others);
+    return !this.settings.leader && this.passingOn.want(transport, bucket, what, this.living.others);
   }
 
   of(transport: number): ReadonlyMap<number, { readonly epoch: string }> {
@@ -75,8 +79,7 @@ export class BucketLeases {
 
   /** Milliseconds since the epoch by the database's clock, whatever this machine's says; `-Infinity` before the first beat. */
   get now(): number {
-    const { now, at } = this.databaseClock;
-    return now + this.clock.monotonic() - at;
+    return this.living.now;
   }
 
   /** The lease for a fenced write; `undefined` when it is not ours. */
@@ -98,16 +101,19 @@ export class BucketLeases {
 
   /** Renew, look who is there, take or give back. One pass of the lease loop; returns the delay until the next. */
   async runOnce(): Promise<number> {
-    const { every } = this.settings;
     this.dropExpired();
     if (this.clock.monotonic() - this.renewedAt >= this.renewEvery) await this.renew();
-    if (this.clock.monotonic() - this.beatenAt >= (this.hasPeers ? every : this.alive / 3)) await this.beat();
-    if (this.hasPeers) this.instances = await this.abandoned.endDead(this.instances);
+    if (this.living.isDue(this.lookEvery)) await this.tell('look');
+    await this.endDead();
     let hungry = false;
     for (const [transport, holder] of this.holders) hungry = (await this.balance(transport, holder)) || hungry;
-    if (hungry || this.abandoned.voids.suspects) await this.abandoned.look(this.instances, hungry, this.holders);
-    this.abandoned.isFirst = false;
-    return Math.min(this.renewEvery, this.abandoned.dead.endsIn, hungry || this.hasPeers ? every : this.alive / 3);
+    this.pace.isHungry = hungry;
+    const freeIn = await this.abandoned.look(this.living.list, hungry, this.holders);
+    return Math.min(this.renewEvery, this.abandoned.dead.endsIn, freeIn, this.living.endsIn, this.lookEvery);
+  }
+
+  /** @internal */ get lookEvery(): number {
+    return this.pace.every(this.holders.size > 0, this.living.others.length > 0);
   }
 
   /** Often enough that a lease is always good for one more publish, also when a renewal comes late. @internal */
@@ -117,7 +123,7 @@ export class BucketLeases {
 
   /** The next pass looks at the other instances, whatever the time. */
   lookAgain(): void {
-    this.beatenAt = -Infinity;
+    this.living.lookedAt = -Infinity;
   }
 
   /** Asks twice when need be: after a restart of the database, the first statement finds a connection that has ended. */
@@ -128,17 +134,10 @@ export class BucketLeases {
     for (const buckets of this.held.values()) buckets.clear();
     const release = async (): Promise<void> => {
       if (leases.length > 0) await this.store.giveBack(this.owner, leases);
-      await this.store.leave(this.owner);
+      await this.living.leave();
     };
     await release().catch(release);
-  }
-
-  get hasPeers(): boolean {
-    return this.others.length > 0;
-  }
-
-  get others(): readonly LiveInstance[] {
-    return this.instances.filter(({ owner }) => owner !== this.owner);
+    this.changed();
   }
 
   /** @internal */ async renew(): Promise<void> {
@@ -173,7 +172,7 @@ export class BucketLeases {
 
   /** A lease that is longer than that is only good while others see that its owner lives: they are told first. @internal */
   async sayAlive(): Promise<void> {
-    if (this.alive < this.settings.lease) await this.beat();
+    if (this.alive < this.settings.lease) await this.tell('beat');
   }
 
   /** @internal */ dropExpired(): void {
@@ -189,18 +188,18 @@ export class BucketLeases {
     if (lost.length > 0) this.holders.get(transport)?.lost(lost);
   }
 
-  /** @internal */ async beat(): Promise<void> {
+  /** Says what this instance is, now or where that is due, and looks who else is there. @internal */
+  async tell(how: 'beat' | 'look'): Promise<void> {
     const transports = [...this.present].filter(([, holder]) => holder.participates).map(([transport]) => transport);
-    const asked = this.clock.monotonic();
-    const { instances, now } = await this.store.beat(
-      { owner: this.owner, transports, info: this.passingOn.announced(this.info) },
-      this.alive,
-    );
-    this.instances = await this.abandoned.voids.living(instances, now, asked);
-    this.beatenAt = this.clock.monotonic();
-    // Taken after the answer: what is measured by it seems younger than it is, never older.
-    this.databaseClock = { now, at: this.beatenAt };
+    const isNews = await this.living[how]({ transports, info: this.passingOn.announced(this.info) });
     this.answers += 1;
+    if (isNews) this.changed();
+  }
+
+  /** @internal */ async endDead(): Promise<void> {
+    const { list, others } = this.living;
+    if (others.length > 0) this.living.list = await this.abandoned.endDead(list);
+    if (this.living.list.length < list.length) this.changed();
   }
 
   /** @returns whether this instance still wants more than it has @internal */
@@ -228,7 +227,7 @@ export class BucketLeases {
   /** Gives buckets away whose messages others can handle, and takes those of others, beside its share. @internal */
   async exchange(transport: number, holder: LeaseHolder, mine: ReadonlyMap<number, Held>): Promise<void> {
     this.giveBack(transport, holder, this.passingOn.give(transport, mine));
-    const offered = holder.participates ? this.passingOn.offered(transport, mine, this.others) : [];
+    const offered = holder.participates ? this.passingOn.offered(transport, mine, this.living.others) : [];
     if (offered.length > 0) await this.acquire(transport, holder, offered.length, offered);
     this.passingOn.took(transport, offered, mine);
   }
@@ -241,7 +240,7 @@ export class BucketLeases {
   /** How many buckets of this transport should be ours. */
   share(transport: number, holder: LeaseHolder): number {
     const held = this.held.get(transport)?.size ?? 0;
-    return fairShare(this.settings, this.owner, this.instances, transport, holder, held);
+    return fairShare(this.settings, this.owner, this.living.list, transport, holder, held);
   }
 
   /** @internal */
@@ -278,6 +277,7 @@ export class BucketLeases {
       // parked table that were marked as sent under it and forgotten would never be taken again.
       for (const { bucket } of leases) this.held.get(transport)?.delete(bucket);
       if (leases.length > 0) await this.store.giveBack(this.owner, leases);
+      if (leases.length > 0) this.changed();
     };
     // A failure leaves a lease that expires by itself or is found by the next renewal.
     void free()

@@ -17,6 +17,8 @@ export class Absence {
   readonly freeing: Freeing;
   /** Of messages whose keys are away. */
   readonly turns = new Turns();
+  /** There is a destination to ask about. Set by whoever asks. */
+  asks: () => void = () => undefined;
 
   constructor(
     readonly deps: LaneDependencies,
@@ -44,6 +46,7 @@ export class Absence {
     const isNews = destinations.failed(destination, text, clock.monotonic(), random(), message.topic);
     const isKnown = certain === true || missing !== undefined || destinations.isProved(destination);
     if (isKnown && (suspect === 'destination' || missing !== undefined)) destinations.guard(destination, failure);
+    if (certain === true && suspect === 'destination' && destinations.askAbout(destination, message)) this.asks();
     if (isNews) hooks.emit('destinationAway', { transport: name, destination, error: text });
   }
 

@@ -1,5 +1,5 @@
 import type { OutboxMessage } from '../message.js';
-import type { PublishFailure } from '../publish/transport.js';
+import type { ExpectedMessages, PublishFailure } from '../publish/transport.js';
 import { waitAfter } from './putting-off.js';
 
 /** A destination that takes nothing now, while others may. */
@@ -36,6 +36,8 @@ export interface Away {
   topics: Set<string> | null;
   /** Of all messages that were put off; `null`: more than are kept. */
   allTopics: Set<string> | null;
+  /** What the broker said to be missing, for certain: a message that went there. */
+  missed: ExpectedMessages | undefined;
   /** Where the next look for one of its messages goes on, and when. */
   from: string | null;
   lookAgain: number;
@@ -117,6 +119,19 @@ export class Destinations {
     if (away !== undefined) away.failure = failure;
   }
 
+  /** For certain: a look can tell when it is there. @returns whether that is news */
+  askAbout(name: string, { topic, options }: ExpectedMessages): boolean {
+    const away = this.away.get(name);
+    if (away === undefined || away.missed !== undefined) return false;
+    away.missed = { topic, options };
+    return true;
+  }
+
+  /** What a look is to ask about, beside what is known before there is a message. */
+  toAskAbout(now: number): ExpectedMessages[] {
+    return [...this.away.values()].flatMap((away) => (this.isForgotten(away, now) ? [] : (away.missed ?? [])));
+  }
+
   /**
    * Whether it goes where nothing is taken now, and not even a try is due. If one is due, this message is that.
    * @param patience milliseconds in which the result of a try is there
@@ -182,8 +197,7 @@ export class Destinations {
 
   /** Those that are away, the longest first. Of one that nobody asked for a while nothing is known: it is forgotten without a word. */
   list(now: number): AwayDestination[] {
-    for (const away of this.away.values())
-      if (now - away.lastAt > FORGOTTEN && !this.missing.has(away.name)) this.end(away, false);
+    for (const away of this.away.values()) if (this.isForgotten(away, now)) this.end(away, false);
     const unused = [...this.missing.values()].filter(({ name }) => !this.away.has(name));
     return [...this.away.values(), ...unused.map((missing) => ({ ...missing, putOff: 0, allTopics: NO_TOPICS }))]
       .map((away) => {
@@ -192,6 +206,10 @@ export class Destinations {
         return { name, awayFor: now - this.sinceOf(away), putOff, error, topics };
       })
       .sort((a, b) => b.awayFor - a.awayFor);
+  }
+
+  /** @internal */ isForgotten({ name, lastAt }: Away, now: number): boolean {
+    return now - lastAt > FORGOTTEN && !this.missing.has(name);
   }
 
   /** @internal */ add(name: string, error: string, now: number): Away {
@@ -204,6 +222,7 @@ export class Destinations {
     const puttingOff = {
       putOff: 0,
       failure: undefined,
+      missed: undefined,
       topics: new Set<string>(),
       allTopics: new Set<string>(),
       from: null,

@@ -40,6 +40,8 @@ export class OutboxDispatcher {
   /** Calls of `stop`: a start that one of them overtook does not start. @internal */
   stops = 0;
   /** @internal */ transports: ReadonlyMap<string, OutboxTransport> = new Map();
+  /** Whether `lookAtLeases` is called when there is reason to; else the others are looked at more often. @internal */
+  hears: () => boolean = () => false;
 
   /** @internal */
   constructor(/** @internal */ readonly relay: RelayDependencies) {
@@ -133,7 +135,7 @@ export class OutboxDispatcher {
     return this.lanes.length === this.relay.transportIds.size && this.lanes.every((lane) => lane.holdsAll);
   }
 
-  /** A hint that another instance left or came. @internal */
+  /** A hint that another instance came or left, or freed leases. @internal */
   lookAtLeases(): void {
     this.leases?.lookAgain();
     this.leaseLoop?.nudge();
@@ -170,6 +172,8 @@ export class OutboxDispatcher {
     const leases = await leasesOf(this.relay, runId);
     this.leases = leases;
     leases.freed = () => this.leaseLoop?.nudge();
+    leases.changed = () => this.relay.leasesChanged?.();
+    leases.pace.hears = () => this.hears();
     this.leaseLoop = new Loop(
       clock,
       () => this.guarded(leases),

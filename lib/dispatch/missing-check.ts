@@ -1,6 +1,6 @@
 import { inCleanScope } from '../async-scope.js';
 import type { Publisher } from '../publish/publisher.js';
-import type { MissingDestination } from '../publish/transport.js';
+import type { ExpectedMessages, MissingDestination } from '../publish/transport.js';
 import type { Absence } from './absence.js';
 import { within } from './clock.js';
 import type { LaneDependencies } from './lane.types.js';
@@ -8,13 +8,15 @@ import { Loop } from './loop.js';
 
 /**
  * Asks once after the connect whether the destinations that are known beforehand are there, and again while some are missing: a
- * wrong name is told before the first message. It decides about no message, and nothing waits for it.
+ * wrong name is told before the first message. It asks as well about what a message found missing: that may be here no more
+ * (its bucket went to another instance), and nobody else would hear that the destination is back. Nothing waits for it.
  */
 export class MissingCheck {
   readonly loop: Loop;
   /** @internal */ kill = new AbortController();
   /** One that did not end when it was given up. @internal */
   underWay: Promise<unknown> | undefined;
+  /** @internal */ lookedAt = -Infinity;
 
   constructor(
     readonly publisher: Pick<Publisher, 'connected'>,
@@ -26,6 +28,7 @@ export class MissingCheck {
       () => this.look(),
       () => LOOK_AGAIN,
     );
+    absence.asks = () => this.loop.within(Math.max(0, this.lookedAt + PAUSE - deps.clock.monotonic()));
   }
 
   start(): void {
@@ -49,11 +52,17 @@ export class MissingCheck {
     const isConnected = this.publisher.connected || this.deps.transport.connect === undefined;
     if (!isConnected || this.underWay !== undefined) return UNTIL_CONNECTED;
     const { kill, absence } = this;
+    this.lookedAt = this.deps.clock.monotonic();
     const found = await this.ask(kill.signal);
     if (kill.signal.aborted) return Infinity;
     if (found === undefined) return LOOK_AGAIN;
     absence.looked(found);
-    return absence.destinations.missing.size > 0 ? LOOK_AGAIN : Infinity;
+    const { missing } = absence.destinations;
+    return missing.size > 0 || this.missedByMessages.length > 0 ? LOOK_AGAIN : Infinity;
+  }
+
+  /** @internal */ get missedByMessages(): ExpectedMessages[] {
+    return this.absence.destinations.toAskAbout(this.deps.clock.monotonic());
   }
 
   /** @internal `undefined`: no answer in time */
@@ -61,7 +70,8 @@ export class MissingCheck {
     const { transport, clock, options, expected } = this.deps;
     const late = new AbortController();
     const ends = AbortSignal.any([signal, late.signal]);
-    const asked = inCleanScope(async () => transport.findMissing?.(expected?.() ?? [], ends));
+    const about = [...this.missedByMessages, ...(expected?.() ?? [])];
+    const asked = inCleanScope(async () => transport.findMissing?.(about, ends));
     const underWay = asked.catch(() => undefined).then(() => (this.underWay = undefined));
     this.underWay = underWay;
     let found: readonly MissingDestination[] | undefined;
@@ -77,3 +87,5 @@ export class MissingCheck {
 /** Milliseconds. */
 const UNTIL_CONNECTED = 5_000;
 const LOOK_AGAIN = 30_000;
+/** Between two looks, however many are found missing by messages. */
+const PAUSE = 5_000;

@@ -25,6 +25,8 @@ export interface RelayDependencies {
   readonly transportIds: ReadonlyMap<string, number>;
   /** What event classes tell of the messages of a transport. Default: nothing. */
   readonly expected?: (transport: string) => readonly ExpectedMessages[];
+  /** This relay came or left, or freed leases: others have something to look at. Default: nobody is told. */
+  readonly leasesChanged?: () => void;
   /** Builds the transports of this relay; called once, when it starts. Loads broker clients here and nowhere earlier. */
   createTransports(): Promise<ReadonlyMap<string, OutboxTransport>>;
 }

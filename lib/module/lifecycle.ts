@@ -125,7 +125,11 @@ export class OutboxLifecycle implements OnModuleInit, Started, OnApplicationShut
         createCronJob(every.cron, () => clean.nudge(), every.CronJob),
       );
     if (options.wakeUp !== 'poll' && store.listen !== undefined) {
-      this.listener = new WakeListener(store, clock, events, (where) => dispatcher.nudge(where));
+      const listener = new WakeListener(store, clock, events, (where) =>
+        where === 'leases' ? dispatcher.lookAtLeases() : dispatcher.nudge(where),
+      );
+      dispatcher.hears = () => listener.hears;
+      this.listener = listener;
     }
   }
 

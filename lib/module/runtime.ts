@@ -128,6 +128,7 @@ function assemble(parts: Parts): OutboxRuntime {
     hooks: events,
     transportIds,
     expected: expectedHere(options),
+    leasesChanged: () => notifier.notify('leases'),
     async createTransports() {
       refuseClosed(instance);
       return createTransports(options.transports, moduleRef);

@@ -42,6 +42,11 @@ export class WakeListener {
     );
   }
 
+  /** What others send arrives, as far as anybody knows. */
+  get hears(): boolean {
+    return this.listening !== undefined && this.deaf === 0;
+  }
+
   start(): void {
     this.loop.start();
   }
@@ -97,8 +102,7 @@ export class WakeListener {
     if (lost !== undefined) throw (lost as { error: unknown }).error;
     if (listening === undefined) return false;
     this.listening = listening;
-    this.onNotify('ready');
-    this.onNotify('parked');
+    for (const where of ['leases', 'ready', 'parked'] as const) this.onNotify(where);
     return true;
   }
 

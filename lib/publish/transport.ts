@@ -168,7 +168,7 @@ export abstract class OutboxTransport implements TransportContract {
   destinationOf?(message: OutboxMessage): string | readonly string[];
   /**
    * Which destinations are missing, of those that are known before there is a message: asked once the transport is connected, and
-   * every 30 seconds while some are. Must make nothing, touch no connection that publishes, and give up when `signal` is aborted
+   * every 30 seconds while some are, with those that messages found missing. Must make nothing, touch no connection that publishes, and give up when `signal` is aborted
    * (after `publishTimeout`). A rejection says nothing of any destination; nor does a refused right: that one is not missing.
    */
   findMissing?(expected: readonly ExpectedMessages[], signal: AbortSignal): Promise<readonly MissingDestination[]>;

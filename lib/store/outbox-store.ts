@@ -14,13 +14,13 @@ import type { ReadyStore } from './ready-store.js';
 export interface OutboxStore
   extends MessageWriter, LeaseStore, ReadyStore, ParkedStore, RowLockStore, AdminStore, CleanStore, StoreSetup {
   /** Sends a wake-up to the relays of other processes; `undefined` where the database cannot. Never inside a business transaction. */
-  notify?(where?: 'ready' | 'parked'): Promise<void>;
+  notify?(where?: 'ready' | 'parked' | 'leases'): Promise<void>;
   /**
    * Calls `onNotify` for every wake-up, with where it is; a store that does not know says nothing, which means `ready`.
    * Resolves with `undefined` where none would arrive.
    */
   listen?(
-    onNotify: (where?: 'ready' | 'parked') => void,
+    onNotify: (where?: 'ready' | 'parked' | 'leases') => void,
     onLost: (error: unknown) => void,
   ): Promise<{ close(): Promise<void> } | undefined>;
   close(): Promise<void>;
@@ -45,8 +45,8 @@ export interface InsertReport {
   readonly duplicates: ReadonlyMap<number, string>;
 }
 
-/** Where there is work: messages were enqueued, or an operator changed what is parked. */
-export type WakeUp = 'ready' | 'parked';
+/** Where there is work: messages were enqueued, an operator changed what is parked, or a relay came, left or freed a lease. */
+export type WakeUp = 'ready' | 'parked' | 'leases';
 
 export interface SchemaSettings {
   readonly buckets: number;

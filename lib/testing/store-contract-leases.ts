@@ -240,6 +240,21 @@ export function describeLeases(run: StoreRun): void {
       await run.store.leave(b);
     });
 
+    it('B17: looks who is alive, and what time it is, without a word of its own', async () => {
+      const [a, b] = [randomUUID(), randomUUID()];
+      const said = await run.store.beat({ owner: a, transports: [3, 5], info: 'a \u{1F4A5}' }, MINUTE);
+      const before = said.instances.find(({ owner }) => owner === a);
+      await run.store.beat({ owner: b, transports: [], info: 'b' }, 1);
+      const { instances, now } = await eventually('death of b', async () => {
+        const looked = await run.other.living();
+        return looked.instances.some(({ owner }) => owner === b) ? undefined : looked;
+      });
+      const after = instances.find(({ owner }) => owner === a);
+      assert.deepEqual(after, { owner: a, transports: [3, 5], info: 'a \u{1F4A5}', until: before?.until });
+      assert.ok(now >= said.now, `${now} after ${said.now}`);
+      await run.store.leave(a);
+    });
+
     it('hears what time it is by the clock that dates messages', async () => {
       const lane = await run.lane();
       const instance = { owner: randomUUID(), transports: [], info: '' };

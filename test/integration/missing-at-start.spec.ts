@@ -112,6 +112,20 @@ describeWith(['rabbitmq', 'postgres'], 'RabbitMQ destinations that are missing w
     expect(hooks.of('destinationAway')).toHaveLength(1);
     await until(() => hooks.of('destinationBack').length === 1 && dispatcher.status().lanes[0]?.away.length === 0);
   }, 30_000);
+
+  it('R8: what only a message knew to be missing is back when it is there, though the message is gone', async () => {
+    const exchange = observer.unusedName();
+    const { hooks, dispatcher, answers } = await start({ exchange: '' });
+    await harness.enqueue([{ topic: 'any', options: JSON.stringify({ rabbitmq: { exchange } }) }]);
+    const destination = `exchange "${exchange}"`;
+    expect(await hooks.until('destinationAway')).toMatchObject({ destination });
+    await until(async () => (await harness.count('parked')) === 1);
+    await harness.dataSource.query('delete from outbox_parked'); // as another instance that has its bucket now
+    await until(() => JSON.stringify(answers.at(-1)).includes(exchange));
+    await observer.channel.assertExchange(exchange, 'fanout');
+    expect(await hooks.until('destinationBack')).toMatchObject({ destination });
+    expect(dispatcher.status().lanes[0]?.away).toEqual([]);
+  }, 40_000);
 });
 
 const absent: Service[] = RabbitMqNode.isInstalled ? [] : ['rabbitmq'];

@@ -112,7 +112,7 @@ describe.each(DATABASES)('%s: leases that lie in the future', (kind) => {
         await harness.store.beat({ owner, transports: [0], info: told(LEASE) }, 24 * HOUR);
       }
       expect(size(leases)).toBe(0);
-      expect(leases.instances).toHaveLength(2);
+      expect(leases.living.list).toHaveLength(2);
       expect(await harness.store.renew(owner, LEASE)).toHaveLength(BUCKETS);
     });
 

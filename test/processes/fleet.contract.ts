@@ -81,6 +81,35 @@ export function describeFleet(kind: DatabaseKind, messages = 100_000): void {
     expect(await harness.count('parked')).toBe(0);
   }, 420_000);
 
+  it('B17: the buckets are even two looks after a relay came, left or was killed', async () => {
+    const settings = { ...(await prepare(30_000)), relayOptions: { pollInterval: 1_000 } };
+    const owned = async (count: number): Promise<boolean> => {
+      const sql = 'select count(*) as n from outbox_leases where owner is not null group by owner';
+      const shares = ((await harness.dataSource.query(sql)) as { n: string }[]).map(({ n }) => Number(n));
+      return shares.length === count && shares.every((share) => share === 32 / count);
+    };
+    const even = async (count: number): Promise<number> => {
+      const from = performance.now();
+      await until(() => owned(count), 60_000);
+      return performance.now() - from;
+    };
+    const first = await startRelay(settings);
+    children.push(first);
+    await even(1);
+    const second = await startRelay(settings);
+    children.push(second);
+    const joined = await even(2);
+    await end(second, 'SIGTERM');
+    const left = await even(1);
+    const third = await startRelay(settings);
+    children.push(third);
+    await even(2);
+    await end(third, 'SIGKILL'); // of this machine: its end is seen, and no lease is waited for
+    const killed = await even(1);
+    // Two seconds, and what a full machine takes; who is alone writes its next heartbeat ten seconds after its first.
+    expect(Math.max(joined, left, killed)).toBeLessThan(6_000);
+  }, 120_000);
+
   it('G9: one relay killed, one frozen past its lease: nothing lost, order kept, duplicates bounded by what was in flight', async () => {
     const settings = await prepare(10_000);
     const started = await relays(settings);

@@ -46,6 +46,7 @@ type StoreParts = Pick<
   | 'noteIdle'
   | 'lasted'
   | 'beat'
+  | 'living'
   | 'leave'
   | 'heldLeases'
   | 'endLeases'
@@ -112,6 +113,8 @@ export class StubStore implements StoreParts {
     for (const { bucket } of leases) Object.assign(this.leases.get(bucket) as object, { crashes: 0, trial: null });
   };
   beat: OutboxStore['beat'] = async (instance) => ({ instances: [instance], now: 0 });
+  /** Nobody: whoever looks says that it is there. */
+  living: OutboxStore['living'] = async () => ({ instances: [], now: 0 });
   leave: OutboxStore['leave'] = async () => undefined;
   heldLeases: OutboxStore['heldLeases'] = async () => [];
   endLeases: OutboxStore['endLeases'] = async () => [];

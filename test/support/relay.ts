@@ -106,7 +106,9 @@ export function wrapped(store: OutboxStore, own: Partial<OutboxStore>): OutboxSt
   });
 }
 
-export interface RelayParts extends Partial<Pick<RelayDependencies, 'clock' | 'random' | 'expected'>> {
+export interface RelayParts extends Partial<
+  Pick<RelayDependencies, 'clock' | 'random' | 'expected' | 'leasesChanged'>
+> {
   /** Another way to the same database: through a proxy, or with another session. */
   readonly dataSource?: DataSource;
   readonly wrapStore?: (store: OutboxStore) => OutboxStore;

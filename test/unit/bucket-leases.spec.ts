@@ -1,70 +1,7 @@
-import { BucketLeases, type LeaseHolder } from '../../lib/claim/bucket-leases.js';
+import { BucketLeases } from '../../lib/claim/bucket-leases.js';
 import { LeaseDeadline } from '../../lib/claim/lease-deadline.js';
-import type { Instance, Lease } from '../../lib/store/lease-store.js';
-import { FakeClock } from '../../lib/testing/fake-clock.js';
-import { gate, StubStore, turn } from '../support/lane.js';
-
-const LEASE = 30_000;
-
-class Holder implements LeaseHolder {
-  participates = true;
-  gains: number[] = [];
-  losses: number[] = [];
-  renewals = 0;
-  drained: () => Promise<void> = async () => undefined;
-  gained(leases: readonly Lease[]): void {
-    this.gains.push(...leases.map(({ bucket }) => bucket));
-  }
-  renewed(): void {
-    this.renewals += 1;
-  }
-  lost(buckets: readonly number[]): void {
-    this.losses.push(...buckets);
-  }
-  drain(): Promise<void> {
-    return this.drained();
-  }
-}
-
-/** The wall clock of a machine that somebody sets. */
-class Machine extends FakeClock {
-  jump = 0;
-  override wall(): number {
-    return super.wall() + this.jump;
-  }
-}
-
-/** Instances over one lease table; `beat` tells them of each other as a database does. */
-class Fleet {
-  readonly store = new StubStore(32);
-  readonly clock = new Machine();
-  readonly alive = new Map<string, Instance>();
-
-  constructor() {
-    this.store.beat = async (instance) => {
-      this.alive.set(instance.owner, instance);
-      return { instances: [...this.alive.values()], now: 0 };
-    };
-    this.store.leave = async (owner) => void this.alive.delete(owner);
-  }
-
-  join(owner: string, leader = false): { leases: BucketLeases; holder: Holder } {
-    const settings = { lease: LEASE, buckets: 32, leader, every: 1_000, need: 17_000 };
-    const leases = new BucketLeases(this.store, this.clock, owner, owner, settings);
-    const holder = new Holder();
-    leases.register(0, holder);
-    return { leases, holder };
-  }
-  /** Some rounds of everybody's lease loop, as time passes. */
-  async settle(members: readonly { leases: BucketLeases }[], rounds = 14): Promise<void> {
-    for (let round = 0; round < rounds; round += 1) {
-      for (const { leases } of members) await leases.runOnce();
-      await turn();
-      await this.clock.advance(1_001);
-    }
-  }
-}
-const sizes = (members: readonly { leases: BucketLeases }[]) => members.map(({ leases }) => leases.of(0).size);
+import { gate, turn } from '../support/lane.js';
+import { Holder, LEASE, LeaseFleet, Machine, sizes } from '../support/lease-fleet.js';
 
 describe('bucket leases', () => {
   it.each([
@@ -74,7 +11,7 @@ describe('bucket leases', () => {
     [4, [8, 8, 8, 8]],
     [5, [7, 7, 6, 6, 6]],
   ])('%i instances share 32 buckets as %j, whoever came first', async (count, shares) => {
-    const fleet = new Fleet();
+    const fleet = new LeaseFleet();
     const members = [];
     for (let i = 0; i < count; i += 1) {
       members.push(fleet.join(`owner ${i}`));
@@ -87,7 +24,7 @@ describe('bucket leases', () => {
   });
 
   it('what an instance leaves is shared by the others', async () => {
-    const fleet = new Fleet();
+    const fleet = new LeaseFleet();
     const members = [fleet.join('a'), fleet.join('b'), fleet.join('c')];
     await fleet.settle(members);
     await members[1]?.leases.releaseAll();
@@ -99,7 +36,7 @@ describe('bucket leases', () => {
   it.each(['giveBack', 'leave'] as const)(
     'asks a second time at its end when the database has just ended the connection (%s)',
     async (method) => {
-      const { store, clock } = new Fleet();
+      const { store, clock } = new LeaseFleet();
       const settings = { lease: LEASE, buckets: 32, leader: false, every: 1_000, need: 17_000 };
       const leases = new BucketLeases(store, clock, 'a', 'a', settings);
       leases.register(0, new Holder());
@@ -118,7 +55,7 @@ describe('bucket leases', () => {
   );
 
   it('an instance that does not reach its broker keeps one bucket; it gets its share again later', async () => {
-    const fleet = new Fleet();
+    const fleet = new LeaseFleet();
     const members = [fleet.join('a'), fleet.join('b')] as const;
     await fleet.settle(members);
     members[0].holder.participates = false;
@@ -130,17 +67,17 @@ describe('bucket leases', () => {
   });
 
   it('when nobody reaches the broker everybody keeps what he has', async () => {
-    const fleet = new Fleet();
+    const fleet = new LeaseFleet();
     const members = [fleet.join('a'), fleet.join('b')];
     await fleet.settle(members);
     for (const { holder } of members) holder.participates = false;
-    for (const { leases } of [...members, ...members]) await leases.beat();
+    for (const { leases } of [...members, ...members]) await leases.tell('beat');
     await fleet.settle(members);
     expect(sizes(members)).toEqual([16, 16]);
   });
 
   it('one leader has everything; when it leaves, another has', async () => {
-    const fleet = new Fleet();
+    const fleet = new LeaseFleet();
     const members = [fleet.join('a', true), fleet.join('b', true)] as const;
     await fleet.settle(members);
     expect(sizes(members)).toEqual([32, 0]);
@@ -150,7 +87,7 @@ describe('bucket leases', () => {
   });
 
   it('drains before it gives back, and publishes nothing of a bucket meanwhile', async () => {
-    const fleet = new Fleet();
+    const fleet = new LeaseFleet();
     const first = fleet.join('a');
     await fleet.settle([first]);
     const draining = gate();
@@ -166,7 +103,7 @@ describe('bucket leases', () => {
   });
 
   it('is called again when buckets came back: they may be its own share', async () => {
-    const fleet = new Fleet();
+    const fleet = new LeaseFleet();
     const { leases, holder } = fleet.join('a');
     await fleet.settle([{ leases }]);
     let freed = 0;
@@ -180,7 +117,7 @@ describe('bucket leases', () => {
   });
 
   it('a bucket that could not be given back is never used again under its old epoch', async () => {
-    const fleet = new Fleet();
+    const fleet = new LeaseFleet();
     const { leases, holder } = fleet.join('a');
     await fleet.settle([{ leases }]);
     const { giveBack } = fleet.store;
@@ -194,7 +131,7 @@ describe('bucket leases', () => {
   });
 
   it('frees what it acquired without hearing of it, instead of renewing it for ever', async () => {
-    const fleet = new Fleet();
+    const fleet = new LeaseFleet();
     const { leases, holder } = fleet.join('a');
     const { acquire } = fleet.store;
     fleet.store.acquire = async (request) => {
@@ -212,7 +149,7 @@ describe('bucket leases', () => {
 
 describe('the end of a lease', () => {
   it('is before the database says so: taken before the statement was sent', async () => {
-    const fleet = new Fleet();
+    const fleet = new LeaseFleet();
     const { leases } = fleet.join('a');
     const { acquire } = fleet.store;
     fleet.store.acquire = async (request) => {
@@ -225,7 +162,7 @@ describe('the end of a lease', () => {
   });
 
   it('renews in time for one more publish, always', async () => {
-    const fleet = new Fleet();
+    const fleet = new LeaseFleet();
     const { leases, holder } = fleet.join('a');
     let waits = 0;
     for (let delay = await leases.runOnce(); waits < 40; waits += 1) {
@@ -237,7 +174,7 @@ describe('the end of a lease', () => {
   });
 
   it('is lost when the renewal does not know it any more', async () => {
-    const fleet = new Fleet();
+    const fleet = new LeaseFleet();
     const { leases, holder } = fleet.join('a');
     await leases.runOnce();
     Object.assign(fleet.store.leases.get(5) as object, { owner: 'b', epoch: 9n });
@@ -248,7 +185,7 @@ describe('the end of a lease', () => {
   });
 
   it('is lost when it passed without a renewal', async () => {
-    const fleet = new Fleet();
+    const fleet = new LeaseFleet();
     const { leases, holder } = fleet.join('a');
     await leases.runOnce();
     fleet.store.renew = () => Promise.reject(new Error('away'));
@@ -258,7 +195,7 @@ describe('the end of a lease', () => {
   });
 
   it('is lost when it expired and is acquired again in one pass', async () => {
-    const fleet = new Fleet();
+    const fleet = new LeaseFleet();
     const { leases, holder } = fleet.join('a');
     const { acquire } = fleet.store;
     fleet.store.acquire = async (request) => acquire({ ...request, limit: 10 });
@@ -286,7 +223,7 @@ describe('the end of a lease', () => {
   });
 
   it('after a jump of the wall clock nothing is usable, and new leases are', async () => {
-    const fleet = new Fleet();
+    const fleet = new LeaseFleet();
     const { leases, holder } = fleet.join('a');
     await leases.runOnce();
     fleet.clock.jump = 3_600_000;

@@ -1,7 +1,7 @@
 import { Absence } from '../../lib/dispatch/absence.js';
 import type { LaneDependencies } from '../../lib/dispatch/lane.types.js';
 import { MissingCheck } from '../../lib/dispatch/missing-check.js';
-import type { MissingDestination } from '../../lib/publish/transport.js';
+import type { ExpectedMessages, MissingDestination, PublishFailure } from '../../lib/publish/transport.js';
 import { FakeClock } from '../../lib/testing/fake-clock.js';
 import { stored } from '../support/lane.js';
 import { RecordedHooks } from '../support/relay.js';
@@ -10,8 +10,13 @@ type Answer = readonly string[] | Error | 'nothing';
 
 function createCheck(...answers: Answer[]) {
   const [clock, hooks, asked, signals] = [new FakeClock(), new RecordedHooks(), [] as number[], [] as AbortSignal[]];
-  const findMissing = async (_: unknown, signal: AbortSignal): Promise<MissingDestination[]> => {
+  const questions: (readonly ExpectedMessages[])[] = [];
+  const findMissing = async (
+    about: readonly ExpectedMessages[],
+    signal: AbortSignal,
+  ): Promise<MissingDestination[]> => {
     asked.push(clock.monotonic());
+    questions.push(about);
     signals.push(signal);
     const answer = answers.shift() ?? [];
     if (answer === 'nothing') return new Promise(() => undefined);
@@ -37,8 +42,18 @@ function createCheck(...answers: Answer[]) {
     away: hooks.of('destinationAway').map(({ destination }) => destination),
     back: hooks.of('destinationBack').map(({ destination, awayFor }) => [destination, awayFor]),
   });
-  return { check, clock, hooks, asked, signals, absence, publisher, told };
+  return { check, clock, hooks, asked, questions, signals, absence, publisher, told };
 }
+
+/** There is no such destination, for certain. */
+const NOT_THERE: PublishFailure = {
+  ok: false,
+  blame: 'transport',
+  suspect: 'destination',
+  destination: 'a',
+  certain: true,
+  error: new Error('There is no a.'),
+};
 
 describe('a look for destinations that are missing', () => {
   it('R6: is had once the transport is connected, and not again where all are there', async () => {
@@ -131,5 +146,42 @@ describe('a look for destinations that are missing', () => {
     await clock.advance(29_000);
     expect(told().back).toHaveLength(1);
     expect(absence.freeing.isOn).toBe(true);
+  });
+
+  it('R8: what a message found missing is asked about, and is back when a look says so, though none goes there any more', async () => {
+    const { check, clock, asked, questions, absence, told } = createCheck([], ['a'], ['a'], []);
+    check.start();
+    await clock.advance(1_000);
+    absence.failed(stored({ topic: 'a', optionsJson: '{"n":1}' }), NOT_THERE);
+    absence.failed(stored({ topic: 'a' }), NOT_THERE);
+    await clock.advance(64_000);
+    expect(asked).toEqual([0, 5_000, 35_000, 65_000]);
+    expect(questions).toEqual([[], ...Array(3).fill([{ topic: 'a', options: { n: 1 } }])]);
+    expect(told()).toEqual({ away: ['a'], back: [['a', 64_000]] });
+    expect(absence.destinations.list(clock.monotonic())).toEqual([]);
+    await clock.advance(600_000);
+    expect(asked).toHaveLength(4);
+  });
+
+  it('R8: a look that does not know what a message found away says nothing of it', async () => {
+    const { check, clock, asked, absence, told } = createCheck();
+    check.start();
+    await clock.advance(1_000);
+    absence.failed(stored({ topic: 'a' }), NOT_THERE);
+    await clock.advance(100_000);
+    expect(absence.destinations.list(clock.monotonic())).toMatchObject([{ name: 'a' }]);
+    await clock.advance(600_000);
+    expect(told().back).toEqual([]);
+    expect(asked.at(-1)).toBeLessThanOrEqual(240_000); // forgotten then
+    expect(clock.pending).toBe(0);
+  });
+
+  it('R8: what is only suspected is not asked about', async () => {
+    const { check, clock, asked, absence } = createCheck();
+    check.start();
+    await clock.advance(1_000);
+    absence.failed(stored({ topic: 'a' }), { ...NOT_THERE, certain: false });
+    await clock.advance(600_000);
+    expect(asked).toEqual([0]);
   });
 });

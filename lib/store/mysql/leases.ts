@@ -95,7 +95,11 @@ export class MysqlLeases implements Omit<LeaseStore, 'heldLeases' | 'endLeases'>
     const ttl = Math.round(ttlMs * 1000);
     const { owner, info } = instance;
     await retried(() => lease.run(this.sql.beat.bind(owner, transports, info, ttl, transports, info, ttl)));
-    const { rows } = await lease.run(this.sql.alive.bind());
+    return this.living();
+  }
+
+  async living(): Promise<Beat> {
+    const { rows } = await this.database.connection('lease').run(this.sql.alive.bind());
     const instances = rows.map(([name, list, text, , until]) => ({
       owner: name as string,
       transports: JSON.parse(list as string) as number[],

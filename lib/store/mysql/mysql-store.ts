@@ -54,6 +54,7 @@ export class MysqlStore implements OutboxStore {
   noteTrial = (owner: string, lease: Lease, id: string | null) => this.parts.leases.noteTrial(owner, lease, id);
   lasted = (owner: string, leases: readonly Lease[]) => this.parts.leases.lasted(owner, leases);
   beat = (instance: Instance, ttlMs: number) => this.parts.leases.beat(instance, ttlMs);
+  living = () => this.parts.leases.living();
   leave = (owner: string) => this.parts.leases.leave(owner);
   heldLeases = () => this.parts.held.list();
   endLeases = (leases: readonly HeldLease[]) => this.parts.held.end(leases);

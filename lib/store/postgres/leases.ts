@@ -77,16 +77,12 @@ export class PostgresLeases implements LeaseStore {
 
   async beat(instance: Instance, ttlMs: number): Promise<Beat> {
     const { owner, transports, info } = instance;
-    const { rows } = await this.connection().run(
-      this.sql.beat.bind(owner, plainArray(transports), storableText(info), ttlMs, owner),
-    );
-    const instances = rows.map((row) => ({
-      owner: row[0] as string,
-      transports: (row[1] as string).slice(1, -1).split(',').filter(Boolean).map(Number),
-      info: row[2] as string,
-      until: Number(row[4]),
-    }));
-    return { instances, now: Number(rows[0]?.[3]) };
+    const beat = this.sql.beat.bind(owner, plainArray(transports), storableText(info), ttlMs, owner);
+    return readBeat(await this.connection().run(beat));
+  }
+
+  async living(): Promise<Beat> {
+    return readBeat(await this.connection().run(this.sql.living.bind()));
   }
 
   async leave(owner: string): Promise<void> {
@@ -130,6 +126,15 @@ export function leaseArrays(leases: readonly Lease[]): [string, string, string] 
 }
 function readLease(row: readonly unknown[]): Lease {
   return { transport: Number(row[0]), bucket: Number(row[1]), epoch: row[2] as string };
+}
+function readBeat({ rows }: { readonly rows: readonly (readonly unknown[])[] }): Beat {
+  const instances = rows.map((row) => ({
+    owner: row[0] as string,
+    transports: (row[1] as string).slice(1, -1).split(',').filter(Boolean).map(Number),
+    info: row[2] as string,
+    until: Number(row[4]),
+  }));
+  return { instances, now: Number(rows[0]?.[3]) };
 }
 const byBucket = (a: Lease, b: Lease): number => a.transport - b.transport || a.bucket - b.bucket;
 
@@ -231,7 +236,8 @@ function given(leases: string): string {
        where l.transport = k.t and l.bucket = k.b and l.epoch = k.e and l.owner = ? for update) x)`;
 }
 
-function instanceStatements({ instances }: TableNames): Record<'beat' | 'leave', Statement> {
+function instanceStatements({ instances }: TableNames): Record<'beat' | 'living' | 'leave', Statement> {
+  const living = `select i.owner, i.transports, i.info, ${MILLISECONDS}, ${UNTIL} from ${instances} i where i.expires_at > clock_timestamp()`;
   return {
     beat: statement(
       'outbox_beat',
@@ -239,8 +245,9 @@ function instanceStatements({ instances }: TableNames): Record<'beat' | 'leave',
          on conflict (owner) do update set transports = excluded.transports, info = excluded.info, expires_at = excluded.expires_at
          returning i.owner, i.transports, i.info, i.expires_at)
        select me.owner, me.transports, me.info, ${MILLISECONDS}, ${UNTIL} from me union all
-       select i.owner, i.transports, i.info, ${MILLISECONDS}, ${UNTIL} from ${instances} i where i.expires_at > clock_timestamp() and i.owner <> ?`,
+       ${living} and i.owner <> ?`,
     ),
+    living: statement('outbox_living', living),
     leave: statement('outbox_leave', `delete from ${instances} where owner = ?`),
   };
 }

@@ -111,6 +111,9 @@ export class PostgresStore implements OutboxStore {
   beat(instance: Instance, ttlMs: number): Promise<Beat> {
     return this.leases.beat(instance, ttlMs);
   }
+  living(): Promise<Beat> {
+    return this.leases.living();
+  }
   leave(owner: string): Promise<void> {
     return this.leases.leave(owner);
   }
@@ -251,7 +254,7 @@ export class PostgresStore implements OutboxStore {
   }
 
   async notify(where: WakeUp = 'ready'): Promise<void> {
-    const payload = where === 'parked' ? `, 'parked'` : '';
+    const payload = where === 'ready' ? '' : `, '${where}'`;
     await this.database.connection('lease').run(statement(undefined, `notify "${this.channel}"${payload}`).bind());
   }
   async listen(
@@ -259,7 +262,7 @@ export class PostgresStore implements OutboxStore {
     onLost: (error: unknown) => void,
   ): Promise<{ close(): Promise<void> } | undefined> {
     if (this.database.listen === undefined) throw new Error('This database cannot listen.');
-    const told = (payload: string): void => onNotify(payload === 'parked' ? 'parked' : 'ready');
+    const told = (payload: string): void => onNotify(payload === 'parked' || payload === 'leases' ? payload : 'ready');
     return this.database.listen(this.channel, told, onLost);
   }
   close(): Promise<void> {

@@ -62,10 +62,17 @@ export function beat(database: MemoryDatabase, instance: Instance, ttlMs: number
   const now = database.now();
   const { owner, transports, info } = instance;
   database.instances.set(owner, { owner, transports: [...transports], info, expiresAt: now + ttlMs });
+  return alive(database, (row) => row.owner === owner || row.expiresAt > now);
+}
+
+export const living = (database: MemoryDatabase): Beat =>
+  alive(database, ({ expiresAt }) => expiresAt > database.now());
+
+function alive(database: MemoryDatabase, isAlive: (row: { owner: string; expiresAt: number }) => boolean): Beat {
   const instances = [...database.instances.values()]
-    .filter((row) => row.owner === owner || row.expiresAt > now)
+    .filter(isAlive)
     .map((row) => ({ owner: row.owner, transports: [...row.transports], info: row.info, until: row.expiresAt }));
-  return { instances, now };
+  return { instances, now: database.now() };
 }
 
 export function heldLeases(database: MemoryDatabase): HeldLease[] {

@@ -7,7 +7,7 @@ import type {
   OperatorReport,
 } from '../../../lib/store/admin-store.js';
 import type { SqlExecutor } from '../../../lib/store/executors/executor.js';
-import type { Acquired, Beat, HeldLease, Instance, Lease, LeaseStore } from '../../../lib/store/lease-store.js';
+import type { Acquired, HeldLease, Instance, Lease, LeaseStore } from '../../../lib/store/lease-store.js';
 import { LockTurns } from '../../../lib/store/lock-turns.js';
 import type { InsertReport, OutboxStore, SchemaSettings } from '../../../lib/store/outbox-store.js';
 import type {
@@ -100,9 +100,8 @@ export class MemoryStore implements OutboxStore {
   lasted(owner: string, given: readonly Lease[]): Promise<void> {
     return this.write('lasted', () => leases.lasted(this.database, owner, given));
   }
-  beat(instance: Instance, ttlMs: number): Promise<Beat> {
-    return this.write('beat', () => leases.beat(this.database, instance, ttlMs));
-  }
+  beat = (instance: Instance, ttlMs: number) => this.write('beat', () => leases.beat(this.database, instance, ttlMs));
+  living = () => this.call('living', () => leases.living(this.database));
   leave = (owner: string) => this.write('leave', () => void this.database.instances.delete(owner));
   heldLeases = () => this.call('heldLeases', () => leases.heldLeases(this.database));
   endLeases = (given: readonly HeldLease[]) =>

@@ -1,0 +1,75 @@
+import type { OutboxDispatcher as Dispatcher } from '../../lib/dispatch/dispatcher.js';
+import { OutboxDispatcher, OutboxModule } from '../../lib/index.js';
+import { createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
+import { describeWith } from '../support/services.js';
+import { Applications, build, CollectingTransport, quiet, typeOrm, until } from './support/app.js';
+
+/** Looks that are half a minute apart, and heartbeats of ten seconds: what is done sooner was told. */
+const pollInterval = 30_000;
+/** Milliseconds. */
+const SOON = 4_000;
+
+describeWith('postgres', 'B17: an application, and a relay of another process that comes and goes', () => {
+  const applications = new Applications();
+  let harness: Harness;
+  let application: Dispatcher;
+  let peer: Dispatcher;
+  let told: number;
+  const buckets = (dispatcher: Dispatcher): number => dispatcher.status().lanes[0]?.buckets.length ?? 0;
+  const shares = (ofApplication: number, ofPeer: number) => () =>
+    buckets(application) === ofApplication && buckets(peer) === ofPeer;
+
+  beforeEach(async () => {
+    harness = await createHarness('postgres');
+    const options = quiet({ transports: { default: new CollectingTransport() }, pollInterval });
+    const outbox = OutboxModule.forRoot(options);
+    application = (await applications.start(build([typeOrm(harness.database), outbox]))).get(OutboxDispatcher);
+    const relay = harness.relay(
+      { default: new ScriptedTransport() },
+      { pollInterval },
+      { leasesChanged: () => void relay.store.notify?.('leases').catch(() => undefined) },
+    );
+    peer = relay.dispatcher;
+    told = 0;
+    const hears = (where?: string): void => {
+      if (where !== 'leases') return;
+      told += 1;
+      peer.lookAtLeases();
+    };
+    await relay.store.listen?.(hears, () => undefined);
+    peer.hears = () => true;
+    await until(() => buckets(application) === 32);
+  });
+  afterEach(async () => {
+    await applications.close();
+    await harness.close();
+  });
+
+  it('shares its buckets at once with one that comes, and has them all again when it leaves', async () => {
+    await peer.start();
+    await until(shares(16, 16), SOON);
+    await peer.stop();
+    await until(shares(32, 0), SOON);
+  });
+
+  it('leaves its buckets to the other at once when it is closed', async () => {
+    await peer.start();
+    await until(shares(16, 16), SOON);
+    await applications.close();
+    await until(shares(0, 32), SOON);
+  });
+
+  it('tells nothing while nothing changes', async () => {
+    await peer.start();
+    await until(shares(16, 16), 30_000);
+    await peer.leaseLoop?.runNow(); // what it was told of the last hand-over is looked at
+    const before = told;
+    for (const each of [application, peer, application, peer]) {
+      each.lookAtLeases();
+      await each.leaseLoop?.runNow();
+    }
+    await peer.relay.store.notify?.('leases');
+    await until(() => told > before);
+    expect(told).toBe(before + 1);
+  }, 60_000);
+});
