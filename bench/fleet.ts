@@ -2,20 +2,21 @@ import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { DataSource } from 'typeorm';
-import type { FleetWord, Span } from './load/fleet-relay.js';
+import { TELL_EVERY, type FleetWord, type Span, type Work } from './load/fleet-words.js';
 import { now } from './load/latencies.js';
 import { child, untilReady } from './support/child.js';
 import { startMariadb } from './support/mariadb.js';
 import { argument, median, round } from './support/measure.js';
 import { adminClient, startPostgres } from './support/postgres.js';
-import { connect, createTables } from './support/relay.js';
+import { connect, createTables, untilEmpty } from './support/relay.js';
 import { fillReady, PAYLOAD } from './support/rows.js';
 import { bench, Closing } from './support/run.js';
+import { cpuOfBackends, cpuOfProcess } from './support/server-cpu.js';
 
 /**
  * 1, 2, 4 and 8 relay processes on one database, and some that join, leave, are killed and freeze: how long until the buckets are
  * even, whether two ever published of one bucket, and how fast a backlog is drained.
- *   npm run bench -- fleet [most relays=8] [messages a second=500] [backlog=50000] [repeats of a drain=3] [postgres | mariadb]
+ *   npm run bench -- fleet [most relays=8] [messages a second=500] [backlog=200000] [repeats of a drain=3] [postgres | mariadb]
  */
 const NAMES = ['postgres', 'mariadb'] as const;
 const only = NAMES.filter((name) => process.argv.includes(name));
@@ -23,7 +24,7 @@ process.argv = process.argv.filter((word) => !only.includes(word as 'postgres'))
 const most = argument(0, 'most relays', 8);
 const rate = argument(1, 'messages a second', 500);
 /** What one statement makes visible at once. */
-const backlog = argument(2, 'backlog', 50_000);
+const backlog = argument(2, 'backlog', 200_000);
 const repeats = argument(3, 'repeats of a drain', 3);
 const BUCKETS = 32;
 /** Milliseconds. */
@@ -34,7 +35,10 @@ const LOOK_EVERY = 10;
 interface Server {
   readonly url: string;
   readonly dataSource: DataSource;
-  fill(): Promise<void>;
+  /** @returns when the backlog became visible */
+  fill(): Promise<number>;
+  /** CPU microseconds of what serves the relays. */
+  cpu(): Promise<number>;
   /** The database's time, in SQL. */
   readonly clock: string;
 }
@@ -44,22 +48,33 @@ async function postgres(closing: Closing): Promise<Server> {
   const dataSource = await connect(closing, url);
   await createTables(dataSource);
   const admin = await adminClient(closing, url);
-  return { url, dataSource, clock: 'clock_timestamp()', fill: () => fillReady(admin, { rows: backlog, keys: 10_000 }) };
+  const fill = async (): Promise<number> => {
+    let from = NaN;
+    const commit = (sql: string): Promise<unknown> => ((from = now()), admin.query(sql));
+    await fillReady(admin, { rows: backlog, keys: 10_000, commit });
+    return from;
+  };
+  return { url, dataSource, clock: 'clock_timestamp()', fill, cpu: () => cpuOfBackends(admin, 'nestjs-outbox') };
 }
 
 async function mariadb(closing: Closing): Promise<Server> {
-  const { url } = await startMariadb(closing);
+  const { url, pid } = await startMariadb(closing);
   const dataSource = await connect(closing, url);
   await createTables(dataSource);
-  const fill = `insert into outbox_ready (id, topic, \`key\`, type, payload)
+  const sql = `insert into outbox_ready (id, topic, \`key\`, type, payload)
     select concat('01938f00-0000-7000-8000-', lpad(lower(hex(seq)), 12, '0')), 'orders', concat('k', seq % 10000),
       'order.placed', ? from seq_1_to_${backlog}`;
-  return { url, dataSource, clock: 'utc_timestamp(6)', fill: () => dataSource.query(fill, [PAYLOAD]) };
+  const fill = async (): Promise<number> => {
+    await dataSource.query(sql, [PAYLOAD]);
+    return now();
+  };
+  return { url, dataSource, clock: 'utc_timestamp(6)', fill, cpu: async () => cpuOfProcess(pid) };
 }
 
 interface Relay {
   readonly process: ChildProcess;
   messages: number;
+  work: Work;
   readonly spans: Span[];
 }
 
@@ -74,10 +89,10 @@ class Fleet {
 
   async start(): Promise<Relay> {
     const process = child(this.closing, 'load/fleet-relay.ts', [this.server.url, String(LEASE)]);
-    const relay: Relay = { process, messages: 0, spans: [] };
+    const relay: Relay = { process, messages: 0, work: { fetches: 0, empty: 0, settles: 0, cpu: 0 }, spans: [] };
     this.relays.push(relay);
-    await untilReady<FleetWord>(process, ({ messages, spans }) => {
-      relay.messages = messages;
+    await untilReady<FleetWord>(process, ({ messages, work, spans }) => {
+      Object.assign(relay, { messages, work });
       relay.spans.push(...spans);
     });
     return relay;
@@ -106,6 +121,12 @@ class Fleet {
 
   get published(): number {
     return this.relays.reduce((sum, { messages }) => sum + messages, 0);
+  }
+
+  get work(): Work {
+    const sum: Work = { fetches: 0, empty: 0, settles: 0, cpu: 0 };
+    for (const { work } of this.relays) for (const name of Object.keys(sum) as (keyof Work)[]) sum[name] += work[name];
+    return sum;
   }
 
   /** Spans of two relays in one bucket that lie across each other: two owners. */
@@ -160,21 +181,42 @@ async function end({ process }: Relay, signal: NodeJS.Signals): Promise<void> {
   await ended;
 }
 
-/** Rows a second of a backlog that appears at once. */
-async function drain(fleet: Fleet): Promise<number> {
+interface Drained {
+  readonly perSecond: number;
+  /** Microseconds a message: of all relays, and of the database for them. */
+  readonly nodeMicros: number;
+  readonly serverMicros: number;
+  /** Of fetches that found something, and of settles. */
+  readonly rowsPerFetch: number;
+  readonly rowsPerSettle: number;
+  readonly emptyFetches: number;
+}
+
+/** A backlog that appears at once, and is told of. */
+async function drain(fleet: Fleet): Promise<Drained> {
   for (const { spans } of fleet.relays) spans.length = 0;
-  const before = fleet.published;
-  await fleet.server.fill();
+  const from = await fleet.server.fill();
+  const [before, published, serverBefore] = [fleet.work, fleet.published, await fleet.server.cpu()];
   for (const { process } of fleet.relays) if (process.connected) process.send('go');
-  const from = now();
-  while (fleet.published - before < backlog) {
-    if (now() - from > LONGEST) throw new Error(`${fleet.published - before} of ${backlog} were published.`);
+  while (fleet.published - published < backlog) {
+    if (now() - from > LONGEST) throw new Error(`${fleet.published - published} of ${backlog} were published.`);
     await delay(LOOK_EVERY);
   }
-  const spans = fleet.relays.flatMap((relay) => relay.spans);
-  const [begun, over] = [Math.min(...spans.map(([, at]) => at)), Math.max(...spans.map(([, , at]) => at))];
-  await delay(2_000); // settled, and quiet again
-  return round(backlog / ((over - begun) / 1_000));
+  const over = Math.max(...fleet.relays.flatMap((relay) => relay.spans.map(([, , at]) => at)));
+  await untilEmpty(fleet.server.dataSource);
+  const serverCpu = (await fleet.server.cpu()) - serverBefore;
+  await delay(2 * TELL_EVERY);
+  const { fetches, empty, settles, cpu } = fleet.work;
+  const emptyFetches = empty - before.empty;
+  await delay(2_000); // quiet again
+  return {
+    perSecond: round(backlog / ((over - from) / 1_000)),
+    nodeMicros: round((cpu - before.cpu) / backlog, 2),
+    serverMicros: round(serverCpu / backlog, 2),
+    rowsPerFetch: round(backlog / (fetches - before.fetches - emptyFetches)),
+    rowsPerSettle: round(backlog / (settles - before.settles)),
+    emptyFetches,
+  };
 }
 
 async function measure(parent: Closing, server: Server, count: number): Promise<Record<string, unknown>> {
@@ -201,7 +243,8 @@ async function measure(parent: Closing, server: Server, count: number): Promise<
   await once(writer, 'exit');
   await delay(2_000);
   const { overlaps } = fleet;
-  const drains: number[] = [];
+  const drains: Drained[] = [];
+  await drain(fleet); // code that runs for the first time
   for (let i = 0; i < repeats; i += 1) drains.push(await drain(fleet));
   for (const { process } of fleet.relays) process.removeAllListeners('exit');
   await Promise.all(fleet.relays.map((relay) => (relay.process.connected ? end(relay, 'SIGTERM') : undefined)));
@@ -216,7 +259,7 @@ async function measure(parent: Closing, server: Server, count: number): Promise<
     overlaps,
     left: Number(left.n),
     drains,
-    perSecond: median(drains),
+    perSecond: median(drains.map(({ perSecond }) => perSecond)),
   };
 }
 

@@ -1,21 +1,13 @@
 import type { OutboxMessage } from '../../lib/message.js';
 import { OutboxDispatcher } from '../../lib/index.js';
+import type { OutboxStore } from '../../lib/store/outbox-store.js';
 import type { PublishResult } from '../../lib/publish/transport.js';
 import { startApplication } from '../support/app.js';
 import { NoopTransport } from '../support/relay.js';
 import { bench } from '../support/run.js';
+import { TELL_EVERY, type FleetWord, type Work } from './fleet-words.js';
 import { now } from './latencies.js';
 
-/** Of a bucket, when this process published of it first and last. */
-export type Span = readonly [bucket: number, from: number, to: number];
-
-/** What one relay of a fleet published so far, and since the last word from when to when of each bucket. */
-export interface FleetWord {
-  readonly messages: number;
-  readonly spans: readonly Span[];
-}
-
-const TELL_EVERY = 50;
 const [url, lease] = process.argv.slice(2) as [string, string];
 
 /** Takes everything at once, and remembers when. */
@@ -35,6 +27,23 @@ class SpanTransport extends NoopTransport {
   }
 }
 
+/** Counts what the relay asks of its store. */
+function counted(store: OutboxStore): Work {
+  const work: Work = { fetches: 0, empty: 0, settles: 0, cpu: 0 };
+  const [fetch, settle] = [store.fetch.bind(store), store.settle.bind(store)];
+  store.fetch = async (request) => {
+    work.fetches += 1;
+    const result = await fetch(request);
+    if (result.messages.length === 0) work.empty += 1;
+    return result;
+  };
+  store.settle = (...given) => {
+    work.settles += 1;
+    return settle(...given);
+  };
+  return work;
+}
+
 bench('fleet-relay', async (closing) => {
   const transport = new SpanTransport();
   const application = await startApplication(
@@ -43,14 +52,21 @@ bench('fleet-relay', async (closing) => {
     { transports: { default: transport }, lease: Number(lease) },
     1,
   );
+  const dispatcher = application.get(OutboxDispatcher);
+  const work = counted(dispatcher.relay.store);
   const tell = (): void => {
     const { messages, spans } = transport;
-    process.send?.({ messages, spans: [...spans.values()] } satisfies FleetWord);
+    const { user, system } = process.cpuUsage();
+    process.send?.({
+      messages,
+      work: { ...work, cpu: user + system },
+      spans: [...spans.values()],
+    } satisfies FleetWord);
     transport.spans = new Map();
   };
   const telling = setInterval(tell, TELL_EVERY);
   closing.add(() => clearInterval(telling));
-  process.on('message', () => application.get(OutboxDispatcher).nudge());
+  process.on('message', () => dispatcher.nudge());
   process.send?.('ready');
   await new Promise(() => undefined);
   return {};

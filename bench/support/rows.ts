@@ -6,6 +6,8 @@ export interface Rows {
   readonly topic?: string;
   /** In front of the key's number. */
   readonly prefix?: string;
+  /** All become visible in one commit, which this calls and waits for. Default: as they come, and vacuumed. */
+  readonly commit?: (sql: string) => Promise<unknown>;
 }
 
 /** Bytes of a payload: what the targets are stated for. */
@@ -14,7 +16,9 @@ export const PAYLOAD_BYTES = 300;
 export const PAYLOAD = JSON.stringify({ note: 'x'.repeat(PAYLOAD_BYTES - '{"note":""}'.length) });
 
 /** Messages that are ready, in order of their numbers, keys in turn: a backlog as an outage of the broker leaves it. */
-export async function fillReady(admin: pg.Client, { rows, keys, topic = 'orders', prefix = 'k' }: Rows): Promise<void> {
+export async function fillReady(admin: pg.Client, wanted: Rows): Promise<void> {
+  const { rows, keys, topic = 'orders', prefix = 'k', commit } = wanted;
+  if (commit !== undefined) await admin.query('begin');
   for (let from = 0; from < rows; from += CHUNK) {
     await admin.query(
       `insert into outbox_ready (bucket, id, topic, key, type, payload)
@@ -24,7 +28,8 @@ export async function fillReady(admin: pg.Client, { rows, keys, topic = 'orders'
       [topic, Buffer.from(PAYLOAD), from + 1, Math.min(rows, from + CHUNK), prefix, keys],
     );
   }
-  await admin.query('vacuum analyze outbox_ready');
+  await admin.query(commit === undefined ? 'vacuum analyze outbox_ready' : 'analyze outbox_ready');
+  await commit?.('commit');
 }
 const CHUNK = 50_000;
 

@@ -59,8 +59,8 @@ export class LiveInstances {
     const [asked, said] = [this.clock.monotonic(), JSON.stringify(word)];
     const answer = await this.store.beat({ owner: this.owner, ...word }, this.alive);
     const isNews = said !== this.said;
-    [this.said, this.writtenAt] = [said, this.clock.monotonic()];
     await this.take(answer, asked);
+    [this.said, this.writtenAt] = [said, this.lookedAt]; // what fails before is news the next time
     return isNews;
   }
 

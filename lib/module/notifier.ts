@@ -1,6 +1,7 @@
 import { inCleanScope } from '../async-scope.js';
-import { pause, within, type Clock } from '../dispatch/clock.js';
+import { within, type Clock } from '../dispatch/clock.js';
 import type { WakeUp } from '../store/outbox-store.js';
+import { untraced } from '../untraced.js';
 
 /** Milliseconds between two notifications: 200 a second cost 8 writers nothing, one for each commit cost them a tenth. */
 const PAUSE = 5;
@@ -16,6 +17,7 @@ export class Notifier {
   /** @internal */ outstanding: Promise<void> = Promise.resolve();
   /** @internal */ readonly wanted = new Set<WakeUp>();
   /** @internal */ closing = false;
+  /** @internal */ goOn: () => void = () => undefined;
 
   constructor(
     /** @internal */ readonly send: ((where: WakeUp) => Promise<void>) | undefined,
@@ -37,6 +39,7 @@ export class Notifier {
    */
   async close(): Promise<void> {
     this.closing = true;
+    this.goOn();
     await within(this.clock, CLOSE_TIMEOUT, this.outstanding);
   }
 
@@ -46,13 +49,21 @@ export class Notifier {
     for (const where of this.wanted) {
       this.wanted.delete(where); // one that is wanted again comes to the end, and the loop to it
       try {
-        await send(where);
+        await (where === 'leases' ? untraced(() => send(where)) : send(where)); // nobody's request asked for that one
       } catch (error) {
         this.wanted.clear();
         if (!this.closing) this.onError(error);
       }
-      if (!this.closing) await pause(this.clock, PAUSE);
+      if (!this.closing) await this.pause();
     }
     this.sending = false;
+  }
+
+  /** Until its time is over, or the close, which waits for no timer. @internal */
+  pause(): Promise<void> {
+    return new Promise((resolve) => {
+      const cancel = this.clock.after(PAUSE, resolve);
+      this.goOn = () => (cancel(), resolve());
+    });
   }
 }

@@ -25,4 +25,18 @@ describe('Notifier', () => {
     await turn();
     expect(sent).toEqual([0, 5, 104]);
   });
+
+  it('sends what is wanted in the pause when it is closed, and waits for no timer', async () => {
+    const sent: string[] = [];
+    const notifier = new Notifier(
+      async (where) => void sent.push(where),
+      () => undefined,
+      new FakeClock(),
+    );
+    notifier.notify();
+    await turn();
+    notifier.notify('leases');
+    await notifier.close();
+    expect(sent).toEqual(['ready', 'leases']);
+  });
 });
