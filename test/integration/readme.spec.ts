@@ -108,7 +108,7 @@ describeWith('postgres', 'the example of the README', () => {
       }
     }
     const compiled = await builder([Shop], [TransactionInterceptor]).compile();
-    app = compiled.createNestApplication(await httpAdapter(server));
+    app = compiled.createNestApplication(httpAdapter(server));
     await app.init();
     await (app as INestApplication).listen(0, '127.0.0.1');
     const { port } = (app as INestApplication).getHttpServer().address() as AddressInfo;

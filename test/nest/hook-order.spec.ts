@@ -49,7 +49,7 @@ class Smtp implements OnApplicationBootstrap, OnModuleDestroy {
 }
 
 const served = async (compiled: TestingModule, server: HttpServer) =>
-  compiled.createNestApplication(await httpAdapter(server), { logger: false }).init();
+  compiled.createNestApplication(httpAdapter(server), { logger: false }).init();
 const STARTS = {
   'an application context': (compiled: TestingModule) => compiled.init(),
   'an application on Express': (compiled: TestingModule) => served(compiled, 'express'),
@@ -171,7 +171,7 @@ describeWith('postgres', 'The order of hooks', () => {
     }
     const [imports] = outboxes(true, {});
     const compiled = await build([typeOrm(database), imports as DynamicModule], [Slow]).compile();
-    const app = compiled.createNestApplication(await httpAdapter(server), { logger: false });
+    const app = compiled.createNestApplication(httpAdapter(server), { logger: false });
     const starting = app.init();
     await reached.opened;
     await app.close(); // an HTTP application of Nest does not wait for its init

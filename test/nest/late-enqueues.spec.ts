@@ -24,7 +24,7 @@ describeWith('postgres', 'L12: an application that is closed while a busy client
     @Module({ imports: [typeOrm(used.database), OutboxModule.forRoot(quiet())], controllers: [Orders] })
     class Shop {}
     const options = { logger: false, forceCloseConnections } as const;
-    const app: INestApplication = await NestFactory.create(Shop, await httpAdapter(server), options);
+    const app: INestApplication = await NestFactory.create(Shop, httpAdapter(server), options);
     await app.listen(0, '127.0.0.1');
     const warnings: string[] = [];
     const outbox = app.get(OutboxService);

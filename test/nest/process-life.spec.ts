@@ -44,7 +44,7 @@ describeOnEach([], 'an application that ends', (kind) => {
     }
   }
   const serving = async (shop: new () => object, server: HttpServer) => {
-    const app = await NestFactory.create(shop, await httpAdapter(server), { logger: false });
+    const app = await NestFactory.create(shop, httpAdapter(server), { logger: false });
     await app.listen(0, '127.0.0.1');
     return app;
   };

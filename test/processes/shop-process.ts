@@ -63,7 +63,7 @@ class Orders {
 async function create(shop: new () => object, http: HttpServer | undefined): Promise<INestApplicationContext> {
   if (http === undefined) return NestFactory.createApplicationContext(shop, { logger: false });
   const options = { logger: false, forceCloseConnections: http === 'express' } as const; // as the pages say
-  const app = await NestFactory.create(shop, await httpAdapter(http), options);
+  const app = await NestFactory.create(shop, httpAdapter(http), options);
   await app.listen(0, '127.0.0.1');
   tell({ port: (app.getHttpServer().address() as AddressInfo).port });
   return app;

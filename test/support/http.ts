@@ -2,19 +2,14 @@ import { once } from 'node:events';
 import { Agent, request } from 'node:http';
 import type { AbstractHttpAdapter } from '@nestjs/core';
 import { ExpressAdapter } from '@nestjs/platform-express';
+import { FastifyAdapter } from '@nestjs/platform-fastify';
 
 export const HTTP_SERVERS = ['express', 'fastify'] as const;
 export type HttpServer = (typeof HTTP_SERVERS)[number];
 
-interface Fastify {
-  readonly FastifyAdapter: new () => AbstractHttpAdapter;
-}
-
 /** What Nest serves HTTP with. */
-export async function httpAdapter(server: HttpServer): Promise<AbstractHttpAdapter> {
-  if (server === 'express') return new ExpressAdapter();
-  const { FastifyAdapter } = (await import('@nestjs/platform-fastify' as string)) as Fastify;
-  return new FastifyAdapter();
+export function httpAdapter(server: HttpServer): AbstractHttpAdapter {
+  return server === 'express' ? new ExpressAdapter() : new FastifyAdapter();
 }
 
 /** Sends one POST after the other on each of its connections, until they are closed. */
