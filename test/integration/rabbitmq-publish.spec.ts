@@ -75,6 +75,15 @@ describeWith('rabbitmq', 'rabbitmq() on a real broker', () => {
     });
   });
 
+  it('C17: confirms what a limited queue drops: with drop-head, the default, an older message for each new one', async () => {
+    const topic = await observer.queue({ maxLength: 1 });
+    const transport = await transportOf();
+    const [older, newer] = [contractMessage({ topic, key: 'a' }), contractMessage({ topic, key: 'a' })];
+    for (const message of [older, newer]) expect(blames(await publish(transport, message))).toEqual(['ok']);
+    const [found] = await observer.received(topic, 1);
+    expect(found!.properties.messageId).toBe(newer.id);
+  });
+
   it('delivers a key of bytes that are no UTF-8 as text: their digits', async () => {
     const topic = await observer.queue();
     const keys = [Buffer.of(0xff, 1), Buffer.of(0xfe, 1)].map(keyText);

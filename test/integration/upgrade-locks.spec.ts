@@ -164,5 +164,13 @@ describeOnEach([], 'Tables of version 1 that others use', (kind) => {
       await expect(others.query(READY.replace('(7,', '(99,'))).rejects.toThrow(/outbox_ready_limits/);
       await store.close();
     });
+
+    it.each(['inplace', 'instant'])('E6: the server adds no check with algorithm = %s: without a copy', async (way) => {
+      await open();
+      const check = `alter table outbox_ready add constraint probe check (bucket < 8), algorithm = ${way}`;
+      await expect(others.query(check)).rejects.toMatchObject({ errno: 1845 });
+      const shared = check.replace(way, 'copy, lock = none');
+      await expect(others.query(shared)).rejects.toMatchObject({ errno: 1846 });
+    });
   }
 });

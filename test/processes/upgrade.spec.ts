@@ -112,7 +112,7 @@ describe.each(Object.entries(RELEASES))(
             return { outOfOrder, lost, ghosts: [...last].filter(([key, n]) => n > (keys.get(key) ?? 0)).length };
           }
 
-          it('U6: old ones go on, new ones start beside them, and nothing is lost or out of order on either way', async () => {
+          it('B11, U6: old ones go on, new ones start beside them, and nothing is lost or out of order on either way', async () => {
             const before = { path: old.path };
             const migrated = ReleaseProcess.start(settingsOf({ ...before, migrates: true }));
             running.push(migrated);
