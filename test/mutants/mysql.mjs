@@ -29,4 +29,14 @@ export const MYSQL = [
     contract: 'test/integration/mariadb-plans.spec.ts',
     chaos: false,
   },
+  {
+    name: 'mysql-upgrade-locks-what-it-reads',
+    breaks: 'an upgrade locks all rows of a table while it looks for some',
+    file: 'lib/store/schema/mysql-schema.ts',
+    from: "`select if(${condition}, ${text}, 'do 0') into @outbox_change`",
+    to: "`set @outbox_change = if(${condition}, ${text}, 'do 0')`",
+    simulation: false,
+    contract: 'test/integration/upgrade-locks.spec.ts',
+    chaos: false,
+  },
 ];

@@ -63,10 +63,13 @@ export function mysqlVersion2(definition: SchemaDefinition): SchemaScript {
 /** Neither server can say "if it is not there" of a constraint in the words of the other. */
 const when = (condition: string, change: string): string[] => runText(condition, textLiteral(change));
 
-/** @param text SQL whose value is the statement */
+/**
+ * By SELECT, which reads without locks: in a SET a read locks all rows that it looks at, unless the session is READ COMMITTED.
+ * @param text SQL whose value is the statement
+ */
 function runText(condition: string, text: string): string[] {
   return [
-    `set @outbox_change = if(${condition}, ${text}, 'do 0')`,
+    `select if(${condition}, ${text}, 'do 0') into @outbox_change`,
     'prepare outbox_change from @outbox_change',
     'execute outbox_change',
     'deallocate prepare outbox_change',
