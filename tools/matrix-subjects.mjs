@@ -22,7 +22,8 @@ export async function subjectOf(cell) {
 
 /** The folder of one that is installed. */
 function versionOf(home) {
-  return JSON.parse(readFileSync(join(home, 'package.json'), 'utf8')).version;
+  const { version } = JSON.parse(readFileSync(join(home, 'package.json'), 'utf8'));
+  return version.replace(/^v/, ''); // of some releases of Node
 }
 
 async function serverSubject(name) {

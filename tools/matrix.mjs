@@ -3,6 +3,7 @@
 //   npm run matrix -- postgres-18 node    this one, and all whose names begin so
 //   OUTBOX_TEST_PGBOUNCER=/path npm run matrix -- pgbouncer-given    one that is not the machine's
 //   npm run matrix -- --write             only writes the lists of versions in the pages again
+//   npm run matrix -- node --maxWorkers=1    other options are Jest's
 import { spawn } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -19,10 +20,11 @@ const CLOSING = /^(\d+) passed, (\d+) failed, (\d+) skipped$/m;
 
 const { suites, cells } = JSON.parse(readFileSync(join(root, 'test', 'matrix', 'matrix.json'), 'utf8'));
 const asked = process.argv.slice(2);
+const jestOptions = asked.filter((word) => word.startsWith('--'));
 if (asked.includes('--list'))
   for (const { name, product, suite } of cells) console.log(`${name}  ${product}, ${suite}`);
 else if (asked.includes('--write')) writePages();
-else process.exitCode = await runAll(chosen(asked));
+else process.exitCode = await runAll(chosen(asked.filter((word) => !word.startsWith('--'))));
 
 function chosen(names) {
   if (names.length === 0) return cells;
@@ -65,7 +67,7 @@ async function runCell(cell) {
 
 async function runTests({ node = process.execPath, variables = {} }, specs) {
   const env = { ...process.env, ...variables, PATH: `${dirname(node)}:${process.env.PATH}` };
-  const output = await outputOf(node, [join(root, 'tools', 'test.mjs'), ...specs], env);
+  const output = await outputOf(node, [join(root, 'tools', 'test.mjs'), ...jestOptions, ...specs], env);
   const closing = CLOSING.exec(output);
   if (closing === null) return { passed: 0, failed: 1, skipped: 0 };
   const [passed, failed, skipped] = closing.slice(1).map(Number);

@@ -34,17 +34,9 @@ const OTHERWISE: Readonly<Record<string, string>> = {
   'Kafka 3.9': 'not tested: the page says so',
   'MariaDB 10.6': 'not refused, and not tested: the README says so',
   'MySQL 8.0.30': 'a setting has another name since',
-  'Nest 11': 'the newest one: test/package/nest-11-commonjs.spec.ts in each run',
-  'Nest 12': 'the newest one: in each run',
-  'Node 20': 'what the gate runs on',
-  'Node 20.19': 'no run yet: the README says so',
-  'Node 22': 'no run yet: the README says so',
-  'Node 22.12': 'no run yet: the README says so',
-  'Node 24': 'no run yet: the README says so',
   'PgBouncer 1.21': 'it can keep statements since',
   'PostgreSQL 14': 'rights in the schema public are others since',
   'RabbitMQ 4': 'a limit of its own, which is the default for all',
-  'TypeORM 1': 'what is installed: in each run',
 };
 
 /** In README and pages for users, each once. */
