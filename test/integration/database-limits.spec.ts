@@ -142,7 +142,7 @@ describeWith('postgres', 'limits of PostgreSQL', () => {
     listener.start();
     await clock.advance(0);
     closing.push(() => listener.stop());
-    await until(() => listened.heard === 2); // connected: what was committed before is looked for
+    await until(() => listened.heard === 3); // connected: what was committed before is looked for
     return listened;
   }
 
@@ -152,7 +152,7 @@ describeWith('postgres', 'limits of PostgreSQL', () => {
     const listened = await listenThrough(proxy);
     const { clock } = listened;
     await harness.store.notify!();
-    await until(() => listened.heard === 3);
+    await until(() => listened.heard === 4);
     proxy.set({ up: 'drop', down: 'drop' });
     let told = 0;
     const living = await harness.store.listen!(
@@ -165,12 +165,12 @@ describeWith('postgres', 'limits of PostgreSQL', () => {
     await clock.advance(30_000);
     await clock.advance(30_000); // silence: asks for an echo
     await until(() => told === 2 && clock.nextIn === 5_000); // which a living listener hears
-    expect(listened.heard).toBe(3);
+    expect(listened.heard).toBe(4);
     proxy.heal();
     await clock.advance(5_000);
-    await until(() => listened.heard === 5); // a new connection
+    await until(() => listened.heard === 7); // a new connection
     await harness.store.notify!();
-    await until(() => listened.heard === 6);
+    await until(() => listened.heard === 8);
   });
 
   it('E7: where notifications never arrive, as behind a transaction pooler, that is told once, and tried ever more rarely', async () => {
@@ -188,7 +188,7 @@ describeWith('postgres', 'limits of PostgreSQL', () => {
       await clock.advance(clock.nextIn as number);
       await until(() => clock.nextIn === 5_000);
       await clock.advance(5_000);
-      await until(() => listened.heard === 2 * connections && clock.nextIn !== undefined);
+      await until(() => listened.heard === 3 * connections && clock.nextIn !== undefined);
     };
     for (const connections of [2, 3]) await cycle(connections);
     expect([hooks.of('warning'), clock.nextIn]).toEqual([[], 30_000]);
@@ -199,7 +199,7 @@ describeWith('postgres', 'limits of PostgreSQL', () => {
     await cycle(5);
     expect([hooks.of('warning').length, clock.nextIn]).toEqual([1, 300_000]);
     await harness.store.notify!();
-    await until(() => listened.heard === 11); // the way is free
+    await until(() => listened.heard === 16); // the way is free
     await clock.advance(300_000);
     await until(() => clock.nextIn === 30_000);
     expect(hooks.of('error')).toEqual([]);

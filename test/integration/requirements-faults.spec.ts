@@ -94,8 +94,8 @@ describe.each(DATABASES)('faults around the relay on %s', (kind) => {
       await until(() => (dispatcher.status().storeDownFor ?? 0) > 2_500);
       expect(dispatcher.status().running).toBe(true);
       const failures = hooks.of('error');
-      expect(new Set(failures.map(({ operation }) => operation))).toEqual(new Set(['fetch', 'take']));
-      expect(failures.length).toBeLessThan(30); // two loops, pauses that grow with the outage
+      expect(new Set(failures.map(({ operation }) => operation))).toEqual(new Set(['fetch', 'lease', 'take']));
+      expect(failures.length).toBeLessThan(30); // three loops, pauses that grow with the outage
       await harness.enqueue([{ payload: text('meanwhile') }]);
       await comeBack();
       await transport.until(() => transport.published.length === 1, 15_000);
