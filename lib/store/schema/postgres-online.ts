@@ -13,9 +13,17 @@ export interface IndexBeside {
 const CONNECT = 10_000;
 /** Seconds that the build of an index waits for the end of transactions that are older. Nobody waits behind it. */
 const OLDER = 120;
-/** Seconds between two looks at an index that another session builds. */
+/**
+ * The same of the first try. Who migrates beside us and looked at that moment waits for us, in a transaction: once more, and the
+ * build does not wait for it.
+ */
+const FIRST = 2;
+const LOCK_NOT_AVAILABLE = '55P03';
+/** Seconds between two looks at an index that another session builds, or is about to build. */
 const LOOK = 0.2;
-/** `deadlock_detected`, `duplicate_table`, `unique_violation`: another session builds the same. */
+/** Looks without a turn and without anybody who builds. Behind a pooler a turn may stay with a session that nobody has. */
+const LOOKS = 50;
+/** `deadlock_detected`, `duplicate_table`, `unique_violation`: somebody without a turn builds the same. */
 const BUILT_BESIDE: ReadonlySet<unknown> = new Set(['40P01', '42P07', '23505']);
 
 /**
@@ -58,7 +66,7 @@ async function inSession(
   )) as [{ l: string; s: string }];
   await limit(session, `${OLDER}s`, '0');
   try {
-    for (const index of indexes) await build(session, index);
+    for (const index of indexes) await inTurn(session, index);
     const [lock, ...statements] = script;
     for (const text of statements) await session.query(`${lock};\n${text}`); // without parameters: one transaction
   } finally {
@@ -72,22 +80,58 @@ const limit = (session: QueryRunner, lock: string, statement: string): Promise<u
     [lock, statement],
   );
 
-/** One that a build left behind when it was stopped is not used by any query, and made again. */
-async function build(session: QueryRunner, { index, table, build: statement }: IndexBeside): Promise<void> {
-  for (;;) {
-    const [found] = (await session.query(
-      `select i.indisvalid as valid from pg_catalog.pg_index i where i.indexrelid = pg_catalog.to_regclass(${literal(index)})`,
-    )) as { valid: boolean }[];
-    if (found?.valid === true) return;
-    if (found === undefined) await session.query(statement).catch(unlessBuiltBeside);
-    else if (await isBeingBuilt(session, table)) await session.query(`select pg_catalog.pg_sleep(${LOOK})`);
-    else await session.query(`drop index concurrently if exists ${index}`);
+/**
+ * One session builds at a time: another one, whose look is old, would drop what was just built. A turn is asked for, and not
+ * waited for: a build waits for the snapshot of whoever waits.
+ */
+async function inTurn(session: QueryRunner, index: IndexBeside): Promise<void> {
+  const turn = `pg_catalog.hashtext(${literal(index.index)})`;
+  const ask = (call: string): Promise<{ ours: boolean }[]> =>
+    session.query(`select pg_catalog.${call}(${turn}) as ours`);
+  let isOurs = false;
+  try {
+    for (let looks = 0; !isOurs && looks < LOOKS; looks += 1) {
+      if (await isBuilt(session, index)) return;
+      isOurs = (await ask('pg_try_advisory_lock'))[0]?.ours === true;
+      if (isOurs) break;
+      if (await isBeingBuilt(session, index.table)) looks = 0;
+      await session.query(`select pg_catalog.pg_sleep(${LOOK})`);
+    }
+    await build(session, index);
+  } finally {
+    if (isOurs) await ask('pg_advisory_unlock').catch(() => undefined); // a session that has ended holds none
   }
 }
 
-function unlessBuiltBeside(error: unknown): void {
-  const code = (error as { code?: unknown; driverError?: { code?: unknown } }).code;
-  if (!BUILT_BESIDE.has(code)) throw error;
+/** @returns `undefined`: it is not there; `false`: not to its end */
+async function isBuilt(session: QueryRunner, { index }: IndexBeside): Promise<boolean | undefined> {
+  const [found] = (await session.query(
+    `select i.indisvalid as valid from pg_catalog.pg_index i where i.indexrelid = pg_catalog.to_regclass(${literal(index)})`,
+  )) as { valid: boolean }[];
+  return found?.valid;
+}
+
+/** One that a build left behind when it was stopped is not used by any query, and made again. */
+async function build(session: QueryRunner, beside: IndexBeside): Promise<void> {
+  let isFirst = true;
+  for (;;) {
+    const built = await isBuilt(session, beside);
+    if (built === true) return;
+    if (built === undefined) {
+      await tryToBuild(session, beside, isFirst);
+      isFirst = false;
+    } else if (await isBeingBuilt(session, beside.table)) await session.query(`select pg_catalog.pg_sleep(${LOOK})`);
+    else await session.query(`drop index concurrently if exists ${beside.index}`);
+  }
+}
+
+async function tryToBuild(session: QueryRunner, beside: IndexBeside, isFirst: boolean): Promise<void> {
+  await limit(session, `${isFirst ? FIRST : OLDER}s`, '0');
+  await session.query(beside.build).catch((error: unknown) => {
+    const { code } = error as { code?: unknown };
+    if (!BUILT_BESIDE.has(code) && !(isFirst && code === LOCK_NOT_AVAILABLE)) throw error;
+  });
+  await limit(session, `${OLDER}s`, '0');
 }
 
 /** A vacuum has the same lock: it ends as well. */
