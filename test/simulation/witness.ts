@@ -128,6 +128,7 @@ export class Witness implements MemoryWatch {
     if (fate.removed !== undefined) history.violated(11, `${fate.name} is published after it was removed`);
     const lease = database.lease(id, message.bucket);
     fate.under = { by: process.name, epoch: lease?.epoch ?? 0n, before: fate.under };
+    fate.receipt = undefined; // the one before was written, and a crash lost it; the process has none for this publish
     if (this.options.coordination === 'rowLock') return;
     const left = lease?.owner === process.name ? lease.expiresAt - database.now() : -1;
     if (left < this.options.publishTimeout) {
