@@ -1,10 +1,11 @@
 import type { Clock } from '../dispatch/clock.js';
 import { STATEMENT_TIMEOUT, waitedTooLong } from '../read-errors.js';
-import type { Edge, FetchResult, ReadRange, ReadyStore, Snapshot } from '../store/ready-store.js';
+import type { Edge, FetchResult, ReadPosition, ReadRange, ReadyStore, Snapshot } from '../store/ready-store.js';
 import type { Floor, Heads } from './floor.js';
 import { Reach } from './reach.js';
 import type { ReadCost } from './read-cost.js';
 import { SnapshotFloor } from './snapshot-floor.js';
+import { Walks } from './walks.js';
 
 interface Turn {
   readonly buckets: Set<number>;
@@ -35,10 +36,12 @@ type Store = Pick<ReadyStore, 'edge' | 'lowest'>;
  * The bucket joins the others with its head before that row. Its floor is there, too, once no transaction below the fence
  * is open: an id is older than the numbers of its rows, so nothing can appear any more up to the last number. One that ends
  * within the look may have left a row where nobody looks again: the look begins again. One that stays open pins the floor.
+ * From a row that stands below rows that are gone, a bucket is read in {@link Walks}.
  */
 export class Approach {
   /** Buckets of the next turn. */
   readonly waiting = new Set<number>();
+  readonly walks = new Walks();
   /** @internal */ turn: Turn | undefined;
   /** @internal */ readonly reach = new Reach(SLICE, FIRST);
   /** Milliseconds after which the server gives up a slice. @internal */
@@ -61,18 +64,28 @@ export class Approach {
   }
 
   get isOn(): boolean {
-    return this.waiting.size > 0 || this.turn !== undefined;
+    return this.waiting.size > 0 || this.turn !== undefined || this.walks.isOn;
   }
 
   has(bucket: number): boolean {
     return this.waiting.has(bucket) || this.turn?.buckets.has(bucket) === true;
   }
 
+  isWalked(bucket: number): boolean {
+    return this.walks.ends.has(bucket);
+  }
+
+  bounded(position: ReadPosition): ReadPosition {
+    return this.walks.bounded(position);
+  }
+
   add(bucket: number): void {
+    this.walks.forget(bucket);
     this.waiting.add(bucket);
   }
 
   forget(bucket: number): void {
+    this.walks.forget(bucket);
     this.waiting.delete(bucket);
     if (this.turn?.buckets.delete(bucket) === true && this.turn.buckets.size === 0) this.turn = undefined;
   }
@@ -129,8 +142,14 @@ export class Approach {
     if (turn.left.length > 0 || (open.length > 0 && previous === undefined)) return NONE;
     this.turn = undefined;
     const points = new Map<number, string>();
-    for (const bucket of turn.buckets) points.set(bucket, before(turn.lowest.get(bucket)) ?? turn.last);
-    this.floor.join(points, turn.fence, open.length === 0);
+    const finals = new Map<number, string>();
+    for (const bucket of turn.buckets) {
+      const first = turn.lowest.get(bucket);
+      points.set(bucket, before(first) ?? turn.last);
+      finals.set(bucket, turn.inSlices ? turn.last : (points.get(bucket) as string));
+      if (turn.inSlices && first !== undefined) this.walks.begin(bucket, turn.last);
+    }
+    this.floor.join(finals, turn.fence, open.length === 0);
     return points;
   }
 

@@ -2,6 +2,7 @@ import type { Clock } from '../dispatch/clock.js';
 import { compareSeq, lowerSeq, type OutboxMessage, type Place } from '../message.js';
 import type { FetchResult, ReadPosition, ReadyStore, Snapshot } from '../store/ready-store.js';
 import { approachOn, goOnApproaching, type AnyApproach } from './approaching.js';
+import { fetchHeads, passWalked, rowsPerBucket } from './fetching.js';
 import type { Floor } from './floor.js';
 import { KnownRows } from './known-rows.js';
 import { LateRows } from './late-rows.js';
@@ -75,9 +76,10 @@ export class Claimer {
   }
 
   /** @internal */ readFrom(bucket: number, seq: string): void {
-    if (seq !== '0' || this.approach === undefined) return void this.heads.set(bucket, seq);
+    const { approach } = this;
+    if (approach === undefined || (seq !== '0' && !approach.isWalked(bucket))) return void this.heads.set(bucket, seq);
     this.heads.delete(bucket);
-    this.approach.add(bucket);
+    approach.add(bucket);
   }
 
   forget(bucket: number): void {
@@ -119,15 +121,19 @@ export class Claimer {
 
   /** What is new beyond the heads, and before it what became visible behind them. @internal */
   async readHeads(limit: number, positions: readonly ReadPosition[], restarts: number): Promise<ReadResult> {
-    const perBucket = this.perBucket(limit, positions.length);
-    const { lateRows, known } = this;
-    const fetch = () => this.store.fetch({ transport: this.transport, positions, perBucket, limit });
-    const fetched = await (lateRows.cost?.measure(fetch) ?? fetch());
+    const perBucket = rowsPerBucket(this.full.size, limit, positions.length);
+    const fetched = await fetchHeads(this, positions, { perBucket, limit });
+    if (fetched === undefined) return this.void();
     this.session ??= fetched.session;
     if (this.session !== fetched.session) return this.newSession(fetched.session);
     const wrong = await this.numbers.look(fetched, this.heads);
     if (wrong !== undefined) return this.startOver(wrong);
-    const { places, complete, raise, overtaken } = await lateRows.find(fetched.snapshot, this.heads, positions, known);
+    const { places, complete, raise, overtaken } = await this.lateRows.find(
+      fetched.snapshot,
+      this.heads,
+      positions,
+      this.known,
+    );
     if (this.restarts !== restarts) return this.void(); // what was found is of a range that has moved
     const late = places.filter(({ bucket, seq }) => !this.known.has(seq) && this.isRead(bucket));
     const below = late.find(({ bucket, seq }) => compareSeq(seq, this.floor.floorOf(bucket)) <= 0);
@@ -145,6 +151,7 @@ export class Claimer {
     raise?.(); // not before what the sweep found is in hand: a restart would skip it
     const messages = this.fresh(found.messages);
     const reached = this.advance(fetched, positions, perBucket);
+    passWalked(this, fetched, positions, limit);
     for (const message of this.fresh(fetched.messages)) messages.push(message);
     this.floor.passed(fetched.snapshot, this.heads, reached);
     this.reads += 1;
@@ -232,11 +239,6 @@ export class Claimer {
     return { ...NOTHING, more: true, startedOver: true };
   }
 
-  /** @internal */ perBucket(limit: number, buckets: number): number {
-    const fair = this.full.size === 0 ? MIN_PER_BUCKET : Math.ceil(limit / Math.min(this.full.size, buckets));
-    return Math.min(limit, Math.max(MIN_PER_BUCKET, fair));
-  }
-
   /** @internal */ fresh(messages: readonly OutboxMessage[]): OutboxMessage[] {
     return messages.filter((message) => this.known.isNew(message) && this.isRead(message.bucket));
   }
@@ -285,13 +287,12 @@ export class Claimer {
   }
 
   /** @internal */ position(bucket: number): ReadPosition {
-    return { bucket, after: this.heads.get(bucket) ?? '0' };
+    const position = { bucket, after: this.heads.get(bucket) ?? '0' };
+    return this.approach?.bounded(position) ?? position;
   }
 }
 
 /** Of a row that a scan found at or below the floor. */
 const BELOW = 'where none could appear any more (numbers that went back, or a writer that sets them by hand)';
-/** Rows per bucket when all of them have some: 32 × 16 = 512, one batch. */
-const MIN_PER_BUCKET = 16;
 /** Of the reads under a backlog one in so many looks at all buckets, where the others look at a few. */
 const WIDE_EVERY = 12;

@@ -1,4 +1,4 @@
-import type { OutboxMessage } from '../message.js';
+import { compareSeq, type OutboxMessage } from '../message.js';
 import type { ReadRange, Snapshot } from '../store/ready-store.js';
 
 /** Per bucket, the `seq` up to which something holds. */
@@ -41,7 +41,7 @@ export function ranges(lower: (bucket: number) => string, heads: Heads): ReadRan
   const out: ReadRange[] = [];
   for (const [bucket, head] of heads) {
     const after = lower(bucket);
-    if (after !== head) out.push({ bucket, after, upTo: head });
+    if (compareSeq(after, head) < 0) out.push({ bucket, after, upTo: head });
   }
   return out;
 }

@@ -66,6 +66,15 @@ export class ProbedApproach {
     return this.waiting.has(bucket) || this.costly.has(bucket) || this.first.has(bucket);
   }
 
+  /** Its reads go to the end. */
+  isWalked(): false {
+    return false;
+  }
+
+  bounded(): undefined {
+    return undefined;
+  }
+
   add(bucket: number): void {
     this.forget(bucket);
     this.waiting.add(bucket);

@@ -1,3 +1,4 @@
+import { compareSeq } from '../message.js';
 import type { ReadRange, Snapshot } from '../store/ready-store.js';
 import { ranges, type Floor, type Heads } from './floor.js';
 
@@ -39,7 +40,7 @@ export class SnapshotFloor implements Floor {
       if (fence === undefined || fence > oldest) break;
       from = reached;
     }
-    return ranges((bucket) => from.get(bucket) ?? this.floors.get(bucket) ?? '0', heads);
+    return ranges((bucket) => higher(from.get(bucket) ?? '0', this.floorOf(bucket)), heads);
   }
 
   passed(snapshot: Snapshot | undefined, heads: Heads): void {
@@ -88,7 +89,7 @@ export class SnapshotFloor implements Floor {
   }
 
   /**
-   * These buckets are read from these points on, below which each was looked at.
+   * These buckets are looked at up to these points, and read from there or, if rows were met, from below.
    * @param fence transactions with this id or a higher one can only insert above them
    * @param isFinal no transaction below it is open, so that nothing can appear below them any more
    */
@@ -123,7 +124,10 @@ export class SnapshotFloor implements Floor {
     let resolved = 0;
     for (const { fence, heads } of this.checkpoints) {
       if (fence === undefined || fence >= xmax || fence > open) break;
-      for (const [bucket, head] of heads) if (this.floors.has(bucket)) this.floors.set(bucket, head);
+      for (const [bucket, head] of heads) {
+        const floor = this.floors.get(bucket);
+        if (floor !== undefined) this.floors.set(bucket, higher(head, floor)); // a head may still be below its floor
+      }
       resolved += 1;
     }
     if (resolved > 0) this.checkpoints.splice(0, resolved);
@@ -134,6 +138,7 @@ export class SnapshotFloor implements Floor {
   }
 }
 
+const higher = (a: string, b: string): string => (compareSeq(a, b) > 0 ? a : b);
 /** Under an endless open transaction: 64 × 32 buckets × some 60 bytes. */
 const MAX_CHECKPOINTS = 64;
 const MAX_OWN = 4096;

@@ -39,14 +39,15 @@ export class ModelTable extends ModelTransactions {
         perBucket,
         limit,
       }: {
-        positions: readonly { bucket: number; after: string }[];
+        positions: readonly { bucket: number; after: string; upTo?: string | undefined }[];
         perBucket: number;
         limit: number;
       }) => {
         this.visibleAtFetch = this.visible();
-        const rows = positions.flatMap(({ bucket, after }) =>
+        const rows = positions.flatMap(({ bucket, after, upTo }) =>
           this.visible()
             .filter((row) => row.bucket === bucket && compareSeq(row.seq, after) > 0)
+            .filter((row) => upTo === undefined || compareSeq(row.seq, upTo) <= 0)
             .slice(0, perBucket),
         );
         const result = {
@@ -197,16 +198,16 @@ export class ModelTable extends ModelTransactions {
     return reading;
   }
 
-  /** No row that can still appear, and none that was not read, is at or below the floor. */
+  /** No row that can still appear is at or below the floor, and none that was not read unless it is still to be fetched. */
   checkFloor(): void {
-    for (const row of [
-      ...this.open().flatMap(({ rows }) => rows),
-      ...this.held.values(),
-      ...this.visible().filter(({ seq }) => !this.handed.has(seq)),
-    ]) {
-      const floor = this.mark(row.bucket);
-      if (compareSeq(floor, row.seq) >= 0) this.complaints.push(`floor ${floor} is not below ${row.seq}`);
-    }
+    for (const row of [...this.open().flatMap(({ rows }) => rows), ...this.held.values()]) this.checkBelow(row, false);
+    for (const row of this.visible()) if (!this.handed.has(row.seq)) this.checkBelow(row, true);
+  }
+
+  /** @internal */ checkBelow({ bucket, seq }: Place, isThere: boolean): void {
+    const floor = this.mark(bucket);
+    const isAhead = isThere && compareSeq(this.claimer.heads.get(bucket) ?? '0', seq) < 0;
+    if (compareSeq(floor, seq) >= 0 && !isAhead) this.complaints.push(`floor ${floor} is not below ${seq}`);
   }
 
   /** As no statement takes 2 s, nothing appears below the upper one either. @internal */ mark(bucket: number): string {

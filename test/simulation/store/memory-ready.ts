@@ -27,12 +27,12 @@ export function fetchReady(
 ): Read {
   if (!relay.provesNothing) database.numberSource(relay);
   const { transport, positions, perBucket, limit } = request;
-  const rows = positions.flatMap(({ bucket, after }) => {
+  const rows = positions.flatMap(({ bucket, after, upTo }) => {
     const found = database
       .readyRows(transport, bucket)
-      .filter(({ seq }) => compareSeq(seq, after) > 0)
+      .filter(({ seq }) => compareSeq(seq, after) > 0 && (upTo === undefined || compareSeq(seq, upTo) <= 0))
       .slice(0, perBucket);
-    database.dead?.walk(transport, bucket, after, found[perBucket - 1]?.seq);
+    database.dead?.walk(transport, bucket, after, found[perBucket - 1]?.seq ?? upTo);
     return found;
   });
   return read(database, rows.slice(0, limit));
