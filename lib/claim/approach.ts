@@ -1,11 +1,10 @@
 import type { Clock } from '../dispatch/clock.js';
 import { STATEMENT_TIMEOUT, waitedTooLong } from '../read-errors.js';
-import type { Edge, FetchResult, ReadPosition, ReadRange, ReadyStore, Snapshot } from '../store/ready-store.js';
+import type { Edge, ReadRange, ReadyStore, Snapshot } from '../store/ready-store.js';
 import type { Floor, Heads } from './floor.js';
 import { Reach } from './reach.js';
 import type { ReadCost } from './read-cost.js';
 import { SnapshotFloor } from './snapshot-floor.js';
-import { Walks } from './walks.js';
 
 interface Turn {
   readonly buckets: Set<number>;
@@ -22,8 +21,6 @@ interface Turn {
   /** All at once took too long. */
   inSlices: boolean;
 }
-/** Where the numbers end; with a fence where `fetch` returns snapshots. */
-export type Asked = Pick<Edge, 'session' | 'source'> & Pick<FetchResult, 'snapshot'> & Partial<Pick<Edge, 'fence'>>;
 type Store = Pick<ReadyStore, 'edge' | 'lowest'>;
 
 /**
@@ -36,12 +33,10 @@ type Store = Pick<ReadyStore, 'edge' | 'lowest'>;
  * The bucket joins the others with its head before that row. Its floor is there, too, once no transaction below the fence
  * is open: an id is older than the numbers of its rows, so nothing can appear any more up to the last number. One that ends
  * within the look may have left a row where nobody looks again: the look begins again. One that stays open pins the floor.
- * From a row that stands below rows that are gone, a bucket is read in {@link Walks}.
  */
 export class Approach {
   /** Buckets of the next turn. */
   readonly waiting = new Set<number>();
-  readonly walks = new Walks();
   /** @internal */ turn: Turn | undefined;
   /** @internal */ readonly reach = new Reach(SLICE, FIRST);
   /** Milliseconds after which the server gives up a slice. @internal */
@@ -64,28 +59,18 @@ export class Approach {
   }
 
   get isOn(): boolean {
-    return this.waiting.size > 0 || this.turn !== undefined || this.walks.isOn;
+    return this.waiting.size > 0 || this.turn !== undefined;
   }
 
   has(bucket: number): boolean {
     return this.waiting.has(bucket) || this.turn?.buckets.has(bucket) === true;
   }
 
-  isWalked(bucket: number): boolean {
-    return this.walks.ends.has(bucket);
-  }
-
-  bounded(position: ReadPosition): ReadPosition {
-    return this.walks.bounded(position);
-  }
-
   add(bucket: number): void {
-    this.walks.forget(bucket);
     this.waiting.add(bucket);
   }
 
   forget(bucket: number): void {
-    this.walks.forget(bucket);
     this.waiting.delete(bucket);
     if (this.turn?.buckets.delete(bucket) === true && this.turn.buckets.size === 0) this.turn = undefined;
   }
@@ -101,30 +86,18 @@ export class Approach {
     return this.turn === undefined && this.waiting.size > 0;
   }
 
-  edge(): Promise<Asked> {
-    return this.store.edge();
-  }
-
   /**
    * @param given given up, and had again, since the read began: what it concludes is not of them, and the next one takes them
    * @returns buckets that are fetched from their beginning, as nobody says what the last number is, or there is none
    */
-  begin({ source, fence }: Pick<Asked, 'source' | 'fence'>, given: ReadonlySet<number>): Heads {
+  begin({ source, fence }: Pick<Edge, 'source' | 'fence'>, given: ReadonlySet<number>): Heads {
     const buckets = new Set([...this.waiting].filter((bucket) => !given.has(bucket)));
     if (buckets.size === 0) return NONE;
     for (const bucket of buckets) this.waiting.delete(bucket);
     const last = source?.last ?? '0';
     if (last === '0') return new Map([...buckets].map((bucket) => [bucket, '0']));
     this.limit = LIMIT;
-    this.turn = {
-      buckets,
-      last,
-      fence: BigInt(fence as string),
-      left: [],
-      lowest: new Map(),
-      open: undefined,
-      inSlices: false,
-    };
+    this.turn = { buckets, last, fence: BigInt(fence), left: [], lowest: new Map(), open: undefined, inSlices: false };
     this.lookFromTop(this.turn);
     return NONE;
   }
@@ -142,14 +115,8 @@ export class Approach {
     if (turn.left.length > 0 || (open.length > 0 && previous === undefined)) return NONE;
     this.turn = undefined;
     const points = new Map<number, string>();
-    const finals = new Map<number, string>();
-    for (const bucket of turn.buckets) {
-      const first = turn.lowest.get(bucket);
-      points.set(bucket, before(first) ?? turn.last);
-      finals.set(bucket, turn.inSlices ? turn.last : (points.get(bucket) as string));
-      if (turn.inSlices && first !== undefined) this.walks.begin(bucket, turn.last);
-    }
-    this.floor.join(finals, turn.fence, open.length === 0);
+    for (const bucket of turn.buckets) points.set(bucket, before(turn.lowest.get(bucket)) ?? turn.last);
+    this.floor.join(points, turn.fence, open.length === 0);
     return points;
   }
 
@@ -168,7 +135,7 @@ export class Approach {
     try {
       const { places, snapshot } = await this.store.lowest(this.transport, now, this.limit);
       turn.left = rest;
-      turn.open ??= (snapshot as Snapshot).open.filter((id) => BigInt(id) < turn.fence);
+      turn.open ??= snapshot.open.filter((id) => BigInt(id) < turn.fence);
       for (const { bucket, seq } of places) turn.lowest.set(bucket, seq); // lower than what was met before
       if (!turn.inSlices) return;
       const walked = this.reach.took(took());

@@ -1,8 +1,8 @@
 import type { Clock } from '../dispatch/clock.js';
-import { compareSeq, lowerSeq, type OutboxMessage, type Place } from '../message.js';
+import { compareSeq, type OutboxMessage, type Place } from '../message.js';
 import type { FetchResult, ReadPosition, ReadyStore, Snapshot } from '../store/ready-store.js';
-import { approachOn, goOnApproaching, type AnyApproach } from './approaching.js';
-import { fetchHeads, passWalked, rowsPerBucket } from './fetching.js';
+import { Approach } from './approach.js';
+import { goOnApproaching } from './approaching.js';
 import type { Floor } from './floor.js';
 import { KnownRows } from './known-rows.js';
 import { LateRows } from './late-rows.js';
@@ -47,7 +47,7 @@ export class Claimer {
   readonly lateRows: LateRows;
   readonly numbers: NumberWatch;
   /** Of its buckets nothing is read yet; `undefined` where they are fetched from 0. */
-  readonly approach: AnyApproach | undefined;
+  readonly approach: Approach | undefined;
   /** How often positions turned out to be wrong, so that everything was read again. */
   readAgain = 0;
   /** Hears of what went out of order, or may have. Set by the lane. */
@@ -63,7 +63,7 @@ export class Claimer {
   ) {
     this.lateRows = new LateRows(store, transport, floor, clock, ownWrites, fullScanEvery);
     this.numbers = new NumberWatch(store, clock);
-    this.approach = approachOn(store, transport, floor, clock);
+    this.approach = Approach.on(store, transport, floor, clock);
   }
 
   add(bucket: number): void {
@@ -76,10 +76,9 @@ export class Claimer {
   }
 
   /** @internal */ readFrom(bucket: number, seq: string): void {
-    const { approach } = this;
-    if (approach === undefined || (seq !== '0' && !approach.isWalked(bucket))) return void this.heads.set(bucket, seq);
+    if (seq !== '0' || this.approach === undefined) return void this.heads.set(bucket, seq);
     this.heads.delete(bucket);
-    approach.add(bucket);
+    this.approach.add(bucket);
   }
 
   forget(bucket: number): void {
@@ -121,19 +120,15 @@ export class Claimer {
 
   /** What is new beyond the heads, and before it what became visible behind them. @internal */
   async readHeads(limit: number, positions: readonly ReadPosition[], restarts: number): Promise<ReadResult> {
-    const perBucket = rowsPerBucket(this.full.size, limit, positions.length);
-    const fetched = await fetchHeads(this, positions, { perBucket, limit });
-    if (fetched === undefined) return this.void();
+    const perBucket = this.perBucket(limit, positions.length);
+    const { lateRows, known } = this;
+    const fetch = () => this.store.fetch({ transport: this.transport, positions, perBucket, limit });
+    const fetched = await (lateRows.cost?.measure(fetch) ?? fetch());
     this.session ??= fetched.session;
     if (this.session !== fetched.session) return this.newSession(fetched.session);
     const wrong = await this.numbers.look(fetched, this.heads);
     if (wrong !== undefined) return this.startOver(wrong);
-    const { places, complete, raise, overtaken } = await this.lateRows.find(
-      fetched.snapshot,
-      this.heads,
-      positions,
-      this.known,
-    );
+    const { places, complete, raise, overtaken } = await lateRows.find(fetched.snapshot, this.heads, positions, known);
     if (this.restarts !== restarts) return this.void(); // what was found is of a range that has moved
     const late = places.filter(({ bucket, seq }) => !this.known.has(seq) && this.isRead(bucket));
     const below = late.find(({ bucket, seq }) => compareSeq(seq, this.floor.floorOf(bucket)) <= 0);
@@ -151,7 +146,6 @@ export class Claimer {
     raise?.(); // not before what the sweep found is in hand: a restart would skip it
     const messages = this.fresh(found.messages);
     const reached = this.advance(fetched, positions, perBucket);
-    passWalked(this, fetched, positions, limit);
     for (const message of this.fresh(fetched.messages)) messages.push(message);
     this.floor.passed(fetched.snapshot, this.heads, reached);
     this.reads += 1;
@@ -170,7 +164,7 @@ export class Claimer {
   rewind(messages: Iterable<OutboxMessage>): void {
     const points = new Map<number, string>();
     // A bucket that is read from its start again may still be below a floor that holds all the same.
-    for (const [bucket, head] of this.heads) points.set(bucket, lowerSeq(head, this.floor.rewindTo(bucket)));
+    for (const [bucket, head] of this.heads) points.set(bucket, lower(head, this.floor.rewindTo(bucket)));
     for (const message of messages) {
       const { bucket, seq } = message;
       this.known.delete(message);
@@ -239,6 +233,11 @@ export class Claimer {
     return { ...NOTHING, more: true, startedOver: true };
   }
 
+  /** @internal */ perBucket(limit: number, buckets: number): number {
+    const fair = this.full.size === 0 ? MIN_PER_BUCKET : Math.ceil(limit / Math.min(this.full.size, buckets));
+    return Math.min(limit, Math.max(MIN_PER_BUCKET, fair));
+  }
+
   /** @internal */ fresh(messages: readonly OutboxMessage[]): OutboxMessage[] {
     return messages.filter((message) => this.known.isNew(message) && this.isRead(message.bucket));
   }
@@ -287,12 +286,15 @@ export class Claimer {
   }
 
   /** @internal */ position(bucket: number): ReadPosition {
-    const position = { bucket, after: this.heads.get(bucket) ?? '0' };
-    return this.approach?.bounded(position) ?? position;
+    return { bucket, after: this.heads.get(bucket) ?? '0' };
   }
 }
 
+const lower = (a: string, b: string): string => (compareSeq(a, b) <= 0 ? a : b);
+
 /** Of a row that a scan found at or below the floor. */
 const BELOW = 'where none could appear any more (numbers that went back, or a writer that sets them by hand)';
+/** Rows per bucket when all of them have some: 32 × 16 = 512, one batch. */
+const MIN_PER_BUCKET = 16;
 /** Of the reads under a backlog one in so many looks at all buckets, where the others look at a few. */
 const WIDE_EVERY = 12;

@@ -1,4 +1,4 @@
-import { compareSeq, type OutboxMessage } from '../message.js';
+import type { OutboxMessage } from '../message.js';
 import type { ReadRange, Snapshot } from '../store/ready-store.js';
 
 /** Per bucket, the `seq` up to which something holds. */
@@ -30,8 +30,6 @@ export interface Floor {
   /** Reading starts again at these points; what the floor knew is void. */
   restart(points: Heads): void;
   floorOf(bucket: number): string;
-  /** From where a bucket is swept in which a full scan met a row. */
-  sweptFrom(bucket: number, met: string): string;
   /** Where a bucket of which something is given back is read from again, unless that lies below. */
   rewindTo(bucket: number): string;
 }
@@ -41,7 +39,7 @@ export function ranges(lower: (bucket: number) => string, heads: Heads): ReadRan
   const out: ReadRange[] = [];
   for (const [bucket, head] of heads) {
     const after = lower(bucket);
-    if (compareSeq(after, head) < 0) out.push({ bucket, after, upTo: head });
+    if (after !== head) out.push({ bucket, after, upTo: head });
   }
   return out;
 }

@@ -1,4 +1,3 @@
-import { compareSeq } from '../message.js';
 import type { ReadRange, Snapshot } from '../store/ready-store.js';
 import { ranges, type Floor, type Heads } from './floor.js';
 
@@ -40,7 +39,7 @@ export class SnapshotFloor implements Floor {
       if (fence === undefined || fence > oldest) break;
       from = reached;
     }
-    return ranges((bucket) => higher(from.get(bucket) ?? '0', this.floorOf(bucket)), heads);
+    return ranges((bucket) => from.get(bucket) ?? this.floors.get(bucket) ?? '0', heads);
   }
 
   passed(snapshot: Snapshot | undefined, heads: Heads): void {
@@ -89,7 +88,7 @@ export class SnapshotFloor implements Floor {
   }
 
   /**
-   * These buckets are looked at up to these points, and read from there or, if rows were met, from below.
+   * These buckets are read from these points on, below which each was looked at.
    * @param fence transactions with this id or a higher one can only insert above them
    * @param isFinal no transaction below it is open, so that nothing can appear below them any more
    */
@@ -109,10 +108,6 @@ export class SnapshotFloor implements Floor {
     return this.floorOf(bucket);
   }
 
-  sweptFrom(bucket: number): string {
-    return this.floorOf(bucket);
-  }
-
   floorOf(bucket: number): string {
     return this.floors.get(bucket) ?? '0';
   }
@@ -124,10 +119,7 @@ export class SnapshotFloor implements Floor {
     let resolved = 0;
     for (const { fence, heads } of this.checkpoints) {
       if (fence === undefined || fence >= xmax || fence > open) break;
-      for (const [bucket, head] of heads) {
-        const floor = this.floors.get(bucket);
-        if (floor !== undefined) this.floors.set(bucket, higher(head, floor)); // a head may still be below its floor
-      }
+      for (const [bucket, head] of heads) if (this.floors.has(bucket)) this.floors.set(bucket, head);
       resolved += 1;
     }
     if (resolved > 0) this.checkpoints.splice(0, resolved);
@@ -138,7 +130,6 @@ export class SnapshotFloor implements Floor {
   }
 }
 
-const higher = (a: string, b: string): string => (compareSeq(a, b) > 0 ? a : b);
 /** Under an endless open transaction: 64 × 32 buckets × some 60 bytes. */
 const MAX_CHECKPOINTS = 64;
 const MAX_OWN = 4096;

@@ -1,4 +1,3 @@
-import { EventEmitter, once } from 'node:events';
 import { DataSource } from 'typeorm';
 import { Claimer } from '../../lib/claim/claimer.js';
 import { SnapshotFloor } from '../../lib/claim/snapshot-floor.js';
@@ -46,32 +45,6 @@ describeWith('postgres', 'a take-over while a snapshot is held that keeps half a
     await transport.until(() => transport.published.length >= texts.length, 60_000);
     expect(transport.texts).toEqual(texts);
     expect(Math.min(...from)).toBe(DEAD);
-  }, 120_000);
-
-  it('Q5: a live row below the dead ones is published, and nobody walks over these in each read', async () => {
-    await harness.dataSource.query(`insert into outbox_ready (transport, bucket, seq, id, topic, type, payload)
-      overriding system value values (0, 0, 1, gen_random_uuid(), 't', 't', 'low')`);
-    const transport = new ScriptedTransport();
-    const walks: number[] = [];
-    const passed = new EventEmitter();
-    const wrapStore = (store: OutboxStore): OutboxStore =>
-      wrapped(store, {
-        fetch(request) {
-          for (const { bucket, after, upTo } of request.positions) {
-            if (bucket !== 0) continue;
-            if (Number(after) >= DEAD) passed.emit('it');
-            else walks.push(Math.min(Number(upTo ?? Infinity), DEAD) - Number(after));
-          }
-          return store.fetch(request);
-        },
-      });
-    const isPassed = once(passed, 'it', { signal: AbortSignal.timeout(60_000) });
-    await harness.relay({ default: transport }, {}, { wrapStore }).dispatcher.start();
-    await transport.until(() => transport.published.length > 0, 60_000);
-    await isPassed;
-    expect(transport.texts).toEqual(['low']);
-    // Reads of the whole, again and again, before. One is cancelled, or finds what is being published, now and then.
-    expect(walks.reduce((a, b) => a + b, 0)).toBeLessThan(2 * DEAD);
   }, 120_000);
 
   it('Q5: a bucket that is ours already is read between two looks at the one that is gained', async () => {

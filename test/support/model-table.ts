@@ -1,22 +1,37 @@
-import { Claimer, type ReadResult } from '../../lib/claim/claimer.js';
+import { Claimer } from '../../lib/claim/claimer.js';
 import { ProbeFloor } from '../../lib/claim/probe-floor.js';
 import { SnapshotFloor } from '../../lib/claim/snapshot-floor.js';
 import { compareSeq, type OutboxMessage, type Place } from '../../lib/message.js';
 import type { ReadRange, ReadyStore, Snapshot } from '../../lib/store/ready-store.js';
+import { FakeClock } from '../../lib/testing/fake-clock.js';
 import { stored } from './lane.js';
-import { ModelTransactions, type Transaction } from './model-transactions.js';
+
+interface Transaction {
+  id: bigint;
+  rows: Place[];
+  state: 'open' | 'committed';
+  readonly began: number;
+  finished: number;
+}
 
 /**
  * A ready table as the database keeps it: transactions take their id with their first row, rows their number before the
  * commit, and a snapshot is what PostgreSQL says: `xmax` is one past the highest *finished* id, whatever is open above it.
  * Reads go through a real {@link Claimer}; every read is checked against what was visible when it was made.
  */
-export class ModelTable extends ModelTransactions {
+export class ModelTable {
+  readonly clock = new FakeClock();
   readonly floor: SnapshotFloor | ProbeFloor;
   readonly claimer: Claimer;
+  readonly writers = new Map<number, Transaction>();
+  readonly transactions: Transaction[] = [];
   readonly handed = new Set<string>();
   readonly unsettled: OutboxMessage[] = [];
   readonly complaints: string[] = [];
+  nextId = 100n;
+  highestFinished = 99n;
+  nextSeq = 1n;
+  moment = 0;
   session = 0;
   /** Happens between a fetch and the sweep that follows it, and between that and the read of what it found. */
   between: () => void = () => undefined;
@@ -29,29 +44,27 @@ export class ModelTable extends ModelTransactions {
   writing: { transaction: Transaction; settled: OutboxMessage[]; reads: number } | undefined;
   visibleAtFetch: Place[] = [];
 
-  constructor(kind: 'snapshots' | 'probes') {
-    super(kind);
+  constructor(readonly kind: 'snapshots' | 'probes') {
     this.floor = kind === 'snapshots' ? new SnapshotFloor() : new ProbeFloor(() => this.clock.monotonic());
     const store = {
-      ...(kind === 'probes' ? { bucketsPerRead: 1, ...this.looksOfProbes() } : this.looks()),
+      ...(kind === 'probes' ? { bucketsPerRead: 1 } : this.looks()),
       fetch: async ({
         positions,
         perBucket,
         limit,
       }: {
-        positions: readonly { bucket: number; after: string; upTo?: string | undefined }[];
+        positions: readonly { bucket: number; after: string }[];
         perBucket: number;
         limit: number;
       }) => {
         this.visibleAtFetch = this.visible();
-        const rows = positions.flatMap(({ bucket, after, upTo }) =>
+        const rows = positions.flatMap(({ bucket, after }) =>
           this.visible()
             .filter((row) => row.bucket === bucket && compareSeq(row.seq, after) > 0)
-            .filter((row) => upTo === undefined || compareSeq(row.seq, upTo) <= 0)
             .slice(0, perBucket),
         );
         const result = {
-          messages: rows.slice(0, limit).map((row) => this.message(row)),
+          messages: rows.slice(0, limit).map(message),
           snapshot: this.snapshot(),
           durable: true,
           session: this.session,
@@ -66,18 +79,15 @@ export class ModelTable extends ModelTransactions {
       readPlaces: async (_transport: number, places: readonly Place[], visibleIn: Snapshot | undefined) => ({
         messages: this.visible()
           .filter(({ seq }) => places.some((place) => place.seq === seq) && this.sees(visibleIn, seq))
-          .map((row) => this.message(row)),
+          .map(message),
         snapshot: this.snapshot(),
         durable: true,
         session: this.session,
       }),
-      probe: async (_transport: number, ranges: readonly ReadRange[], ms?: number) => {
-        if (ms !== undefined) this.giveUpWide(ranges, ms);
-        const clean = ranges.map((range) => !this.open().some(({ rows }) => rows.some((row) => inside(row, range))));
-        const now = this.clock.wall();
-        this.looking();
-        return { clean, now };
-      },
+      probe: async (_transport: number, ranges: readonly ReadRange[]) => ({
+        clean: ranges.map((range) => !this.open().some(({ rows }) => rows.some((row) => inside(row, range)))),
+        now: this.clock.wall(),
+      }),
     };
     this.claimer = new Claimer(
       store,
@@ -101,8 +111,9 @@ export class ModelTable extends ModelTransactions {
         this.looking();
         return { source, snapshot, fence: String(transaction.id), session: this.session };
       },
-      lowest: async (_transport, ranges, ms) => {
-        this.giveUpWide(ranges, ms);
+      lowest: async (_transport, ranges) => {
+        if (ranges.some(({ after, upTo }) => Number(upTo) - Number(after) > this.reach))
+          throw Object.assign(new Error('canceling statement due to statement timeout'), { code: '57014' });
         const places = ranges.flatMap((range) =>
           this.visible()
             .filter((row) => inside(row, range))
@@ -115,24 +126,18 @@ export class ModelTable extends ModelTransactions {
     };
   }
 
-  /** @internal */ looksOfProbes(): Pick<ReadyStore, 'lowest' | 'numberSource'> {
-    const { lowest } = this.looks();
-    return {
-      lowest,
-      numberSource: async () => {
-        this.looking();
-        const source = { server: 'a', table: 't', last: String(this.nextSeq - 1n) };
-        this.looking();
-        return source;
-      },
-    };
+  insert(writer: number, bucket: number): void {
+    let transaction = this.writers.get(writer);
+    if (transaction === undefined) this.writers.set(writer, (transaction = this.begin()));
+    transaction.rows.push({ bucket, seq: String(this.nextSeq++) });
   }
 
-  /** @internal */ giveUpWide(ranges: readonly ReadRange[], ms: number): void {
-    if (this.kind === 'probes' && ms > 50) return; // of one bucket it cannot ask for less
-    const last = (upTo: string): number => Math.min(Number(upTo), Number(this.nextSeq));
-    if (ranges.some(({ after, upTo }) => last(upTo) - Number(after) > this.reach))
-      throw Object.assign(new Error('canceling statement due to statement timeout'), { code: '57014' });
+  end(writer: number, how: 'commit' | 'rollback'): void {
+    const transaction = this.writers.get(writer);
+    if (transaction === undefined) return;
+    this.writers.delete(writer);
+    if (how === 'rollback') transaction.rows = [];
+    this.finish(transaction);
   }
 
   /** Sends a settle of what was handed out; {@link answer} is its commit and its acknowledgement. */
@@ -171,7 +176,7 @@ export class ModelTable extends ModelTransactions {
   }
 
   async read(limit: number): Promise<number> {
-    const messages = this.claimer.stillOurs((await this.readOnce(limit)).messages);
+    const messages = this.claimer.stillOurs((await this.claimer.read(limit)).messages);
     for (const { bucket, seq } of messages) {
       if (this.handed.has(seq)) this.complaints.push(`${seq} came twice`);
       this.handed.add(seq);
@@ -191,38 +196,60 @@ export class ModelTable extends ModelTransactions {
     return messages.length;
   }
 
-  /** It may rest while it reads. @internal */ async readOnce(limit: number): Promise<ReadResult> {
-    let isOver = false;
-    const reading = this.claimer.read(limit).finally(() => (isOver = true));
-    for (let i = 0; !isOver; i += 1) await (i < STEPS ? Promise.resolve() : this.pass(10));
-    return reading;
-  }
-
-  /** No row that can still appear is at or below the floor, and none that was not read unless it is still to be fetched. */
+  /** No row that can still appear, and none that was not read, is at or below the floor. */
   checkFloor(): void {
-    for (const row of [...this.open().flatMap(({ rows }) => rows), ...this.held.values()]) this.checkBelow(row, false);
-    for (const row of this.visible()) if (!this.handed.has(row.seq)) this.checkBelow(row, true);
-  }
-
-  /** @internal */ checkBelow({ bucket, seq }: Place, isThere: boolean): void {
-    const floor = this.mark(bucket);
-    const isAhead = isThere && compareSeq(this.claimer.heads.get(bucket) ?? '0', seq) < 0;
-    if (compareSeq(floor, seq) >= 0 && !isAhead) this.complaints.push(`floor ${floor} is not below ${seq}`);
-  }
-
-  /** As no statement takes 2 s, nothing appears below the upper one either. @internal */ mark(bucket: number): string {
-    const { floor } = this;
-    return floor instanceof ProbeFloor ? floor.upper.of(bucket) : floor.floorOf(bucket);
-  }
-
-  /** The same at each read. @internal */ message(place: Place): OutboxMessage {
-    const createdText = (this.created.get(place.seq) as Date).toISOString();
-    return stored({ ...place, id: `message ${place.seq}`, createdText });
+    for (const row of [
+      ...this.open().flatMap(({ rows }) => rows),
+      ...this.visible().filter(({ seq }) => !this.handed.has(seq)),
+    ]) {
+      const floor = this.floor.floorOf(row.bucket);
+      if (compareSeq(floor, row.seq) >= 0) this.complaints.push(`floor ${floor} is not below ${row.seq}`);
+    }
   }
 
   /** @internal */ swept(places: Place[]): Place[] {
     this.afterSweep();
     return places;
+  }
+  visible(): Place[] {
+    const rows = this.transactions.filter(({ state }) => state === 'committed').flatMap((each) => each.rows);
+    return rows.sort((a, b) => a.bucket - b.bucket || compareSeq(a.seq, b.seq));
+  }
+
+  /** @internal */ transactionOf(seq: string): Transaction | undefined {
+    return this.transactions.find(({ rows }) => rows.some((row) => row.seq === seq));
+  }
+  /** @internal */ open(): Transaction[] {
+    return this.transactions.filter(({ state }) => state === 'open');
+  }
+  /** @internal */ begin(): Transaction {
+    const transaction: Transaction = {
+      id: this.nextId++,
+      rows: [],
+      state: 'open',
+      began: (this.moment += 1),
+      finished: Infinity,
+    };
+    this.transactions.push(transaction);
+    return transaction;
+  }
+  /** @internal */ finish(transaction: Transaction): void {
+    transaction.state = 'committed';
+    transaction.finished = this.moment += 1;
+    if (transaction.id > this.highestFinished) this.highestFinished = transaction.id;
+  }
+  /** @internal */ sees(snapshot: Snapshot | undefined, seq: string): boolean {
+    const id = this.transactionOf(seq)?.id;
+    if (snapshot === undefined || id === undefined) return true;
+    return id < BigInt(snapshot.xmax) && !snapshot.open.includes(String(id));
+  }
+  snapshot(): Snapshot | undefined {
+    if (this.kind === 'probes') return undefined;
+    const xmax = this.highestFinished + 1n;
+    const open = this.open()
+      .map(({ id }) => id)
+      .filter((id) => id < xmax);
+    return { xmin: String(open[0] ?? xmax), xmax: String(xmax), open: open.map(String) };
   }
 }
 
@@ -230,5 +257,5 @@ function inside({ bucket, seq }: Place, range: ReadRange): boolean {
   return bucket === range.bucket && compareSeq(seq, range.after) > 0 && compareSeq(seq, range.upTo) <= 0;
 }
 
-/** Turns of what waits in which a read is over that does not rest. */
-const STEPS = 1_000;
+/** The same at each read. */
+const message = (place: Place): OutboxMessage => stored({ ...place, id: `message ${place.seq}` });

@@ -25,8 +25,6 @@ import { readyStatements, SNAPSHOT_COLUMN, SOURCE_COLUMN, type ReadyStatements }
 import type { RowsRead } from './rows-read.js';
 import { statement } from './statement.js';
 
-/** No number is above it. */
-const HIGHEST = String(2n ** 63n - 1n);
 /** Places per bucket that a sweep returns. */
 const SWEEP_PAGE = 10_000;
 
@@ -55,8 +53,7 @@ export class PostgresReady implements Omit<ReadyStore, 'readPayloads'> {
 
   fetch(request: Parameters<ReadyStore['fetch']>[0]): Promise<FetchResult> {
     const { transport, positions, perBucket, limit } = request;
-    const upTo = plainArray(positions.map((position) => position.upTo ?? HIGHEST));
-    return this.read(transport, this.sql.fetch, [...positionArrays(positions), upTo, transport, perBucket, limit]);
+    return this.read(transport, this.sql.fetch, [...positionArrays(positions), transport, perBucket, limit]);
   }
 
   readPlaces(transport: number, places: readonly Place[], visibleIn: Snapshot | undefined): Promise<FetchResult> {

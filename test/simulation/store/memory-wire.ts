@@ -11,6 +11,8 @@ export interface MemoryStoreOptions {
   readonly sweepPage?: number;
   /** What it says of open transactions: snapshots, as PostgreSQL; or the answers to probes, as MySQL and MariaDB. */
   readonly floor?: 'snapshot' | 'probe';
-  /** Numbers of a bucket at which one look for its beginning gets. */
+  /** Whether it answers where numbers come from, where no read tells it. */
+  readonly tellsNumbers?: boolean;
+  /** Numbers of a bucket at which one look for its beginning gets, where snapshots are returned. */
   readonly looks?: number;
 }
