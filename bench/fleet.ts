@@ -101,7 +101,11 @@ class Fleet {
   /** Waits until as many live instances have told that they are there. */
   async untilAlive(count: number): Promise<void> {
     const sql = `select count(*) as n from outbox_instances where expires_at > ${this.server.clock}`;
-    while (Number((await this.server.dataSource.query(sql))[0].n) < count) await delay(LOOK_EVERY);
+    const from = now();
+    while (Number((await this.server.dataSource.query(sql))[0].n) < count) {
+      if (now() - from > LONGEST) throw new Error(`After ${LONGEST} ms fewer than ${count} instances live.`);
+      await delay(LOOK_EVERY);
+    }
   }
 
   /** @returns milliseconds from `since` until so many instances share all buckets evenly */

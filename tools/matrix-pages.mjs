@@ -21,5 +21,5 @@ export function withVersionLines(page, lines) {
   const from = page.indexOf(BEGIN);
   const to = page.indexOf(END);
   if (from === -1 || to < from) throw new Error('The page has no place for the versions.');
-  return `${page.slice(0, from + BEGIN.length)}\n${lines.join(' · ')}.\n${page.slice(to)}`;
+  return `${page.slice(0, from + BEGIN.length)}\n\n${lines.map((line) => `- ${line}`).join('\n')}\n\n${page.slice(to)}`;
 }

@@ -3,7 +3,8 @@ import { openStore } from '../../lib/store/open-store.js';
 import type { OutboxStore } from '../../lib/store/outbox-store.js';
 import { outboxMigrations } from '../../lib/typeorm.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
-import { describeOnEach } from '../support/services.js';
+import { until } from '../support/until.js';
+import { describeOnEach, describeWith } from '../support/services.js';
 import { makeVersion1 } from '../support/version-1.js';
 
 const SETTINGS = { buckets: 8, ordering: 'key', coordination: 'buckets' } as const;
@@ -69,5 +70,65 @@ describeOnEach([], 'Tables that several processes make at once', (kind) => {
         await isRight();
       },
     );
+  });
+});
+
+describeWith('postgres', 'An index that is built beside others', () => {
+  const INDEX = `'"public"."outbox_dedup_id"'`;
+  let database: TestDatabase;
+  let other: DataSource;
+  let migrator: DataSource;
+  beforeEach(async () => {
+    database = await createTestDatabase('postgres');
+    other = await new DataSource({ ...database.options, poolSize: 4 } as DataSourceOptions).initialize();
+    await makeVersion1(other, 'postgres', 'key');
+    migrator = new DataSource({
+      ...database.options,
+      migrations: outboxMigrations(SETTINGS),
+      migrationsRun: true,
+    } as DataSourceOptions);
+  });
+  afterEach(async () => {
+    for (const one of [migrator, other]) if (one.isInitialized) await one.destroy();
+    await database.drop();
+  });
+  const found = async (): Promise<{ oid: string; valid: boolean }[]> =>
+    other.query(
+      `select indexrelid::text as oid, indisvalid as valid from pg_index where indexrelid = to_regclass(${INDEX})`,
+    );
+  const isRunning = async (query: string): Promise<boolean> =>
+    (
+      await other.query(
+        `select 1 from pg_stat_activity where datname = current_database() and state = 'active' and query like '${query}%'`,
+      )
+    ).length > 0;
+
+  it('I11: is not dropped by a session that saw it unfinished while another one had the turn', async () => {
+    await other.query('create index outbox_dedup_id on outbox_dedup (id)');
+    await other.query(`update pg_index set indisvalid = false where indexrelid = to_regclass(${INDEX})`);
+    const [before] = await found();
+    const builder = other.createQueryRunner();
+    await builder.query(`select pg_advisory_lock(hashtext(${INDEX}))`);
+    const migrated = migrator.initialize();
+    await until(() => isRunning('select pg_catalog.pg_sleep'));
+    await builder.query(`update pg_index set indisvalid = true where indexrelid = to_regclass(${INDEX})`);
+    await migrated;
+    expect(await found()).toEqual([{ oid: before?.oid, valid: true }]);
+    await builder.query(`select pg_advisory_unlock(hashtext(${INDEX}))`);
+    await builder.release();
+  });
+
+  it('I11: is tried once more where a transaction with a snapshot outlasts the first try', async () => {
+    const reader = other.createQueryRunner();
+    await reader.startTransaction('REPEATABLE READ');
+    await reader.query('select 1 from outbox_meta');
+    const migrated = migrator.initialize();
+    await until(() => isRunning('create index concurrently'));
+    await until(async () => !(await isRunning('create index concurrently')), 20_000, 5);
+    await until(() => isRunning('create index concurrently'), 20_000, 5); // the second
+    await reader.commitTransaction();
+    await reader.release();
+    await migrated;
+    expect(await found()).toMatchObject([{ valid: true }]);
   });
 });

@@ -14,14 +14,14 @@ const CONNECT = 10_000;
 /** Seconds that the build of an index waits for the end of transactions that are older. Nobody waits behind it. */
 const OLDER = 120;
 /**
- * The same of the first try. Who migrates beside us and looked at that moment waits for us, in a transaction: once more, and the
- * build does not wait for it.
+ * The same of the first try. Another migrator may wait for this build in a transaction that read at that moment, and the build
+ * waits for the end of that transaction: both stand still. A second try does not wait for it.
  */
 const FIRST = 2;
 const LOCK_NOT_AVAILABLE = '55P03';
 /** Seconds between two looks at an index that another session builds, or is about to build. */
 const LOOK = 0.2;
-/** Looks without a turn and without anybody who builds. Behind a pooler a turn may stay with a session that nobody has. */
+/** Looks at a turn that another session has while nobody builds. Then it is built without: a pooler may keep such a session. */
 const LOOKS = 50;
 /** `deadlock_detected`, `duplicate_table`, `unique_violation`: somebody without a turn builds the same. */
 const BUILT_BESIDE: ReadonlySet<unknown> = new Set(['40P01', '42P07', '23505']);
@@ -81,8 +81,8 @@ const limit = (session: QueryRunner, lock: string, statement: string): Promise<u
   );
 
 /**
- * One session builds at a time: another one, whose look is old, would drop what was just built. A turn is asked for, and not
- * waited for: a build waits for the snapshot of whoever waits.
+ * One session builds at a time: another one, whose look is old, would drop what was just built. A turn is tried again and again:
+ * a session that waited for it in one statement would keep the build waiting.
  */
 async function inTurn(session: QueryRunner, index: IndexBeside): Promise<void> {
   const turn = `pg_catalog.hashtext(${literal(index.index)})`;
@@ -90,7 +90,7 @@ async function inTurn(session: QueryRunner, index: IndexBeside): Promise<void> {
     session.query(`select pg_catalog.${call}(${turn}) as ours`);
   let isOurs = false;
   try {
-    for (let looks = 0; !isOurs && looks < LOOKS; looks += 1) {
+    for (let looks = 0; looks < LOOKS; looks += 1) {
       if (await isBuilt(session, index)) return;
       isOurs = (await ask('pg_try_advisory_lock'))[0]?.ours === true;
       if (isOurs) break;
