@@ -1,4 +1,6 @@
-import type { HeaderValue, MessageHeaders } from './message.js';
+/** A header as a broker carries it: text, bytes, or several values under one name. */
+export type HeaderValue = string | Uint8Array | readonly (string | Uint8Array)[];
+export type MessageHeaders = Readonly<Record<string, HeaderValue>>;
 
 /** Headers in the database: a JSON object whose values are strings, `{"b64": …}` for bytes, or arrays of those. */
 type Encoded = string | { b64: string } | (string | { b64: string })[];

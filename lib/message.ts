@@ -1,4 +1,6 @@
-import { decodeHeaders } from './header-codec.js';
+import { decodeHeaders, type HeaderValue, type MessageHeaders } from './header-codec.js';
+
+export type { HeaderValue, MessageHeaders };
 
 /**
  * What travels from the caller's transaction to the broker.
@@ -9,10 +11,6 @@ import { decodeHeaders } from './header-codec.js';
  *      └────▶  parked: scheduled ─▶ waiting ⇄ sending ─▶ published
  *                      blocked ─▶ sending      └──▶ dead
  */
-
-/** A header as a broker carries it: text, bytes, or several values under one name. */
-export type HeaderValue = string | Uint8Array | readonly (string | Uint8Array)[];
-export type MessageHeaders = Readonly<Record<string, HeaderValue>>;
 
 /** Milliseconds, or a number with a unit: `500`, `'30s'`, `'7d'`. */
 export type Duration = number | `${number}${'ms' | 's' | 'm' | 'h' | 'd'}`;

@@ -5,7 +5,6 @@ import { dirname, join, posix } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
-const MAX_LINES = 300;
 const STAGES = ['enqueue', 'store', 'claim', 'publish', 'settle', 'clean', 'observe'];
 /** What a stage may import of another folder. */
 const SEAMS = new Set([
@@ -37,7 +36,6 @@ const problems = [];
 for (const file of trackedFiles()) {
   const text = readFileSync(join(root, file), 'utf8');
   checkPlaces(file, text);
-  if (/^(lib|test|sample|bench|tools)\/.*\.(ts|mjs)$/.test(file)) checkLength(file, text);
   if (/^lib\/.*\.ts$/.test(file)) checkLibrary(file, text);
 }
 for (const problem of problems) console.error(problem);
@@ -60,11 +58,6 @@ function checkPlaces(file, text) {
     if (HOST.test(line)) problems.push(`${file}:${index + 1} names a download host`);
     if (MACHINE_PATH.test(line)) problems.push(`${file}:${index + 1} holds an absolute path of a machine`);
   });
-}
-
-function checkLength(file, text) {
-  const lines = text.split('\n').length - 1;
-  if (lines > MAX_LINES) problems.push(`${file} has ${lines} lines, allowed are ${MAX_LINES}`);
 }
 
 function checkLibrary(file, text) {

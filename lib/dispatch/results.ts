@@ -4,8 +4,33 @@ import { secretsOf } from '../observe/secrets.js';
 import type { Blame, PublishFailure } from '../publish/transport.js';
 import { decide, type Outcome } from '../settle/decide.js';
 import type { Decided, SettlerEvents, Transition, Written } from '../settle/settler.js';
-import type { Lane } from './lane.js';
+import type { Claimer } from '../claim/claimer.js';
+import type { KeyQueues } from '../claim/key-queues.js';
+import type { Settler } from '../settle/settler.js';
+import type { GlobalHold } from './global-hold.js';
+import type { HandOver } from './hand-over.js';
+import type { LaneDependencies } from './lane.types.js';
+import type { Outage } from './outage.js';
+import type { ParkedReader } from './parked-reader.js';
+import type { Room } from './room.js';
 import { tellPublished } from './tell-published.js';
+
+/** What of a lane results change. */
+interface ResultsLane {
+  readonly deps: LaneDependencies;
+  readonly open: ReadonlySet<number>;
+  readonly claimer: Claimer;
+  readonly queues: KeyQueues;
+  readonly parked: ParkedReader;
+  readonly handOver: HandOver;
+  readonly outage: Outage;
+  readonly settler: Settler;
+  readonly globalHold: GlobalHold;
+  readonly room: Room;
+  dropped(messages: readonly OutboxMessage[]): void;
+  roomMade(): void;
+  wanted(what: 'read' | 'parked', ms?: number): void;
+}
 
 /**
  * What follows from the result of a publish, and from the database's answer to what was written about it. The verdict is
@@ -18,7 +43,7 @@ export class Results implements SettlerEvents {
   /** Given up without blame, to be read again. */
   released: OutboxMessage[] = [];
 
-  constructor(readonly lane: Lane) {}
+  constructor(readonly lane: ResultsLane) {}
 
   published(message: OutboxMessage): void {
     this.counts.published += 1;

@@ -1,5 +1,16 @@
 import type { Lease } from '../store/lease-store.js';
-import type { Lane } from './lane.js';
+import type { Claimer } from '../claim/claimer.js';
+import type { LaneDependencies } from './lane.types.js';
+import type { Outage } from './outage.js';
+
+/** What stands still. */
+interface Still {
+  readonly deps: LaneDependencies;
+  readonly claimer: Claimer;
+  readonly outage: Outage;
+  /** Nobody knows whether their leases were changed. */
+  uncertain(buckets: readonly number[]): void;
+}
 
 /**
  * While a circuit is open and nothing that is ready is in memory, the leases say so, and `cancel` may delete what is ready: nobody
@@ -15,7 +26,7 @@ export class Standstill {
   /** Monotonic ms. @internal */
   notBefore = -Infinity;
 
-  constructor(readonly lane: Lane) {}
+  constructor(readonly lane: Still) {}
 
   async begin(): Promise<void> {
     const { claimer, deps, outage } = this.lane;

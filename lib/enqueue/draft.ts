@@ -1,9 +1,9 @@
-import { didYouMean } from '../did-you-mean.js';
 import type { MessageOptions } from '../message.js';
 import { withoutSecrets } from '../observe/error-text.js';
 import { secretsIn } from '../observe/secrets.js';
-import { OutboxKeyMissingError, OutboxMessageError, type OutboxErrorCode } from '../outbox.errors.js';
+import { OutboxKeyMissingError, OutboxMessageError } from '../outbox.errors.js';
 import { PLAIN_MESSAGE_NAMES, type MessageSettings, type PlainMessage } from './enqueue-options.js';
+import { refuse, refuseUnknown } from './refuse.js';
 import type { EventClass, EventMetadata, HeadersInput, StoredRetry } from './event-metadata.js';
 import type { EventRegistry } from './event-registry.js';
 import { isPlainObject } from './plain-object.js';
@@ -119,22 +119,4 @@ function keyOf(subject: string, key: unknown): string | null {
   const problem = textProblem('key', key, MAX_KEY_BYTES);
   if (problem !== undefined) refuse(subject, problem);
   return key as string;
-}
-
-export function refuseUnknown(given: object, known: readonly string[], subject: string): void {
-  for (const name of Object.keys(given)) {
-    if (known.includes(name)) continue;
-    const meant = didYouMean(name, known);
-    const hint = meant === undefined ? `Known are: ${known.join(', ')}.` : `Did you mean '${meant}'?`;
-    throw new OutboxMessageError('INVALID_MESSAGE', `${subject}: unknown field '${name.slice(0, 100)}'.`, { hint });
-  }
-}
-
-export function refuse(
-  subject: string,
-  problem: string,
-  code: OutboxErrorCode = 'INVALID_MESSAGE',
-  hint?: string,
-): never {
-  throw new OutboxMessageError(code, `${subject}: ${problem}.`, hint === undefined ? {} : { hint });
 }

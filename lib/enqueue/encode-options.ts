@@ -1,5 +1,6 @@
 import type { MessageOptions } from '../message.js';
-import { refuse, type Draft } from './draft.js';
+import type { Draft } from './draft.js';
+import { refuse } from './refuse.js';
 import { findJsonLoss, pathText } from './lossless.js';
 import { isPlainObject } from './plain-object.js';
 import { typeName } from './text-checks.js';

@@ -7,7 +7,7 @@ import type { TransactionListener } from './transaction-listener.js';
 import { AtomicWrite } from './atomic-write.js';
 import { watchTransaction } from './transaction-watch.js';
 import { Destinations } from './destinations.js';
-import { refuseUnknown } from './draft.js';
+import { refuseUnknown } from './refuse.js';
 import { ENQUEUE_OPTION_NAMES, type EnqueueOptions, type EnqueueReport } from './enqueue-options.js';
 import { EventRegistry } from './event-registry.js';
 import type { EnqueueRuntime } from './runtime.js';

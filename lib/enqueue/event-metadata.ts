@@ -1,6 +1,8 @@
 import type { HeaderValue, MessageHeaders, MessageOptions, OutboxMessage } from '../message.js';
 import type { Classifier } from '../outbox.options.js';
-import { noteEventClass } from './event-twins.js';
+import { noteEventClass, type EventClass } from './event-twins.js';
+
+export type { EventClass };
 
 /** Shared by every copy of this package in a process. */
 const EVENT = Symbol.for('nestjs-outbox:event');
@@ -37,9 +39,6 @@ export interface EventMetadata<T = object> {
   /** Makes an event of a deserialized payload, for handlers in this process. */
   readonly revive: ((payload: unknown) => T | Promise<T>) | undefined;
 }
-
-// eslint-disable-next-line typescript/no-unsafe-function-type
-export type EventClass<T = object> = Function & { readonly prototype: T };
 
 /** Own property only: a subclass is another event and says so itself. */
 export function eventMetadata<T>(eventClass: EventClass<T>): EventMetadata<T> | undefined {

@@ -1,4 +1,5 @@
-import type { EventClass } from './event-metadata.js';
+// eslint-disable-next-line typescript/no-unsafe-function-type
+export type EventClass<T = object> = Function & { readonly prototype: T };
 
 /** Shared by every copy of this package in a process: of each type and version, the classes that were decorated, by name. */
 const CLASSES = Symbol.for('nestjs-outbox:event-names');

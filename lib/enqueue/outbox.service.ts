@@ -5,7 +5,7 @@ import type { OutboxStats } from '../observe/stats.js';
 import { OutboxConfigurationError, OutboxMessageError } from '../outbox.errors.js';
 import type { TransactionHandle } from '../outbox.options.js';
 import type { Change, MessageFilter, OperatorReport } from '../store/admin-store.js';
-import { refuse } from './draft.js';
+import { refuse } from './refuse.js';
 import { watchTransactions } from './transaction-watch.js';
 import { CurrentTransaction } from './current-transaction.js';
 import { Enqueuer, refuseForArray } from './enqueuer.js';

@@ -11,7 +11,7 @@ import { withoutSecrets } from '../observe/error-text.js';
 import { secretsOfPayload } from '../observe/secrets.js';
 import { OutboxMessageError } from '../outbox.errors.js';
 import type { Destinations } from './destinations.js';
-import { refuse } from './draft.js';
+import { refuse } from './refuse.js';
 import { typeName } from './text-checks.js';
 
 const KEY_ID = /^[\x21-\x7e]{1,255}$/;

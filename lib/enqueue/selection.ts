@@ -1,6 +1,6 @@
 import { OutboxMessageError } from '../outbox.errors.js';
 import { CHANGES, type Change, type MessageFilter, type MessageState } from '../store/admin-store.js';
-import { refuse, refuseUnknown } from './draft.js';
+import { refuse, refuseUnknown } from './refuse.js';
 import { typeName } from './text-checks.js';
 import { parseUuid } from './uuid-v7.js';
 

@@ -1,5 +1,21 @@
 import { OutboxConfigurationError } from '../outbox.errors.js';
-import type { FoundHandler } from './handlers.js';
+import type { EventClass, EventMetadata } from '../enqueue/event-metadata.js';
+import type { OutboxMessage } from '../message.js';
+import type { OutboxHandlerContext } from '../publish/on-outbox-event.decorator.js';
+
+/** An `@OnOutboxEvent` method of one provider or controller. */
+export interface FoundHandler {
+  /** `Mailer.send`. */
+  readonly name: string;
+  /** The module that has its provider. */
+  readonly module: string;
+  readonly id: string;
+  readonly type: string;
+  readonly version: number | undefined;
+  readonly eventClass: EventClass | undefined;
+  readonly metadata: EventMetadata | undefined;
+  call(event: unknown, message: OutboxMessage, context: OutboxHandlerContext): unknown;
+}
 
 /** A method that `@OnOutboxEvent` marks, before anybody is called. */
 export interface MarkedMethod {

@@ -2,8 +2,7 @@ import type { ModulesContainer } from '@nestjs/core';
 import { eventMetadata } from '../enqueue/event-metadata.js';
 import { OutboxConfigurationError } from '../outbox.errors.js';
 import { handlerMarks, type HandlerMark } from '../publish/on-outbox-event.decorator.js';
-import { idOf, nameOf, refuseEnhanced, refuseScoped } from './handler-checks.js';
-import type { FoundHandler } from './handlers.js';
+import { idOf, nameOf, refuseEnhanced, refuseScoped, type FoundHandler } from './handler-checks.js';
 
 type NestModule = NonNullable<ReturnType<ModulesContainer['get']>>;
 type Wrapper = NestModule extends { providers: Map<unknown, infer W> } ? W : never;

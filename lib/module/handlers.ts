@@ -1,29 +1,13 @@
 import type { ModulesContainer } from '@nestjs/core';
-import type { EventClass, EventMetadata } from '../enqueue/event-metadata.js';
 import type { OutboxMessage } from '../message.js';
 import { errorText } from '../observe/error-text.js';
-import type { OutboxHandlerContext } from '../publish/on-outbox-event.decorator.js';
 import type { Serializer } from '../publish/serializer.js';
 import type { InProcessHandler } from '../publish/transports/in-process-handlers.js';
-import { refuseTwinEvent } from './handler-checks.js';
+import { refuseTwinEvent, type FoundHandler } from './handler-checks.js';
 import { HandlerSearch } from './handler-search.js';
 import { instancesOf } from './instances.js';
 import { checkRouting } from './routing.js';
 import type { OutboxRuntime } from './runtime.js';
-
-/** An `@OnOutboxEvent` method of one provider or controller. */
-export interface FoundHandler {
-  /** `Mailer.send`. */
-  readonly name: string;
-  /** The module that has its provider. */
-  readonly module: string;
-  readonly id: string;
-  readonly type: string;
-  readonly version: number | undefined;
-  readonly eventClass: EventClass | undefined;
-  readonly metadata: EventMetadata | undefined;
-  call(event: unknown, message: OutboxMessage, context: OutboxHandlerContext): unknown;
-}
 
 type Wanted = Pick<OutboxRuntime, 'handlers' | 'options' | 'instance' | 'events'>;
 

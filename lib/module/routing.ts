@@ -2,7 +2,7 @@ import { OutboxConfigurationError } from '../outbox.errors.js';
 import type { ResolvedOptions } from '../outbox.options.js';
 import { IN_PROCESS } from '../publish/transports/in-process.js';
 import { list } from '../show.js';
-import type { FoundHandler } from './handlers.js';
+import type { FoundHandler } from './handler-checks.js';
 
 /** Throws for a handler that no event will ever reach: what is routed is fixed at enqueue, not by who listens. */
 export function checkRouting(handlers: readonly FoundHandler[], outboxes: readonly ResolvedOptions[]): void {

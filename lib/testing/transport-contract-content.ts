@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { HeaderValue } from '../message.js';
 import { contractMessage } from './contract-message.js';
-import type { ContractRun } from './transport-contract.js';
+import type { ContractRun } from './contract-run.js';
 import type { ContractRunner, ReceivedMessage } from './transport-harness.js';
 
 const PAYLOADS: readonly (readonly [string, string | Uint8Array])[] = [

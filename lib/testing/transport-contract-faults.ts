@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import type { OutboxTransport } from '../publish/transport.js';
 import { contractMessage } from './contract-message.js';
 import { GRACE, probePublish, type PublishOutcome } from './publish-probe.js';
-import type { ContractRun } from './transport-contract.js';
+import type { ContractRun } from './contract-run.js';
 import type { ContractRunner, TransportHarness } from './transport-harness.js';
 
 type Faults = NonNullable<TransportHarness['faults']>;

@@ -17,7 +17,7 @@ import { errorText } from '../../lib/observe/error-text.js';
 import type { OutboxTransport } from '../../lib/publish/transport.js';
 import { contractMessage } from '../../lib/testing/contract-message.js';
 import { probePublish } from '../../lib/testing/publish-probe.js';
-import { assertAllOk } from '../../lib/testing/transport-contract.js';
+import { assertAllOk } from '../../lib/testing/contract-run.js';
 import { OwnClient } from '../support/own-client.js';
 import { describeWith, requiredUrl } from '../support/services.js';
 import { until } from '../support/until.js';

@@ -5,7 +5,7 @@ import { logLevel } from 'kafkajs';
 import { clientProxy } from 'nestjs-outbox/client-proxy';
 import { contractMessage } from '../../lib/testing/contract-message.js';
 import { probePublish } from '../../lib/testing/publish-probe.js';
-import { assertAllOk } from '../../lib/testing/transport-contract.js';
+import { assertAllOk } from '../../lib/testing/contract-run.js';
 import { TestTopics } from '../support/kafka.js';
 import { describeWith, requiredUrl } from '../support/services.js';
 

@@ -1,5 +1,6 @@
 import { jsonSerializer } from '../../lib/enqueue/json-serializer.js';
-import { bindHandler, type FoundHandler } from '../../lib/module/handlers.js';
+import type { FoundHandler } from '../../lib/module/handler-checks.js';
+import { bindHandler } from '../../lib/module/handlers.js';
 import { contractMessage } from '../../lib/testing/contract-message.js';
 
 class OrderPlaced {

@@ -1,9 +1,6 @@
 import { RoutingKeyError } from '../../lib/publish/transports/rabbitmq-blame.js';
-import {
-  resolveRabbitMqOptions,
-  type RabbitMqOptions,
-  type RabbitMqTopology,
-} from '../../lib/publish/transports/rabbitmq-options.js';
+import { resolveRabbitMqOptions } from '../../lib/publish/transports/rabbitmq-option-checks.js';
+import type { RabbitMqOptions, RabbitMqTopology } from '../../lib/publish/transports/rabbitmq-options.js';
 import { MAX_HEADER_TABLE } from '../../lib/publish/transports/rabbitmq-limits.js';
 import { createEncoder } from '../../lib/publish/transports/rabbitmq-message.js';
 import { rabbitmq } from '../../lib/rabbitmq.js';

@@ -1,7 +1,7 @@
 import { EventEmitter } from 'node:events';
 import { findMissing } from '../../lib/publish/transports/rabbitmq-missing.js';
 import { Recovery } from '../../lib/publish/transports/rabbitmq-recovery.js';
-import { resolveRabbitMqOptions } from '../../lib/publish/transports/rabbitmq-options.js';
+import { resolveRabbitMqOptions } from '../../lib/publish/transports/rabbitmq-option-checks.js';
 
 /** A broker that answers a question about an exchange with this code; 0: not at all. */
 function createLink(codes: Readonly<Record<string, number>>, own = true) {

@@ -1,6 +1,8 @@
-import { headerProblems, switchProblems, unknownNames } from './option-names.js';
+import { milliseconds } from '../../duration.js';
+import type { Duration } from '../../message.js';
+import { headerProblems, refuseNoOptions, refuseOptions, switchProblems, unknownNames } from './option-names.js';
 import { rabbitMqLimits } from './rabbitmq-limits.js';
-import type { RabbitMqOptions, RabbitMqSettings, RabbitMqTopology } from './rabbitmq-options.js';
+import { isServer, type RabbitMqOptions, type RabbitMqSettings, type RabbitMqTopology } from './rabbitmq-options.js';
 
 /** What each message or each connect would fail of, found at the start. */
 export function valueProblems(options: RabbitMqOptions): string[] {
@@ -72,4 +74,77 @@ function entryProblems(entry: unknown, path: string, { needed, optional }: (type
 
 function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+const NAMES: readonly (keyof RabbitMqOptions)[] = [
+  'url',
+  'urls',
+  'connection',
+  'socket',
+  'exchange',
+  'routingKey',
+  'mandatory',
+  'persistent',
+  'topology',
+  'checkDestinations',
+  'confirmTimeout',
+  'connectTimeout',
+  'heartbeat',
+  'maxUnconfirmed',
+  'pipelineKeys',
+  'appId',
+  'headers',
+  'cloudEvents',
+  'maxPayloadBytes',
+];
+
+/** Throws over all that is wrong. */
+export function resolveRabbitMqOptions(options: RabbitMqOptions): RabbitMqSettings {
+  refuseNoOptions('rabbitmq', options, 'url');
+  const { url, urls, connection: _connection, ...rest } = options;
+  const servers = urls ?? (url === undefined ? [] : [url]);
+  const problems = [...unknownNames(options, NAMES), ...serverProblems(options, servers), ...valueProblems(options)];
+  const check = (problem: string | undefined): void => {
+    if (problem !== undefined) problems.push(problem);
+  };
+  const settings = {
+    ...rest,
+    servers,
+    exchange: rest.exchange ?? '',
+    mandatory: rest.mandatory ?? true,
+    persistent: rest.persistent ?? true,
+    confirmTimeout: duration('confirmTimeout', rest.confirmTimeout, Infinity, 1, check),
+    connectTimeout: duration('connectTimeout', rest.connectTimeout, 5_000, 1, check),
+    // AMQP counts heartbeats in whole seconds, and 0 turns them off: then a black-holed peer is found by timeouts only.
+    heartbeat: duration('heartbeat', rest.heartbeat, 10_000, 1_000, check),
+    maxUnconfirmed: count('maxUnconfirmed', rest.maxUnconfirmed ?? 5_000, check),
+    pipelineKeys: rest.pipelineKeys ?? false,
+    maxPayloadBytes: count('maxPayloadBytes', rest.maxPayloadBytes ?? 16 * 1024 * 1024, check),
+  };
+  refuseOptions('rabbitmq', problems);
+  refuseOptions('rabbitmq', addedProblems(settings));
+  return settings;
+}
+
+type Check = (problem: string | undefined) => void;
+
+function serverProblems({ url, urls, connection }: RabbitMqOptions, servers: RabbitMqSettings['servers']): string[] {
+  if ([url, urls, connection].filter((given) => given !== undefined).length !== 1) {
+    return ['url or urls or connection must be given, one of them'];
+  }
+  if (!Array.isArray(servers) || (servers.length === 0 && connection === undefined)) return ['urls must not be empty'];
+  return servers.every((server) => typeof server === 'function' || isServer(server))
+    ? []
+    : ['url must be amqp://host or amqps://host, an object, or a function that gives one'];
+}
+
+function duration(name: string, value: Duration | undefined, otherwise: number, min: number, check: Check): number {
+  if (value === undefined) return otherwise;
+  const ms = milliseconds(value) ?? NaN;
+  check(ms >= min && ms < 2 ** 31 ? undefined : `${name} must be a duration of at least ${min} ms`);
+  return ms;
+}
+function count(name: string, value: number, check: Check): number {
+  check(Number.isSafeInteger(value) && value > 0 ? undefined : `${name} must be a positive integer`);
+  return value;
 }

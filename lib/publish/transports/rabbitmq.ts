@@ -6,7 +6,8 @@ import { openConnection } from './rabbitmq-connection.js';
 import { givenConnection } from './rabbitmq-given.js';
 import { rabbitMqLimits } from './rabbitmq-limits.js';
 import type { ConnectionSource } from './rabbitmq-link.js';
-import { resolveRabbitMqOptions, type RabbitMqOptions, type RabbitMqSettings } from './rabbitmq-options.js';
+import { resolveRabbitMqOptions } from './rabbitmq-option-checks.js';
+import type { RabbitMqOptions, RabbitMqSettings } from './rabbitmq-options.js';
 import { topologyWarnings } from './rabbitmq-topology.js';
 import { RabbitMqTransport } from './rabbitmq-transport.js';
 

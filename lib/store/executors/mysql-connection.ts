@@ -1,5 +1,6 @@
 import { systemClock } from '../../dispatch/clock.js';
 import { OutboxError } from '../../outbox.errors.js';
+import type { MysqlError } from '../mysql/retry.js';
 import type { Sql } from '../sql.js';
 import type { SqlConnection, SqlExecutor, SqlResult } from './executor.js';
 import { IdleClose } from './idle-close.js';
@@ -20,13 +21,6 @@ interface MysqlQuery {
   rowsAsArray: true;
   timeout?: number;
 }
-export interface MysqlError extends Error {
-  code?: string;
-  errno?: number;
-  sqlState?: string;
-  fatal?: boolean;
-}
-
 /** One connection that reopens itself. A statement sees nothing of a transaction that another caller has open on it. */
 export class MysqlConnection implements SqlConnection {
   generation = 0;

@@ -1,8 +1,8 @@
-import type { MysqlError } from '../executors/mysql-connection.js';
 import type { SqlExecutor } from '../executors/executor.js';
 import { UP_AGAIN, VIEW_COLUMNS } from '../schema/mysql-schema.js';
 import { quoteWith, tableNames, type SchemaDefinition } from '../schema/names.js';
 import { statement } from '../sql.js';
+import type { MysqlError } from './retry.js';
 
 const NO_SUCH_TABLE = 1146;
 const NO_SUCH_COLUMN = 1054;
