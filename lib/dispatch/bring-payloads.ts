@@ -1,4 +1,4 @@
-import { isUnread, readLargePayloads } from '../large-payloads.js';
+import { isUnread } from '../large-payloads.js';
 import type { OutboxMessage } from '../message.js';
 import { withoutSecrets } from '../observe/error-text.js';
 import { secretsOf } from '../observe/secrets.js';
@@ -6,6 +6,7 @@ import { STATEMENT_TIMEOUT, subjectOf } from '../read-errors.js';
 import { TOO_LARGE } from '../store/schema/limits.js';
 import { pause } from './clock.js';
 import type { LaneDependencies } from './lane.types.js';
+import { readLargePayloads } from './read-large-payloads.js';
 import type { Verdict } from './trials.js';
 
 /**

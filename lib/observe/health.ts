@@ -2,11 +2,11 @@ import { durationText } from '../duration.js';
 import { counted } from '../plural.js';
 import { countedReasons } from './counted-reasons.js';
 import { errorText } from './error-text.js';
-import type { ResolvedOptions } from '../outbox.options.js';
 import { StoreClosed } from '../store/executors/executor.js';
 import type { Standstill } from './standing.js';
 import { standstill, type Around } from './standstill.js';
 import type { OutboxStats, OutboxTransportStats } from './stats.js';
+import type { StoreSettings } from '../store/schema/names.js';
 
 export interface OutboxHealth {
   /** `degraded`: messages are safe and most go out, but somebody should look. `down`: nothing goes out. */
@@ -88,8 +88,8 @@ export interface HealthSources {
   readonly stats: Counts;
   /** Milliseconds. */
   readonly publishTimeout?: number;
-  readonly ordering?: ResolvedOptions['ordering'];
-  readonly coordination?: ResolvedOptions['coordination'];
+  readonly ordering?: StoreSettings['ordering'];
+  readonly coordination?: StoreSettings['coordination'];
   /** Whether the lane of this transport has read the message, or has no room for it. */
   readonly waitsFor?: (transport: string, seq: string) => boolean;
 }

@@ -1,5 +1,5 @@
 import { within, type Clock } from '../dispatch/clock.js';
-import { readLargePayloads } from '../large-payloads.js';
+import { readLargePayloads } from '../dispatch/read-large-payloads.js';
 import { withoutSecrets } from '../observe/error-text.js';
 import { secretsOf } from '../observe/secrets.js';
 import type { OutboxHooks } from '../observe/events.js';

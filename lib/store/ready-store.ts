@@ -104,12 +104,6 @@ export interface WriteReport {
   readonly affected: number;
 }
 
-/**
- * Payload bytes beyond which a read leaves a payload in the database and says how large it is (`OutboxMessage.unread`):
- * what waits in memory is bounded whatever was enqueued. 64 KiB: what is smaller costs less than a second statement.
- */
-export const LARGE_PAYLOAD = 65_536;
-
 export interface ReadyStore {
   /**
    * Buckets that one read should cover while more is waiting, where the rows of a bucket lie together and a read of all

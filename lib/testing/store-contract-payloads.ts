@@ -1,7 +1,7 @@
+import { LARGE_PAYLOAD } from '../large-payloads.js';
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import type { OutboxMessage } from '../message.js';
-import { LARGE_PAYLOAD } from '../store/ready-store.js';
 import type { Lane, StoreRun } from './store-harness.js';
 
 const TEXT = Buffer.from('ä'.repeat(LARGE_PAYLOAD / 2 + 1));

@@ -1,5 +1,4 @@
-import { countFitting, withoutLargePayload } from '../../lib/large-payloads.js';
-import { LARGE_PAYLOAD } from '../../lib/store/ready-store.js';
+import { LARGE_PAYLOAD, countFitting, withoutLargePayload } from '../../lib/large-payloads.js';
 import { stored } from '../support/lane.js';
 
 describe('a message whose large payload is not needed any more', () => {

@@ -1,6 +1,6 @@
+import { LARGE_PAYLOAD } from '../../large-payloads.js';
 import { keyText } from '../../key-bytes.js';
 import { OutboxMessage, type ParkedState } from '../../message.js';
-import { LARGE_PAYLOAD } from '../ready-store.js';
 import { fits, ROW_LIMITS } from '../schema/limits.js';
 
 const CONTENT = [

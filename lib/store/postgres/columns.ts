@@ -1,5 +1,5 @@
+import { LARGE_PAYLOAD } from '../../large-payloads.js';
 import { OutboxMessage, type ParkedState } from '../../message.js';
-import { LARGE_PAYLOAD } from '../ready-store.js';
 import { fits, LIMITED_COLUMNS, ROW_LIMITS, type LimitedColumn } from '../schema/limits.js';
 
 /** Columns that move with a message through ready, parked and archive. */

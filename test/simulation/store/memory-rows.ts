@@ -1,7 +1,7 @@
+import { LARGE_PAYLOAD } from '../../../lib/large-payloads.js';
 import { isUtf8 } from 'node:buffer';
 import { OutboxMessage, compareSeq, type NewMessage, type ParkedState } from '../../../lib/message.js';
 import type { Instance, Lease } from '../../../lib/store/lease-store.js';
-import { LARGE_PAYLOAD } from '../../../lib/store/ready-store.js';
 import type { MemoryTransaction } from './memory-transaction.js';
 
 type Content = Omit<NewMessage, 'payload' | 'delay' | 'deliverAt' | 'dedupKey'>;
