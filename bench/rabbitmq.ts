@@ -1,10 +1,10 @@
 import { randomBytes } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import amqp from 'amqplib';
-import { rabbitmq } from '../lib/publish/transports/rabbitmq.js';
-import { createEncoder, type RabbitMqPublish } from '../lib/publish/transports/rabbitmq-message.js';
-import { resolveRabbitMqOptions } from '../lib/publish/transports/rabbitmq-option-checks.js';
-import { contractMessage } from '../lib/testing/contract-message.js';
+import { rabbitmq } from '../lib/transports/rabbitmq/rabbitmq.js';
+import { createEncoder, type RabbitMqPublish } from '../lib/transports/rabbitmq/message.js';
+import { resolveRabbitMqOptions } from '../lib/transports/rabbitmq/option-checks.js';
+import { contractMessage } from '../lib/testing/transport-contract/contract-message.js';
 import { BATCH, BrokerDrain, inFlight, warmUp, type BrokerUnderTest } from './support/broker-drain.js';
 import { argument, Samples, timed } from './support/measure.js';
 import { PAYLOAD, PAYLOAD_BYTES } from './support/rows.js';

@@ -1,7 +1,7 @@
 import { randomInt } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import { DataSource, type DataSourceOptions, type EntityManager } from 'typeorm';
-import { transactionExecutor } from '../lib/store/executors/typeorm-transaction.js';
+import { transactionExecutor } from '../lib/data-layers/typeorm/transaction.js';
 import type { OutboxStore } from '../lib/store/outbox-store.js';
 import { newMessage } from '../test/support/relay.js';
 import { APPLICATION } from './support/app.js';

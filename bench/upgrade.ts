@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { DataSource, type DataSourceOptions } from 'typeorm';
-import { outboxMigrations } from '../lib/typeorm.js';
+import { outboxMigrations } from '../lib/data-layers/typeorm/index.js';
 import { OldRelease, ReleaseProcess, RELEASES } from '../test/processes/release.js';
 import { createTestDatabase } from '../test/support/databases.js';
 import type { DatabaseKind } from '../test/support/services.js';

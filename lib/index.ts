@@ -2,37 +2,37 @@
 export { OutboxModule } from './outbox.module.js';
 export { getOutboxToken, InjectOutbox, type OutboxPart } from './outbox.tokens.js';
 export { OutboxService, type OutboxWriter } from './enqueue/outbox.service.js';
-export type { OutboxTransactionOptions } from './enqueue/transaction-options.js';
-export { OutboxDispatcher } from './dispatch/dispatcher.js';
-export { OutboxUnlocker } from './claim/unlocker.js';
+export type { OutboxTransactionOptions } from './transaction/options.js';
+export { OutboxDispatcher } from './relay/dispatcher.js';
+export { OutboxUnlocker } from './relay/leases/unlocker.js';
 export { OutboxCleaner } from './clean/cleaner.js';
 
-export { OutboxEvent, type OutboxEventOptions } from './enqueue/outbox-event.decorator.js';
+export { OutboxEvent, type OutboxEventOptions } from './enqueue/events/outbox-event.decorator.js';
 export {
   OnOutboxEvent,
   type OnOutboxEventOptions,
   type OutboxHandlerContext,
-} from './publish/on-outbox-event.decorator.js';
-export { inProcess, type InProcessOptions } from './publish/transports/in-process.js';
+} from './enqueue/events/on-outbox-event.decorator.js';
+export { inProcess, type InProcessOptions } from './transports/in-process/in-process.js';
 
-export { OutboxMessage } from './message.js';
-export type { Duration, HeaderValue, MessageHeaders, MessageOptions } from './message.js';
-export type { KafkaMessageOptions, RabbitMqMessageOptions } from './message.js';
+export { OutboxMessage } from './outbox-message.js';
+export type { Duration, HeaderValue, MessageHeaders, MessageOptions } from './outbox-message.js';
+export type { KafkaMessageOptions, RabbitMqMessageOptions } from './outbox-message.js';
 export type {
   EnqueueOptions,
   EnqueueReport,
   MessageSettings,
   PlainMessage,
   ReportOption,
-} from './enqueue/enqueue-options.js';
+} from './enqueue/options.js';
 export type { OutboxStore } from './store/outbox-store.js';
-export type { BrokenLeases, LeaseSelection } from './enqueue/break-leases.js';
-export type { DryRun, MessageSelection, OperatorCount } from './enqueue/selection.js';
+export type { BrokenLeases, LeaseSelection } from './admin/break-leases.js';
+export type { DryRun, MessageSelection, OperatorCount } from './admin/selection.js';
 export type { MessageState, OperatorReport } from './store/admin-store.js';
-export type { RelayStatus, LaneStatus, RunReport } from './dispatch/relay.js';
-export type { FailingOperation } from './dispatch/database-failures.js';
+export type { RelayStatus, LaneStatus, RunReport } from './relay/relay.js';
+export type { FailingOperation } from './relay/database-failures.js';
 
-export { OutboxTransport, PUBLISHED } from './publish/transport.js';
+export { OutboxTransport, PUBLISHED } from './transports/transport.js';
 export type {
   Blame,
   CheckedMessage,
@@ -44,10 +44,10 @@ export type {
   PublishResult,
   TransportHealth,
   TransportLimits,
-} from './publish/transport.js';
-export type { Serializer } from './publish/serializer.js';
-export { OutboxUndecryptableError } from './encryption.js';
-export type { EncryptedPayload, EncryptionContext, PayloadEncryption } from './encryption.js';
+} from './transports/transport.js';
+export type { Serializer } from './message/serializer.js';
+export { OutboxUndecryptableError } from './message/encryption.js';
+export type { EncryptedPayload, EncryptionContext, PayloadEncryption } from './message/encryption.js';
 
 export type {
   Classifier,

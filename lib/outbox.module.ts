@@ -7,17 +7,17 @@ import {
   type Provider,
 } from '@nestjs/common';
 import { ModuleRef, ModulesContainer } from '@nestjs/core';
-import { OutboxUnlocker } from './claim/unlocker.js';
+import { OutboxUnlocker } from './relay/leases/unlocker.js';
 import { OutboxCleaner } from './clean/cleaner.js';
-import { OutboxDispatcher } from './dispatch/dispatcher.js';
+import { OutboxDispatcher } from './relay/dispatcher.js';
 import { OutboxService } from './enqueue/outbox.service.js';
-import { asyncOptionsProviders } from './module/async-options.js';
-import { dataSourceTokens, pickDataSource } from './module/data-source.js';
-import { callerOf, copiesText } from './module/instances.js';
-import { OutboxLifecycle } from './module/lifecycle.js';
-import type { OutboxOverrides } from './module/overrides.js';
-import { OutboxRelayModule, relayHooksProvider, type RelayHooks } from './module/relay-hooks.js';
-import { createRuntime, type OutboxRuntime } from './module/runtime.js';
+import { asyncOptionsProviders } from './nest/async-options.js';
+import { dataSourceTokens, pickDataSource } from './data-layers/typeorm/data-source.js';
+import { callerOf, copiesText } from './nest/instances.js';
+import { OutboxLifecycle } from './nest/lifecycle.js';
+import type { OutboxOverrides } from './nest/overrides.js';
+import { OutboxRelayModule, relayHooksProvider, type RelayHooks } from './nest/relay-hooks.js';
+import { createRuntime, type OutboxRuntime } from './nest/runtime.js';
 import type { OutboxAsyncOptions, OutboxExtras, OutboxOptions } from './outbox.options.js';
 import {
   DEFAULT_NAME,
@@ -29,8 +29,8 @@ import {
   runtimeToken,
   type OutboxPart,
 } from './outbox.tokens.js';
-import { InProcessHandlers } from './publish/transports/in-process-handlers.js';
-import { refuseNoObject } from './resolve-options.js';
+import { InProcessHandlers } from './transports/in-process/handlers.js';
+import { refuseNoObject } from './options/resolve.js';
 
 /** Import it once per outbox, in the root module: every call makes another instance. Several have names. */
 @Module({})

@@ -1,9 +1,9 @@
 import type { InjectionToken, LoggerService, ModuleMetadata, Type } from '@nestjs/common';
 import type { DataSource, EntityManager, QueryRunner } from 'typeorm';
-import type { PayloadEncryption } from './encryption.js';
-import type { Duration, OutboxMessage } from './message.js';
-import type { Blame, OutboxTransport } from './publish/transport.js';
-import type { Serializer } from './publish/serializer.js';
+import type { PayloadEncryption } from './message/encryption.js';
+import type { Duration, OutboxMessage } from './outbox-message.js';
+import type { Blame, OutboxTransport } from './transports/transport.js';
+import type { Serializer } from './message/serializer.js';
 import type { OutboxStore } from './store/outbox-store.js';
 
 /** The caller's transaction. A repository's `manager` is an EntityManager. */

@@ -1,7 +1,7 @@
 import { Inject } from '@nestjs/common';
-import { OutboxUnlocker } from './claim/unlocker.js';
+import { OutboxUnlocker } from './relay/leases/unlocker.js';
 import { OutboxCleaner } from './clean/cleaner.js';
-import { OutboxDispatcher } from './dispatch/dispatcher.js';
+import { OutboxDispatcher } from './relay/dispatcher.js';
 import { OutboxService } from './enqueue/outbox.service.js';
 
 export const DEFAULT_NAME = 'default';

@@ -1,7 +1,7 @@
-import type { OutboxMessage } from '../../lib/message.js';
+import type { OutboxMessage } from '../../lib/outbox-message.js';
 import { OutboxDispatcher } from '../../lib/index.js';
 import type { OutboxStore } from '../../lib/store/outbox-store.js';
-import type { PublishResult } from '../../lib/publish/transport.js';
+import type { PublishResult } from '../../lib/transports/transport.js';
 import { startApplication } from '../support/app.js';
 import { NoopTransport } from '../support/relay.js';
 import { bench } from '../support/run.js';

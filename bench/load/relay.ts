@@ -1,6 +1,6 @@
 import type { OutboxTransport, PublishContext } from '../../lib/index.js';
-import type { OutboxMessage } from '../../lib/message.js';
-import { rabbitmq } from '../../lib/publish/transports/rabbitmq.js';
+import type { OutboxMessage } from '../../lib/outbox-message.js';
+import { rabbitmq } from '../../lib/transports/rabbitmq/rabbitmq.js';
 import { startApplication } from '../support/app.js';
 import { bench } from '../support/run.js';
 import { isSampled, now } from './latencies.js';

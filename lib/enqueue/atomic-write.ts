@@ -1,9 +1,9 @@
 import { OutboxTransactionRequiredError } from '../outbox.errors.js';
-import type { SqlExecutor, SqlResult } from '../store/executors/executor.js';
+import type { SqlExecutor, SqlResult } from '../store/executor.js';
 import { statement, type Sql } from '../store/sql.js';
-import { isBusy, isOver, isRefusal } from './query-runner.js';
-import { over } from './transaction-errors.js';
-import type { TransactionWatch } from './transaction-watch.js';
+import { isBusy, isOver, isRefusal } from '../data-layers/typeorm/query-runner.js';
+import { over } from '../transaction/errors.js';
+import type { TransactionWatch } from '../data-layers/typeorm/transaction-watch.js';
 
 /** Statements that both PostgreSQL and MySQL know; outside of a transaction the second one of the probe fails. */
 const [PROBE, END_OF_PROBE, SAVEPOINT, ROLLBACK, RELEASE] = [

@@ -1,10 +1,10 @@
-import { didYouMean } from '../did-you-mean.js';
+import { didYouMean } from '../options/did-you-mean.js';
 import { OutboxMessageError } from '../outbox.errors.js';
 import type { ResolvedOptions } from '../outbox.options.js';
-import type { TransportLimits } from '../publish/transport.js';
+import type { TransportLimits } from '../transports/transport.js';
 import type { Draft } from './draft.js';
 import type { EncodedOptions } from './encode-options.js';
-import type { EncodedPayload } from './encode-payload.js';
+import type { EncodedPayload } from './payload.js';
 import type { EncodedHeaders } from './headers.js';
 
 /** A transport as the enqueue side knows it: no client, no connection, only its number and what it cannot carry. */

@@ -1,13 +1,13 @@
-import type { MessageOptions } from '../message.js';
-import { withoutSecrets } from '../observe/error-text.js';
-import { secretsIn } from '../observe/secrets.js';
+import type { MessageOptions } from '../outbox-message.js';
+import { withoutSecrets } from '../observe/redact/error-text.js';
+import { secretsIn } from '../observe/redact/secrets.js';
 import { OutboxKeyMissingError, OutboxMessageError } from '../outbox.errors.js';
-import { PLAIN_MESSAGE_NAMES, type MessageSettings, type PlainMessage } from './enqueue-options.js';
-import { refuse, refuseUnknown } from './refuse.js';
-import type { EventClass, EventMetadata, HeadersInput, StoredRetry } from './event-metadata.js';
-import type { EventRegistry } from './event-registry.js';
+import { PLAIN_MESSAGE_NAMES, type MessageSettings, type PlainMessage } from './options.js';
+import { refuse, refuseUnknown } from '../options/refuse.js';
+import type { EventClass, EventMetadata, HeadersInput, StoredRetry } from './events/event-metadata.js';
+import type { EventRegistry } from './events/event-registry.js';
 import { isPlainObject } from './plain-object.js';
-import { MAX_KEY_BYTES, MAX_VERSION, NO_TOPIC, textProblem, typeName } from './text-checks.js';
+import { MAX_KEY_BYTES, MAX_VERSION, NO_TOPIC, textProblem, typeName } from '../options/text-checks.js';
 
 /** One message before it is encoded: events and plain messages look the same from here on. */
 export interface Draft {

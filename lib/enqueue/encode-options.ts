@@ -1,9 +1,9 @@
-import type { MessageOptions } from '../message.js';
+import type { MessageOptions } from '../outbox-message.js';
 import type { Draft } from './draft.js';
-import { refuse } from './refuse.js';
-import { findJsonLoss, pathText } from './lossless.js';
+import { refuse } from '../options/refuse.js';
+import { findJsonLoss, pathText } from '../message/lossless.js';
 import { isPlainObject } from './plain-object.js';
-import { typeName } from './text-checks.js';
+import { typeName } from '../options/text-checks.js';
 
 /** Options are a few numbers and names; what is larger belongs into headers or payload. */
 export const MAX_OPTIONS_BYTES = 16 * 1024;

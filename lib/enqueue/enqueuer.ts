@@ -1,20 +1,20 @@
 import type { QueryRunner } from 'typeorm';
-import type { PayloadEncryption } from '../encryption.js';
-import type { NewMessage } from '../message.js';
+import type { PayloadEncryption } from '../message/encryption.js';
+import type { NewMessage } from '../outbox-message.js';
 import { OutboxDuplicateMessageError, OutboxError, OutboxMessageError } from '../outbox.errors.js';
 import type { InsertReport } from '../store/outbox-store.js';
-import type { TransactionListener } from './transaction-listener.js';
+import type { TransactionListener } from '../transaction/after-commit.js';
 import { AtomicWrite } from './atomic-write.js';
-import { watchTransaction } from './transaction-watch.js';
+import { watchTransaction } from '../data-layers/typeorm/transaction-watch.js';
 import { Destinations } from './destinations.js';
-import { refuseUnknown } from './refuse.js';
-import { ENQUEUE_OPTION_NAMES, type EnqueueOptions, type EnqueueReport } from './enqueue-options.js';
-import { EventRegistry } from './event-registry.js';
+import { refuseUnknown } from '../options/refuse.js';
+import { ENQUEUE_OPTION_NAMES, type EnqueueOptions, type EnqueueReport } from './options.js';
+import { EventRegistry } from './events/event-registry.js';
 import type { EnqueueRuntime } from './runtime.js';
 import { isScheduled, whenDue } from './scheduled.js';
 import { sealPayloads } from './seal-payloads.js';
 import { ID_PREFIX, toMessage, type MessageRules } from './to-message.js';
-import { uuidV7 } from './uuid-v7.js';
+import { uuidV7 } from '../message/uuid-v7.js';
 
 const NO_OPTIONS: EnqueueOptions = Object.freeze({});
 const NO_HOLDERS = new Map<string, string>();

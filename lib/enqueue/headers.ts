@@ -1,9 +1,9 @@
 import { types } from 'node:util';
-import { encodeHeaders } from '../header-codec.js';
-import type { HeaderValue, MessageHeaders } from '../message.js';
-import type { HeadersInput } from './event-metadata.js';
+import { encodeHeaders } from '../message/headers.js';
+import type { HeaderValue, MessageHeaders } from '../outbox-message.js';
+import type { HeadersInput } from './events/event-metadata.js';
 import { isPlainObject } from './plain-object.js';
-import { encodingProblem, typeName } from './text-checks.js';
+import { encodingProblem, typeName } from '../options/text-checks.js';
 
 /** AMQP's short string, the narrowest of the brokers. */
 const MAX_NAME_BYTES = 255;

@@ -1,22 +1,22 @@
 import type { EntityManager } from 'typeorm';
-import { breakLeases, checkLeaseSelection, type BrokenLeases, type LeaseSelection } from './break-leases.js';
+import { breakLeases, checkLeaseSelection, type BrokenLeases, type LeaseSelection } from '../admin/break-leases.js';
 import type { OutboxHealth } from '../observe/health.js';
 import type { OutboxStats } from '../observe/stats.js';
 import { OutboxConfigurationError, OutboxMessageError } from '../outbox.errors.js';
 import type { TransactionHandle } from '../outbox.options.js';
 import type { Change, MessageFilter, OperatorReport } from '../store/admin-store.js';
-import { refuse } from './refuse.js';
-import { watchTransactions } from './transaction-watch.js';
-import { CurrentTransaction } from './current-transaction.js';
+import { refuse } from '../options/refuse.js';
+import { watchTransactions } from '../data-layers/typeorm/transaction-watch.js';
+import { CurrentTransaction } from '../data-layers/typeorm/current-transaction.js';
 import { Enqueuer, refuseForArray } from './enqueuer.js';
-import type { EnqueueOptions, EnqueueReport, MessageSettings, PlainMessage, ReportOption } from './enqueue-options.js';
+import type { EnqueueOptions, EnqueueReport, MessageSettings, PlainMessage, ReportOption } from './options.js';
 import type { EnqueueRuntime, OutboxEventSource } from './runtime.js';
 import { numberOf } from './destinations.js';
-import { toFilter, type DryRun, type MessageSelection, type OperatorCount } from './selection.js';
+import { toFilter, type DryRun, type MessageSelection, type OperatorCount } from '../admin/selection.js';
 import { outsideWrites } from './outside-writes.js';
-import { typeName } from './text-checks.js';
-import { checkTransaction, type OutboxTransactionOptions } from './transaction-options.js';
-import { TransactionScope } from './transaction-scope.js';
+import { typeName } from '../options/text-checks.js';
+import { checkTransaction, type OutboxTransactionOptions } from '../transaction/options.js';
+import { TransactionScope } from '../data-layers/typeorm/transaction-scope.js';
 
 /** An outbox that writes in one given transaction. */
 export interface OutboxWriter<TEvent extends object = object> {

@@ -1,6 +1,6 @@
 import type { QueryRunner } from 'typeorm';
-import type { TransactionScope } from './transaction-scope.js';
-import { oneOf } from './transaction-watch.js';
+import type { TransactionScope } from '../data-layers/typeorm/transaction-scope.js';
+import { oneOf } from '../data-layers/typeorm/transaction-watch.js';
 
 /** A table that is written, as TypeORM and most people write it. */
 const WRITE =

@@ -1,10 +1,10 @@
 import type { DataSource, QueryRunner } from 'typeorm';
-import type { NewMessage } from '../message.js';
+import type { NewMessage } from '../outbox-message.js';
 import type { OutboxEventMap, OutboxEventName, OutboxHooks } from '../observe/events.js';
 import type { ResolvedOptions } from '../outbox.options.js';
 import type { OutboxHealth } from '../observe/health.js';
 import type { OutboxStats } from '../observe/stats.js';
-import type { SqlExecutor } from '../store/executors/executor.js';
+import type { SqlExecutor } from '../store/executor.js';
 import type { AdminStore } from '../store/admin-store.js';
 import type { LeaseStore } from '../store/lease-store.js';
 import type { MessageWriter, StoreSetup } from '../store/outbox-store.js';

@@ -1,6 +1,6 @@
-import type { NewMessage } from '../message.js';
+import type { NewMessage } from '../outbox-message.js';
 import type { EnqueueRuntime } from './runtime.js';
-import type { Entry } from './transaction-listener.js';
+import type { Entry } from '../transaction/after-commit.js';
 
 export const isScheduled = ({ delay, deliverAt }: NewMessage): boolean => delay !== null || deliverAt !== null;
 

@@ -5,14 +5,14 @@ import {
   KEY_ID_HEADER,
   type EncryptedPayload,
   type PayloadEncryption,
-} from '../encryption.js';
-import { ENCRYPTION_OPTION, type NewMessage } from '../message.js';
-import { withoutSecrets } from '../observe/error-text.js';
-import { secretsOfPayload } from '../observe/secrets.js';
+} from '../message/encryption.js';
+import { ENCRYPTION_OPTION, type NewMessage } from '../outbox-message.js';
+import { withoutSecrets } from '../observe/redact/error-text.js';
+import { secretsOfPayload } from '../observe/redact/secrets.js';
 import { OutboxMessageError } from '../outbox.errors.js';
 import type { Destinations } from './destinations.js';
-import { refuse } from './refuse.js';
-import { typeName } from './text-checks.js';
+import { refuse } from '../options/refuse.js';
+import { typeName } from '../options/text-checks.js';
 
 const KEY_ID = /^[\x21-\x7e]{1,255}$/;
 

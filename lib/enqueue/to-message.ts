@@ -1,19 +1,19 @@
 import { types } from 'node:util';
-import { milliseconds } from '../duration.js';
-import type { NewMessage } from '../message.js';
+import { milliseconds } from '../time/duration.js';
+import type { NewMessage } from '../outbox-message.js';
 import type { ResolvedOptions } from '../outbox.options.js';
-import type { Serializer } from '../publish/serializer.js';
-import { bucketOf } from './bucket-of.js';
+import type { Serializer } from '../message/serializer.js';
+import { bucketOf } from '../message/bucket-of.js';
 import { limitProblem, type Destination, type Destinations } from './destinations.js';
 import { draftOf, type Draft } from './draft.js';
-import { refuse } from './refuse.js';
+import { refuse } from '../options/refuse.js';
 import { encodeOptions } from './encode-options.js';
-import { encodePayload } from './encode-payload.js';
-import type { MessageSettings } from './enqueue-options.js';
-import type { EventRegistry } from './event-registry.js';
+import { encodePayload } from './payload.js';
+import type { MessageSettings } from './options.js';
+import type { EventRegistry } from './events/event-registry.js';
 import { collectHeaders } from './headers.js';
-import { MAX_DEDUP_KEY_BYTES, textProblem } from './text-checks.js';
-import { parseUuidV7 } from './uuid-v7.js';
+import { MAX_DEDUP_KEY_BYTES, textProblem } from '../options/text-checks.js';
+import { parseUuidV7 } from '../message/uuid-v7.js';
 
 export interface MessageRules extends Pick<
   ResolvedOptions,

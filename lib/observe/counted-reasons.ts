@@ -1,4 +1,4 @@
-import { counted } from '../plural.js';
+import { counted } from './plural.js';
 import { OFTEN, type BoundedCount } from '../store/admin-store.js';
 import type { OutboxTransportStats } from './stats.js';
 

@@ -1,4 +1,4 @@
-import type { Blame } from '../publish/transport.js';
+import type { Blame } from '../transports/transport.js';
 
 interface RelayEvent {
   /** The same on everything that one relay tells from its start to its stop: a random id per start. */

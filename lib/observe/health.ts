@@ -1,12 +1,12 @@
-import { durationText } from '../duration.js';
-import { counted } from '../plural.js';
+import { durationText } from '../time/duration.js';
+import { counted } from './plural.js';
 import { countedReasons } from './counted-reasons.js';
-import { errorText } from './error-text.js';
-import { StoreClosed } from '../store/executors/executor.js';
+import { errorText } from './redact/error-text.js';
+import { StoreClosed } from '../store/executor.js';
 import type { Standstill } from './standing.js';
 import { standstill, type Around } from './standstill.js';
 import type { OutboxStats, OutboxTransportStats } from './stats.js';
-import type { StoreSettings } from '../store/schema/names.js';
+import type { StoreSettings } from '../store/names.js';
 
 export interface OutboxHealth {
   /** `degraded`: messages are safe and most go out, but somebody should look. `down`: nothing goes out. */

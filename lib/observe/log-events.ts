@@ -1,8 +1,8 @@
 import type { LoggerService } from '@nestjs/common';
-import type { Clock } from '../dispatch/clock.js';
-import { durationText } from '../duration.js';
-import { isThenable } from '../is-thenable.js';
-import { errorText } from './error-text.js';
+import type { Clock } from '../time/clock.js';
+import { durationText } from '../time/duration.js';
+import { isThenable } from '../message/is-thenable.js';
+import { errorText } from './redact/error-text.js';
 import type { OutboxEventMap, OutboxEventName } from './events.js';
 import { LogLine, type LogFields } from './log-line.js';
 import type { OutboxEvents } from './outbox-events.js';

@@ -1,5 +1,5 @@
 import { inspect } from 'node:util';
-import { isPrintable, printable } from './printable.js';
+import { isPrintable, printable } from './redact/printable.js';
 
 export type LogFields = Readonly<Record<string, unknown>>;
 

@@ -1,6 +1,6 @@
-import { inCleanScope } from '../async-scope.js';
-import { isThenable } from '../is-thenable.js';
-import type { Clock } from '../dispatch/clock.js';
+import { inCleanScope } from '../time/async-scope.js';
+import { isThenable } from '../message/is-thenable.js';
+import type { Clock } from '../time/clock.js';
 import type { OutboxEventMap, OutboxEventName } from './events.js';
 
 /** Events that wait for their listeners; beyond it new ones are dropped and counted. */

@@ -1,4 +1,4 @@
-import { compareSeq } from '../message.js';
+import { compareSeq } from '../outbox-message.js';
 import type { Head, TransportGlance } from '../store/admin-store.js';
 
 /** The first ready message of a bucket, and since when it has been that. */

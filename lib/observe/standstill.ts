@@ -1,4 +1,4 @@
-import { durationText } from '../duration.js';
+import { durationText } from '../time/duration.js';
 import type { Stand, Standstill } from './standing.js';
 
 /** What is known beside what stands: who reads it here, and what health says of it already. */

@@ -1,4 +1,4 @@
-import type { ParkedState } from '../message.js';
+import type { ParkedState } from '../outbox-message.js';
 
 /** SEAM: what operators, the application and the cleaner do. `OutboxStore` says what holds for all roles. */
 

@@ -1,4 +1,4 @@
-import type { ParkedState } from '../message.js';
+import type { ParkedState } from '../outbox-message.js';
 import { CHANGES, type Change, type MessageFilter } from './admin-store.js';
 
 /** Of the states that a call can change, those that its filter means. */

@@ -1,5 +1,5 @@
-import type { NewMessage } from '../message.js';
-import type { SqlExecutor } from './executors/executor.js';
+import type { NewMessage } from '../outbox-message.js';
+import type { SqlExecutor } from './executor.js';
 import type { AdminStore, CleanStore } from './admin-store.js';
 import type { LeaseStore } from './lease-store.js';
 import type { ParkedStore, RowLockStore } from './parked-store.js';

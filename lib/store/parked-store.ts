@@ -1,4 +1,4 @@
-import type { OutboxMessage, ParkedState } from '../message.js';
+import type { OutboxMessage, ParkedState } from '../outbox-message.js';
 import type { Lease } from './lease-store.js';
 import type { ParkEntry, SettledMessage, WriteReport } from './ready-store.js';
 

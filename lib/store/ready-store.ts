@@ -1,4 +1,4 @@
-import type { OutboxMessage, Place } from '../message.js';
+import type { OutboxMessage, Place } from '../outbox-message.js';
 import type { Lease } from './lease-store.js';
 
 /** SEAM: the ready table, for claim and settle. `OutboxStore` says what holds for all roles. */

@@ -1,5 +1,5 @@
-import { isOfTheRow } from '../read-errors.js';
-import type { SqlExecutor } from './executors/executor.js';
+import { isOfTheRow } from './read-errors.js';
+import type { SqlExecutor } from './executor.js';
 import type { Refused } from './parked-store.js';
 import type { SettledMessage } from './ready-store.js';
 import { statement } from './sql.js';

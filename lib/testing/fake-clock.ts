@@ -1,4 +1,4 @@
-import type { Clock } from '../dispatch/clock.js';
+import type { Clock } from '../time/clock.js';
 
 interface Timer {
   readonly at: number;

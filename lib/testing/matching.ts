@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { inspect, isDeepStrictEqual, types } from 'node:util';
-import { eventMetadata, type EventClass } from '../enqueue/event-metadata.js';
-import type { MessageHeaders } from '../message.js';
+import { eventMetadata, type EventClass } from '../enqueue/events/event-metadata.js';
+import type { MessageHeaders } from '../outbox-message.js';
 
 /** A message as tests see it. */
 export interface RecordedMessage {

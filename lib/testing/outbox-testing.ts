@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
-import { OutboxDispatcher } from '../dispatch/dispatcher.js';
-import type { RunReport } from '../dispatch/relay.js';
-import { decodeHeaders } from '../header-codec.js';
-import type { OutboxRuntime } from '../module/runtime.js';
-import type { NewMessage, OutboxMessage } from '../message.js';
+import { OutboxDispatcher } from '../relay/dispatcher.js';
+import type { RunReport } from '../relay/relay.js';
+import { decodeHeaders } from '../message/headers.js';
+import type { OutboxRuntime } from '../nest/runtime.js';
+import type { NewMessage, OutboxMessage } from '../outbox-message.js';
 import { DEFAULT_NAME, getOutboxToken, overridesToken, runtimeToken } from '../outbox.tokens.js';
 import { expectOne, type RecordedMessage, type Wanted } from './matching.js';
 import { TestOverrides } from './override-outbox.js';

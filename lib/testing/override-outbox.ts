@@ -1,11 +1,11 @@
 import type { QueryRunner } from 'typeorm';
-import type { Clock } from '../dispatch/clock.js';
-import type { OutboxOverrides } from '../module/overrides.js';
-import type { NewMessage } from '../message.js';
+import type { Clock } from '../time/clock.js';
+import type { OutboxOverrides } from '../nest/overrides.js';
+import type { NewMessage } from '../outbox-message.js';
 import type { OutboxOptions, TransportOption } from '../outbox.options.js';
 import { DEFAULT_NAME, overridesToken } from '../outbox.tokens.js';
 import type { OutboxStore } from '../store/outbox-store.js';
-import { toDefinitions } from '../transport-option.js';
+import { toDefinitions } from '../options/transport-option.js';
 import { onlyOwn, OwnMessages } from './own-messages.js';
 import { RecordingTransport } from './recording-transport.js';
 

@@ -1,4 +1,4 @@
-import type { OutboxMessage, Place } from '../message.js';
+import type { OutboxMessage, Place } from '../outbox-message.js';
 import type { DeadLetter, Death, LockedOutcome, RowLockStore } from '../store/parked-store.js';
 import type { FetchResult, ReadPosition } from '../store/ready-store.js';
 import type { OutboxStore } from '../store/outbox-store.js';

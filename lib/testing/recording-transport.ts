@@ -1,4 +1,4 @@
-import type { OutboxMessage } from '../message.js';
+import type { OutboxMessage } from '../outbox-message.js';
 import {
   OutboxTransport,
   PUBLISHED,
@@ -6,7 +6,7 @@ import {
   type PublishContext,
   type PublishResult,
   type TransportLimits,
-} from '../publish/transport.js';
+} from '../transports/transport.js';
 
 export interface FailOptions {
   /** Default `message`. */

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { DataSource } from 'typeorm';
-import { ProbeFloor } from '../../lib/claim/probe-floor.js';
-import type { LaneLoops } from '../../lib/dispatch/lane-loops.js';
+import { ProbeFloor } from '../../lib/relay/read/probe-floor.js';
+import type { LaneLoops } from '../../lib/relay/lane-loops.js';
 import { CALM, Ledger, Writers } from '../support/ledger.js';
 import { createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
 import { TcpProxy } from '../support/tcp-proxy.js';

@@ -1,4 +1,4 @@
-import { outboxDeserializer } from '../../lib/consumer.js';
+import { outboxDeserializer } from '../../lib/consumer/index.js';
 import { OutboxCleaner } from '../../lib/index.js';
 import { order, type useDebezium } from '../support/debezium-run.js';
 import type { ReadRecord } from '../support/kafka.js';

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import type { Clock } from '../../lib/dispatch/clock.js';
-import { systemClock } from '../../lib/dispatch/clock.js';
-import { PUBLISHED, type PublishResult } from '../../lib/publish/transport.js';
+import type { Clock } from '../../lib/time/clock.js';
+import { systemClock } from '../../lib/time/clock.js';
+import { PUBLISHED, type PublishResult } from '../../lib/transports/transport.js';
 import type { OutboxStore } from '../../lib/store/outbox-store.js';
 import { gate } from '../support/lane.js';
 import { CALM, Ledger, Writers } from '../support/ledger.js';

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
-import type { LaneLoops } from '../../lib/dispatch/lane-loops.js';
-import type { OutboxMessage } from '../../lib/message.js';
-import { PUBLISHED, type PublishResult } from '../../lib/publish/transport.js';
+import type { LaneLoops } from '../../lib/relay/lane-loops.js';
+import type { OutboxMessage } from '../../lib/outbox-message.js';
+import { PUBLISHED, type PublishResult } from '../../lib/transports/transport.js';
 import type { OutboxStore } from '../../lib/store/outbox-store.js';
 import { gate } from '../support/lane.js';
 import { createHarness, ScriptedTransport, wrapped, type Harness } from '../support/relay.js';

@@ -1,10 +1,10 @@
-import { PUBLISHED, type PublishResult } from '../../lib/publish/transport.js';
-import { Claimer } from '../../lib/claim/claimer.js';
-import { ProbeFloor } from '../../lib/claim/probe-floor.js';
-import { SnapshotFloor } from '../../lib/claim/snapshot-floor.js';
-import { systemClock } from '../../lib/dispatch/clock.js';
-import { bucketOf } from '../../lib/enqueue/bucket-of.js';
-import type { OutboxMessage } from '../../lib/message.js';
+import { PUBLISHED, type PublishResult } from '../../lib/transports/transport.js';
+import { Claimer } from '../../lib/relay/read/claimer.js';
+import { ProbeFloor } from '../../lib/relay/read/probe-floor.js';
+import { SnapshotFloor } from '../../lib/relay/read/snapshot-floor.js';
+import { systemClock } from '../../lib/time/clock.js';
+import { bucketOf } from '../../lib/message/bucket-of.js';
+import type { OutboxMessage } from '../../lib/outbox-message.js';
 import { createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
 import { until } from '../support/until.js';
 import type { DatabaseKind } from '../support/services.js';

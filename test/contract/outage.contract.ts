@@ -1,4 +1,4 @@
-import { PUBLISHED, type PublishResult } from '../../lib/publish/transport.js';
+import { PUBLISHED, type PublishResult } from '../../lib/transports/transport.js';
 import { createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
 import type { DatabaseKind } from '../support/services.js';
 

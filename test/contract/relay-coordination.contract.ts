@@ -1,5 +1,5 @@
 import { once } from 'node:events';
-import { PUBLISHED, type PublishResult } from '../../lib/publish/transport.js';
+import { PUBLISHED, type PublishResult } from '../../lib/transports/transport.js';
 import { broken, createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
 import type { DatabaseKind } from '../support/services.js';
 import { until } from '../support/until.js';

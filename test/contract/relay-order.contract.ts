@@ -1,4 +1,4 @@
-import { PUBLISHED, type PublishResult } from '../../lib/publish/transport.js';
+import { PUBLISHED, type PublishResult } from '../../lib/transports/transport.js';
 import type { FetchResult } from '../../lib/store/ready-store.js';
 import { gate } from '../support/lane.js';
 import { createHarness, ScriptedTransport, wrapped, type Harness } from '../support/relay.js';

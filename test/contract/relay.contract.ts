@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
-import { PUBLISHED, type PublishResult } from '../../lib/publish/transport.js';
-import type { OutboxMessage } from '../../lib/message.js';
+import { PUBLISHED, type PublishResult } from '../../lib/transports/transport.js';
+import type { OutboxMessage } from '../../lib/outbox-message.js';
 import { until } from '../support/until.js';
 import { broken, createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
 

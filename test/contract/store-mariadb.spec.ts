@@ -1,4 +1,4 @@
-import { describeStoreContract } from '../../lib/testing/store-contract.js';
+import { describeStoreContract } from '../../lib/testing/store-contract/contract.js';
 import { MariaDbStores } from '../support/mariadb-store.js';
 import { NARROW, ODD_SESSION } from '../support/mysql-contract.js';
 import { describeWith } from '../support/services.js';

@@ -1,8 +1,8 @@
 import { DataSource } from 'typeorm';
-import { transactionExecutor } from '../../lib/store/executors/typeorm-transaction.js';
-import { openStore } from '../../lib/store/open-store.js';
+import { transactionExecutor } from '../../lib/data-layers/typeorm/transaction.js';
+import { openStore } from '../../lib/data-layers/typeorm/open-store.js';
 import type { OutboxStore, SchemaSettings } from '../../lib/store/outbox-store.js';
-import { describeStoreContract, type StoreHarness } from '../../lib/testing/store-contract.js';
+import { describeStoreContract, type StoreHarness } from '../../lib/testing/store-contract/contract.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { PgBouncer } from '../support/pgbouncer.js';
 import { describeUnlessMissing, describeWith } from '../support/services.js';

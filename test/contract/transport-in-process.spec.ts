@@ -1,7 +1,7 @@
-import { inProcess } from '../../lib/publish/transports/in-process.js';
-import { InProcessHandlers } from '../../lib/publish/transports/in-process-handlers.js';
-import type { OutboxMessage } from '../../lib/message.js';
-import { describeTransportContract, RecordingTransport, type TransportHarness } from '../../lib/testing.js';
+import { inProcess } from '../../lib/transports/in-process/in-process.js';
+import { InProcessHandlers } from '../../lib/transports/in-process/handlers.js';
+import type { OutboxMessage } from '../../lib/outbox-message.js';
+import { describeTransportContract, RecordingTransport, type TransportHarness } from '../../lib/testing/index.js';
 
 type Received = Awaited<ReturnType<NonNullable<TransportHarness['received']>>>;
 const received = (all: readonly OutboxMessage[], topic: string): Received =>

@@ -1,9 +1,9 @@
 import { Kafka } from 'kafkajs';
-import type { HeaderValue } from '../../lib/message.js';
-import { kafka } from '../../lib/kafka.js';
+import type { HeaderValue } from '../../lib/outbox-message.js';
+import { kafka } from '../../lib/transports/kafka/index.js';
 import type { TransportDefinition } from '../../lib/outbox.options.js';
-import type { OutboxTransport } from '../../lib/publish/transport.js';
-import { describeTransportContract } from '../../lib/testing/transport-contract.js';
+import type { OutboxTransport } from '../../lib/transports/transport.js';
+import { describeTransportContract } from '../../lib/testing/transport-contract/contract.js';
 import { kafkaThrough, TestTopics } from '../support/kafka.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
 import { describeWith, requiredUrl } from '../support/services.js';

@@ -1,5 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises';
-import { transactionExecutor } from '../../lib/store/executors/typeorm-transaction.js';
+import { transactionExecutor } from '../../lib/data-layers/typeorm/transaction.js';
 import type { OutboxStore } from '../../lib/store/outbox-store.js';
 import { CALM, Ledger, Writers } from '../support/ledger.js';
 import { createHarness, newMessage, wrapped, type Harness } from '../support/relay.js';

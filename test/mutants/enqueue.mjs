@@ -1,10 +1,10 @@
 /** Bugs in the enqueue, which writes in a transaction that is not its own. */
-const WATCH = 'lib/enqueue/transaction-watch.ts';
+const WATCH = 'lib/data-layers/typeorm/transaction-watch.ts';
 const WRITE = 'lib/enqueue/atomic-write.ts';
-const SAVEPOINTS = 'test/integration/enqueue-savepoints.spec.ts';
-const ENDING = { contract: 'test/integration/enqueue-ending.spec.ts', simulation: false, chaos: false };
-const UNWATCHED = { ...ENDING, contract: 'test/integration/enqueue-unwatched.spec.ts' };
-const SESSIONS = { ...ENDING, contract: 'test/integration/enqueue-sessions.spec.ts' };
+const SAVEPOINTS = 'test/integration/enqueue/savepoints.spec.ts';
+const ENDING = { contract: 'test/integration/enqueue/ending.spec.ts', simulation: false, chaos: false };
+const UNWATCHED = { ...ENDING, contract: 'test/integration/enqueue/unwatched.spec.ts' };
+const SESSIONS = { ...ENDING, contract: 'test/integration/enqueue/sessions.spec.ts' };
 
 export const ENQUEUE = [
   {
@@ -48,7 +48,7 @@ export const ENQUEUE = [
     from: 'await state.settle(() => this.probe());',
     to: 'void 0;',
     ...ENDING,
-    contract: 'test/integration/enqueue-deadlock.spec.ts',
+    contract: 'test/integration/enqueue/deadlock.spec.ts',
   },
   {
     name: 'half-of-an-enqueue-stays',
@@ -58,7 +58,7 @@ export const ENQUEUE = [
     from: 'if (guarded) await this.takeBack();',
     to: 'this.refused = true;',
     ...ENDING,
-    contract: 'test/integration/enqueue-failed.spec.ts',
+    contract: 'test/integration/enqueue/failed.spec.ts',
   },
   {
     name: 'unknown-fate-is-committed',
@@ -67,7 +67,7 @@ export const ENQUEUE = [
     from: 'return this.written.spoilt !== undefined && boundary',
     to: 'return false && boundary',
     ...ENDING,
-    contract: 'test/integration/enqueue-failed.spec.ts',
+    contract: 'test/integration/enqueue/failed.spec.ts',
   },
   {
     name: 'released-and-unanswered-is-gone',
@@ -76,7 +76,7 @@ export const ENQUEUE = [
     from: '(refused && isGone(error))',
     to: 'isGone(error)',
     ...ENDING,
-    contract: 'test/integration/enqueue-whole.spec.ts',
+    contract: 'test/integration/enqueue/whole.spec.ts',
   },
   {
     name: 'raw-commit-unseen',
@@ -98,7 +98,7 @@ export const ENQUEUE = [
   {
     name: 'unheard-statement-trusted',
     breaks: 'MariaDB, MySQL: what is enqueued behind a stream that ended the transaction is committed by itself',
-    file: 'lib/enqueue/transaction-state.ts',
+    file: 'lib/transaction/state.ts',
     from: ' && !this.isUnheard) return',
     to: ') return',
     ...UNWATCHED,
@@ -115,25 +115,25 @@ export const ENQUEUE = [
   {
     name: 'serializer-buffer-kept',
     breaks: 'a serializer that uses its buffer again gives all messages of a call the last payload',
-    file: 'lib/enqueue/encode-payload.ts',
+    file: 'lib/enqueue/payload.ts',
     from: 'return serializer === jsonSerializer ? view(bytes) : Buffer.from(bytes);',
     to: 'return view(bytes);',
     ...ENDING,
-    contract: 'test/unit/serializer-buffer.spec.ts',
+    contract: 'test/unit/message/serializer-buffer.spec.ts',
   },
   {
     name: 'bound-for-ever',
     breaks: 'late work of a bound function that returns no Promise joins the next transaction of its runner',
-    file: 'lib/enqueue/transaction-scope.ts',
+    file: 'lib/data-layers/typeorm/transaction-scope.ts',
     from: 'transactionNumber(scope.runner) === scope.transaction ? scope.runner : undefined',
     to: 'scope.runner',
     ...ENDING,
-    contract: 'test/integration/enqueue-ambient.spec.ts',
+    contract: 'test/integration/enqueue/ambient.spec.ts',
   },
   {
     name: 'large-arrays-in-one-statement',
     breaks: 'PostgreSQL: an array of large messages is one statement, for which the server drops the connection',
-    file: 'lib/store/postgres/insert.ts',
+    file: 'lib/store/postgres/ready/insert.ts',
     from: ' || size + bytes > CHUNK_BYTES',
     to: '',
     ...SESSIONS,
@@ -141,7 +141,7 @@ export const ENQUEUE = [
   {
     name: 'holders-limited-by-the-session',
     breaks: 'MariaDB, MySQL: duplicates beyond sql_select_limit are written twice',
-    file: 'lib/store/mysql/insert.ts',
+    file: 'lib/store/mysql/ready/insert.ts',
     from: ' limit ${n} for update',
     to: ' for update',
     ...SESSIONS,
@@ -149,7 +149,7 @@ export const ENQUEUE = [
   {
     name: 'stale-snapshot-is-no-conflict',
     breaks: 'MariaDB: a dedup key claimed since the snapshot is an error of the driver, not one to run again for',
-    file: 'lib/store/mysql/insert.ts',
+    file: 'lib/store/mysql/ready/insert.ts',
     from: ' && errno !== SNAPSHOT_TOO_OLD) throw',
     to: ') throw',
     ...SESSIONS,
@@ -158,7 +158,7 @@ export const ENQUEUE = [
   {
     name: 'deadlock-of-a-dedup-key-is-no-conflict',
     breaks: 'MariaDB, MySQL: a deadlock on a dedup key is an error of the driver, not one to run again for',
-    file: 'lib/store/mysql/insert.ts',
+    file: 'lib/store/mysql/ready/insert.ts',
     from: 'if (errno !== DEADLOCK && errno',
     to: 'if (errno',
     ...SESSIONS,
@@ -167,39 +167,39 @@ export const ENQUEUE = [
     name: 'deadlock-of-an-insert-is-no-conflict',
     breaks:
       'MariaDB, MySQL: an INSERT that is the victim of a deadlock is an error of the driver, not one to run again for',
-    file: 'lib/store/mysql/insert.ts',
+    file: 'lib/store/mysql/ready/insert.ts',
     from: 'if (errnoOf(error) !== DEADLOCK) throw error;',
     to: 'if (error !== undefined) throw error;',
     ...ENDING,
-    contract: 'test/integration/enqueue-deadlock.spec.ts',
+    contract: 'test/integration/enqueue/deadlock.spec.ts',
   },
   {
     name: 'proxy-is-another-transaction',
     breaks: 'a Proxy of a query runner and the runner behind it are watched apart',
-    file: 'lib/enqueue/transaction-watch.ts',
+    file: 'lib/data-layers/typeorm/transaction-watch.ts',
     from: 'return isOne ? named : runner;',
     to: 'return isOne ? runner : runner;',
-    contract: 'test/integration/enqueue-proxied.spec.ts',
+    contract: 'test/integration/enqueue/proxied.spec.ts',
     simulation: false,
     chaos: false,
   },
   {
     name: 'trace-of-the-relay',
     breaks: 'an instrumentation of the client of a broker writes the trace of the relay over that of the request',
-    file: 'lib/publish/transports/envelope.ts',
+    file: 'lib/transports/envelope.ts',
     from: 'if (TRACE.test(name))',
     to: 'if (TRACE.test(name.slice(name.length)))',
-    contract: 'test/unit/envelope.spec.ts',
+    contract: 'test/unit/transports/envelope.spec.ts',
     simulation: false,
     chaos: false,
   },
   {
     name: 'scope-of-one-outbox',
     breaks: 'an outbox does not see the transaction that another one on its DataSource opened',
-    file: 'lib/enqueue/transaction-scope.ts',
+    file: 'lib/data-layers/typeorm/transaction-scope.ts',
     from: 'scopes.get(dataSource) ?? new',
     to: 'scopes.get({} as never) ?? new',
-    contract: 'test/integration/enqueue-ambient.spec.ts',
+    contract: 'test/integration/enqueue/ambient.spec.ts',
     simulation: false,
     chaos: false,
   },

@@ -6,7 +6,7 @@ export const HEALTH = [
     file: 'lib/observe/standstill.ts',
     from: 'if (standsFor >= 2 * lease || (isElsewhere',
     to: 'if (standsFor >= Infinity * lease || (isElsewhere',
-    contract: 'test/unit/standing.spec.ts',
+    contract: 'test/unit/observe/standing.spec.ts',
   },
   {
     name: 'one-bucket-untold',
@@ -14,7 +14,7 @@ export const HEALTH = [
     file: 'lib/observe/standstill.ts',
     from: 'return lease !== null && lease.alive && lease.owner !== owner;',
     to: 'return true;',
-    contract: 'test/integration/standing-still.spec.ts',
+    contract: 'test/integration/relay/standing-still.spec.ts',
   },
   {
     name: 'arrivals-move',
@@ -22,7 +22,7 @@ export const HEALTH = [
     file: 'lib/observe/standing.ts',
     from: 'if (before !== undefined) seen.movedAt = now;',
     to: 'seen.movedAt = now;',
-    contract: 'test/unit/standing.spec.ts',
+    contract: 'test/unit/observe/standing.spec.ts',
   },
   {
     name: 'standing-below-the-mark-forgotten',
@@ -30,7 +30,7 @@ export const HEALTH = [
     file: 'lib/observe/standing.ts',
     from: 'return first.has(bucket) || compareSeq(',
     to: 'return compareSeq(',
-    contract: 'test/unit/standing.spec.ts',
+    contract: 'test/unit/observe/standing.spec.ts',
   },
   {
     name: 'unseen-stands',
@@ -39,7 +39,7 @@ export const HEALTH = [
     file: 'lib/observe/standing.ts',
     from: 'standsFor: seenAt - since',
     to: 'standsFor: now - since',
-    contract: 'test/unit/standing.spec.ts',
+    contract: 'test/unit/observe/standing.spec.ts',
   },
   {
     name: 'looks-drift',
@@ -47,7 +47,7 @@ export const HEALTH = [
     file: 'lib/observe/probe.ts',
     from: '(this.turn++ % Math.ceil(this.buckets.length / BUCKETS)) * BUCKETS',
     to: '(this.turn++ * BUCKETS) % this.buckets.length',
-    contract: 'test/unit/standing.spec.ts',
+    contract: 'test/unit/observe/standing.spec.ts',
   },
   {
     name: 'glance-counts-all',
@@ -55,14 +55,14 @@ export const HEALTH = [
     file: 'lib/observe/probe.ts',
     from: 'const LIMIT = 1_000;',
     to: 'const LIMIT = 1_000_000;',
-    contract: 'test/integration/standing-still.spec.ts',
+    contract: 'test/integration/relay/standing-still.spec.ts',
   },
   {
     name: 'mysql-glance-without-end',
     breaks: 'MariaDB and MySQL: a look of health has no deadline',
-    file: 'lib/store/mysql/glance.ts',
+    file: 'lib/store/mysql/ops/glance.ts',
     from: 'statement(undefined, selectWithin(left, rest))',
     to: 'statement(undefined, `select ${rest}`)',
-    contract: 'test/integration/standing-still.spec.ts',
+    contract: 'test/integration/relay/standing-still.spec.ts',
   },
 ].map((mutant) => ({ simulation: false, chaos: false, ...mutant }));

@@ -1,10 +1,10 @@
 /** Bugs in the statements and connections of MySQL and MariaDB: real servers only. */
 const STORE = 'test/contract/store-mariadb.spec.ts';
-const TRANSACTIONS = 'test/integration/mariadb-transactions.spec.ts';
-const EXECUTOR = 'test/integration/mariadb-executor.spec.ts';
-const LEASES = 'lib/store/mysql/leases.ts';
-const SETTLE = 'lib/store/mysql/settle.ts';
-const SESSION = 'lib/store/executors/typeorm-mysql.ts';
+const TRANSACTIONS = 'test/integration/mysql/transactions.spec.ts';
+const EXECUTOR = 'test/integration/mysql/executor.spec.ts';
+const LEASES = 'lib/store/mysql/ops/leases.ts';
+const SETTLE = 'lib/store/mysql/ready/settle.ts';
+const SESSION = 'lib/data-layers/typeorm/mysql.ts';
 
 /** By chaos, too: nothing else shows that this harness convicts anything on MariaDB. */
 const ALSO_CHAOS = {
@@ -17,14 +17,14 @@ export const MARIADB = [
     name: 'mariadb-key-outlives-its-message',
     breaks:
       'the dedup key of a cancelled message stays where somebody holds it, and the next enqueue with it writes nothing',
-    file: 'lib/store/mysql/admin.ts',
+    file: 'lib/store/mysql/ops/admin.ts',
     from: `if (action !== 'requeue') await this.keys.after(outcome.changed);`,
     to: '',
   },
   {
     name: 'mariadb-key-freed-beside-another-transport',
     breaks: 'a dedup key is free though another transport still has the message parked',
-    file: 'lib/store/mysql/dedup-keys.ts',
+    file: 'lib/store/mysql/ready/dedup-keys.ts',
     from: 'filter(([, id]) => !parked.has(id))',
     to: 'filter(([, id]) => parked.has(id) || true)',
   },
@@ -38,7 +38,7 @@ export const MARIADB = [
   {
     name: 'mariadb-told-of-a-former-death',
     breaks: 'who was told of one death is taken to know of the next',
-    file: 'lib/store/mysql/parked-statements.ts',
+    file: 'lib/store/mysql/parked/statements.ts',
     from: ' and p.died_at = k.d`',
     to: '`',
   },
@@ -72,7 +72,7 @@ export const MARIADB = [
     from: 'const time = Math.round(leaseMs * 1000)',
     to: 'const time = Math.round((leaseMs + Date.now() - performance.timeOrigin - performance.now()) * 1000)',
     // Not by chaos: it takes a relay that dies in the seconds between a renewal under a wrong clock and the next one. A run acquitted.
-    contract: 'test/integration/clocks.spec.ts',
+    contract: 'test/integration/database/clocks.spec.ts',
   },
   {
     name: 'mariadb-settle-by-place-only',
@@ -87,7 +87,7 @@ export const MARIADB = [
     file: SETTLE,
     from: "from ${there(PLACES)} ${updateOf('h')}`",
     to: 'from ${there(PLACES)}`',
-    contract: 'test/integration/mariadb-store.spec.ts',
+    contract: 'test/integration/mysql/store.spec.ts',
   },
   {
     name: 'mariadb-look-up-unforced',
@@ -95,7 +95,7 @@ export const MARIADB = [
     file: 'lib/store/mysql/json-rows.ts',
     from: ' force index (${index})',
     to: '',
-    contract: 'test/integration/mariadb-locks.spec.ts',
+    contract: 'test/integration/mysql/locks.spec.ts',
     onMysql: false, // its optimizer looks them up by itself there
   },
   {
@@ -117,16 +117,16 @@ export const MARIADB = [
   {
     name: 'mariadb-rollback-on-the-dead',
     breaks: 'a rollback is queued on a connection that is about to be destroyed, and waits for ever',
-    file: 'lib/store/executors/mysql-connection.ts',
+    file: 'lib/data-layers/typeorm/mysql-connection.ts',
     from: 'if (client !== undefined) destroy(client);\n    abort?.(lost());',
     to: 'abort?.(lost());\n    await open?.catch(() => undefined);\n    if (client !== undefined) destroy(client);',
     chaos: false,
-    contract: 'test/integration/mariadb-executor.spec.ts',
+    contract: 'test/integration/mysql/executor.spec.ts',
   },
   {
     name: 'mariadb-lost-deadline',
     breaks: 'the deadline of a statement whose connection was lost ends the connection that comes after it',
-    file: 'lib/store/executors/mysql-connection.ts',
+    file: 'lib/data-layers/typeorm/mysql-connection.ts',
     from: 'ended(); // nothing else would',
     to: '// nothing else would',
     contract: EXECUTOR,
@@ -134,7 +134,7 @@ export const MARIADB = [
   {
     name: 'mariadb-late-connection-kept',
     breaks: 'a connection that was given up while it opened is taken for the one in use',
-    file: 'lib/store/executors/mysql-connection.ts',
+    file: 'lib/data-layers/typeorm/mysql-connection.ts',
     from: 'if (this.open !== open) return discard(client);',
     to: '',
     contract: EXECUTOR,
@@ -142,31 +142,31 @@ export const MARIADB = [
   {
     name: 'mariadb-clean-read-as-dirty',
     breaks: 'the probe sees no uncommitted insert, and the floor rises past it',
-    file: 'lib/store/mysql/ready.ts',
+    file: 'lib/store/mysql/ready/ready.ts',
     from: 'isolation level read uncommitted',
     to: 'isolation level read committed',
   },
   {
     name: 'mariadb-repark-of-a-former-life',
     breaks: 'a failure that is written again kills what an operator has requeued meanwhile',
-    file: 'lib/store/mysql/parked-statements.ts',
+    file: 'lib/store/mysql/parked/statements.ts',
     from: ' and p.attempts = k.sent',
     to: '',
   },
   {
     name: 'mariadb-scheduled-holds-nobody',
     breaks: 'a scheduled message that fell due holds nobody, and later ones overtake it',
-    file: 'lib/store/mysql/take.ts',
+    file: 'lib/store/mysql/parked/take.ts',
     from: '${WAITING}, p.blocking = 1, p.seq',
     to: '${WAITING}, p.seq',
   },
   {
     name: 'mariadb-taken-without-lock',
     breaks: 'what is cancelled at that moment is taken, and sent all the same',
-    file: 'lib/store/mysql/take.ts',
+    file: 'lib/store/mysql/parked/take.ts',
     from: "where p.transport = ? ${updateOf('p')} skip locked`",
     to: 'where p.transport = ?`',
-    contract: 'test/integration/take-races.spec.ts',
+    contract: 'test/integration/postgres/take-races.spec.ts',
   },
   {
     name: 'mariadb-archived-twice',
@@ -178,22 +178,22 @@ export const MARIADB = [
   {
     name: 'mariadb-backoff-ended-by-an-operator',
     breaks: 'a message that waits for its next try is tried at once when one behind it is removed',
-    file: 'lib/store/mysql/wake.ts',
+    file: 'lib/store/mysql/parked/wake.ts',
     from: 'return this.wakeIn([BLOCKED], tx, keys);',
     to: 'return this.wakeIn([WAITING, BLOCKED], tx, keys);',
   },
   {
     name: 'mariadb-dedup-key-of-somebody-else',
     breaks: 'cleaning removes a dedup key that was used again since it was looked at',
-    file: 'lib/store/mysql/clean.ts',
+    file: 'lib/store/mysql/ops/clean.ts',
     from: ' and d.claim = unhex(k.c) ${updateOf',
     to: ' and k.c is not null ${updateOf',
-    contract: 'test/integration/mariadb-dedup.spec.ts',
+    contract: 'test/integration/mysql/dedup.spec.ts',
   },
   {
     name: 'mariadb-successors-out-of-order',
     breaks: 'parked successors of a key are taken from its end',
-    file: 'lib/store/mysql/wake.ts',
+    file: 'lib/store/mysql/parked/wake.ts',
     from: 'order by seq, parked_id limit ?',
     to: 'order by seq desc, parked_id limit ?',
     ...ALSO_CHAOS,
@@ -201,7 +201,7 @@ export const MARIADB = [
   {
     name: 'mariadb-locks-held-while-publishing',
     breaks: 'the transaction that takes parked rows stays open while they are published',
-    file: 'lib/store/mysql/parked.ts',
+    file: 'lib/store/mysql/parked/parked.ts',
     from: "inTransaction(this.database.connection('settle'), (tx) => this.taker.take(tx, request))",
     to: `new Promise((got, failed) => inTransaction(this.database.connection('settle'), async (tx) => {
       got(await this.taker.take(tx, request));
@@ -214,30 +214,30 @@ export const MARIADB = [
     file: LEASES,
     from: 'if (!waitedTooLong(error)) throw error;',
     to: 'if (waitedTooLong(error)) throw error;',
-    contract: 'test/integration/foreign-locks.spec.ts',
+    contract: 'test/integration/database/foreign-locks.spec.ts',
   },
   {
     name: 'mariadb-operators-wait-for-a-publish',
     breaks: 'with row locks a call of an operator waits for what is being published, and changes nothing',
-    file: 'lib/store/mysql/admin.ts',
+    file: 'lib/store/mysql/ops/admin.ts',
     from: "=== 'rowLock' ? ' skip locked' : ''",
     to: "=== 'rowLock' ? '' : ''",
-    contract: 'test/integration/foreign-locks.spec.ts',
+    contract: 'test/integration/database/foreign-locks.spec.ts',
   },
   {
     name: 'mariadb-tables-without-a-lock',
     breaks: 'several processes make or change the tables at once, and all but one end with an error',
-    file: 'lib/store/schema/mysql-lock.ts',
+    file: 'lib/store/mysql/schema/lock.ts',
     from: 'await take(ask, name, tables, wait);',
     to: 'void take;',
-    contract: 'test/integration/migrations-race.spec.ts',
+    contract: 'test/integration/schema/migrations-race.spec.ts',
   },
   {
     name: 'mariadb-lock-kept-in-the-pool',
     breaks: 'the lock of whoever makes tables goes back to the pool with its connection',
-    file: 'lib/store/schema/mysql-lock.ts',
+    file: 'lib/store/mysql/schema/lock.ts',
     from: "await ask('select release_lock(?)', [name]).catch(() => undefined);",
     to: '',
-    contract: 'test/integration/mysql-lock.spec.ts',
+    contract: 'test/integration/mysql/migration-lock.spec.ts',
   },
 ].map((mutant) => ({ chaos: false, contract: STORE, ...mutant, breaks: `MariaDB: ${mutant.breaks}` }));

@@ -14,7 +14,7 @@ export const MYSQL = [
   {
     name: 'mysql-time-as-bytes',
     breaks: 'the time of a probe comes as bytes, and no range is ever seen to be clean',
-    file: 'lib/store/mysql/ready.ts',
+    file: 'lib/store/mysql/ready/ready.ts',
     from: 'cast(utc_timestamp(6) as char), @@',
     to: 'utc_timestamp(6), @@',
     contract: CONTRACT,
@@ -23,20 +23,20 @@ export const MYSQL = [
   {
     name: 'mysql-sorts-all-dead',
     breaks: 'a look for the first death sorts all that died, as MySQL does for the last column of an index alone',
-    file: 'lib/store/mysql/clean.ts',
+    file: 'lib/store/mysql/ops/clean.ts',
     from: 'order by p.transport, p.state, p.announced, p.died_at limit 1',
     to: 'order by p.died_at limit 1',
-    contract: 'test/integration/mariadb-plans.spec.ts',
+    contract: 'test/integration/mysql/plans.spec.ts',
     chaos: false,
   },
   {
     name: 'mysql-upgrade-locks-what-it-reads',
     breaks: 'an upgrade locks all rows of a table while it looks for some',
-    file: 'lib/store/schema/mysql-schema.ts',
+    file: 'lib/store/mysql/schema/schema.ts',
     from: "`select if(${condition}, ${text}, 'do 0') into @outbox_change`",
     to: "`set @outbox_change = if(${condition}, ${text}, 'do 0')`",
     simulation: false,
-    contract: 'test/integration/upgrade-locks.spec.ts',
+    contract: 'test/integration/schema/upgrade-locks.spec.ts',
     chaos: false,
   },
 ];

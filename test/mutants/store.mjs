@@ -3,7 +3,7 @@ export const STORE = [
   {
     name: 'key-outlives-its-message',
     breaks: 'PostgreSQL: the dedup key of a cancelled message stays, and the next enqueue with it writes nothing',
-    file: 'lib/store/postgres/admin.ts',
+    file: 'lib/store/postgres/ops/admin.ts',
     from: 'await this.keys.free(tx, ids);',
     to: '',
     contract: 'test/contract/store-postgres.spec.ts',
@@ -12,7 +12,7 @@ export const STORE = [
   {
     name: 'key-freed-beside-another-transport',
     breaks: 'PostgreSQL: a dedup key is free though another transport still has the message ready',
-    file: 'lib/store/postgres/dedup-keys.ts',
+    file: 'lib/store/postgres/ready/dedup-keys.ts',
     from: 'where r.transport = u.t and r.bucket',
     to: 'where false and r.transport = u.t and r.bucket',
     contract: 'test/contract/store-postgres.spec.ts',
@@ -21,7 +21,7 @@ export const STORE = [
   {
     name: 'no-fence-on-park',
     breaks: 'PostgreSQL: an instance whose lease was taken over still parks and buries',
-    file: 'lib/store/postgres/ready-statements.ts',
+    file: 'lib/store/postgres/ready/statements.ts',
     from: 'and l.epoch = e.e and l.owner = ?${alive',
     to: 'and (l.owner = ? or true)${alive',
     contract: 'test/contract/store-postgres.spec.ts',
@@ -30,7 +30,7 @@ export const STORE = [
   {
     name: 'fence-is-a-comparison',
     breaks: 'PostgreSQL: the lease is looked at, not locked',
-    file: 'lib/store/postgres/ready-statements.ts',
+    file: 'lib/store/postgres/ready/statements.ts',
     from: ' for share) l`;',
     to: ') l`;',
     contract: 'test/contract/store-postgres.spec.ts',
@@ -39,14 +39,14 @@ export const STORE = [
   {
     name: 'lease-taken-early',
     breaks: 'PostgreSQL: a lease is taken before it expired',
-    file: 'lib/store/postgres/leases.ts',
+    file: 'lib/store/postgres/ops/leases.ts',
     from: 'and l.expires_at <= clock_timestamp()\n         order by l.bucket',
     to: "and l.expires_at <= clock_timestamp() + interval '1 hour'\n         order by l.bucket",
   },
   {
     name: 'told-of-a-former-death',
     breaks: 'PostgreSQL: who was told of one death is taken to know of the next',
-    file: 'lib/store/postgres/parked-statements.ts',
+    file: 'lib/store/postgres/parked/statements.ts',
     from: ' and ${DIED} = k.died`',
     to: '`',
     contract: 'test/contract/store-postgres.spec.ts',
@@ -55,7 +55,7 @@ export const STORE = [
   {
     name: 'repark-of-a-former-life',
     breaks: 'PostgreSQL: a failure that is written again kills what an operator has requeued meanwhile',
-    file: 'lib/store/postgres/parked-statements.ts',
+    file: 'lib/store/postgres/parked/statements.ts',
     from: ' and o.attempts = k.before',
     to: '',
     contract: 'test/contract/store-postgres.spec.ts',
@@ -64,7 +64,7 @@ export const STORE = [
   {
     name: 'epoch-stands-still',
     breaks: 'PostgreSQL: a takeover does not raise the epoch',
-    file: 'lib/store/postgres/leases.ts',
+    file: 'lib/store/postgres/ops/leases.ts',
     from: 'owner = ?, epoch = l.epoch + 1,',
     to: 'owner = ?,',
     contract: 'test/contract/store-postgres.spec.ts',
@@ -73,7 +73,7 @@ export const STORE = [
   {
     name: 'settle-by-place-only',
     breaks: 'PostgreSQL: a late success removes whatever stands in its place',
-    file: 'lib/store/postgres/ready-statements.ts',
+    file: 'lib/store/postgres/ready/statements.ts',
     from: 'and o.seq = k.s and o.id = k.i offset 0) x))`;\n\n/** Locks',
     to: 'and o.seq = k.s and (o.id = k.i or true) offset 0) x))`;\n\n/** Locks',
     contract: 'test/contract/store-postgres.spec.ts',
@@ -82,7 +82,7 @@ export const STORE = [
   {
     name: 'scheduled-holds-its-key',
     breaks: 'PostgreSQL: a scheduled message that fell due holds nobody, and later ones overtake it',
-    file: 'lib/store/postgres/parked-statements.ts',
+    file: 'lib/store/postgres/parked/statements.ts',
     from: 'set state = ${WAITING}, blocking = true, seq = coalesce',
     to: 'set state = ${WAITING}, seq = coalesce',
     contract: 'test/contract/store-postgres.spec.ts',
@@ -91,25 +91,25 @@ export const STORE = [
   {
     name: 'application-clock',
     breaks: 'PostgreSQL: leases end by the clock of the process',
-    file: 'lib/store/postgres/leases.ts',
+    file: 'lib/store/postgres/ops/leases.ts',
     from: 'this.sql.renew.bind(owner, leaseMs)',
     to: 'this.sql.renew.bind(owner, leaseMs + Date.now() - performance.timeOrigin - performance.now())',
-    contract: 'test/integration/clocks.spec.ts',
+    contract: 'test/integration/database/clocks.spec.ts',
     chaos: { faults: ['relay-clock', 'relay-kill'] },
   },
   {
     name: 'taken-past-a-change',
     breaks: 'PostgreSQL: what stands behind a parked row that an operator changes meanwhile goes without it',
-    file: 'lib/store/postgres/take.ts',
+    file: 'lib/store/postgres/parked/take.ts',
     from: 'if (surplus.size > 0) await tx.run(',
     to: 'surplus.clear();\n  if (surplus.size > 0) await tx.run(',
-    contract: 'test/integration/take-races.spec.ts',
+    contract: 'test/integration/postgres/take-races.spec.ts',
     chaos: false,
   },
   {
     name: 'successors-taken-out-of-order',
     breaks: 'PostgreSQL: parked successors of a key are taken from its end',
-    file: 'lib/store/postgres/parked-statements.ts',
+    file: 'lib/store/postgres/parked/statements.ts',
     from: 'order by o.seq, o.parked_id limit ?',
     to: 'order by o.seq desc, o.parked_id limit ?',
     contract: 'test/contract/store-postgres.spec.ts',
@@ -118,7 +118,7 @@ export const STORE = [
   {
     name: 'locks-held-while-publishing',
     breaks: 'PostgreSQL: the transaction that takes parked rows stays open while they are published',
-    file: 'lib/store/postgres/parked.ts',
+    file: 'lib/store/postgres/parked/parked.ts',
     from: 'this.connections.write().transaction((tx) => takeIn(tx, this.sql, request, as))',
     to: `new Promise((got, failed) => this.connections.write().transaction(async (tx) => {
       got(await takeIn(tx, this.sql, request, as));
@@ -130,7 +130,7 @@ export const STORE = [
   {
     name: 'repeatable-read-claim',
     breaks: 'PostgreSQL: what the relay reads stands still in its transactions, and writes fail that meet others',
-    file: 'lib/store/executors/postgres-connection.ts',
+    file: 'lib/data-layers/typeorm/postgres-connection.ts',
     from: 'isolation level read committed read write',
     to: 'isolation level repeatable read read write',
     contract: 'test/contract/store-postgres.spec.ts',
@@ -139,20 +139,20 @@ export const STORE = [
   {
     name: 'renewal-waits-for-strangers',
     breaks: 'PostgreSQL: one lease row that somebody else holds keeps all others from being renewed',
-    file: 'lib/store/postgres/leases.ts',
+    file: 'lib/store/postgres/ops/leases.ts',
     from: 'if (waitedTooLong(error)) return',
     to: 'if (waitedTooLong(undefined)) return',
-    contract: 'test/integration/foreign-locks.spec.ts',
+    contract: 'test/integration/database/foreign-locks.spec.ts',
     simulation: false,
     chaos: false,
   },
   {
     name: 'operators-wait-for-a-publish',
     breaks: 'PostgreSQL: with row locks a call of an operator waits for what is being published, and changes nothing',
-    file: 'lib/store/postgres/admin-statements.ts',
+    file: 'lib/store/postgres/ops/admin-statements.ts',
     from: "${coordination === 'rowLock' ? free : meant}",
     to: "${coordination === 'rowLock' ? meant : meant}",
-    contract: 'test/integration/foreign-locks.spec.ts',
+    contract: 'test/integration/database/foreign-locks.spec.ts',
     simulation: false,
     chaos: false,
   },

@@ -2,8 +2,8 @@
  * Bugs in `ordering: 'strict'`, which the logs of the servers convict: `test/integration/strict-*.spec.ts`. Chaos knows less than these
  * logs: nothing of two COMMITs that were on their way at the same time, so that it sees only numbers that were drawn before.
  */
-const POSTGRES = 'lib/store/schema/postgres-strict.ts';
-const MYSQL = 'lib/store/mysql/insert.ts';
+const POSTGRES = 'lib/store/postgres/schema/strict.ts';
+const MYSQL = 'lib/store/mysql/ready/insert.ts';
 const TAKE = `    await this.keyLocks?.take(tx, ready); // before the first number is drawn
     for (const rows of chunks(ready)) await write(tx, this.sql.ready(rows.length).bind(...rows.flatMap(common)));
 `;
@@ -12,10 +12,10 @@ export const STRICT = [
   {
     name: 'strict-like-key',
     breaks: 'PostgreSQL: keyed messages take their number when they are enqueued, as with `key`',
-    file: 'lib/store/postgres/insert.ts',
+    file: 'lib/store/postgres/ready/insert.ts',
     from: "return this.strict && message.key !== null ? 'staged' : 'ready';",
     to: "return 'ready';",
-    contract: 'test/integration/strict-postgres.spec.ts',
+    contract: 'test/integration/postgres/strict.spec.ts',
     chaos: { ordering: 'strict', faults: ['relay-kill', 'broker-refuse'] },
     every: true,
   },
@@ -25,7 +25,7 @@ export const STRICT = [
     file: POSTGRES,
     from: 'perform pg_advisory_xact_lock(hash) from unnest(locks) hash;',
     to: 'null;',
-    contract: 'test/integration/strict-postgres.spec.ts',
+    contract: 'test/integration/postgres/strict.spec.ts',
   },
   {
     name: 'strict-gate-ignored',
@@ -33,7 +33,7 @@ export const STRICT = [
     file: POSTGRES,
     from: 'perform pg_advisory_xact_lock_shared(${gate});',
     to: 'null;',
-    contract: 'test/integration/strict-rules-postgres.spec.ts',
+    contract: 'test/integration/postgres/strict-rules.spec.ts',
   },
   {
     name: 'strict-locks-unsorted',
@@ -41,7 +41,7 @@ export const STRICT = [
     file: POSTGRES,
     from: 'array_agg(k.hash order by k.hash)',
     to: 'array_agg(k.hash order by random())',
-    contract: 'test/integration/strict-rules-postgres.spec.ts',
+    contract: 'test/integration/postgres/strict-rules.spec.ts',
   },
   {
     name: 'strict-not-deferred',
@@ -49,7 +49,7 @@ export const STRICT = [
     file: POSTGRES,
     from: 'deferrable initially deferred',
     to: 'deferrable initially immediate',
-    contract: 'test/integration/strict-postgres.spec.ts',
+    contract: 'test/integration/postgres/strict.spec.ts',
   },
   {
     name: 'strict-number-before-lock',
@@ -57,6 +57,6 @@ export const STRICT = [
     file: MYSQL,
     from: TAKE,
     to: TAKE.split('\n').slice(0, 2).reverse().join('\n') + '\n',
-    contract: 'test/integration/strict-mariadb.spec.ts',
+    contract: 'test/integration/mysql/strict-mariadb.spec.ts',
   },
 ].map((mutant) => ({ chaos: false, ...mutant }));

@@ -13,7 +13,7 @@ import {
   OutboxUnlocker,
   type OutboxOptions,
 } from '../../lib/index.js';
-import type { LaneLoops } from '../../lib/dispatch/lane-loops.js';
+import type { LaneLoops } from '../../lib/relay/lane-loops.js';
 import { turn } from '../support/lane.js';
 import { DATABASES, describeWith } from '../support/services.js';
 import { build, CollectingTransport, quiet, typeOrm, until, useApplications } from './support/app.js';

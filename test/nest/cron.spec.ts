@@ -3,7 +3,7 @@ import { DataSource } from 'typeorm';
 import type { CleanReport } from '../../lib/clean/cleaner.js';
 import { OutboxCleaner, OutboxModule } from '../../lib/index.js';
 import { overridesToken } from '../../lib/outbox.tokens.js';
-import { FakeClock } from '../../lib/testing.js';
+import { FakeClock } from '../../lib/testing/index.js';
 import { describeWith } from '../support/services.js';
 import { build, quiet, typeOrm, until, useApplications } from './support/app.js';
 

@@ -7,7 +7,7 @@ import {
   type OutboxMessage,
   type OutboxOptions,
 } from '../../lib/index.js';
-import { pause, systemClock } from '../../lib/dispatch/clock.js';
+import { pause, systemClock } from '../../lib/time/clock.js';
 import { describeOnFewer } from '../support/services.js';
 import { build, quiet, typeOrm, until, useApplications } from './support/app.js';
 

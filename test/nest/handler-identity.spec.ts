@@ -4,7 +4,7 @@ import { Injectable, Module, type Type } from '@nestjs/common';
 import { minifySync } from '@swc/core';
 import { DataSource } from 'typeorm';
 import * as outbox from '../../lib/index.js';
-import { idOf } from '../../lib/module/handler-checks.js';
+import { idOf } from '../../lib/nest/handler-checks.js';
 import { describeWith } from '../support/services.js';
 import { build, failure, OrderPlaced, quiet, typeOrm, useApplications } from './support/app.js';
 
@@ -94,7 +94,7 @@ describeWith('postgres', 'The identity of a handler', () => {
       expect(() => id(name)).toThrow(/looks like one that a minifier gave/);
     expect(() => id('Job', true)).toThrow();
     // Where we are renamed ourselves is asked of a class of ours, by a name that stands twice in its file.
-    const source = readFileSync(join(__dirname, '../../lib/module/handler-checks.ts'), 'utf8');
+    const source = readFileSync(join(__dirname, '../../lib/nest/handler-checks.ts'), 'utf8');
     const { code } = minifySync(/class (\w+) \{\}\nconst \w+ = \1\.name !== '\1';/.exec(source)?.[0] ?? '', {
       mangle: { toplevel: true },
       compress: false,

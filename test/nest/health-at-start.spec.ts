@@ -2,8 +2,8 @@ import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type AddressInfo } from 'node:net';
 import { OutboxModule, OutboxService, type OutboxHealth, type OutboxOptions } from '../../lib/index.js';
-import { kafka } from '../../lib/kafka.js';
-import { rabbitmq } from '../../lib/rabbitmq.js';
+import { kafka } from '../../lib/transports/kafka/index.js';
+import { rabbitmq } from '../../lib/transports/rabbitmq/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { describeOnFewer, requiredUrl } from '../support/services.js';
 import {

@@ -1,7 +1,7 @@
 import type { TestingModule } from '@nestjs/testing';
 import { DataSource } from 'typeorm';
 import { OutboxModule, OutboxService } from '../../lib/index.js';
-import { rabbitmq } from '../../lib/rabbitmq.js';
+import { rabbitmq } from '../../lib/transports/rabbitmq/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { RabbitMqObserver } from '../support/rabbitmq.js';
 import { describeOnEach, requiredUrl } from '../support/services.js';

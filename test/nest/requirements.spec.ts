@@ -10,10 +10,10 @@ import {
   type OutboxEventName,
   type OutboxOptions,
 } from '../../lib/index.js';
-import { kafka } from '../../lib/kafka.js';
-import { rabbitmq } from '../../lib/rabbitmq.js';
-import { resolveOptions } from '../../lib/resolve-options.js';
-import { openStore } from '../../lib/store/open-store.js';
+import { kafka } from '../../lib/transports/kafka/index.js';
+import { rabbitmq } from '../../lib/transports/rabbitmq/index.js';
+import { resolveOptions } from '../../lib/options/resolve.js';
+import { openStore } from '../../lib/data-layers/typeorm/open-store.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { kafkaConfig, TestTopics } from '../support/kafka.js';
 import { RabbitMqObserver } from '../support/rabbitmq.js';

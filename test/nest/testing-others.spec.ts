@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { DataSource } from 'typeorm';
 import { OutboxModule, OutboxService, type OutboxOptions } from '../../lib/index.js';
-import { outboxTesting, overrideOutbox } from '../../lib/testing.js';
+import { outboxTesting, overrideOutbox } from '../../lib/testing/index.js';
 import { createTestDatabase, series, type TestDatabase } from '../support/databases.js';
 import { DATABASES, describeWith } from '../support/services.js';
 import { Applications, build, OrderPlaced, quiet, typeOrm } from './support/app.js';

@@ -1,7 +1,7 @@
 import { Injectable, Module } from '@nestjs/common';
 import { DataSource, type QueryRunner } from 'typeorm';
 import { inProcess, OnOutboxEvent, OutboxModule, OutboxService, type OutboxOptions } from '../../lib/index.js';
-import { FakeClock, outboxTesting, overrideOutbox } from '../../lib/testing.js';
+import { FakeClock, outboxTesting, overrideOutbox } from '../../lib/testing/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { DATABASES, describeWith } from '../support/services.js';
 import { Applications, build, OrderPlaced, quiet, typeOrm, until } from './support/app.js';

@@ -1,7 +1,7 @@
 import { ClientKafka, ClientMqtt, ClientNats, ClientRedis, ClientRMQ, ClientTCP } from '@nestjs/microservices';
 import { OutboxModule, OutboxService, type OutboxOptions } from '../../lib/index.js';
-import { clientProxy, type ClientProxyOptions } from '../../lib/client-proxy.js';
-import { rabbitmq } from '../../lib/rabbitmq.js';
+import { clientProxy, type ClientProxyOptions } from '../../lib/transports/nest-client/index.js';
+import { rabbitmq } from '../../lib/transports/rabbitmq/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { RabbitMqObserver } from '../support/rabbitmq.js';
 import { describeWith, requiredUrl } from '../support/services.js';

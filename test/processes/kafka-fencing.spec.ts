@@ -1,5 +1,5 @@
 import type { ChildProcess } from 'node:child_process';
-import { kafka } from '../../lib/kafka.js';
+import { kafka } from '../../lib/transports/kafka/index.js';
 import { eventually, kafkaConfig, TestTopics } from '../support/kafka.js';
 import { createHarness, type Harness } from '../support/relay.js';
 import { describeWith, requiredUrl } from '../support/services.js';

@@ -2,12 +2,12 @@
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { DataSource } from 'typeorm';
-import { systemClock } from '../../lib/dispatch/clock.js';
-import { OutboxDispatcher } from '../../lib/dispatch/dispatcher.js';
-import type { OutboxMessage } from '../../lib/message.js';
-import { OutboxTransport, PUBLISHED, type PublishResult } from '../../lib/publish/transport.js';
-import { resolveOptions } from '../../lib/resolve-options.js';
-import { openStore } from '../../lib/store/open-store.js';
+import { systemClock } from '../../lib/time/clock.js';
+import { OutboxDispatcher } from '../../lib/relay/dispatcher.js';
+import type { OutboxMessage } from '../../lib/outbox-message.js';
+import { OutboxTransport, PUBLISHED, type PublishResult } from '../../lib/transports/transport.js';
+import { resolveOptions } from '../../lib/options/resolve.js';
+import { openStore } from '../../lib/data-layers/typeorm/open-store.js';
 import { databaseOptions, type FleetSettings } from './fleet.js';
 
 /** One message as it was published, and the most memory that this process has had so far. */

@@ -2,12 +2,12 @@
 import { openSync, writeSync } from 'node:fs';
 import { setTimeout as pause } from 'node:timers/promises';
 import { DataSource } from 'typeorm';
-import { stopwatch, systemClock } from '../../lib/dispatch/clock.js';
-import { OutboxDispatcher } from '../../lib/dispatch/dispatcher.js';
-import type { OutboxMessage } from '../../lib/message.js';
-import { OutboxTransport, PUBLISHED, type PublishContext, type PublishResult } from '../../lib/publish/transport.js';
-import { resolveOptions } from '../../lib/resolve-options.js';
-import { openStore } from '../../lib/store/open-store.js';
+import { stopwatch, systemClock } from '../../lib/time/clock.js';
+import { OutboxDispatcher } from '../../lib/relay/dispatcher.js';
+import type { OutboxMessage } from '../../lib/outbox-message.js';
+import { OutboxTransport, PUBLISHED, type PublishContext, type PublishResult } from '../../lib/transports/transport.js';
+import { resolveOptions } from '../../lib/options/resolve.js';
+import { openStore } from '../../lib/data-layers/typeorm/open-store.js';
 import { databaseOptions, type FleetSettings, type Order } from './fleet.js';
 
 const settings = JSON.parse(process.env['FLEET'] as string) as FleetSettings;
@@ -61,7 +61,7 @@ class LedgerTransport extends OutboxTransport {
 async function createTransport(): Promise<OutboxTransport> {
   if (settings.kafka === undefined) return new LedgerTransport();
   const { port, fencing } = settings.kafka;
-  const { kafka } = await import('../../lib/kafka.js'); // only here: it takes its time
+  const { kafka } = await import('../../lib/transports/kafka/index.js'); // only here: it takes its time
   const { kafkaThrough } = await import('../support/kafka.js');
   const client = kafkaThrough({ host: '127.0.0.1', port });
   return kafka({ client, ...(fencing === undefined ? {} : { fencing }) }).create();

@@ -26,7 +26,7 @@ const PACE = 5;
 const DEADLOCK = 1213;
 
 async function migrate(): Promise<void> {
-  const { outboxMigrations } = (await load('typeorm')) as typeof import('../../lib/typeorm.js');
+  const { outboxMigrations } = (await load('typeorm')) as typeof import('../../lib/data-layers/typeorm/index.js');
   const migrations = outboxMigrations({ buckets });
   const db = await new DataSource({ ...databaseOptions(url), migrations } as DataSourceOptions).initialize();
   await db.runMigrations();

@@ -7,10 +7,10 @@ import { Controller, Inject, Module, Post, type INestApplicationContext } from '
 import { NestFactory } from '@nestjs/core';
 import { DataSource } from 'typeorm';
 import { OutboxModule, OutboxService } from '../../lib/index.js';
-import type { OutboxMessage } from '../../lib/message.js';
+import type { OutboxMessage } from '../../lib/outbox-message.js';
 import type { TransportOption } from '../../lib/outbox.options.js';
-import { OutboxTransport, PUBLISHED, type PublishResult } from '../../lib/publish/transport.js';
-import { rabbitmq } from '../../lib/rabbitmq.js';
+import { OutboxTransport, PUBLISHED, type PublishResult } from '../../lib/transports/transport.js';
+import { rabbitmq } from '../../lib/transports/rabbitmq/index.js';
 import { httpAdapter, type HttpServer } from '../support/http.js';
 import { databaseOptions } from './fleet.js';
 import type { ShopSettings } from './shop.js';

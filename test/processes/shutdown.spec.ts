@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { rabbitmq } from '../../lib/rabbitmq.js';
+import { rabbitmq } from '../../lib/transports/rabbitmq/index.js';
 import { createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
 import { RabbitMqObserver } from '../support/rabbitmq.js';
 import { describeOnFewer, requiredUrl } from '../support/services.js';

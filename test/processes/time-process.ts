@@ -1,9 +1,9 @@
 /** Enqueues, relays and cleans in another time zone than its database and the test. Started by `integration/time-zones.spec.ts`. */
 import { DataSource } from 'typeorm';
-import { transactionExecutor } from '../../lib/store/executors/typeorm-transaction.js';
-import { isoTime } from '../../lib/publish/transports/envelope.js';
-import { PUBLISHED } from '../../lib/publish/transport.js';
-import { outboxEntities, type OutboxMessageRow } from '../../lib/typeorm.js';
+import { transactionExecutor } from '../../lib/data-layers/typeorm/transaction.js';
+import { isoTime } from '../../lib/transports/envelope.js';
+import { PUBLISHED } from '../../lib/transports/transport.js';
+import { outboxEntities, type OutboxMessageRow } from '../../lib/data-layers/typeorm/index.js';
 import { createHarness, newMessage, ScriptedTransport } from '../support/relay.js';
 import { until } from '../support/until.js';
 import type { DatabaseKind } from '../support/services.js';

@@ -2,7 +2,7 @@ import { mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { DataSource, type DataSourceOptions } from 'typeorm';
-import { outboxMigrations } from '../../lib/typeorm.js';
+import { outboxMigrations } from '../../lib/data-layers/typeorm/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { describeWith, describeWithCommit } from '../support/services.js';
 import { until } from '../support/until.js';

@@ -1,11 +1,11 @@
 /** Writers in a process of their own, each on its own connection and with its own keys. Started by `fleet.ts`. */
 import { DataSource } from 'typeorm';
-import { bucketOf } from '../../lib/enqueue/bucket-of.js';
-import { uuidV7 } from '../../lib/enqueue/uuid-v7.js';
-import type { NewMessage } from '../../lib/message.js';
-import { openStore } from '../../lib/store/open-store.js';
-import { transactionExecutor } from '../../lib/store/executors/typeorm-transaction.js';
-import { resolveOptions } from '../../lib/resolve-options.js';
+import { bucketOf } from '../../lib/message/bucket-of.js';
+import { uuidV7 } from '../../lib/message/uuid-v7.js';
+import type { NewMessage } from '../../lib/outbox-message.js';
+import { openStore } from '../../lib/data-layers/typeorm/open-store.js';
+import { transactionExecutor } from '../../lib/data-layers/typeorm/transaction.js';
+import { resolveOptions } from '../../lib/options/resolve.js';
 import { databaseOptions, type FleetSettings } from './fleet.js';
 
 const settings = JSON.parse(process.env['FLEET'] as string) as FleetSettings;

@@ -1,4 +1,4 @@
-import { OPTIONS_TABLE, type OptionRow } from '../../lib/options-table.js';
+import { OPTIONS_TABLE, type OptionRow } from '../../lib/options/table.js';
 
 /** The rows of the README's table, as they must stand there. */
 export function optionsTable(): string[] {

@@ -3,7 +3,7 @@ import { Test, type TestingModule } from '@nestjs/testing';
 import { TypeOrmModule } from '@nestjs/typeorm';
 import { DataSource, type DataSourceOptions } from 'typeorm';
 import { OutboxDispatcher, OutboxModule, OutboxService, type OutboxOptions } from '../../lib/index.js';
-import { RecordingTransport } from '../../lib/testing.js';
+import { RecordingTransport } from '../../lib/testing/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { describeWith, DATABASES } from '../support/services.js';
 import { plainBlocks, runOn } from './sql.js';

@@ -12,7 +12,7 @@ import {
   type OutboxOptions,
   type PayloadEncryption,
 } from '../../lib/index.js';
-import { clientProxy } from '../../lib/client-proxy.js';
+import { clientProxy } from '../../lib/transports/nest-client/index.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
 import { CANARY, through } from './canaries.js';
 import { secret, secretPayload } from './canary-enqueue.js';

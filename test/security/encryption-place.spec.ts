@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import type { TestingModule } from '@nestjs/testing';
 import { DataSource } from 'typeorm';
 import { OutboxDispatcher, OutboxModule, OutboxService, type PayloadEncryption } from '../../lib/index.js';
-import { RecordingTransport } from '../../lib/testing.js';
+import { RecordingTransport } from '../../lib/testing/index.js';
 import { Applications, build, quiet, typeOrm, until } from '../nest/support/app.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { DATABASES, describeWith } from '../support/services.js';

@@ -14,7 +14,7 @@ import {
   type OutboxOptions,
   type PayloadEncryption,
 } from '../../lib/index.js';
-import { RecordingTransport } from '../../lib/testing.js';
+import { RecordingTransport } from '../../lib/testing/index.js';
 import { Applications, build, quiet, typeOrm, until } from '../nest/support/app.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { DATABASES, describeWith } from '../support/services.js';

@@ -10,7 +10,7 @@ import {
   OutboxUnlocker,
   type OutboxOptions,
 } from '../../lib/index.js';
-import { RecordingTransport } from '../../lib/testing.js';
+import { RecordingTransport } from '../../lib/testing/index.js';
 import { createUser, plainBlocks, runOn, type DatabaseUser } from '../readme/sql.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { describeWith, DATABASES } from '../support/services.js';

@@ -2,8 +2,8 @@ import { TypeOrmModule } from '@nestjs/typeorm';
 import { Test, type TestingModule } from '@nestjs/testing';
 import { DataSource, type DataSourceOptions } from 'typeorm';
 import { OutboxDispatcher, OutboxModule, OutboxService, OutboxUnlocker, type OutboxOptions } from '../../lib/index.js';
-import { RecordingTransport } from '../../lib/testing.js';
-import { outboxSql } from '../../lib/typeorm.js';
+import { RecordingTransport } from '../../lib/testing/index.js';
+import { outboxSql } from '../../lib/data-layers/typeorm/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { describeWith } from '../support/services.js';
 

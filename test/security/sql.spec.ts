@@ -14,8 +14,8 @@ import {
   type PlainMessage,
   type PublishResult,
 } from '../../lib/index.js';
-import { uuidV7 } from '../../lib/enqueue/uuid-v7.js';
-import { outboxEntities, outboxMigrations, outboxSql } from '../../lib/typeorm.js';
+import { uuidV7 } from '../../lib/message/uuid-v7.js';
+import { outboxEntities, outboxMigrations, outboxSql } from '../../lib/data-layers/typeorm/index.js';
 import { Applications, build, quiet, typeOrm } from '../nest/support/app.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { describeWith, type DatabaseKind, DATABASES } from '../support/services.js';

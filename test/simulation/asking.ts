@@ -1,5 +1,5 @@
-import type { OutboxMessage } from '../../lib/message.js';
-import type { MissingDestination, PublishResult } from '../../lib/publish/transport.js';
+import type { OutboxMessage } from '../../lib/outbox-message.js';
+import type { MissingDestination, PublishResult } from '../../lib/transports/transport.js';
 import { noAnswer, SimulatedTransport } from './broker.js';
 import { Random } from './random.js';
 import type { Said } from './said.js';

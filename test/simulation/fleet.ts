@@ -1,6 +1,6 @@
-import { NO_PROCESSES, type Processes } from '../../lib/claim/host-process.js';
-import { OutboxDispatcher } from '../../lib/dispatch/dispatcher.js';
-import { LaneLoops } from '../../lib/dispatch/lane-loops.js';
+import { NO_PROCESSES, type Processes } from '../../lib/relay/leases/host-process.js';
+import { OutboxDispatcher } from '../../lib/relay/dispatcher.js';
+import { LaneLoops } from '../../lib/relay/lane-loops.js';
 import type { DeadLetterEvent, ResolvedOptions } from '../../lib/outbox.options.js';
 import { AskingTransport } from './asking.js';
 import { SimulatedTransport, type BrokerState } from './broker.js';

@@ -1,4 +1,4 @@
-import { compareSeq } from '../../lib/message.js';
+import { compareSeq } from '../../lib/outbox-message.js';
 import type { MemoryTransaction } from './store/memory-transaction.js';
 
 /** What one message went through, as everybody outside the relay saw it. */

@@ -1,8 +1,8 @@
-import { SnapshotFloor } from '../../lib/claim/snapshot-floor.js';
-import { LaneLoops } from '../../lib/dispatch/lane-loops.js';
-import type { Lane } from '../../lib/dispatch/lane.js';
-import { lengthOf } from '../../lib/large-payloads.js';
-import { compareSeq, type OutboxMessage } from '../../lib/message.js';
+import { SnapshotFloor } from '../../lib/relay/read/snapshot-floor.js';
+import { LaneLoops } from '../../lib/relay/lane-loops.js';
+import type { Lane } from '../../lib/relay/lane.js';
+import { lengthOf } from '../../lib/message/payload-size.js';
+import { compareSeq, type OutboxMessage } from '../../lib/outbox-message.js';
 import type { ResolvedOptions } from '../../lib/outbox.options.js';
 import type { Relay } from './fleet.js';
 import type { History } from './history.js';

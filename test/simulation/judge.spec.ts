@@ -1,5 +1,5 @@
-import { inProcess } from '../../lib/publish/transports/in-process.js';
-import { resolveOptions } from '../../lib/resolve-options.js';
+import { inProcess } from '../../lib/transports/in-process/in-process.js';
+import { resolveOptions } from '../../lib/options/resolve.js';
 import { Fate, History } from './history.js';
 import { judge } from './judge.js';
 import { MemoryDatabase } from './store/memory-database.js';

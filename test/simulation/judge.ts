@@ -1,5 +1,5 @@
 import type { ResolvedOptions } from '../../lib/outbox.options.js';
-import { STATEMENT_TIMEOUT } from '../../lib/read-errors.js';
+import { STATEMENT_TIMEOUT } from '../../lib/store/read-errors.js';
 import { ownFailures, precedes, type Fate, type History } from './history.js';
 import { isOfBroker } from './plan-faults.js';
 import { topicOf } from './plan-missing.js';

@@ -1,6 +1,6 @@
-import type { NewMessage, OutboxMessage } from '../../lib/message.js';
-import { STATEMENT_TIMEOUT, waitedTooLong } from '../../lib/read-errors.js';
-import { describeStoreContract, type StoreHarness } from '../../lib/testing/store-contract.js';
+import type { NewMessage, OutboxMessage } from '../../lib/outbox-message.js';
+import { STATEMENT_TIMEOUT, waitedTooLong } from '../../lib/store/read-errors.js';
+import { describeStoreContract, type StoreHarness } from '../../lib/testing/store-contract/contract.js';
 import { newMessage } from '../support/relay.js';
 import { History } from './history.js';
 import { NO_RATES } from './plan-faults.js';

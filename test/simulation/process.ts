@@ -1,4 +1,4 @@
-import type { Clock } from '../../lib/dispatch/clock.js';
+import type { Clock } from '../../lib/time/clock.js';
 import type { Life, World } from './world.js';
 
 /** A process as the outside can treat it: killed, frozen, with clocks of its own that may be wrong. */

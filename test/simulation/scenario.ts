@@ -1,5 +1,5 @@
 import type { ResolvedOptions } from '../../lib/outbox.options.js';
-import { resolveOptions } from '../../lib/resolve-options.js';
+import { resolveOptions } from '../../lib/options/resolve.js';
 import { healthy, type BrokerState } from './broker.js';
 import { Faults } from './faults.js';
 import { Fleet } from './fleet.js';
@@ -62,13 +62,13 @@ const DEEP_SWEEP = 30_000;
  *
  * What the statements themselves decide is the store's in memory, and not seen here: all of 7 and of 18, and of 11 for whom an
  * operator comes too late; the relay's part of it is that it publishes nothing which it does not hold. The store contract has
- * these (`lib/testing/store-contract-ready.ts`, `-leases.ts`, `-cancel.ts`, `-operators.ts`, and side by side `-races.ts`). Nor is
- * of 14 what a client library makes of a broker's answer: `test/integration/kafka-faults.spec.ts` and
- * `test/integration/rabbitmq-faults.contract.ts`. Of 17 it counts rows, blocked keys, checkpoints, the bytes of each
+ * these (`lib/testing/store-contract/ready.ts`, `-leases.ts`, `-cancel.ts`, `-operators.ts`, and side by side `-races.ts`). Nor is
+ * of 14 what a client library makes of a broker's answer: `test/integration/kafka/faults.spec.ts` and
+ * `test/integration/rabbitmq/faults.contract.ts`. Of 17 it counts rows, blocked keys, checkpoints, the bytes of each
  * batch, and, where all payloads have one size, those of all that was read: where they differ, `Room` goes by their mean, and
  * its bound is one of rows below 64 KiB. What a process holds of payloads above that is `test/processes/large-payloads.spec.ts`.
  * Of 6 it is not seen whether a row that was read again under the present lease is written for what happened under the last one,
- * unless the broker refused it there: `test/unit/lane.spec.ts`.
+ * unless the broker refused it there: `test/unit/relay/lane.spec.ts`.
  */
 export async function play(plan: Plan, traced = false): Promise<Outcome> {
   const scenario = new Scenario(plan, traced);

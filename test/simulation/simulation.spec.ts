@@ -1,4 +1,4 @@
-import { KeyQueues } from '../../lib/claim/key-queues.js';
+import { KeyQueues } from '../../lib/relay/order/key-queues.js';
 import { drawPlan } from './plan.js';
 import { play, type Outcome } from './scenario.js';
 import { SEEDS } from './seeds.js';

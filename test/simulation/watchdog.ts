@@ -1,5 +1,5 @@
-import type { Clock } from '../../lib/dispatch/clock.js';
-import { reportOf } from '../../lib/module/report.js';
+import type { Clock } from '../../lib/time/clock.js';
+import { reportOf } from '../../lib/nest/report.js';
 import type { OutboxHealth } from '../../lib/observe/health.js';
 import type { ResolvedOptions } from '../../lib/outbox.options.js';
 import type { Fleet, Relay } from './fleet.js';

@@ -1,4 +1,4 @@
-import type { OutboxMessage } from '../../lib/message.js';
+import type { OutboxMessage } from '../../lib/outbox-message.js';
 import type { ResolvedOptions } from '../../lib/outbox.options.js';
 import { ownFailures, precedes, STRIKES, type Fate, type History } from './history.js';
 import type { SimulatedProcess } from './process.js';

@@ -1,5 +1,5 @@
-import { bucketOf } from '../../lib/enqueue/bucket-of.js';
-import type { NewMessage } from '../../lib/message.js';
+import { bucketOf } from '../../lib/message/bucket-of.js';
+import type { NewMessage } from '../../lib/outbox-message.js';
 import type { ResolvedOptions } from '../../lib/outbox.options.js';
 import { newMessage } from '../support/relay.js';
 import { Fate, type History } from './history.js';

@@ -9,7 +9,7 @@ import {
   type OutboxOptions,
   type PlainMessage,
 } from '../../lib/index.js';
-import { kafka } from '../../lib/kafka.js';
+import { kafka } from '../../lib/transports/kafka/index.js';
 import { createTestDatabase, type TestDatabase } from './databases.js';
 import { DebeziumSource } from './debezium.js';
 import { kafkaConfig, TestTopics, type ReadRecord } from './kafka.js';

@@ -1,14 +1,14 @@
 import type { DataSource } from 'typeorm';
 import { Destinations } from '../../lib/enqueue/destinations.js';
-import { EventRegistry } from '../../lib/enqueue/event-registry.js';
-import { jsonSerializer } from '../../lib/enqueue/json-serializer.js';
+import { EventRegistry } from '../../lib/enqueue/events/event-registry.js';
+import { jsonSerializer } from '../../lib/message/json-serializer.js';
 import type { EnqueueRuntime } from '../../lib/enqueue/runtime.js';
 import { toMessage, type MessageRules } from '../../lib/enqueue/to-message.js';
-import { uuidV7 } from '../../lib/enqueue/uuid-v7.js';
-import { OutboxMessage, type NewMessage } from '../../lib/message.js';
+import { uuidV7 } from '../../lib/message/uuid-v7.js';
+import { OutboxMessage, type NewMessage } from '../../lib/outbox-message.js';
 import { OutboxError } from '../../lib/outbox.errors.js';
 import type { ResolvedOptions, TransportDefinition } from '../../lib/outbox.options.js';
-import type { TransportLimits } from '../../lib/publish/transport.js';
+import type { TransportLimits } from '../../lib/transports/transport.js';
 
 export function definition(limits?: TransportLimits): TransportDefinition {
   const create = (): never => {

@@ -4,7 +4,7 @@ import type {
   SqlDatabase,
   SqlExecutor,
   SqlResult,
-} from '../../lib/store/executors/executor.js';
+} from '../../lib/store/executor.js';
 import { statement, type Sql } from '../../lib/store/sql.js';
 
 export interface PlanNode {

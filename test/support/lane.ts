@@ -1,10 +1,10 @@
-import { BucketLeases } from '../../lib/claim/bucket-leases.js';
-import { Lane } from '../../lib/dispatch/lane.js';
-import { LaneLoops } from '../../lib/dispatch/lane-loops.js';
-import { laneOptions, timeOfOne } from '../../lib/dispatch/lane.types.js';
-import { compareSeq, OutboxMessage, type StoredMessage } from '../../lib/message.js';
+import { BucketLeases } from '../../lib/relay/leases/bucket-leases.js';
+import { Lane } from '../../lib/relay/lane.js';
+import { LaneLoops } from '../../lib/relay/lane-loops.js';
+import { laneOptions, timeOfOne } from '../../lib/relay/lane.types.js';
+import { compareSeq, OutboxMessage, type StoredMessage } from '../../lib/outbox-message.js';
 import type { OutboxOptions } from '../../lib/outbox.options.js';
-import { resolveOptions } from '../../lib/resolve-options.js';
+import { resolveOptions } from '../../lib/options/resolve.js';
 import type { Acquired } from '../../lib/store/lease-store.js';
 import type { OutboxStore } from '../../lib/store/outbox-store.js';
 import type { WriteReport } from '../../lib/store/ready-store.js';

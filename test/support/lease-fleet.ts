@@ -1,4 +1,4 @@
-import { BucketLeases, type LeaseHolder } from '../../lib/claim/bucket-leases.js';
+import { BucketLeases, type LeaseHolder } from '../../lib/relay/leases/bucket-leases.js';
 import type { Instance, Lease } from '../../lib/store/lease-store.js';
 import { FakeClock } from '../../lib/testing/fake-clock.js';
 import { StubStore, turn } from './lane.js';

@@ -1,7 +1,7 @@
-import { Claimer } from '../../lib/claim/claimer.js';
-import { ProbeFloor } from '../../lib/claim/probe-floor.js';
-import { SnapshotFloor } from '../../lib/claim/snapshot-floor.js';
-import { compareSeq, type OutboxMessage, type Place } from '../../lib/message.js';
+import { Claimer } from '../../lib/relay/read/claimer.js';
+import { ProbeFloor } from '../../lib/relay/read/probe-floor.js';
+import { SnapshotFloor } from '../../lib/relay/read/snapshot-floor.js';
+import { compareSeq, type OutboxMessage, type Place } from '../../lib/outbox-message.js';
 import type { ReadRange, ReadyStore, Snapshot } from '../../lib/store/ready-store.js';
 import { FakeClock } from '../../lib/testing/fake-clock.js';
 import { stored } from './lane.js';

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import type { DataSource, QueryRunner } from 'typeorm';
-import { transactionExecutor } from '../../lib/store/executors/typeorm-transaction.js';
-import type { NewMessage } from '../../lib/message.js';
+import { transactionExecutor } from '../../lib/data-layers/typeorm/transaction.js';
+import type { NewMessage } from '../../lib/outbox-message.js';
 import { newMessage, type Harness } from './relay.js';
 import type { DatabaseKind } from './services.js';
 

@@ -1,8 +1,8 @@
-import { KeyQueues } from '../../lib/claim/key-queues.js';
-import { ParkedKeys } from '../../lib/claim/parked-keys.js';
-import type { LaneDependencies } from '../../lib/dispatch/lane.types.js';
-import { ParkedReader } from '../../lib/dispatch/parked-reader.js';
-import type { OutboxMessage } from '../../lib/message.js';
+import { KeyQueues } from '../../lib/relay/order/key-queues.js';
+import { ParkedKeys } from '../../lib/relay/order/parked-keys.js';
+import type { LaneDependencies } from '../../lib/relay/lane.types.js';
+import { ParkedReader } from '../../lib/relay/order/parked-reader.js';
+import type { OutboxMessage } from '../../lib/outbox-message.js';
 import type { DueRow, KeyInBucket } from '../../lib/store/parked-store.js';
 import { FakeClock } from '../../lib/testing/fake-clock.js';
 import { stored } from './lane.js';

@@ -1,4 +1,4 @@
-import { outboxSql } from '../../lib/typeorm.js';
+import { outboxSql } from '../../lib/data-layers/typeorm/index.js';
 import { SETTINGS, type PostgresFixture } from './postgres-store.js';
 
 type Ordering = 'key' | 'strict';

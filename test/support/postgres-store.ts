@@ -1,8 +1,8 @@
 import { DataSource, type DataSourceOptions } from 'typeorm';
-import type { SqlExecutor } from '../../lib/store/executors/executor.js';
-import { transactionExecutor } from '../../lib/store/executors/typeorm-transaction.js';
-import { openStore, type OpenStoreSettings } from '../../lib/store/open-store.js';
-import type { PostgresStore } from '../../lib/store/postgres/postgres-store.js';
+import type { SqlExecutor } from '../../lib/store/executor.js';
+import { transactionExecutor } from '../../lib/data-layers/typeorm/transaction.js';
+import { openStore, type OpenStoreSettings } from '../../lib/data-layers/typeorm/open-store.js';
+import type { PostgresStore } from '../../lib/store/postgres/store.js';
 import { createTestDatabase, type TestDatabase } from './databases.js';
 
 export const SETTINGS = { buckets: 32, ordering: 'key', coordination: 'buckets', errorHistory: 2 } as const;

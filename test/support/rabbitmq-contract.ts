@@ -1,5 +1,5 @@
-import { rabbitmq } from '../../lib/rabbitmq.js';
-import { describeTransportContract } from '../../lib/testing/transport-contract.js';
+import { rabbitmq } from '../../lib/transports/rabbitmq/index.js';
+import { describeTransportContract } from '../../lib/testing/transport-contract/contract.js';
 import { RabbitMqObserver } from './rabbitmq.js';
 import { describeWith, requiredUrl } from './services.js';
 import { TcpProxy } from './tcp-proxy.js';

@@ -1,8 +1,8 @@
-import { BucketLeases } from '../../lib/claim/bucket-leases.js';
-import { laneOptions } from '../../lib/dispatch/lane.types.js';
-import { RowLockLane } from '../../lib/dispatch/row-lock-lane.js';
+import { BucketLeases } from '../../lib/relay/leases/bucket-leases.js';
+import { laneOptions } from '../../lib/relay/lane.types.js';
+import { RowLockLane } from '../../lib/relay/row-lock/row-lock-lane.js';
 import type { OutboxOptions } from '../../lib/outbox.options.js';
-import { resolveOptions } from '../../lib/resolve-options.js';
+import { resolveOptions } from '../../lib/options/resolve.js';
 import type { OutboxStore } from '../../lib/store/outbox-store.js';
 import type { LockedOutcome, LockSession } from '../../lib/store/parked-store.js';
 import { FakeClock } from '../../lib/testing/fake-clock.js';

@@ -1,8 +1,8 @@
 /** Compiled, never run: each `@ts-expect-error` is a mistake that must not compile. */
 import type { EntityManager, QueryRunner, Repository } from 'typeorm';
-import { OutboxEvent } from '../../lib/enqueue/outbox-event.decorator.js';
-import type { EnqueueReport } from '../../lib/enqueue/enqueue-options.js';
-import type { OperatorCount } from '../../lib/enqueue/selection.js';
+import { OutboxEvent } from '../../lib/enqueue/events/outbox-event.decorator.js';
+import type { EnqueueReport } from '../../lib/enqueue/options.js';
+import type { OperatorCount } from '../../lib/admin/selection.js';
 import type { OperatorReport } from '../../lib/store/admin-store.js';
 import type { OutboxService } from '../../lib/enqueue/outbox.service.js';
 

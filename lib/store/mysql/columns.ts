@@ -1,7 +1,7 @@
-import { LARGE_PAYLOAD } from '../../large-payloads.js';
-import { keyText } from '../../key-bytes.js';
-import { OutboxMessage, type ParkedState } from '../../message.js';
-import { fits, ROW_LIMITS } from '../schema/limits.js';
+import { LARGE_PAYLOAD } from '../../message/payload-size.js';
+import { keyText } from '../../message/key-bytes.js';
+import { OutboxMessage, type ParkedState } from '../../outbox-message.js';
+import { fits, ROW_LIMITS } from '../limits.js';
 
 const CONTENT = [
   'id',

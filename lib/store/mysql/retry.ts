@@ -1,4 +1,4 @@
-import type { SqlConnection, SqlExecutor } from '../executors/executor.js';
+import type { SqlConnection, SqlExecutor } from '../executor.js';
 
 /** What mysql2 leaves on an error; `errno` and `sqlState` are the server's. */
 export interface MysqlError extends Error {

@@ -1,6 +1,6 @@
-import { LARGE_PAYLOAD } from '../../large-payloads.js';
-import { OutboxMessage, type ParkedState } from '../../message.js';
-import { fits, LIMITED_COLUMNS, ROW_LIMITS, type LimitedColumn } from '../schema/limits.js';
+import { LARGE_PAYLOAD } from '../../message/payload-size.js';
+import { OutboxMessage, type ParkedState } from '../../outbox-message.js';
+import { fits, LIMITED_COLUMNS, ROW_LIMITS, type LimitedColumn } from '../limits.js';
 
 /** Columns that move with a message through ready, parked and archive. */
 export const MOVED =

@@ -1,4 +1,4 @@
-import { inCatalog } from '../schema/postgres-catalog.js';
+import { inCatalog } from './schema/catalog.js';
 import { Statement } from '../sql.js';
 
 /**

@@ -1,7 +1,7 @@
 import type { TypeOrmModuleOptions } from '@nestjs/typeorm';
 import type { Classifier, OutboxOptions } from '../../../lib/index.js';
-import { kafka } from '../../../lib/kafka.js';
-import { rabbitmq } from '../../../lib/rabbitmq.js';
+import { kafka } from '../../../lib/transports/kafka/index.js';
+import { rabbitmq } from '../../../lib/transports/rabbitmq/index.js';
 import { connect } from 'node:net';
 import { RELAY, TRANSPORTS, type ProcessSettings, type RelaySettings } from '../settings.js';
 

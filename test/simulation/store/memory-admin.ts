@@ -1,4 +1,4 @@
-import { bucketOf } from '../../../lib/enqueue/bucket-of.js';
+import { bucketOf } from '../../../lib/message/bucket-of.js';
 import {
   LEFT_COUNT_LIMIT,
   perBucket,
@@ -11,7 +11,7 @@ import {
   type TransportStats,
   type Change,
 } from '../../../lib/store/admin-store.js';
-import { compareSeq, type ParkedState } from '../../../lib/message.js';
+import { compareSeq, type ParkedState } from '../../../lib/outbox-message.js';
 import { meansReady, statesOf } from '../../../lib/store/operator-states.js';
 import { freeDedup } from './memory-dedup.js';
 import { blockingRows, isBeingSent } from './memory-keys.js';

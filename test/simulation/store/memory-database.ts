@@ -1,4 +1,4 @@
-import { compareSeq, type OutboxMessage } from '../../../lib/message.js';
+import { compareSeq, type OutboxMessage } from '../../../lib/outbox-message.js';
 import { OutboxConfigurationError } from '../../../lib/outbox.errors.js';
 import type { Lease } from '../../../lib/store/lease-store.js';
 import type { SchemaSettings } from '../../../lib/store/outbox-store.js';

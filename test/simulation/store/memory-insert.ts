@@ -1,4 +1,4 @@
-import type { NewMessage } from '../../../lib/message.js';
+import type { NewMessage } from '../../../lib/outbox-message.js';
 import type { InsertReport } from '../../../lib/store/outbox-store.js';
 import type { DedupRow, ReadyRow } from './memory-rows.js';
 import type { Blocked, MemoryTransaction } from './memory-transaction.js';

@@ -1,4 +1,4 @@
-import { compareSeq } from '../../../lib/message.js';
+import { compareSeq } from '../../../lib/outbox-message.js';
 import type { Lease } from '../../../lib/store/lease-store.js';
 import {
   LONGEST_WAIT,

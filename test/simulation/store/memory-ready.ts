@@ -1,4 +1,4 @@
-import { compareSeq, type Place } from '../../../lib/message.js';
+import { compareSeq, type Place } from '../../../lib/outbox-message.js';
 import type { Lease } from '../../../lib/store/lease-store.js';
 import type {
   FetchResult,

@@ -1,6 +1,6 @@
-import { LARGE_PAYLOAD } from '../../../lib/large-payloads.js';
+import { LARGE_PAYLOAD } from '../../../lib/message/payload-size.js';
 import { isUtf8 } from 'node:buffer';
-import { OutboxMessage, compareSeq, type NewMessage, type ParkedState } from '../../../lib/message.js';
+import { OutboxMessage, compareSeq, type NewMessage, type ParkedState } from '../../../lib/outbox-message.js';
 import type { Instance, Lease } from '../../../lib/store/lease-store.js';
 import type { MemoryTransaction } from './memory-transaction.js';
 

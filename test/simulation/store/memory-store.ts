@@ -1,4 +1,4 @@
-import type { NewMessage, Place } from '../../../lib/message.js';
+import type { NewMessage, Place } from '../../../lib/outbox-message.js';
 import type {
   Change,
   DedupReport,
@@ -6,7 +6,7 @@ import type {
   MessageFilter,
   OperatorReport,
 } from '../../../lib/store/admin-store.js';
-import type { SqlExecutor } from '../../../lib/store/executors/executor.js';
+import type { SqlExecutor } from '../../../lib/store/executor.js';
 import type { Acquired, HeldLease, Instance, Lease, LeaseStore } from '../../../lib/store/lease-store.js';
 import { LockTurns } from '../../../lib/store/lock-turns.js';
 import type { InsertReport, OutboxStore, SchemaSettings } from '../../../lib/store/outbox-store.js';

@@ -1,4 +1,4 @@
-import type { SqlExecutor } from '../../../lib/store/executors/executor.js';
+import type { SqlExecutor } from '../../../lib/store/executor.js';
 import type { MemoryDatabase } from './memory-database.js';
 import type { ReadyRow } from './memory-rows.js';
 

@@ -1,0 +1,9 @@
+// For the consumer's side: a Nest microservice on RabbitMQ or Kafka. Loads no client and not @nestjs/microservices.
+export {
+  outboxDeserializer,
+  type IncomingPacket,
+  type MicroserviceDeserializer,
+  type OutboxDeserializerOptions,
+} from './outbox-deserializer.js';
+export { receivedMessage, type BrokerContext, type ReceivedMessage } from './received-message.js';
+export { Received } from './received.decorator.js';

@@ -1,0 +1,227 @@
+import { systemClock } from '../../time/clock.js';
+import { OutboxError } from '../../outbox.errors.js';
+import type { MysqlError } from '../../store/mysql/retry.js';
+import type { Sql } from '../../store/sql.js';
+import type { SqlConnection, SqlExecutor, SqlResult } from '../../store/executor.js';
+import { IdleClose } from './idle-close.js';
+
+/** What we use of a mysql2 connection; its own types would make mysql2 a dependency of ours. */
+export interface MysqlClient {
+  query(options: MysqlQuery, done: (error: MysqlError | null, result: unknown) => void): void;
+  on(event: string, listener: (...args: never[]) => void): unknown;
+  /** Leaves the pool and says goodbye, which waits for a statement that still runs. */
+  destroy(): void;
+  /** COM_QUIT, which a connection of a pool has under this name; without it the server counts, and logs, an aborted connection. */
+  _realEnd?(done: () => void): void;
+  readonly stream?: { destroy(): void };
+}
+interface MysqlQuery {
+  sql: string;
+  values: readonly unknown[];
+  rowsAsArray: true;
+  timeout?: number;
+}
+/** One connection that reopens itself. A statement sees nothing of a transaction that another caller has open on it. */
+export class MysqlConnection implements SqlConnection {
+  generation = 0;
+  /** @internal */ open: Promise<MysqlClient> | undefined;
+  /** @internal */ tail: Promise<unknown> = Promise.resolve();
+  /** @internal */ wasOpen = false;
+  /** @internal of the client that was opened last; aborted with it */
+  session = new AbortController();
+  /** @internal what `open` resolved to, as long as it is that */
+  client: MysqlClient | undefined;
+  /** @internal fails the statement in flight: mysql2 forgets it when the connection is destroyed */
+  abort: ((reason: Error) => void) | undefined;
+  /** @internal */ readonly idle: IdleClose;
+
+  /** @param timeout milliseconds after which the client gives up on an answer and drops the connection. */
+  constructor(
+    readonly checkOut: () => Promise<MysqlClient>,
+    readonly timeout: number,
+    /** The server takes no writes any more: what is open there may be a replica's by now, and reads it for ever. */
+    readonly demoted: () => void,
+    /** Milliseconds after which it is closed when nobody asks anything. */
+    closeIdleAfter?: number,
+  ) {
+    this.idle = new IdleClose(closeIdleAfter, () => this.leave());
+  }
+
+  run(sql: Sql): Promise<SqlResult> {
+    return this.enqueue((client) => this.execute(client, sql));
+  }
+
+  transaction<T>(work: (tx: SqlExecutor, ended: AbortSignal) => Promise<T>): Promise<T> {
+    return this.enqueue(async (client) => {
+      const { signal } = this.session;
+      await this.ask(client, 'start transaction');
+      try {
+        const result = await work({ run: (sql) => this.execute(client, sql) }, signal);
+        await this.ask(client, 'commit');
+        return result;
+      } catch (error) {
+        // Without a rollback the next caller would work inside this transaction.
+        await this.ask(client, 'rollback').catch(() => this.drop());
+        throw error;
+      }
+    });
+  }
+
+  close(): Promise<void> {
+    this.idle.cancel();
+    return this.drop();
+  }
+
+  /** @internal */ enqueue<T>(work: (client: MysqlClient) => Promise<T>): Promise<T> {
+    const result = this.tail.then(() => this.withClient(work));
+    this.tail = result.catch(() => undefined);
+    return this.idle.during(result);
+  }
+
+  /** @internal */ async withClient<T>(work: (client: MysqlClient) => Promise<T>): Promise<T> {
+    const client = await this.connect();
+    try {
+      return await work(client);
+    } catch (error) {
+      if (READ_ONLY.has((error as MysqlError).errno ?? 0)) this.demoted();
+      if (endsSession(error)) await this.drop();
+      throw error;
+    }
+  }
+
+  /** @internal */ connect(): Promise<MysqlClient> {
+    if (this.open !== undefined) return this.open;
+    const open: Promise<MysqlClient> = this.checkOut().then(
+      (client) => {
+        if (this.open !== open) return discard(client); // dropped meanwhile: a statement on it would never be answered
+        if (this.wasOpen) this.generation++;
+        this.wasOpen = true;
+        this.client = client;
+        this.session = new AbortController();
+        const ended = (): void => void (this.open === open && this.drop());
+        client.on('error', ended);
+        client.on('end', ended);
+        return client;
+      },
+      (error: unknown) => {
+        if (this.open === open) this.open = undefined;
+        throw error;
+      },
+    );
+    this.open = open;
+    return open;
+  }
+
+  /** @internal */ async drop(): Promise<void> {
+    const { open, client, abort } = this;
+    this.open = this.client = this.abort = undefined;
+    // First, and at once: a statement that is sent after the one in flight failed must be refused. One that is queued on
+    // a connection before its end is forgotten with it.
+    if (client !== undefined) destroy(client);
+    abort?.(lost());
+    this.session.abort();
+    await open?.catch(() => undefined); // one that is still being opened is discarded when it is there
+  }
+
+  /** Nothing is asked of it: the server is told, and one that does not close it within a second is left. @internal */
+  leave(): void {
+    const { client } = this;
+    if (client?._realEnd === undefined) return void this.drop();
+    this.open = this.client = undefined;
+    this.session.abort();
+    client._realEnd(() => undefined); // sent by then, perhaps: to destroy it now would cut that off
+    systemClock.after(GOODBYE, () => destroy(client));
+  }
+
+  /** @internal A server that does not answer loses its connection after {@link timeout}. */
+  ask(client: MysqlClient, sql: string, values: readonly unknown[] = []): Promise<unknown> {
+    return new Promise((resolve, reject) => {
+      const cancel = systemClock.after(this.timeout, () => void this.drop());
+      const ended = (): void => {
+        cancel();
+        if (this.abort === abort) this.abort = undefined;
+      };
+      const abort = (reason: Error): void => {
+        ended(); // nothing else would: its deadline would end the connection that comes after this one
+        reject(reason);
+      };
+      this.abort = abort;
+      query(client, sql, values).then(resolve, reject).finally(ended);
+    });
+  }
+
+  /** @internal */ async execute(client: MysqlClient, { statement, values }: Sql): Promise<SqlResult> {
+    const result = await this.ask(client, statement.questionMarks, values.map(asLiteral));
+    return Array.isArray(result)
+      ? { rows: result as (readonly unknown[])[], affected: 0 }
+      : { rows: [], affected: (result as { affectedRows: number }).affectedRows };
+  }
+}
+
+/** Milliseconds. */
+const GOODBYE = 1_000;
+
+const lost = (): Error =>
+  Object.assign(new Error('The connection to the database was lost.'), { code: 'PROTOCOL_CONNECTION_LOST' });
+
+function discard(client: MysqlClient): never {
+  destroy(client);
+  throw lost();
+}
+
+function destroy(client: MysqlClient): void {
+  client.destroy();
+  client.stream?.destroy(); // its goodbye would wait for the statement that still runs
+}
+
+/** The text protocol: measured as fast as prepared statements for every hot statement, and it passes every proxy. */
+export function query(
+  client: MysqlClient,
+  sql: string,
+  values: readonly unknown[],
+  timeout?: number,
+): Promise<unknown> {
+  return new Promise((resolve, reject) => {
+    client.query({ sql, values, rowsAsArray: true, ...(timeout === undefined ? {} : { timeout }) }, (error, result) => {
+      if (error === null || error === undefined) resolve(result);
+      else reject(withoutStatement(error));
+    });
+  });
+}
+
+/** Integers beyond 2^53 as digits; older mysql2 releases cannot escape a bigint. */
+function asLiteral(value: unknown): unknown {
+  return typeof value === 'bigint' ? { toSqlString: () => String(value) } : value;
+}
+
+/**
+ * mysql2 puts the statement with all its values on the error, and of some errors the server's text quotes one: payloads
+ * must not get into logs that way.
+ */
+export function withoutStatement(error: MysqlError): MysqlError {
+  delete (error as { sql?: string }).sql;
+  const quoted = VALUES[error.errno ?? 0];
+  if (quoted === undefined) return error;
+  const { message, stack } = error;
+  error.message = message.replace(quoted, QUOTED);
+  if (stack !== undefined) error.stack = stack.replace(message, () => error.message);
+  const { sqlMessage } = error as { sqlMessage?: string };
+  return sqlMessage === undefined ? error : Object.assign(error, { sqlMessage: sqlMessage.replace(quoted, QUOTED) });
+}
+
+/** In any language: all from the first quote to the last one, but for the key's name at the end. */
+const TWICE = /'[^]*'(?=[^']*'[^']*'[^']*$)/;
+const WRONG = /'[^]*'/;
+/** `ER_DUP_ENTRY`, `ER_DUP_ENTRY_WITH_KEY_NAME`, `ER_TRUNCATED_WRONG_VALUE`, the same `_FOR_FIELD`. */
+const VALUES: Readonly<Record<number, RegExp>> = { 1062: TWICE, 1586: TWICE, 1292: WRONG, 1366: WRONG };
+const QUOTED = "'***'";
+
+/** `ER_OPTION_PREVENTS_STATEMENT` (read_only), `ER_CANT_EXECUTE_IN_READ_ONLY_TRANSACTION`, `ER_READ_ONLY_MODE`. */
+const READ_ONLY: ReadonlySet<number> = new Set([1290, 1792, 1836]);
+
+/** Anything but an answer of the server leaves the connection in an unknown state. */
+function endsSession(error: unknown): boolean {
+  if (error instanceof OutboxError) return false;
+  const { errno, sqlState, fatal } = error as MysqlError;
+  return fatal === true || typeof errno !== 'number' || typeof sqlState !== 'string';
+}

@@ -1,0 +1,140 @@
+import type { DataSource } from 'typeorm';
+import { MOST_PUBLISHING } from './own-data-source.js';
+import type { ConnectionRole, SqlDatabase } from '../../store/executor.js';
+import type { StoreSettings } from '../../store/names.js';
+import { PoolerNotice } from './pooler-notice.js';
+import { PostgresConnection, type CheckedOut } from './postgres-connection.js';
+import { listenOn } from './postgres-listener.js';
+import { PostgresPool } from './postgres-pool.js';
+import { askOtherEnd, ownSession, pooledSession, type Settings } from './postgres-session.js';
+
+/** Milliseconds. Leases are locked for milliseconds; whoever waits longer meets somebody else's open transaction. */
+const LEASE_LOCK_WAIT = 2_000;
+/** On top of the roles' connections, and of those of transports. */
+const LISTENERS = 1;
+
+/**
+ * Which roles share a connection when there are fewer than four. `settle` shares with nobody that must be durable
+ * unless it has to; leases are always alone, so that a renewal never waits for a batch.
+ */
+const SHARED: Readonly<Record<number, Readonly<Record<ConnectionRole, ConnectionRole>>>> = {
+  2: { read: 'read', settle: 'read', admin: 'read', lease: 'lease' },
+  3: { read: 'read', settle: 'settle', admin: 'read', lease: 'lease' },
+};
+
+export function openPostgresDatabase(application: DataSource, settings: StoreSettings): SqlDatabase {
+  return new TypeOrmPostgresDatabase(application, settings);
+}
+
+class TypeOrmPostgresDatabase implements SqlDatabase {
+  /** @internal */ readonly connections = new Map<ConnectionRole | number, PostgresConnection>();
+  /** @internal */ readonly listeners = new Set<{ close(): Promise<void> }>();
+  /** @internal */ readonly pool: PostgresPool;
+  /** @internal For LISTEN: past a pooler, where the options name a way. */ readonly direct: PostgresPool;
+  /** @internal */ readonly notice: PoolerNotice;
+  /** @internal A pooler that no process id showed. */ handsOn = false;
+
+  constructor(
+    readonly application: DataSource,
+    readonly settings: StoreSettings,
+  ) {
+    this.notice = new PoolerNotice(settings);
+    const { poolSize, listenUrl } = settings;
+    this.pool = new PostgresPool(application, settings, poolSize + LISTENERS + MOST_PUBLISHING);
+    // A listener that is lost may still say goodbye when the next one is there.
+    this.direct =
+      listenUrl === undefined ? this.pool : new PostgresPool(application, settings, 2 * LISTENERS, listenUrl);
+  }
+
+  connection(role: ConnectionRole): PostgresConnection {
+    const owner = SHARED[this.settings.poolSize]?.[role] ?? role;
+    let connection = this.connections.get(owner);
+    if (connection === undefined) {
+      const asynchronous = owner === 'settle' && this.settings.onPublished === 'delete';
+      const lastsLater: Settings = asynchronous ? { synchronous_commit: 'off' } : {};
+      connection = this.connect(owner === 'lease' ? { lock_timeout: String(LEASE_LOCK_WAIT) } : lastsLater);
+      this.connections.set(owner, connection);
+    }
+    return connection;
+  }
+
+  publishing(transport: number): PostgresConnection {
+    let connection = this.connections.get(transport);
+    if (connection === undefined) {
+      connection = this.connect({}, this.settings.idleWithLocks);
+      this.connections.set(transport, connection);
+    }
+    return connection;
+  }
+
+  /** @internal */ connect(extra: Settings, idleInTransaction?: number): PostgresConnection {
+    return new PostgresConnection(
+      () => this.checkOut(extra),
+      { demoted: () => this.dropAll(), pooled: () => this.noticePooler() },
+      idleInTransaction,
+      this.settings.closeIdleAfter,
+    );
+  }
+
+  /** @internal */ dropAll(): void {
+    this.connections.forEach((connection) => void connection.drop());
+  }
+
+  /** @internal One that hands out the server's process ids. Its listener hears nothing, and is not told so: its silence is noticed. */
+  noticePooler(): void {
+    if (this.handsOn || !this.settings.preparedStatements) return;
+    this.handsOn = true;
+    this.notice.tell(true);
+    this.dropAll();
+    this.listeners.forEach((listener) => void listener.close());
+  }
+
+  async listen(
+    channel: string,
+    onNotify: (payload: string) => void,
+    onLost: (error: unknown) => void,
+  ): Promise<{ close(): Promise<void> } | undefined> {
+    const connection = await this.checkOut({}, this.direct);
+    if (connection.behindPooler && this.settings.wakeUp !== 'notify') {
+      await connection.release(); // LISTEN would succeed, in a session that the pooler gives to others
+      return undefined;
+    }
+    const listener = await listenOn(connection, channel, onNotify, (error) => {
+      this.listeners.delete(listener);
+      onLost(error);
+    });
+    this.listeners.add(listener);
+    return {
+      close: async () => {
+        this.listeners.delete(listener);
+        await listener.close();
+      },
+    };
+  }
+
+  async close(): Promise<void> {
+    const pools = [...new Set([this.pool, this.direct])];
+    for (const pool of pools) pool.closed = true;
+    const open = [...this.connections.values(), ...this.listeners];
+    this.listeners.clear();
+    await Promise.all(open.map((connection) => connection.close()));
+    await Promise.all(pools.map((pool) => pool.close()));
+  }
+
+  /** @internal A client of its own, with our settings. */
+  async checkOut(extra: Settings, pool = this.pool): Promise<CheckedOut & { behindPooler: boolean }> {
+    const { client, release } = await pool.take();
+    try {
+      const otherEnd = await askOtherEnd(client);
+      const behindPooler = otherEnd.isPooler || (this.handsOn && pool === this.pool);
+      if (behindPooler) this.notice.tell(pool === this.pool);
+      const pooled = behindPooler || !this.settings.preparedStatements;
+      const session = pooled ? pooledSession(this.settings, extra, otherEnd) : ownSession(this.settings, extra);
+      if (!pooled) await client.query(session.atStart);
+      return { client, pooled, behindPooler, inTransaction: session.inTransaction, release };
+    } catch (error) {
+      await release().catch(() => undefined);
+      throw error;
+    }
+  }
+}

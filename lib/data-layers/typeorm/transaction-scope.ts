@@ -1,0 +1,58 @@
+import { AsyncLocalStorage } from 'node:async_hooks';
+import { types } from 'node:util';
+import type { DataSource, QueryRunner } from 'typeorm';
+import { isObservable, type ObservableLike } from '../../message/is-observable.js';
+import { transactionNumber } from './transaction-watch.js';
+
+interface Scope {
+  readonly runner: QueryRunner;
+  /** Not every `work` says when it ends; its transaction does. */
+  readonly transaction: number;
+  /** Work that outlives its scope must not join a later transaction of the same runner. */
+  over: boolean;
+}
+
+/** The ambient transaction of one DataSource: what `outbox.transaction` and `outbox.bind` put around the caller's function. */
+export class TransactionScope {
+  /** Outboxes on one DataSource write in one transaction. */
+  static of(dataSource: DataSource): TransactionScope {
+    const known = scopes.get(dataSource) ?? new TransactionScope();
+    scopes.set(dataSource, known);
+    return known;
+  }
+
+  /** @internal */ readonly storage = new AsyncLocalStorage<Scope>();
+
+  current(): QueryRunner | undefined {
+    const scope = this.storage.getStore();
+    if (scope === undefined || scope.over) return undefined;
+    return transactionNumber(scope.runner) === scope.transaction ? scope.runner : undefined;
+  }
+
+  /** Runs `work` inside; an Observable is subscribed to inside, whenever that happens. */
+  run<T>(runner: QueryRunner, work: () => T): T {
+    const scope: Scope = { runner, transaction: transactionNumber(runner), over: false };
+    const result = this.storage.run(scope, work);
+    // Of the platform only: the `then` of a query builder runs its query, each time.
+    if (types.isPromise(result)) {
+      const end = (): void => void (scope.over = true);
+      result.then(end, end);
+    } else if (isObservable(result)) {
+      return this.bound(scope, result);
+    }
+    return result;
+  }
+
+  /**
+   * An interceptor returns `next.handle()` before anybody subscribes, so that a scope around the call alone is lost. Operators
+   * subscribe through `source.subscribe`, so this one method is enough.
+   */
+  /** @internal */ bound<T extends ObservableLike>(scope: Scope, source: T): T {
+    const { storage } = this;
+    const bound = Object.create(source) as T;
+    bound.subscribe = (...observer) => storage.run(scope, () => source.subscribe(...observer));
+    return bound;
+  }
+}
+
+const scopes = new WeakMap<DataSource, TransactionScope>();

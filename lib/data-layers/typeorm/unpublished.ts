@@ -1,0 +1,64 @@
+import { OutboxError } from '../../outbox.errors.js';
+import { databaseOf } from '../../store/mysql/schema/schema.js';
+import { literal, tableNames, type SchemaDefinition } from '../../store/names.js';
+
+type Rows = readonly Record<string, unknown>[];
+type Query = (sql: string) => Promise<Rows>;
+
+/** Counts stop here: what matters is that there are some. */
+const MOST = 100_000;
+const STATES = ['scheduled', 'waiting', 'blocked', 'dead'] as const;
+
+/**
+ * Before tables are dropped: a revert must not delete messages that nobody has published.
+ * @throws OutboxError `TABLES_NOT_EMPTY`
+ */
+export async function refuseUnpublished(
+  query: Query,
+  dialect: 'postgres' | 'mysql',
+  definition: SchemaDefinition,
+): Promise<void> {
+  const counts = await countUnpublished(query, dialect, definition);
+  const given = Object.entries(counts).filter(([, count]) => count > 0);
+  if (given.length === 0) return;
+  const { ready } = tableNames(definition, dialect === 'postgres' ? '"' : '`');
+  const list = given.map(([state, count]) => `${count >= MOST ? `${MOST} or more` : count} ${state}`).join(', ');
+  throw new OutboxError(
+    'TABLES_NOT_EMPTY',
+    `Reverting this migration drops the outbox tables (${ready} and others), and messages in them are not published: ${list}.`,
+    {
+      hint: 'Let a relay publish them, and requeue or discard what is dead. To drop them with the tables, give outboxMigrations({ dropUnpublished: true }) to the DataSource that reverts.',
+    },
+  );
+}
+
+/** By state. Tables that are gone already have none. */
+async function countUnpublished(
+  query: Query,
+  dialect: 'postgres' | 'mysql',
+  definition: SchemaDefinition,
+): Promise<Record<string, number>> {
+  const names = tableNames(definition, dialect === 'postgres' ? '"' : '`');
+  const there = dialect === 'postgres' ? thereOnPostgres : thereOnMysql;
+  const [row] = await query(there(names.ready, names.parked, definition));
+  if (Number(row?.['n']) < 2) return {};
+  // Nobody writes into them from here on until they are dropped, in a transaction. MySQL drops each table by itself.
+  if (dialect === 'postgres')
+    await query(`do $outbox$ begin lock table ${names.ready}, ${names.parked} in access exclusive mode; end $outbox$`);
+  const [ready] = await query(`select count(*) as n from (select 1 from ${names.ready} limit ${MOST}) r`);
+  const parked = await query(
+    `select state as s, count(*) as n from (select state from ${names.parked} limit ${MOST}) p group by state order by state`,
+  );
+  return {
+    ready: Number(ready?.['n']),
+    ...Object.fromEntries(parked.map(({ s, n }) => [STATES[Number(s) - 1], Number(n)])),
+  };
+}
+
+const thereOnPostgres = (ready: string, parked: string): string =>
+  `select count(*) as n from (values (${literal(ready)}), (${literal(parked)})) t(name) where pg_catalog.to_regclass(t.name) is not null`;
+
+function thereOnMysql(_ready: string, _parked: string, definition: SchemaDefinition): string {
+  const { prefix } = definition;
+  return `select count(*) as n from information_schema.tables where table_schema = ${databaseOf(definition)} and table_name in ('${prefix}ready', '${prefix}parked')`;
+}

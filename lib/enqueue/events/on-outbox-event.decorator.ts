@@ -1,0 +1,89 @@
+import type { OutboxMessage } from '../../outbox-message.js';
+
+/** Shared by every copy of this package in a process. */
+const HANDLES = Symbol.for('nestjs-outbox:handles');
+const METHODS = Symbol.for('nestjs-outbox:handling-methods');
+
+/** A class with `@OutboxEvent`. */
+// eslint-disable-next-line typescript/no-unsafe-function-type
+type HandledClass<T = object> = Function & { readonly prototype: T };
+export type HandledEvent = HandledClass | { readonly type: string; readonly version?: number };
+
+export interface OnOutboxEventOptions {
+  /** Which handler has run already is stored under this id. Default `Class.method`: set it before you rename either. */
+  id?: string;
+}
+/** The third argument of a handler. */
+export interface OutboxHandlerContext {
+  /**
+   * Aborts when nobody waits for this call any more: shortly before `publishTimeout` is over, or when the relay stops without
+   * it. A handler that passes it on (`fetch(url, { signal })`) ends itself then, and the next try begins anew.
+   */
+  readonly signal: AbortSignal;
+}
+/** What the decorator left on a method. */
+export interface HandlerMark {
+  readonly event: HandledEvent;
+  readonly id: string | undefined;
+}
+
+type MethodDecoratorFor<Method> = <M extends Method>(
+  target: object,
+  context: string | symbol | object,
+  descriptor?: TypedPropertyDescriptor<M>,
+) => void;
+
+/**
+ * Calls this method for every event of a class that is routed to an `inProcess()` transport:
+ *
+ *     @OnOutboxEvent(OrderPlaced) async send(event: OrderPlaced, message: OutboxMessage, { signal }: OutboxHandlerContext) { … }
+ *
+ * At least once, until it returns; a Promise is awaited, an Observable subscribed to until it completes, a generator run to
+ * its end. `signal` aborts when `publishTimeout` is nearly over, or the relay stops: pass it to what the handler waits for. A
+ * retry calls only the handlers that have not succeeded; a call that goes on past its time is joined until 3 ×
+ * `publishTimeout` since its begin, then the handler is called beside it. `{ type, version? }` handles messages without a
+ * class: they arrive as the deserialized payload. Not for request-scoped providers.
+ */
+export function OnOutboxEvent<T>(
+  event: HandledClass<T>,
+  options?: OnOutboxEventOptions,
+): MethodDecoratorFor<(event: T, message: OutboxMessage, context: OutboxHandlerContext) => unknown>;
+export function OnOutboxEvent(
+  event: { readonly type: string; readonly version?: number },
+  options?: OnOutboxEventOptions,
+): MethodDecoratorFor<(event: never, message: OutboxMessage, context: OutboxHandlerContext) => unknown>;
+export function OnOutboxEvent(event: HandledEvent, { id }: OnOutboxEventOptions = {}): MethodDecoratorFor<unknown> {
+  return (target, context, descriptor) => {
+    // Legacy decorators give the descriptor, standard ones the method itself.
+    const method: unknown = descriptor === undefined ? target : descriptor.value;
+    if (typeof method !== 'function') throw new TypeError('@OnOutboxEvent is for methods.');
+    const mark = { event, id };
+    Object.defineProperty(method, HANDLES, { value: [...marksOn(method), mark], configurable: true });
+    if (descriptor !== undefined) markByName(target, context as string | symbol, mark);
+  };
+}
+
+/** Of a method of this prototype. By its name, as another decorator may have put its own function in the method's place. */
+export function handlerMarks(prototype: object, name: string): readonly HandlerMark[] {
+  const method: unknown = Object.getOwnPropertyDescriptor(prototype, name)?.value;
+  if (typeof method !== 'function') return [];
+  return [...new Set([...marksOn(method), ...(methodsOf(prototype)?.get(name) ?? [])])];
+}
+
+function marksOn(method: object): readonly HandlerMark[] {
+  if (!Object.hasOwn(method, HANDLES)) return [];
+  return (method as Record<symbol, readonly HandlerMark[]>)[HANDLES] as readonly HandlerMark[];
+}
+
+type Methods = Map<string | symbol, HandlerMark[]>;
+
+function markByName(prototype: object, name: string | symbol, mark: HandlerMark): void {
+  const methods: Methods = methodsOf(prototype) ?? new Map();
+  methods.set(name, [...(methods.get(name) ?? []), mark]);
+  Object.defineProperty(prototype, METHODS, { value: methods, configurable: true });
+}
+
+/** Own only: a subclass that overrides a method says itself what it handles. */
+function methodsOf(prototype: object): Methods | undefined {
+  return Object.hasOwn(prototype, METHODS) ? (prototype as Record<symbol, Methods>)[METHODS] : undefined;
+}

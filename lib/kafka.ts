@@ -1,2 +1,0 @@
-export { kafka } from './publish/transports/kafka.js';
-export type { KafkaOptions } from './publish/transports/kafka-options.js';

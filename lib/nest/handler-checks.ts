@@ -1,0 +1,114 @@
+import { OutboxConfigurationError } from '../outbox.errors.js';
+import type { EventClass, EventMetadata } from '../enqueue/events/event-metadata.js';
+import type { OutboxMessage } from '../outbox-message.js';
+import type { OutboxHandlerContext } from '../enqueue/events/on-outbox-event.decorator.js';
+
+/** An `@OnOutboxEvent` method of one provider or controller. */
+export interface FoundHandler {
+  /** `Mailer.send`. */
+  readonly name: string;
+  /** The module that has its provider. */
+  readonly module: string;
+  readonly id: string;
+  readonly type: string;
+  readonly version: number | undefined;
+  readonly eventClass: EventClass | undefined;
+  readonly metadata: EventMetadata | undefined;
+  call(event: unknown, message: OutboxMessage, context: OutboxHandlerContext): unknown;
+}
+
+/** A method that `@OnOutboxEvent` marks, before anybody is called. */
+export interface MarkedMethod {
+  /** Of its provider. */
+  readonly prototype: object;
+  readonly method: string;
+  /** As the application gave it. */
+  readonly id: string | undefined;
+}
+
+/** What Nest's decorators leave on a class or a method, by the decorator that leaves it. */
+const ENHANCERS = {
+  '@UseGuards': '__guards__',
+  '@UseInterceptors': '__interceptors__',
+  '@UsePipes': '__pipes__',
+  '@UseFilters': '__exceptionFilters__',
+} as const;
+
+/** Renamed like everything else by a bundler that takes us in, unless it keeps names. */
+class OutboxNameWitness {}
+const OURS_ARE_RENAMED = OutboxNameWitness.name !== 'OutboxNameWitness';
+
+export function refuseScoped({ prototype, method }: MarkedMethod): never {
+  throw new OutboxConfigurationError(
+    'INVALID_OPTIONS',
+    `${nameOf(prototype, method)} handles outbox events, but its provider is not a singleton.`,
+    {
+      hint: 'A handler runs without a request: make the provider (and what it injects) default-scoped, and get the rest through ModuleRef.',
+    },
+  );
+}
+
+/** Nest applies these to requests, and a handler is none: who wrote them expects what would not happen. */
+export function refuseEnhanced({ prototype, method }: MarkedMethod): void {
+  const targets = [prototype.constructor, (prototype as Record<string, unknown>)[method]];
+  const found = Object.entries(ENHANCERS).filter(([, key]) => targets.some((target) => has(key, target)));
+  if (found.length === 0) return;
+  const decorators = found.map(([decorator]) => decorator).join(', ');
+  throw new OutboxConfigurationError(
+    'INVALID_OPTIONS',
+    `${nameOf(prototype, method)} handles outbox events, and Nest applies ${decorators} to requests only.`,
+    {
+      hint: 'Call in the handler what they do, such as outbox.transaction(…); or move it into a provider that has none of them.',
+    },
+  );
+}
+
+/**
+ * A message is made into the class that its handler names: of two, one would be wrong, and which one is enqueued nobody knows
+ * before it happens. Two of one name are one class that was loaded twice.
+ * @param first the first handler of each type and version
+ */
+export function refuseTwinEvent(handler: FoundHandler, first: Map<string, FoundHandler>): void {
+  const { eventClass, type, version, name } = handler;
+  if (eventClass === undefined) return;
+  const identity = `${version} ${type}`;
+  const other = first.get(identity);
+  first.set(identity, other ?? handler);
+  if (other?.eventClass === undefined || other.eventClass.name === eventClass.name) return;
+  throw new OutboxConfigurationError(
+    'DUPLICATE_EVENT_TYPE',
+    `${other.eventClass.name} (of ${other.name}) and ${eventClass.name} (of ${name}) are both event '${type}' version ${version}.`,
+    {
+      hint: `Give one of them another type or version; or let one of the handlers take the plain message: @OnOutboxEvent({ type: '${type}', version: ${version} }).`,
+    },
+  );
+}
+
+/** @throws where the name of the class may be another one's in the next build */
+export function idOf({ prototype, method, id }: MarkedMethod, oursAreRenamed: boolean = OURS_ARE_RENAMED): string {
+  if (id !== undefined) return id;
+  const name = nameOf(prototype, method);
+  if (!isMadeUp(prototype.constructor.name, oursAreRenamed)) return name;
+  throw new OutboxConfigurationError(
+    'INVALID_OPTIONS',
+    `The handler '${name}' has no id, and the name of its class, '${prototype.constructor.name}', looks like one that a minifier gave: the next build may give it to another class, which would then count as having been called.`,
+    {
+      hint: "Give it an id: @OnOutboxEvent(Event, { id: 'mail' }); or build with the names kept (esbuild keepNames, terser and SWC keep_classnames).",
+    },
+  );
+}
+
+export function nameOf(prototype: object, method: string): string {
+  return `${prototype.constructor.name}.${method}`;
+}
+
+/** Minified names have up to three characters; of three, those that people write are `Job` or `SMS`. Bundlers number twins: `Mailer$1`. */
+function isMadeUp(name: string, oursAreRenamed: boolean): boolean {
+  if (name.length <= 2 || /\$\d+$/.test(name)) return true;
+  return name.length === 3 && (oursAreRenamed || !/^[A-Z]([a-z]{2}|[A-Z]{2})$/.test(name));
+}
+
+function has(key: string, target: unknown): boolean {
+  const reflect = Reflect as { getMetadata?(key: string, target: object): unknown };
+  return typeof target === 'function' && reflect.getMetadata?.(key, target) !== undefined;
+}

@@ -1,0 +1,161 @@
+import type { ModulesContainer } from '@nestjs/core';
+import { eventMetadata } from '../enqueue/events/event-metadata.js';
+import { OutboxConfigurationError } from '../outbox.errors.js';
+import { handlerMarks, type HandlerMark } from '../enqueue/events/on-outbox-event.decorator.js';
+import { idOf, nameOf, refuseEnhanced, refuseScoped, type FoundHandler } from './handler-checks.js';
+
+type NestModule = NonNullable<ReturnType<ModulesContainer['get']>>;
+type Wrapper = NestModule extends { providers: Map<unknown, infer W> } ? W : never;
+
+/** Finds the `@OnOutboxEvent` methods of an application, once per instance: at its start, and in modules that are loaded later. */
+export class HandlerSearch {
+  /** Whose handlers were found. @internal */ readonly known = new WeakSet<Wrapper>();
+  /** @internal */ readonly instances = new WeakSet<object>();
+  /** @internal */ readonly seen = new WeakSet<NestModule>();
+  /** Modules in which something was still being made, perhaps before their providers were there. @internal */
+  open: NestModule[] = [];
+  /** Of the container at the last look. @internal */
+  size = -1;
+
+  constructor(/** @internal */ readonly modules: ModulesContainer) {}
+
+  /** Whether a module came, or was still being made at the last look. */
+  get isStale(): boolean {
+    return this.modules.size !== this.size || this.open.length > 0;
+  }
+
+  /** @returns what is new. Tells of each handler that cannot be called. */
+  look(refused: (error: unknown) => void): FoundHandler[] {
+    const came = [...this.modules.values()].filter((module) => !this.seen.has(module));
+    for (const module of came) this.seen.add(module);
+    this.size = this.modules.size;
+    const before = this.open;
+    this.open = [];
+    return [...before, ...came].flatMap((module) => this.lookInto(module, refused));
+  }
+
+  /** @internal */
+  lookInto(module: NestModule, refused: (error: unknown) => void): FoundHandler[] {
+    const provided = [...module.providers.values(), ...module.controllers.values()] as Wrapper[];
+    const all = provided.filter((wrapper) => !wrapper.isAlias);
+    const made = all.filter(isMade);
+    if (made.length < all.length) this.open.push(module);
+    const found: FoundHandler[] = [];
+    for (const wrapper of made.filter((one) => !this.known.has(one))) {
+      this.known.add(wrapper);
+      try {
+        found.push(...this.handlersOf(wrapper, module));
+      } catch (error) {
+        refused(error);
+      }
+    }
+    return found;
+  }
+
+  /** @internal */
+  handlersOf(wrapper: Wrapper, module: NestModule): FoundHandler[] {
+    const place = String((module.metatype as { name?: string } | undefined)?.name);
+    return candidates(wrapper).flatMap(({ instance, prototype }) => {
+      if (instance !== undefined && this.instances.has(instance)) return [];
+      const marks = marksOf(prototype);
+      for (const { method, mark } of marks) {
+        const marked = { prototype, method, id: mark.id };
+        if (instance === undefined) refuseScoped(marked);
+        refuseEnhanced(marked);
+      }
+      if (instance === undefined || marks.length === 0) return [];
+      this.instances.add(instance);
+      return marks.map(({ method, mark }) => toHandler({ instance, prototype, method, mark, module: place }));
+    });
+  }
+}
+
+/** What may have marked methods: an instance, each of an array that a factory returns, or the class of what is made per request. */
+function candidates(wrapper: Wrapper): { instance: object | undefined; prototype: object }[] {
+  if (!isStatic(wrapper)) {
+    const { metatype, inject } = wrapper as { metatype: unknown; inject: unknown };
+    const isClass = typeof metatype === 'function' && (inject === undefined || inject === null);
+    const prototype: unknown = isClass ? metatype.prototype : undefined;
+    return isObject(prototype) ? [{ instance: undefined, prototype }] : [];
+  }
+  const made: unknown = wrapper.instance;
+  return (Array.isArray(made) ? (made as unknown[]) : [made]).flatMap((instance) => {
+    const prototype: unknown = isObject(instance) ? Object.getPrototypeOf(instance) : null;
+    return isObject(instance) && isObject(prototype) ? [{ instance, prototype }] : [];
+  });
+}
+
+function isStatic(wrapper: Wrapper): boolean {
+  return !wrapper.isTransient && wrapper.isDependencyTreeStatic();
+}
+
+/**
+ * Whether its constructor or factory has run: a lazily loaded module is in the container before that. Nest keeps it beside
+ * the instance, under a key that it exports to nobody: its own getter uses it.
+ */
+function isMade(wrapper: Wrapper): boolean {
+  if (!isStatic(wrapper)) return true;
+  let made = true;
+  Reflect.get(Object.getPrototypeOf(wrapper) as object, 'instance', {
+    getInstanceByContextId(context: Parameters<Wrapper['getInstanceByContextId']>[0]) {
+      const host = wrapper.getInstanceByContextId(context);
+      made = host.isResolved === true;
+      return host;
+    },
+  });
+  return made;
+}
+
+function isObject(value: unknown): value is object {
+  return typeof value === 'object' && value !== null;
+}
+
+/** Methods along the prototype chain, the nearest of a name only; getters are not touched. */
+function marksOf(prototype: object): { readonly method: string; readonly mark: HandlerMark }[] {
+  const seen = new Set<string>();
+  const marks: { method: string; mark: HandlerMark }[] = [];
+  for (
+    let level: object | null = prototype;
+    level !== null && level !== Object.prototype;
+    level = Object.getPrototypeOf(level) as object | null
+  ) {
+    for (const method of Object.getOwnPropertyNames(level)) {
+      if (seen.has(method)) continue;
+      seen.add(method);
+      marks.push(...handlerMarks(level, method).map((mark) => ({ method, mark })));
+    }
+  }
+  return marks;
+}
+
+interface Place {
+  readonly instance: object;
+  readonly prototype: object;
+  readonly method: string;
+  readonly mark: HandlerMark;
+  readonly module: string;
+}
+
+function toHandler({ instance, prototype, method, mark, module }: Place): FoundHandler {
+  const { event, id } = mark;
+  const name = nameOf(prototype, method);
+  const eventClass = typeof event === 'function' ? event : undefined;
+  const metadata = eventClass === undefined ? undefined : eventMetadata(eventClass);
+  if (typeof event === 'function' && metadata === undefined) {
+    throw new OutboxConfigurationError('UNKNOWN_EVENT', `${name} handles ${event.name}, which has no @OutboxEvent.`, {
+      hint: 'Decorate the class, or handle a plain message: @OnOutboxEvent({ type }).',
+    });
+  }
+  const { type, version } = metadata ?? (event as { type: string; version?: number });
+  return {
+    name,
+    module,
+    id: idOf({ prototype, method, id }),
+    type,
+    version,
+    eventClass,
+    metadata,
+    call: (revived, message, context) =>
+      (instance as Record<string, (...args: unknown[]) => unknown>)[method]?.(revived, message, context),
+  };
+}

@@ -1,0 +1,90 @@
+import type { ModulesContainer } from '@nestjs/core';
+import type { OutboxMessage } from '../outbox-message.js';
+import { errorText } from '../observe/redact/error-text.js';
+import type { Serializer } from '../message/serializer.js';
+import type { InProcessHandler } from '../transports/in-process/handlers.js';
+import { refuseTwinEvent, type FoundHandler } from './handler-checks.js';
+import { HandlerSearch } from './handler-search.js';
+import { instancesOf } from './instances.js';
+import { checkRouting } from './routing.js';
+import type { OutboxRuntime } from './runtime.js';
+
+type Wanted = Pick<OutboxRuntime, 'handlers' | 'options' | 'instance' | 'events'>;
+
+/**
+ * Gives the transport every handler of the application, now and whenever a module was loaded since.
+ * @throws for one that cannot be called. Of those that come later a warning tells: nobody waits for them.
+ */
+export function addHandlers(modules: ModulesContainer, { handlers, options, instance, events }: Wanted): void {
+  const search = new HandlerSearch(modules);
+  const outboxes = instancesOf(instance.application).map((one) => one.options);
+  const first = new Map<string, FoundHandler>();
+  const add = (refused: (error: unknown) => void): void => {
+    for (const handler of search.look(refused)) {
+      try {
+        refuseTwinEvent(handler, first);
+        checkRouting([handler], outboxes);
+        handlers.add(bindHandler(handler, options.serializer));
+      } catch (error) {
+        refused(error);
+      }
+    }
+  };
+  add((error) => {
+    throw error;
+  });
+  handlers.lookAgain = () => {
+    if (!search.isStale) return;
+    add((error) =>
+      events.emit('warning', { text: `a handler that was loaded later is not called: ${errorText(error)}` }),
+    );
+  };
+}
+
+/** Makes events of payloads and calls the method with them. */
+export function bindHandler(handler: FoundHandler, serializer: Serializer): InProcessHandler {
+  return {
+    id: handler.id,
+    module: handler.module,
+    type: handler.type,
+    version: handler.version,
+    call: async (message, context) => handler.call(await toEvent(handler, message, serializer), message, context),
+  };
+}
+
+async function toEvent(
+  { metadata, eventClass }: FoundHandler,
+  message: OutboxMessage,
+  serializer: Serializer,
+): Promise<unknown> {
+  const bytes = message.payload;
+  if (bytes === null) return null;
+  const payload: unknown = understands(serializer, message.contentType) ? await serializer.deserialize(bytes) : bytes;
+  if (metadata?.revive !== undefined) return metadata.revive(payload);
+  if (eventClass === undefined || !isRecord(payload)) return payload;
+  // Not Object.assign: a key `__proto__` in a payload must stay a key.
+  const members = Object.getOwnPropertyDescriptors(payload) as PropertyDescriptorMap;
+  for (const name of Object.keys(members)) if (isMethod(eventClass.prototype, name)) delete members[name];
+  return Object.create(eventClass.prototype, members) as unknown;
+}
+
+/** A handler calls `event.isPaid()`, and whoever wrote the payload does not choose what that is. Calls no getter. */
+function isMethod(prototype: object | null, name: string): boolean {
+  for (let at = prototype; at !== null; at = Object.getPrototypeOf(at) as object | null) {
+    const found = Object.getOwnPropertyDescriptor(at, name);
+    if (found !== undefined) return typeof found.value === 'function';
+  }
+  return false;
+}
+
+/** An event may give its JSON a name of its own, such as `application/vnd.shop.order+json`. */
+function understands(serializer: Serializer, contentType: string): boolean {
+  return (
+    contentType === serializer.contentType || (JSON_TYPE.test(contentType) && JSON_TYPE.test(serializer.contentType))
+  );
+}
+const JSON_TYPE = /[/+]json\s*(;|$)/i;
+
+function isRecord(value: unknown): value is object {
+  return typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype;
+}

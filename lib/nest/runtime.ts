@@ -1,0 +1,271 @@
+import { Logger, type LoggerService } from '@nestjs/common';
+import type { ModuleRef } from '@nestjs/core';
+import type { DataSource } from 'typeorm';
+import { inCleanScope } from '../time/async-scope.js';
+import { OutboxUnlocker } from '../relay/leases/unlocker.js';
+import { OutboxCleaner } from '../clean/cleaner.js';
+import { systemClock, within, type Clock } from '../time/clock.js';
+import { OutboxDispatcher } from '../relay/dispatcher.js';
+import { PARKED_POLLS } from '../relay/lane-loops.js';
+import { classifierFor } from '../enqueue/events/event-metadata.js';
+import type { EnqueueRuntime } from '../enqueue/runtime.js';
+import type { OutboxEventMap, OutboxHooks } from '../observe/events.js';
+import { errorText } from '../observe/redact/error-text.js';
+import { logEvents, write } from '../observe/log-events.js';
+import { LogLine } from '../observe/log-line.js';
+import { OutboxEvents } from '../observe/outbox-events.js';
+import { OutboxConfigurationError } from '../outbox.errors.js';
+import type { Classifier, OutboxExtras, OutboxOptions, ResolvedOptions } from '../outbox.options.js';
+import { InProcessHandlers } from '../transports/in-process/handlers.js';
+import { resolveOptions } from '../options/resolve.js';
+import { isThenable } from '../message/is-thenable.js';
+import { openStore } from '../data-layers/typeorm/open-store.js';
+import { transactionExecutor } from '../data-layers/typeorm/transaction.js';
+import type { OutboxStore } from '../store/outbox-store.js';
+import { expectedHere } from './expected.js';
+import { abandon, copiesText, refuseClosed, register, type Instance } from './instances.js';
+import { Notifier } from './notifier.js';
+import type { OutboxOverrides } from './overrides.js';
+import { reportOf } from './report.js';
+import { tablesOf } from '../data-layers/typeorm/tables-of.js';
+import { createTransports } from './transports.js';
+
+/** Milliseconds for the store's connections: a database that fell silent must not keep the application from ending. */
+const CLOSE_TIMEOUT = 1_000;
+/** Milliseconds. A hundred processes that only enqueue are not to keep two hundred connections. */
+const CLOSE_IDLE_AFTER = 5_000;
+
+/** One outbox, opened: its store is checked and its transports have numbers; nothing runs yet. */
+export interface OutboxRuntime {
+  readonly options: ResolvedOptions;
+  readonly instance: Instance;
+  readonly clock: Clock;
+  readonly events: OutboxEvents;
+  readonly store: OutboxStore;
+  readonly enqueue: EnqueueRuntime;
+  readonly dispatcher: OutboxDispatcher;
+  readonly unlocker: OutboxUnlocker;
+  readonly cleaner: OutboxCleaner;
+  readonly handlers: InProcessHandlers;
+  /** Closes the store and the event stream; the name is free again. May be called twice. */
+  close(): Promise<void>;
+}
+export interface RuntimeSources {
+  readonly input: OutboxOptions;
+  readonly extras: OutboxExtras;
+  readonly overrides: OutboxOverrides | null;
+  readonly dataSource: DataSource;
+  readonly moduleRef: ModuleRef;
+  /** One per application. */
+  readonly application: object;
+  readonly declaredAt: string;
+}
+
+/** When it fails, the application does, with all of its outboxes. */
+export async function createRuntime(sources: RuntimeSources): Promise<OutboxRuntime> {
+  try {
+    return await openRuntime(sources);
+  } catch (error) {
+    await abandon(sources.application, 'not started');
+    throw error;
+  }
+}
+
+async function openRuntime(sources: RuntimeSources): Promise<OutboxRuntime> {
+  const { overrides, dataSource, application, declaredAt } = sources;
+  const input = overrides?.options?.(sources.input) ?? sources.input;
+  const options = resolveOptions(input, sources.extras);
+  const clock = overrides?.clock ?? systemClock;
+  const events = openEvents(options, clock);
+  const { name } = options;
+  const tables = tablesOf(dataSource, options);
+  const instance: Instance = { name, application, dataSource, options, tables, declaredAt, started: false };
+  const unregister = register(instance);
+  const store = orUndo(
+    () => open(dataSource, options, events),
+    () => {
+      unregister();
+      events.close();
+    },
+  );
+  const notifier = notifierOf(store, options, events, clock);
+  const close = once(async () => {
+    unregister();
+    instance.closed = true;
+    await notifier.close();
+    await within(
+      clock,
+      CLOSE_TIMEOUT,
+      Promise.resolve(store.close()).catch(() => {}),
+    );
+    events.close();
+  });
+  instance.abandon = close;
+  try {
+    const transportIds = await prepareStore(store, options, events);
+    refuseClosed(instance); // another outbox of the application failed meanwhile
+    return assemble({ ...sources, options, clock, events, instance, store, notifier, transportIds, close });
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+interface Parts
+  extends RuntimeSources, Pick<OutboxRuntime, 'options' | 'clock' | 'events' | 'instance' | 'store' | 'close'> {
+  readonly notifier: Notifier;
+  readonly transportIds: ReadonlyMap<string, number>;
+}
+
+function assemble(parts: Parts): OutboxRuntime {
+  const { options, clock, events, instance, store, notifier, transportIds, close } = parts;
+  const { overrides, dataSource, moduleRef } = parts;
+  const dispatcher = new OutboxDispatcher({
+    options: withCleanScopes(options),
+    store: overrides?.relayStore?.(store) ?? store,
+    clock,
+    random: overrides?.random ?? Math.random,
+    hooks: events,
+    transportIds,
+    expected: expectedHere(options),
+    leasesChanged: () => notifier.notify('leases'),
+    async createTransports() {
+      refuseClosed(instance);
+      return createTransports(options.transports, moduleRef);
+    },
+  });
+  const report = reportOf({ store, dispatcher, options, transportIds, clock });
+  const enqueue: EnqueueRuntime = {
+    options,
+    dataSource,
+    store,
+    transportIds,
+    hooks: hooksFor(events, overrides),
+    events,
+    report,
+    executorFor: transactionExecutor,
+    committed(where, ms = 0) {
+      if (ms > options.pollInterval * PARKED_POLLS) return; // a look before that hears of it
+      dispatcher.nudge(where, ms);
+      if (!dispatcher.holdsAll) notifier.notify(where);
+    },
+    ...(overrides?.onEnqueued === undefined ? {} : { onEnqueued: overrides.onEnqueued.bind(overrides) }),
+    ...(overrides?.onRolledBack === undefined ? {} : { onRolledBack: overrides.onRolledBack.bind(overrides) }),
+  };
+  const unlocker = new OutboxUnlocker(store, events);
+  const cleaner = new OutboxCleaner(store, events, options.retention, options.deadLetter !== undefined);
+  const handlers = new InProcessHandlers();
+  return { options, instance, clock, events, store, enqueue, dispatcher, unlocker, cleaner, handlers, close };
+}
+
+/** What the relay calls of the application's, in nobody's context. */
+function withCleanScopes(options: ResolvedOptions): ResolvedOptions {
+  const { deadLetter, retry } = options;
+  const classify = eventsFirst(retry.classify);
+  return {
+    ...options,
+    retry: { ...retry, classify: (...failure) => inCleanScope(() => classify(...failure)) },
+    deadLetter: deadLetter && ((letter) => inCleanScope(() => deadLetter(letter))),
+  };
+}
+
+/** What an event class says of its own failures, then what the module says of all. */
+function eventsFirst(ofModule: Classifier | undefined): Classifier {
+  return (error, message, blame) =>
+    classifierFor(message)?.(error, message, blame) ?? ofModule?.(error, message, blame);
+}
+
+function notifierOf(store: OutboxStore, options: ResolvedOptions, events: OutboxEvents, clock: Clock): Notifier {
+  const wanted = options.wakeUp !== 'poll' && store.notify !== undefined;
+  return new Notifier(
+    wanted ? (where) => (store.notify as Required<OutboxStore>['notify']).call(store, where) : undefined,
+    (error) => events.emit('error', { operation: 'wake', error, retryIn: null }),
+    clock,
+  );
+}
+
+/** Tests learn of a commit at once, not when the event stream gets to it. */
+function hooksFor(events: OutboxEvents, overrides: OutboxOverrides | null): OutboxHooks {
+  if (overrides?.onCommitted === undefined) return events;
+  return {
+    has: (name) => name === 'enqueued' || name === 'deduplicated' || events.has(name),
+    emit(name, event) {
+      if (name === 'enqueued') overrides.onCommitted?.((event as OutboxEventMap['enqueued']).ids);
+      if (name === 'deduplicated') overrides.onDeduplicated?.((event as OutboxEventMap['deduplicated']).ids);
+      events.emit(name, event);
+    },
+  };
+}
+
+function openEvents(options: ResolvedOptions, clock: Clock): OutboxEvents {
+  const context = options.name === 'default' ? 'Outbox' : `Outbox(${options.name})`;
+  const logger: LoggerService = options.logger ?? new Logger(context);
+  const events = new OutboxEvents(clock, (name, error) => {
+    if (options.logLevel === 'silent') return;
+    write(logger, 'error', new LogLine('listener', `a listener of '${name}' failed`, { error: errorText(error) }));
+  });
+  logEvents(events, logger, options.logLevel, clock);
+  const text = copiesText();
+  if (text !== undefined) events.emit('warning', { text });
+  return events;
+}
+
+function open(dataSource: DataSource, options: ResolvedOptions, events: OutboxEvents): OutboxStore {
+  if (!dataSource.isInitialized) {
+    throw new OutboxConfigurationError('NOT_STARTED', 'OutboxModule: the DataSource is not initialized.', {
+      hint: 'Provide it initialized: useFactory: () => new DataSource({ … }).initialize().',
+    });
+  }
+  if (options.store !== undefined) return refusePromise(options.store(dataSource, options));
+  const { database, buckets, ordering, coordination, onPublished, publishTimeout, retry, relay, wakeUp } = options;
+  const { errorHistory } = retry;
+  const tables = { options: database, buckets, ordering, coordination };
+  const closeIdleAfter = relay === true ? undefined : CLOSE_IDLE_AFTER;
+  const warn = (text: string): void => events.emit('warning', { text });
+  return openStore(dataSource, { ...tables, onPublished, publishTimeout, errorHistory, closeIdleAfter, wakeUp, warn });
+}
+
+function refusePromise(store: OutboxStore): OutboxStore {
+  if (!isThenable(store)) return store;
+  throw new OutboxConfigurationError('INVALID_OPTIONS', 'store: it returned a Promise; must be a store.', {
+    hint: 'Open what takes time in its check() or create(), or make the options with forRootAsync().',
+  });
+}
+
+/** @returns the numbers of the transports */
+async function prepareStore(
+  store: OutboxStore,
+  options: ResolvedOptions,
+  events: OutboxEvents,
+): Promise<ReadonlyMap<string, number>> {
+  if (options.wakeUp === 'notify' && store.notify === undefined) {
+    throw new OutboxConfigurationError('INVALID_OPTIONS', "wakeUp: 'notify' needs PostgreSQL.", {
+      hint: "Leave it out, or say 'poll'.",
+    });
+  }
+  if (options.database.listenUrl !== undefined && store.listen === undefined) {
+    throw new OutboxConfigurationError('INVALID_OPTIONS', 'database.listenUrl needs PostgreSQL.', {
+      hint: 'Leave it out: where nothing can be listened to, the relay polls.',
+    });
+  }
+  if (options.database.setup === 'create') await store.create(options);
+  if (options.database.setup === 'check') await store.check(options);
+  const ids = await store.registerTransports([...options.transports.keys()], options.defaultTransport);
+  const ofTransports = [...options.transports.values()].flatMap(({ warnings = [] }) => warnings);
+  for (const text of [...(await store.warnings()), ...ofTransports]) events.emit('warning', { text });
+  return ids;
+}
+
+function orUndo<T>(work: () => T, undo: () => void): T {
+  try {
+    return work();
+  } catch (error) {
+    undo();
+    throw error;
+  }
+}
+
+function once(work: () => Promise<void>): () => Promise<void> {
+  let done: Promise<void> | undefined;
+  return () => (done ??= work());
+}

@@ -1,0 +1,296 @@
+import type { Clock } from '../../time/clock.js';
+import type { Lease, LeaseStore } from '../../store/lease-store.js';
+import { AbandonedLeases } from './abandoned-leases.js';
+import { fairShare } from './fair-share.js';
+import { forgive } from './forgive.js';
+import { NO_PROCESSES } from './host-process.js';
+import { LeaseDeadline } from './lease-deadline.js';
+import type { Held, LeaseHolder, LeaseSettings } from './lease-holder.js';
+import { LiveInstances } from './live-instances.js';
+import { LookPace } from './look-pace.js';
+import { PassingOn } from './passing-on.js';
+
+export type { LeaseHolder } from './lease-holder.js';
+
+/**
+ * Which buckets this instance may read and publish. All transports of the relay share one heartbeat and one renewal, on
+ * their own connection and timer.
+ *
+ * Fair share: the live instances that take part in a transport, sorted by owner, split its buckets evenly; who has too
+ * many drains and gives back, who has too few takes what is free or expired.
+ */
+export class BucketLeases {
+  readonly held = new Map<number, Map<number, Held>>();
+  readonly holders = new Map<number, LeaseHolder>();
+  /** Transports that this instance publishes to, with leases or without. */
+  readonly present = new Map<number, Pick<LeaseHolder, 'participates'>>();
+  readonly living: LiveInstances;
+  readonly pace: LookPace;
+  renewedAt = -Infinity;
+  /** Milliseconds that the last renewal took, where it left no time to begin a publish in; else `null`. */
+  slowRenewal: number | null = null;
+  draining = new Set<string>();
+  /** Times that the database answered. */
+  answers = 0;
+  readonly passingOn: PassingOn;
+  /** Buckets were given back, or are to be. Set by the dispatcher. */
+  freed: () => void = () => undefined;
+  /** Others have something to look at: who is there, who takes part, or what is free. Set by the dispatcher. */
+  changed: () => void = () => undefined;
+  readonly abandoned: AbandonedLeases;
+  /** Milliseconds after its last word for which this instance counts as alive, and believes in its leases. */
+  readonly alive: number;
+
+  constructor(
+    readonly store: LeaseStore,
+    readonly clock: Clock,
+    /** Random per start. */
+    readonly owner: string,
+    readonly info: string,
+    readonly settings: LeaseSettings,
+    processes = NO_PROCESSES,
+  ) {
+    this.passingOn = new PassingOn(clock, settings, () => this.freed());
+    this.abandoned = new AbandonedLeases(store, clock, owner, settings.lease, processes);
+    this.alive = Math.min(settings.lease, Math.max(MOST_SILENCE, settings.need * 2));
+    this.pace = new LookPace(clock, settings, this.alive);
+    this.living = new LiveInstances(store, clock, owner, this.alive, this.abandoned.voids);
+  }
+
+  register(transport: number, holder: LeaseHolder): void {
+    this.holders.set(transport, holder);
+    this.held.set(transport, new Map());
+    this.announce(transport, holder);
+  }
+
+  /** For a transport without leases: the others, and health, see that somebody publishes to it. */
+  announce(transport: number, holder: Pick<LeaseHolder, 'participates'>): void {
+    this.present.set(transport, holder);
+  }
+
+  /** @returns whether another instance can handle this: the bucket goes there for a while, as soon as it was held for one */
+  passOn(transport: number, bucket: number, what: string): boolean {
+    return !this.settings.leader && this.passingOn.want(transport, bucket, what, this.living.others);
+  }
+
+  of(transport: number): ReadonlyMap<number, { readonly epoch: string }> {
+    return this.held.get(transport) ?? new Map<number, Held>();
+  }
+
+  /** Milliseconds since the epoch by the database's clock, whatever this machine's says; `-Infinity` before the first beat. */
+  get now(): number {
+    return this.living.now;
+  }
+
+  /** The lease for a fenced write; `undefined` when it is not ours. */
+  lease(transport: number, bucket: number): Lease | undefined {
+    const held = this.held.get(transport)?.get(bucket);
+    return held === undefined ? undefined : { transport, bucket, epoch: held.epoch };
+  }
+
+  /** Whether work that takes up to `need` ms may start on this bucket. */
+  usable(transport: number, bucket: number, need: number): boolean {
+    const held = this.held.get(transport)?.get(bucket);
+    return held !== undefined && held.deadline.remaining > need && !this.draining.has(`${transport}/${bucket}`);
+  }
+
+  /** Whether owner after owner died with this bucket: its messages go singly, so that it shows which one it is. */
+  suspected(transport: number, bucket: number): boolean {
+    return (this.held.get(transport)?.get(bucket)?.crashes ?? 0) >= CRASHES;
+  }
+
+  /** Renew, look who is there, take or give back. One pass of the lease loop; returns the delay until the next. */
+  async runOnce(): Promise<number> {
+    this.dropExpired();
+    if (this.clock.monotonic() - this.renewedAt >= this.renewEvery) await this.renew();
+    if (this.living.isDue(this.lookEvery)) await this.tell('look');
+    await this.endDead();
+    let hungry = false;
+    for (const [transport, holder] of this.holders) hungry = (await this.balance(transport, holder)) || hungry;
+    this.pace.isHungry = hungry;
+    const freeIn = await this.abandoned.look(this.living.list, hungry, this.holders);
+    return Math.min(this.renewEvery, this.abandoned.dead.endsIn, freeIn, this.living.endsIn, this.lookEvery);
+  }
+
+  /** @internal */ get lookEvery(): number {
+    return this.pace.every(this.holders.size > 0, this.living.others.length > 0);
+  }
+
+  /** Often enough that a lease is always good for one more publish, also when a renewal comes late. @internal */
+  get renewEvery(): number {
+    return Math.max(100, Math.min(this.alive / 3, (this.alive - this.settings.need) / 2));
+  }
+
+  /** The next pass looks at the other instances, whatever the time. */
+  lookAgain(): void {
+    this.living.lookedAt = -Infinity;
+  }
+
+  /** Asks twice when need be: after a restart of the database, the first statement finds a connection that has ended. */
+  async releaseAll(): Promise<void> {
+    const leases = [...this.held].flatMap(([transport, buckets]) =>
+      [...buckets].map(([bucket, { epoch }]) => ({ transport, bucket, epoch })),
+    );
+    for (const buckets of this.held.values()) buckets.clear();
+    const release = async (): Promise<void> => {
+      if (leases.length > 0) await this.store.giveBack(this.owner, leases);
+      await this.living.leave();
+    };
+    await release().catch(release);
+    this.changed();
+  }
+
+  /** @internal */ async renew(): Promise<void> {
+    const deadline = new LeaseDeadline(this.clock, this.alive);
+    await this.sayAlive();
+    const renewed = new Map<string, string>();
+    const orphans: Lease[] = [];
+    if ([...this.held.values()].some((buckets) => buckets.size > 0)) {
+      for (const lease of await this.store.renew(this.owner, this.settings.lease)) {
+        if (this.held.get(lease.transport)?.has(lease.bucket))
+          renewed.set(`${lease.transport}/${lease.bucket}`, lease.epoch);
+        else orphans.push(lease);
+      }
+    }
+    this.answers += renewed.size > 0 || orphans.length > 0 ? 1 : 0;
+    this.renewedAt = this.clock.monotonic();
+    const { need } = this.settings;
+    this.slowRenewal = renewed.size > 0 && deadline.remaining <= need ? deadline.elapsed() : null;
+    for (const [transport, buckets] of this.held) {
+      const lost: number[] = [];
+      for (const [bucket, held] of buckets) {
+        if (renewed.get(`${transport}/${bucket}`) === held.epoch) held.deadline = deadline;
+        else lost.push(bucket);
+      }
+      this.lose(transport, lost);
+    }
+    for (const holder of this.holders.values()) holder.renewed();
+    await forgive(this);
+    // Acquired or freed without our hearing of it: nobody reads them, and each renewal would keep it so.
+    if (orphans.length > 0) await this.store.giveBack(this.owner, orphans);
+  }
+
+  /** A lease that is longer than that is only good while others see that its owner lives: they are told first. @internal */
+  async sayAlive(): Promise<void> {
+    if (this.alive < this.settings.lease) await this.tell('beat');
+  }
+
+  /** @internal */ dropExpired(): void {
+    for (const [transport, buckets] of this.held) {
+      const expired = [...buckets.keys()].filter((bucket) => (buckets.get(bucket) as Held).deadline.remaining <= 0);
+      this.lose(transport, expired);
+    }
+  }
+
+  /** Of these, those that are held. @internal */
+  lose(transport: number, buckets: readonly number[]): void {
+    const lost = buckets.filter((bucket) => this.held.get(transport)?.delete(bucket));
+    if (lost.length > 0) this.holders.get(transport)?.lost(lost);
+  }
+
+  /** Says what this instance is, now or where that is due, and looks who else is there. @internal */
+  async tell(how: 'beat' | 'look'): Promise<void> {
+    const transports = [...this.present].filter(([, holder]) => holder.participates).map(([transport]) => transport);
+    const isNews = await this.living[how]({ transports, info: this.passingOn.announced(this.info) });
+    this.answers += 1;
+    if (isNews) this.changed();
+  }
+
+  /** @internal */ async endDead(): Promise<void> {
+    const { list, others } = this.living;
+    if (others.length > 0) this.living.list = await this.abandoned.endDead(list);
+    if (this.living.list.length < list.length) this.changed();
+  }
+
+  /** @returns whether this instance still wants more than it has @internal */
+  async balance(transport: number, holder: LeaseHolder): Promise<boolean> {
+    const all = this.held.get(transport) as Map<number, Held>;
+    const share = this.share(transport, holder);
+    if (!this.settings.leader) await this.exchange(transport, holder, all);
+    const mine = this.passingOn.withoutGuests(transport, all);
+    if (mine.size > share) {
+      this.giveBack(transport, holder, [...mine.keys()].slice(share));
+      return false;
+    }
+    if (mine.size === share) return false;
+    if (this.settings.leader && !mine.has(0)) {
+      await this.acquire(transport, holder, 1, [0]);
+      if (!mine.has(0)) {
+        if (mine.size > 0) this.giveBack(transport, holder, [...mine.keys()]); // somebody else leads
+        return true;
+      }
+    }
+    await this.acquire(transport, holder, share - mine.size, this.passingOn.allBut(transport) ?? this.used);
+    return this.passingOn.withoutGuests(transport, all).size < share;
+  }
+
+  /** Gives buckets away whose messages others can handle, and takes those of others, beside its share. @internal */
+  async exchange(transport: number, holder: LeaseHolder, mine: ReadonlyMap<number, Held>): Promise<void> {
+    this.giveBack(transport, holder, this.passingOn.give(transport, mine));
+    const offered = holder.participates ? this.passingOn.offered(transport, mine, this.living.others) : [];
+    if (offered.length > 0) await this.acquire(transport, holder, offered.length, offered);
+    this.passingOn.took(transport, offered, mine);
+  }
+
+  /** In a global order all messages are in one bucket, and any other one would be leased in vain. @internal */
+  get used(): readonly number[] | undefined {
+    return this.settings.buckets === 1 ? [0] : undefined;
+  }
+
+  /** How many buckets of this transport should be ours. */
+  share(transport: number, holder: LeaseHolder): number {
+    const held = this.held.get(transport)?.size ?? 0;
+    return fairShare(this.settings, this.owner, this.living.list, transport, holder, held);
+  }
+
+  /** @internal */
+  async acquire(transport: number, holder: LeaseHolder, limit: number, only = this.used): Promise<void> {
+    const deadline = new LeaseDeadline(this.clock, this.alive);
+    await this.sayAlive();
+    const request = { owner: this.owner, leaseMs: this.settings.lease, transport, limit };
+    const leases = await this.store.acquire({ ...request, ...(only && { only }) });
+    if (leases.length === 0) return;
+    const mine = this.held.get(transport) as Map<number, Held>;
+    // Expired and taken again within one pass: what was concluded under the old epoch is void, as after any other loss.
+    this.abandoned.taken(leases);
+    const again = leases.map(({ bucket }) => bucket);
+    this.lose(transport, again);
+    const since = this.clock.monotonic();
+    for (const { bucket, epoch, crashes } of leases) mine.set(bucket, { epoch, deadline, crashes, since });
+    holder.gained(leases);
+  }
+
+  /** What is known of any bucket is void, and is learned again under a new lease. */
+  giveBackAll(): void {
+    for (const [id, holder] of this.holders) this.giveBack(id, holder, [...this.of(id).keys()]);
+  }
+
+  /** Drains first, then frees; not awaited by the loop, so that renewal goes on meanwhile. @internal */
+  giveBack(transport: number, holder: LeaseHolder, buckets: readonly number[]): void {
+    const fresh = buckets.filter((bucket) => !this.draining.has(`${transport}/${bucket}`));
+    if (fresh.length === 0) return;
+    for (const bucket of fresh) this.draining.add(`${transport}/${bucket}`);
+    const free = async (): Promise<void> => {
+      await holder.drain(fresh);
+      const leases = fresh.map((bucket) => this.lease(transport, bucket)).filter((lease) => lease !== undefined);
+      // First here: whatever becomes of the statement, these buckets are not read again under this epoch. Rows of the
+      // parked table that were marked as sent under it and forgotten would never be taken again.
+      for (const { bucket } of leases) this.held.get(transport)?.delete(bucket);
+      if (leases.length > 0) await this.store.giveBack(this.owner, leases);
+      if (leases.length > 0) this.changed();
+    };
+    // A failure leaves a lease that expires by itself or is found by the next renewal.
+    void free()
+      .catch(() => undefined)
+      .finally(() => {
+        for (const bucket of fresh) this.draining.delete(`${transport}/${bucket}`);
+        if (this.passingOn.isOffering(transport)) this.lookAgain(); // and tells the others
+        this.freed();
+      });
+  }
+}
+
+/** Leases in a row that ran out in somebody's hands: one is a machine, two are a bad day. */
+const CRASHES = 3;
+/** Milliseconds: whoever has a longer lease is heard of more often all the same. */
+const MOST_SILENCE = 300_000;

@@ -1,0 +1,34 @@
+import type { Acquired } from '../../store/lease-store.js';
+import type { LeaseDeadline } from './lease-deadline.js';
+
+export interface LeaseHolder {
+  /** Buckets of this transport are ours now. */
+  gained(leases: readonly Acquired[]): void;
+  /** The leases are good for longer: what had to wait for that may go. */
+  renewed(): void;
+  /** No longer ours: expired, or taken over. Nothing may be written for them but success. */
+  lost(buckets: readonly number[]): void;
+  /** Asked to hand over: resolves when nothing of these buckets is unresolved. */
+  drain(buckets: readonly number[]): Promise<void>;
+  /** False while the transport's circuit stays open: this may be the only instance that cannot reach the broker. */
+  readonly participates: boolean;
+}
+
+export interface Held {
+  epoch: string;
+  deadline: LeaseDeadline;
+  /** Leases in a row before this one that ran out; 0 once this one has lasted. */
+  crashes: number;
+  /** When it was taken, by the monotonic clock. */
+  readonly since: number;
+}
+
+export interface LeaseSettings {
+  readonly lease: number;
+  /** Those that hold messages, from 0; the schema may have more. */
+  readonly buckets: number;
+  readonly leader: boolean;
+  readonly every: number;
+  /** Milliseconds for which a lease must be good when a publish begins. */
+  readonly need: number;
+}

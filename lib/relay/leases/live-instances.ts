@@ -1,0 +1,85 @@
+import type { Clock } from '../../time/clock.js';
+import type { Beat, Instance, LeaseStore, LiveInstance } from '../../store/lease-store.js';
+import type { VoidLeases } from './void-leases.js';
+
+/**
+ * Who lives: says that this instance does and what it takes part in, and looks who else does. What it says is written when it
+ * changes, and three times in the time for which it counts as alive. In between it is only read: a look may be had often.
+ */
+export class LiveInstances {
+  list: LiveInstance[] = [];
+  lookedAt = -Infinity;
+  /** @internal */ writtenAt = -Infinity;
+  /** @internal */ said = '';
+  /** What the database's clock said at the last look, and when that was. @internal */
+  databaseClock = { now: -Infinity, at: 0 };
+
+  constructor(
+    readonly store: Pick<LeaseStore, 'beat' | 'living' | 'leave'>,
+    readonly clock: Clock,
+    readonly owner: string,
+    /** Milliseconds for which a word counts. */
+    readonly alive: number,
+    readonly voids: Pick<VoidLeases, 'living'>,
+  ) {}
+
+  get others(): LiveInstance[] {
+    return this.list.filter(({ owner }) => owner !== this.owner);
+  }
+
+  /** Milliseconds since the epoch by the database's clock. */
+  get now(): number {
+    const { now, at } = this.databaseClock;
+    return now + this.clock.monotonic() - at;
+  }
+
+  /** Whether it is time to look: after so many milliseconds, or as another one has said nothing for too long. */
+  isDue(every: number): boolean {
+    return this.clock.monotonic() - this.lookedAt >= every || this.ends <= this.now;
+  }
+
+  /** Milliseconds until the first of the others is dead if it says nothing more. */
+  get endsIn(): number {
+    return Math.max(SOON, this.ends - this.now);
+  }
+
+  /** @returns whether that is news for the others */
+  async look(word: Omit<Instance, 'owner'>): Promise<boolean> {
+    const isSaid = this.said === JSON.stringify(word) && this.clock.monotonic() - this.writtenAt < this.alive / 3;
+    if (!isSaid) return this.beat(word);
+    const asked = this.clock.monotonic();
+    const answer = await this.store.living();
+    if (!answer.instances.some(({ owner }) => owner === this.owner)) return this.beat(word); // somebody removed it
+    await this.take(answer, asked);
+    return false;
+  }
+
+  /** @returns whether that is news for the others */
+  async beat(word: Omit<Instance, 'owner'>): Promise<boolean> {
+    const [asked, said] = [this.clock.monotonic(), JSON.stringify(word)];
+    const answer = await this.store.beat({ owner: this.owner, ...word }, this.alive);
+    const isNews = said !== this.said;
+    await this.take(answer, asked);
+    [this.said, this.writtenAt] = [said, this.lookedAt]; // what fails before is news the next time
+    return isNews;
+  }
+
+  async leave(): Promise<void> {
+    this.said = '';
+    await this.store.leave(this.owner);
+  }
+
+  /** @internal */ async take({ instances, now }: Beat, asked: number): Promise<void> {
+    this.list = await this.voids.living(instances, now, asked);
+    this.lookedAt = this.clock.monotonic();
+    // Taken after the answer: what is measured by it seems younger than it is, never older.
+    this.databaseClock = { now, at: this.lookedAt };
+  }
+
+  /** @internal */ get ends(): number {
+    return Math.min(...this.others.map(({ until = Infinity }) => until));
+  }
+}
+
+/** Milliseconds: what has not ended in time by another clock is not asked for without a pause. */
+const SOON = 20;

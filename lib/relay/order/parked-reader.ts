@@ -1,0 +1,295 @@
+import { KeyQueues } from './key-queues.js';
+import { ParkedKeys } from './parked-keys.js';
+import type { OutboxMessage } from '../../outbox-message.js';
+import type { Lease } from '../../store/lease-store.js';
+import type { DueRow, KeyInBucket, TakeResult } from '../../store/parked-store.js';
+import type { Transition } from '../settle/settler.js';
+import { DueRows } from './due-rows.js';
+import type { GlobalHold } from './global-hold.js';
+import type { LaneDependencies } from '../lane.types.js';
+import { UntoldKeys } from './untold-keys.js';
+
+export interface ParkedReaderEvents {
+  /** Marked as being sent by us: to be published now. */
+  accept(messages: readonly OutboxMessage[]): void;
+  /** Marked, but not to be published now. */
+  giveBack(messages: readonly OutboxMessage[]): void;
+  /** A message of this key cannot be parked: the store does not see it. */
+  isAside(bucket: number, key: string): boolean;
+  /** Rows of these buckets may have been marked without our hearing which: only a new epoch takes them again. */
+  uncertain(buckets: readonly number[]): void;
+}
+
+/**
+ * Brings parked messages back: those whose time has come, and those whose key can go on. Also knows which keys are
+ * blocked. One pass is `runOnce`.
+ *
+ * A key stays in `keys` from the moment when something of it is, or may be, parked until the store says that no blocking
+ * row of it is left, and nothing of it was parked while we asked. In a global order everything is of the key `''`.
+ */
+export class ParkedReader {
+  /** Keys whose first blocking row was settled, or may have been. */
+  readonly toContinue = new Map<string, KeyInBucket>();
+  /** Transitions on their way, by key: until they are written the store does not see them. */
+  readonly pending = new Map<string, number>();
+  /**
+   * Of these, keys that a failure closed, or of which taken rows are given back: the store would let others past them, or
+   * the same once more, which the transition, written again after a lost answer, would take for the row that it is about.
+   */
+  readonly closed = new Map<string, number>();
+  /** Rows that are given back, likewise. */
+  readonly unwritten = new Set<string>();
+  /** Keys of which something was parked while a take is under way; `undefined`: none is. */
+  parkedMeanwhile: Set<string> | undefined;
+  loadedAt = 0;
+  /** With more blocked keys than fit into memory: of each bucket the last one that was loaded. Empty: all were. */
+  readonly loadedUpTo = new Map<number, string>();
+  /** Buckets of which rows were marked as being sent, under the present lease. */
+  readonly marked = new Set<number>();
+  /** @internal */ readonly dueRows: DueRows;
+  /** @internal */ readonly untold: UntoldKeys;
+
+  constructor(
+    readonly lane: LaneDependencies,
+    readonly queues: KeyQueues,
+    readonly events: ParkedReaderEvents,
+    readonly hold: Pick<GlobalHold, 'hold'>,
+    readonly keys = new ParkedKeys(),
+  ) {
+    this.dueRows = new DueRows(lane, (row) => this.mayTake(row), this.continueKey.bind(this));
+    this.untold = new UntoldKeys(lane, keys, (key) => this.isFree(key));
+  }
+
+  /** @internal */ get isGlobal(): boolean {
+    return this.lane.options.ordering === 'global';
+  }
+
+  /** Must have run for a bucket before its ready rows are read. */
+  async load(buckets: readonly number[]): Promise<void> {
+    const { store, id } = this.lane;
+    this.loadedAt = this.lane.clock.monotonic();
+    if (this.isGlobal) {
+      if (await store.hasBlocking(id, buckets)) for (const bucket of buckets) this.found(bucket, '', true);
+      return;
+    }
+    const rows = await store.blockingKeys(id, buckets, this.keys.limit, this.loadedUpTo);
+    const more = rows.length >= this.keys.limit;
+    if (more) this.keys.overflow = true;
+    else for (const bucket of buckets) this.loadedUpTo.delete(bucket);
+    for (const { bucket, key, ready } of rows) {
+      this.found(bucket, key, ready);
+      if (more) this.loadedUpTo.set(bucket, key);
+    }
+  }
+
+  /** @internal */ found(bucket: number, key: string, ready: boolean): void {
+    this.keys.add(bucket, key);
+    if (ready) this.toContinue.set(key, { bucket, key });
+  }
+
+  forget(bucket: number): void {
+    this.keys.forget(bucket);
+    this.marked.delete(bucket);
+    this.loadedUpTo.delete(bucket);
+    this.untold.forget(bucket);
+    this.dueRows.forget(bucket);
+    for (const [key, at] of this.toContinue) if (at.bucket === bucket) this.toContinue.delete(key);
+  }
+
+  /**
+   * Another server may answer, which has a mark of ours and not what followed it: nobody takes that row again under this epoch.
+   */
+  doubt(): void {
+    if (this.marked.size > 0) this.events.uncertain([...this.marked]);
+  }
+
+  /** A transition was handed to the settler. */
+  parking(transition: Transition): void {
+    const { message, blocks } = transition;
+    if (message.parkedId !== null) this.unwritten.add(message.parkedId);
+    const key = this.queues.gateOf(message);
+    if (key === null || !blocks) return;
+    this.keys.addBeyond(message.bucket, key);
+    count(this.pending, key, 1);
+    if (closes(transition)) count(this.closed, key, 1);
+    this.parkedMeanwhile?.add(key);
+  }
+
+  /** It was written, or is void. */
+  parked(transition: Transition): void {
+    const { message, blocks } = transition;
+    if (message.parkedId !== null) this.unwritten.delete(message.parkedId);
+    const key = this.queues.gateOf(message);
+    if (key === null || !blocks) return;
+    count(this.pending, key, -1);
+    if (closes(transition)) count(this.closed, key, -1);
+    else this.untold.parkedBehind(message.bucket, key);
+  }
+
+  /** The row in front of this key's blocked ones is gone. */
+  continueKey(bucket: number, key: string): void {
+    this.toContinue.set(key, { bucket, key });
+  }
+
+  /** @returns what was found, and in how many milliseconds the next row falls due at the earliest */
+  async runOnce(
+    buckets: readonly number[],
+    leases: readonly Lease[],
+    limit: number,
+  ): Promise<{ taken: number; nextIn: number | null }> {
+    if (buckets.length === 0) return { taken: 0, nextIn: null };
+    await this.reload(buckets);
+    const held = new Set(buckets);
+    if (!this.isGlobal) for (const { bucket, key } of await this.untold.freed(held)) this.continueKey(bucket, key);
+    const isOrdered = this.lane.options.ordering !== 'none';
+    // Whatever is taken here is a key to ask for later: without a share of the pass these would pile up.
+    const share = Math.min(this.toContinue.size, limit >> 1);
+    const { free, some, more, nextIn } = await this.dueRows.find(buckets, limit - share);
+    const due = free.map((row) => (isOrdered ? row : { ...row, key: null }));
+    const keys = this.keysToAsk(Math.max(1, limit - due.length), held);
+    // Nothing is read past them: what is in memory goes first, or under load their turn would never come.
+    if (this.isGlobal && (some || keys.length > 0)) this.hold.hold();
+    if (due.length === 0 && keys.length === 0) return { taken: 0, nextIn };
+    const perKey = Math.min(PER_KEY, Math.floor(limit / (due.length + keys.length)));
+    const taken = await this.take(due, keys, leases, Math.max(1, perKey));
+    return { taken, nextIn: more ? 0 : nextIn };
+  }
+
+  /** While a key has a message on its way, its parked rows wait; the key is marked, so that they come next. @internal */
+  mayTake({ parkedId, bucket, key }: DueRow): boolean {
+    if (this.unwritten.has(parkedId)) return false;
+    if (this.lane.options.ordering === 'none' || key === null) return true;
+    this.keys.addBeyond(bucket, key);
+    if (!this.isGlobal) this.queues.bar(key); // in a global order the hold does it
+    if (!this.isFree(key)) return false;
+    this.keys.keepWhileTaken(bucket, key);
+    return true;
+  }
+
+  /** @internal */ isFree(key: string): boolean {
+    return !this.queues.has(key) && !this.closed.has(key);
+  }
+
+  /** Of the buckets that are held keys that can go on, and now and then some more in turn. @internal */
+  keysToAsk(limit: number, held: ReadonlySet<number>): KeyInBucket[] {
+    const { inTurn, behind } = this.untold.toAsk(limit, held);
+    const asked = new Map(inTurn.map((at) => [at.key, at]));
+    for (const { bucket, key } of behind) this.continueKey(bucket, key);
+    for (const [key, at] of this.toContinue) {
+      if (asked.size >= limit) break;
+      if (held.has(at.bucket)) {
+        if (this.isFree(key)) asked.set(key, at);
+      } else if (this.epochOf(at.bucket) === undefined) this.toContinue.delete(key); // loaded anew with its next lease
+    }
+    return [...asked.values()];
+  }
+
+  /** @internal */ epochOf(bucket: number): string | undefined {
+    const { leases, id } = this.lane;
+    return leases.lease(id, bucket)?.epoch;
+  }
+
+  /** @internal */ async take(
+    due: readonly DueRow[],
+    keys: readonly KeyInBucket[],
+    leases: readonly Lease[],
+    perKey: number,
+  ): Promise<number> {
+    const unwritten = new Set(this.pending.keys());
+    this.parkedMeanwhile = new Set();
+    try {
+      for (const { key } of keys) this.toContinue.delete(key);
+      const result = await this.mark(due, keys, leases, perKey);
+      if (!result.durable) await this.flush(result.messages);
+      for (const { bucket, key } of result.clear) {
+        if (this.events.isAside(bucket, key)) continue; // whoever writes it says so
+        if (unwritten.has(key) || this.parkedMeanwhile.has(key)) this.continueKey(bucket, key);
+        else this.keys.delete(bucket, key);
+      }
+      for (const { bucket, key } of result.notAsked) this.continueKey(bucket, key);
+      this.events.accept(result.messages);
+      return result.messages.length;
+    } catch (error) {
+      for (const at of keys) this.toContinue.set(at.key, at);
+      throw error;
+    } finally {
+      this.keys.taken();
+      this.parkedMeanwhile = undefined;
+    }
+  }
+
+  /** @internal */ async mark(
+    due: readonly DueRow[],
+    keys: readonly KeyInBucket[],
+    leases: readonly Lease[],
+    perKey: number,
+  ): Promise<TakeResult & { readonly notAsked: readonly KeyInBucket[] }> {
+    const { store, id, leases: owned } = this.lane;
+    const epochs = new Map(leases.map(({ bucket, epoch }) => [bucket, epoch]));
+    try {
+      const result = await store.take({ owner: owned.owner, transport: id, leases, due, keys, perKey });
+      this.dueRows.passOver(result.passedOver);
+      for (const { bucket } of result.messages) this.marked.add(bucket);
+      // Those of a lease that was lost meanwhile stay marked under its epoch: whoever has the bucket now takes them again.
+      // And of its keys the next owner may have parked something since; under our next lease they are loaded anew.
+      const isOurs = ({ bucket }: { readonly bucket: number }): boolean => this.epochOf(bucket) === epochs.get(bucket);
+      const notAsked = keys.filter((at) => !isOurs(at));
+      return { ...result, messages: result.messages.filter(isOurs), clear: result.clear.filter(isOurs), notAsked };
+    } catch (error) {
+      this.events.uncertain([...new Set([...due, ...keys].map(({ bucket }) => bucket))]);
+      throw error;
+    }
+  }
+
+  /** Rows that were taken and cannot be vouched for are given back. @internal */
+  async flush(taken: readonly OutboxMessage[]): Promise<void> {
+    try {
+      await this.lane.store.flush();
+    } catch (error) {
+      this.events.giveBack(taken);
+      throw error;
+    }
+  }
+
+  /** More keys are blocked than fit into memory: the store is asked about those at hand, and the others of them stay known. */
+  async ask(messages: readonly OutboxMessage[]): Promise<void> {
+    this.keys.keep(new Set(messages.flatMap(({ key }) => key ?? [])));
+    const keys = messages.flatMap(({ bucket, key }) =>
+      key === null || this.keys.has(bucket, key) ? [] : [{ bucket, key }],
+    );
+    for (const { bucket, key } of await this.lane.store.blockedAmong(this.lane.id, keys))
+      this.keys.addBeyond(bucket, key);
+    // The store does not know yet what is not written.
+    for (const { bucket, key } of keys)
+      if (this.pending.has(key) || this.events.isAside(bucket, key)) this.keys.addBeyond(bucket, key);
+  }
+
+  /**
+   * Past the bound of `keys` they are loaded in turn: a part at each pass until all were, and again now and then. Once all
+   * fit, and what is not written is in `keys` for itself, nobody has to be asked any more.
+   * @internal
+   */
+  async reload(buckets: readonly number[]): Promise<void> {
+    const { keys, lane } = this;
+    if (!keys.overflow || this.toContinue.size >= keys.limit) return;
+    if (this.loadedUpTo.size === 0 && lane.clock.monotonic() - this.loadedAt < RELOAD_EVERY) return;
+    const isWhole = this.loadedUpTo.size === 0 && lane.leases.of(lane.id).size === buckets.length;
+    const { dropped } = keys;
+    const isWritten = this.pending.size === 0;
+    await this.load(buckets);
+    if (isWhole && isWritten && this.loadedUpTo.size === 0 && keys.dropped === dropped) keys.overflow = false;
+  }
+}
+
+/** More can come of a key whose first row failed, or is given back; of what is parked behind it there may be no end. */
+const closes = ({ message, state }: Transition): boolean => message.parkedId !== null || state !== 'blocked';
+
+function count(counts: Map<string, number>, key: string, by: number): void {
+  const sum = (counts.get(key) ?? 0) + by;
+  if (sum > 0) counts.set(key, sum);
+  else counts.delete(key);
+}
+
+/** Blocked rows of one key that are brought back at once. */
+const PER_KEY = 100;
+const RELOAD_EVERY = 30_000;

@@ -1,0 +1,165 @@
+import type { OutboxMessage } from '../../outbox-message.js';
+import { errorText } from '../../observe/redact/error-text.js';
+import { keyName } from './decryption-failures.js';
+import type { MissingDestination, PublishFailure } from '../../transports/transport.js';
+import { agedOut, timeLeft, type Outcome } from '../settle/decide.js';
+import { Destinations, type Away, type Gone } from './destinations.js';
+import { Freeing, type Jobs } from './freeing.js';
+import type { LaneDependencies } from '../lane.types.js';
+import { delayFor, Turns } from './putting-off.js';
+
+/**
+ * What a destination that takes nothing does to its messages, while others get through: one is tried now and then, and all
+ * others are put off without a try, their keys behind them. The first that gets through frees all of them.
+ */
+export class Absence {
+  readonly destinations: Destinations;
+  readonly freeing: Freeing;
+  /** Of messages whose keys are away. */
+  readonly turns = new Turns();
+  /** There is a destination to ask about. Set by whoever asks. */
+  asks: () => void = () => undefined;
+
+  constructor(
+    readonly deps: LaneDependencies,
+    readonly wanted: (what: 'parked') => void,
+  ) {
+    const { transport } = deps;
+    this.freeing = new Freeing(deps);
+    this.destinations = new Destinations(
+      (message) => {
+        const { encryptionKeyId } = message;
+        const names = [transport.destinationOf?.(message) ?? []].flat();
+        return encryptionKeyId === null ? names : [...names, keyName(encryptionKeyId)];
+      },
+      (away, topics, isKnown) => this.isBack(away, topics, isKnown),
+    );
+  }
+
+  /** A message failed. Over its destination: health names that, and so does an event. */
+  failed(message: OutboxMessage, failure: PublishFailure): void {
+    const { destination, suspect, certain, missing } = failure;
+    const { clock, hooks, name, random } = this.deps;
+    const { destinations } = this;
+    if (destination === undefined) return destinations.failedOfItself(message, clock.monotonic());
+    const text = errorText(failure.error, [message]);
+    const isNews = destinations.failed(destination, text, clock.monotonic(), random(), message.topic);
+    const isKnown = certain === true || missing !== undefined || destinations.isProved(destination);
+    if (isKnown && (suspect === 'destination' || missing !== undefined)) destinations.guard(destination, failure);
+    if (certain === true && suspect === 'destination' && destinations.askAbout(destination, message)) this.asks();
+    if (isNews) hooks.emit('destinationAway', { transport: name, destination, error: text });
+  }
+
+  /** What a look at the destinations that are known beforehand found: told once, and once more when it is there. */
+  looked(found: readonly MissingDestination[]): void {
+    const { clock, hooks, name } = this.deps;
+    for (const { destination, error } of found) {
+      const text = errorText(error);
+      if (this.destinations.foundMissing(destination, text, clock.monotonic()))
+        hooks.emit('destinationAway', { transport: name, destination, error: text });
+    }
+    this.destinations.foundAllBut(new Set(found.map(({ destination }) => destination)));
+  }
+
+  /** Why it is not to be tried now; asked right before it would be handed over. */
+  of(message: OutboxMessage): Away | undefined {
+    const { clock, options } = this.deps;
+    return this.destinations.gate(message, clock.monotonic(), options.publishTimeout + MARGIN);
+  }
+
+  /** What becomes of a message that is put off without a try. */
+  untried(message: OutboxMessage, away: Away): Settled {
+    const { options, leases, random } = this.deps;
+    const dead = agedOut(message, options.retry, leases.now);
+    if (dead !== undefined) return dead;
+    this.destinations.untried(away, message);
+    this.freeing.without(message.topic);
+    const failure = away.failure as PublishFailure;
+    const passed = this.passOn(message, failure);
+    // Only what has no attempt yet is freed with the others.
+    const long =
+      passed ?? (message.attempts === 0 ? LONG * (0.5 + random() / 2) : delayFor(message, leases.now, random()));
+    const left = timeLeft(message, options.retry, leases.now);
+    return { kind: 'retry', attempts: message.attempts, delay: Math.round(Math.min(long, Math.max(SHORT, left))) };
+  }
+
+  /** Milliseconds for which a message is put off that was tried. */
+  delayOf(message: OutboxMessage, failure: PublishFailure): number {
+    const { suspect, destination, retryIn } = failure;
+    const { leases, random, clock } = this.deps;
+    const now = clock.monotonic();
+    if (retryIn !== undefined) return retryIn;
+    const passed = this.passOn(message, failure);
+    if (passed !== undefined) return passed;
+    if (suspect === 'key') return this.turns.next(now);
+    if ((suspect === 'destination' || suspect === 'handler') && destination !== undefined)
+      return this.destinations.delay(destination, now);
+    return delayFor(message, leases.now, random());
+  }
+
+  /** Looks at what is due; once more where nothing was, and something is freed. */
+  async look(due: () => Promise<Found>, held: readonly number[], looked: number): Promise<Found> {
+    const { jobs } = this.freeing;
+    const found = await due();
+    return (await this.free(found, held, looked, jobs)) && found.taken === 0 ? due() : found;
+  }
+
+  /**
+   * Brings a part of what waits for a destination that is back.
+   * @param found by the last look at what is due in so many buckets of those that are held
+   * @param jobs what there was to bring when that look began
+   * @returns whether something is due now
+   */
+  async free(
+    { taken, nextIn }: Found,
+    held: readonly number[],
+    looked = held.length,
+    jobs: Jobs = this.freeing.jobs,
+  ): Promise<boolean> {
+    const { freeing, destinations } = this;
+    const unasked = destinations.areThere ? undefined : destinations.unasked(this.deps.clock.monotonic());
+    if (!freeing.isOn && unasked === undefined) return false;
+    if (taken === 0 && nextIn === null && looked === held.length) freeing.drop(jobs);
+    const freed = await freeing.next(held);
+    const some = unasked === undefined ? 0 : await freeing.some(unasked, held);
+    if (freeing.isOn) this.wanted('parked');
+    return freed + some > 0;
+  }
+
+  /** Its row is written: if what it waits for came back meanwhile, it was not freed. */
+  written({ isOver, topics }: Away): void {
+    if (!isOver) return;
+    this.freeing.add(topics);
+    this.wanted('parked');
+  }
+
+  /** @internal */ passOn({ bucket }: OutboxMessage, { missing }: PublishFailure): number | undefined {
+    const { leases, id } = this.deps;
+    return missing !== undefined && leases.passOn(id, bucket, missing) ? leases.passingOn.retryIn : undefined;
+  }
+
+  /** @internal */ isBack(
+    { name: destination, since, putOff }: Gone,
+    topics: ReadonlySet<string> | null,
+    isKnown: boolean,
+  ): void {
+    const { hooks, name, clock } = this.deps;
+    if (isKnown)
+      hooks.emit('destinationBack', { transport: name, destination, awayFor: clock.monotonic() - since, putOff });
+    if (topics?.size === 0) return;
+    this.freeing.add(topics);
+    this.wanted('parked');
+  }
+}
+
+interface Found {
+  taken: number;
+  nextIn: number | null;
+}
+type Settled = Exclude<Outcome, { readonly kind: 'release' }>;
+
+/** Milliseconds beyond the time of a publish in which its result is told. */
+const MARGIN = 2_000;
+/** Milliseconds for which a message waits that nobody frees; and those for which any waits at least. */
+const LONG = 1_800_000;
+const SHORT = 1_000;

@@ -1,0 +1,290 @@
+import { inCleanScope } from '../../time/async-scope.js';
+import type { Probe } from '../read/read-probe.js';
+import type { OutboxMessage } from '../../outbox-message.js';
+import { errorText } from '../../observe/redact/error-text.js';
+import { Circuit } from './circuit.js';
+import type { PublishFailure } from '../../transports/transport.js';
+import { agedOut, type Outcome } from '../settle/decide.js';
+import type { LaneDependencies } from '../lane.types.js';
+import { Absence } from './absence.js';
+import type { Away, Destinations } from './destinations.js';
+import { PuttingOff } from './putting-off.js';
+import { Suspects } from './suspects.js';
+
+/** What an outage needs of its lane. */
+export interface OutageLane {
+  giveUpWaiting(): void;
+  reconnect(): Promise<void>;
+  readonly unresolved: number;
+  /** What is being published is one single message: if that fails, no neighbour did it. */
+  readonly onlyOne: boolean;
+  markAlone(message: OutboxMessage): void;
+  wanted(what: 'read' | 'parked'): void;
+}
+
+/**
+ * What happens to a lane while its broker is away: nothing is claimed, nobody is charged, one probe at a time asks whether
+ * it is back. Probes rotate over the buckets; once a message failed alone, every other one looks for a parked message first,
+ * as all that is ready may be that one. A message that fails alone while others get through, three times in a row, is no
+ * outage of the transport: it is put off, and charged only where it may be what kills the connection.
+ */
+export class Outage {
+  readonly circuit = new Circuit();
+  readonly suspects = new Suspects();
+  readonly puttingOff = new PuttingOff();
+  readonly absence: Absence;
+  /** It was not the connection that failed. @internal */
+  openedByKey = false;
+  failedAlone: string | undefined;
+  /** Of that one: whether it may have broken the connection. @internal */
+  brokeAlone = false;
+  /** @internal */ toldOpen = false;
+  reconnected = false;
+  triedBuckets = 0;
+  lastProbe = -1;
+  /** @internal */ parkedFirst = false;
+  /** @internal */ probes = 0;
+  /** @internal */ stopped = false;
+  /** @internal */ cancelProbe: (() => void) | undefined;
+
+  constructor(
+    readonly lane: OutageLane,
+    readonly deps: LaneDependencies,
+  ) {
+    this.absence = new Absence(deps, (what) => this.lane.wanted(what));
+  }
+
+  /** What is away while others are there. */
+  get destinations(): Destinations {
+    return this.absence.destinations;
+  }
+
+  get probing(): boolean {
+    return this.circuit.state === 'probing';
+  }
+
+  /** An instance that cannot reach the broker for a while leaves the buckets to those that can. */
+  get participates(): boolean {
+    const { state, openedAt } = this.circuit;
+    return state === 'closed' || this.deps.clock.monotonic() - openedAt < this.deps.options.lease / 3;
+  }
+
+  /** A publish failed and it was nobody's message. */
+  failed(error: unknown, message?: OutboxMessage, suspect?: PublishFailure['suspect']): void {
+    const { clock, random, hooks, name, options } = this.deps;
+    if (message !== undefined) {
+      if (this.lane.onlyOne) {
+        this.failedAlone = message.id;
+        this.brokeAlone = suspect === 'message';
+      }
+      if (clock.monotonic() - this.circuit.closedAt < options.publishTimeout + FLAPPING) this.lane.markAlone(message);
+    }
+    const isKey = suspect === 'key';
+    const retryIn = this.circuit.fail(error, clock.monotonic(), random(), isKey ? KEY_PROBES : undefined);
+    if (retryIn === undefined) return;
+    this.openedByKey = isKey;
+    this.lane.giveUpWaiting();
+    this.toldOpen = true;
+    hooks.emit('circuitOpened', { transport: name, error: errorText(error), retryIn });
+    if (!this.stopped) this.cancelProbe = clock.after(retryIn, () => this.startProbe());
+  }
+
+  /** No probe any more. */
+  stop(): void {
+    this.stopped = true;
+    this.cancelProbe?.();
+  }
+
+  /** After a stop: whatever was waited for then, a probe asks. */
+  goOn(): void {
+    this.stopped = false;
+    if (this.circuit.state === 'blocked') this.failed(this.circuit.lastError);
+    if (this.circuit.state === 'open') this.startProbe();
+  }
+
+  /** A message that gets through changes something. */
+  get isTroubled(): boolean {
+    if (this.failedAlone !== undefined) return true;
+    return this.circuit.isTroubled || this.suspects.size > 0 || !this.puttingOff.isFull || !this.destinations.areThere;
+  }
+
+  /** A message got through; without one, a connection attempt. */
+  succeeded(message?: OutboxMessage): void {
+    if (message !== undefined) {
+      this.suspects.acquit(message.id);
+      this.puttingOff.gotThrough();
+      this.destinations.gotThrough(message);
+    }
+    const openFor = this.circuit.succeed(this.deps.clock.monotonic(), message === undefined ? 'connection' : 'message');
+    // A connection convicts nobody: there are brokers that take connections, and no writes. Nor does it acquit.
+    if (message !== undefined && this.circuit.state === 'closed' && this.failedAlone !== undefined) {
+      if (this.failedAlone !== message.id) this.suspects.strike(this.failedAlone, this.brokeAlone);
+      this.failedAlone = undefined;
+    }
+    if (openFor !== undefined) this.closed(openFor);
+  }
+
+  /** @internal */ closed(openFor: number): void {
+    const { hooks, name } = this.deps;
+    if (this.toldOpen) hooks.emit('circuitClosed', { transport: name, openFor });
+    this.toldOpen = false;
+    this.lane.wanted('read');
+    this.lane.wanted('parked');
+  }
+
+  /** Turns the failure of a message that keeps killing the connection into its own. */
+  charge(message: OutboxMessage, said: PublishFailure): PublishFailure {
+    const failure = this.isRightGone(said) ? { ...said, blame: 'transport' as const } : said;
+    // What ended the connection ended the wait for the broker's word: nobody says `up` of a new one.
+    const { blame, suspect } = failure;
+    if (this.circuit.state === 'blocked' && blame === 'transport' && suspect !== 'destination' && suspect !== 'handler')
+      this.failed(errorText(failure.error, [message]));
+    // Who is charged for a destination that others would be charged for as well: health tells where.
+    if (blame === 'message') this.absence.failed(message, failure);
+    if (blame === 'message' || suspect !== 'message') return failure;
+    if (!this.suspects.breaks(message.id)) return failure;
+    this.suspects.acquit(message.id);
+    return { ...failure, blame: 'message' };
+  }
+
+  /** A message is charged for the right that its destination refuses once others got through: or it is refused to all of them. @internal */
+  isRightGone({ blame, suspect, destination = '' }: PublishFailure): boolean {
+    return blame === 'message' && suspect === 'destination' && !this.destinations.isProved(destination);
+  }
+
+  /** What becomes of a message that would stay where it is: one that only itself cannot get through is put off, without an attempt. */
+  insteadOf(release: Release, message: OutboxMessage, failure: PublishFailure): Outcome {
+    const { leases, options } = this.deps;
+    const { suspect, error } = failure;
+    const dead = this.ages(failure) ? agedOut(message, options.retry, leases.now) : undefined;
+    if (dead !== undefined) return dead;
+    if (release.alone && !this.lane.onlyOne) return release;
+    const isDestination = suspect === 'destination' || suspect === 'key' || suspect === 'handler';
+    if (isDestination) this.absence.failed(message, failure);
+    // One that may have broken the connection is an outage until it is convicted of that.
+    if (
+      !(isDestination
+        ? this.maySetAside(message, failure)
+        : suspect === undefined && this.suspects.failsAlone(message.id))
+    )
+      return release;
+    if (this.probing) {
+      // The broker answers: another message may get through. Else nothing is proved.
+      if (isDestination) this.probeNext();
+      else this.failed(errorText(error, [message]), message);
+    }
+    return { kind: 'retry', attempts: message.attempts, delay: this.absence.delayOf(message, failure) };
+  }
+
+  /** The transport itself noticed, before a publish failed; its connection may be of anybody's making. */
+  transportState(state: 'up' | 'down' | 'blocked', reason: unknown): void {
+    inCleanScope(() => this.noticed(state, reason));
+  }
+
+  /** @internal */ noticed(state: 'up' | 'down' | 'blocked', reason: unknown): void {
+    const now = this.deps.clock.monotonic();
+    if (state === 'blocked') this.circuit.block(reason ?? 'The broker asks to wait.', now);
+    else if (state === 'down') this.failed(reason ?? 'The connection is gone.');
+    else {
+      const openFor = this.circuit.unblock(now);
+      if (openFor !== undefined) this.closed(openFor);
+    }
+  }
+
+  /** Whether the ready table may be read now. While probing, a new connection comes first. */
+  async mayRead(): Promise<boolean> {
+    if (this.circuit.allows === 'all') return true;
+    if (!this.probing || this.lane.unresolved > 0) return false;
+    if (this.reconnected) return true;
+    try {
+      await this.lane.reconnect();
+      this.reconnected = true;
+      return this.probing;
+    } catch (error) {
+      this.failed(error);
+      return false;
+    }
+  }
+
+  /** The probe looks for a parked message first: until it has, nothing that is ready is read. */
+  get asksParked(): boolean {
+    return this.probing && this.parkedFirst;
+  }
+
+  /** Has one parked message taken, if that is what the probe looks for. With none due it goes on in the ready table. */
+  async probeParked<T>(take: () => Promise<T>): Promise<T | undefined> {
+    if (!this.asksParked) return undefined;
+    try {
+      return (await this.mayRead()) ? await take() : undefined;
+    } finally {
+      this.parkedFirst = false;
+      this.lane.wanted('read');
+    }
+  }
+
+  /** Which bucket to ask for a probe, and by which chance to take it. */
+  nextProbe(buckets: readonly number[]): Probe {
+    this.lastProbe = (this.lastProbe + 1) % Math.max(1, buckets.length);
+    return { bucket: buckets[this.lastProbe], random: this.deps.random() };
+  }
+
+  /**
+   * After a probe read: whether to look into another bucket. With nothing to publish, a connection is proof enough.
+   * @param buckets `undefined` while some cannot be read yet
+   */
+  probeAgain(found: number, buckets: number | undefined): boolean {
+    if (found > 0) return false;
+    this.triedBuckets = buckets === undefined ? 0 : this.triedBuckets + 1;
+    if (buckets !== undefined && this.triedBuckets >= buckets && this.probing) this.succeeded();
+    return true;
+  }
+
+  /** One that was put off before costs nothing more; in a probe it takes the turn of another. @internal */
+  maySetAside({ parkedId }: OutboxMessage, { suspect, destination, certain }: PublishFailure): boolean {
+    if (suspect === 'handler' || (certain === true && destination !== undefined)) return true;
+    if (destination !== undefined && this.destinations.isProved(destination)) return true;
+    return (parkedId !== null && !this.probing) || this.puttingOff.spend();
+  }
+
+  /** Where it goes takes nothing now, so that it is put off instead of being tried. In a probe it takes nobody's turn. */
+  isAway(message: OutboxMessage): Away | undefined {
+    const away = this.absence.of(message);
+    if (away !== undefined) this.triedBuckets = 0; // there is something to publish
+    return away;
+  }
+
+  /** While nobody gets through, nobody is too old. @internal */
+  ages({ suspect, retryIn, destination = '', certain }: PublishFailure): boolean {
+    if (suspect === 'destination') return certain === true || this.destinations.isProved(destination);
+    return suspect === 'key' || (suspect === 'handler' && retryIn === undefined);
+  }
+
+  /** @internal */ probeNext(): void {
+    this.circuit.state = 'open';
+    this.triedBuckets = 0; // there is something to publish
+    const again = (): void => {
+      this.circuit.probe();
+      this.lane.wanted('read');
+    };
+    if (!this.stopped) this.cancelProbe = this.deps.clock.after(SOON, again);
+  }
+
+  /** @internal */ startProbe(): void {
+    this.puttingOff.refill();
+    this.reconnected = this.openedByKey;
+    this.triedBuckets = 0;
+    this.probes += 1;
+    this.parkedFirst = this.failedAlone !== undefined && this.probes % 2 === 0;
+    this.circuit.probe();
+    this.lane.wanted(this.parkedFirst ? 'parked' : 'read');
+  }
+}
+
+type Release = Extract<Outcome, { kind: 'release' }>;
+
+/** Milliseconds to the next probe of a broker that answers. */
+const SOON = 10;
+/** Milliseconds between probes at most while all that is read waits for the keys of its payloads. */
+const KEY_PROBES = 5_000;
+/** Milliseconds, beyond those in which an answer may come, after a recovery in which another failure makes its messages go one by one. */
+const FLAPPING = 10_000;

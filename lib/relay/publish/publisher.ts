@@ -1,0 +1,171 @@
+import { inCleanScope } from '../../time/async-scope.js';
+import { stopwatch, within, type Clock } from '../../time/clock.js';
+import type { OutboxMessage } from '../../outbox-message.js';
+import { unquoted } from '../../observe/redact/error-text.js';
+import { OutboxError } from '../../outbox.errors.js';
+import { counted } from '../../observe/plural.js';
+import { PayloadOpener } from './open-payloads.js';
+import { MAX_PROGRESS, type OutboxTransport, type PublishFailure, type PublishResult } from '../../transports/transport.js';
+
+/** What a transport may take beyond its deadline to tear its connection down. */
+const TEARDOWN = 1_000;
+
+/**
+ * Hands batches to one transport and sees to it that each ends: with one result per message, within the publish timeout,
+ * whatever the transport does. A result without a verdict is a `transport` failure, and then the connection is torn down
+ * before anybody hears of it: a rejected publish is dead.
+ */
+export class Publisher {
+  /** @internal */ connecting: Promise<void> | undefined;
+  /** @internal */ connected = false;
+
+  constructor(
+    readonly transport: OutboxTransport,
+    readonly clock: Clock,
+    readonly timeout: number,
+    readonly opener = new PayloadOpener('', undefined, clock),
+  ) {}
+
+  /**
+   * @param onResult called once per message, by its index, as soon as its result is known
+   * @param kill aborts what is under way: at a shutdown past its timeout, or when the messages are not ours any more
+   */
+  async publish(
+    batch: readonly OutboxMessage[],
+    onResult: (index: number, result: PublishResult) => void,
+    ...kill: AbortSignal[]
+  ): Promise<void> {
+    const reported = new Uint8Array(batch.length);
+    let left = batch.length;
+    let open = true;
+    const report = (index: number, result: PublishResult | undefined): void => {
+      // What is no result is none: the batch then ends with too few of them.
+      if (!open || reported[index] !== 0 || typeof result?.ok !== 'boolean') return;
+      reported[index] = 1;
+      left -= 1;
+      onResult(index, result.ok || (result.progress ?? '').length <= MAX_PROGRESS ? result : withoutProgress(result));
+    };
+    const failRest = (failure: PublishFailure): void => {
+      for (let index = 0; left > 0 && index < batch.length; index += 1) report(index, failure);
+      open = false;
+    };
+    let deadline: AbortSignal | undefined;
+    try {
+      const results = await this.bounded((signal) => this.send(batch, (deadline = signal), report), ...kill);
+      if (results !== undefined) for (let index = 0; index < results.length; index += 1) report(index, results[index]);
+      if (left > 0)
+        throw new OutboxError(
+          'PUBLISH_REJECTED',
+          `The transport returned no result for ${left} of ${counted(batch.length, 'message')}.`,
+        );
+      open = false;
+    } catch (error) {
+      if (left === 0) return;
+      // It was not the connecting that failed, nor time: the transport broke over something in this batch, perhaps.
+      const broke = this.connected && deadline?.aborted === false;
+      await this.reset();
+      failRest({ ok: false, blame: 'transport', error: unquoted(error, batch), ...(broke && { suspect: 'message' }) });
+    }
+  }
+
+  /** Builds a new connection; rejects within the publish timeout when there is none to be had. */
+  async reconnect(kill: AbortSignal): Promise<void> {
+    await this.reset();
+    await this.bounded((signal) => this.connect(signal), kill);
+  }
+
+  /** Connects before there is anything to publish; a publish meanwhile waits for the same attempt. Bounded as a publish is. */
+  open(kill: AbortSignal): Promise<void> {
+    return this.bounded(async (signal) => {
+      if (!this.connected) await this.connect(signal);
+    }, kill);
+  }
+
+  /** Destroys the connection. Never throws; bounded. */
+  async reset(): Promise<void> {
+    this.connected = false;
+    this.connecting = undefined;
+    await this.ended(TEARDOWN, () => this.transport.reset?.());
+  }
+
+  /** Never throws; destroys what does not close in time. */
+  async close(timeout: number): Promise<void> {
+    this.connected = false; // whoever publishes after it connects again
+    this.connecting = undefined;
+    if (!(await this.ended(timeout, () => this.transport.close?.()))) await this.reset();
+  }
+
+  /** @internal */ async send(
+    batch: readonly OutboxMessage[],
+    signal: AbortSignal,
+    report: (index: number, result: PublishResult) => void,
+  ): Promise<readonly PublishResult[] | void> {
+    const elapsed = stopwatch(this.clock);
+    if (!this.connected) await this.connect(signal);
+    signal.throwIfAborted(); // a transport may connect in spite of it
+    // The process stood still, or slept, while it connected; the lease may be over, and the timer comes too late.
+    const left = (): number => {
+      const timeout = this.timeout - elapsed();
+      if (timeout <= 0) throw this.timedOut();
+      return timeout;
+    };
+    if (this.opener.concerns(batch)) return this.opener.publish(batch, this.transport, { signal, report, left });
+    return this.transport.publish(batch, { signal, timeout: left(), report });
+  }
+
+  /** @internal */ async connect(signal: AbortSignal): Promise<void> {
+    if (this.transport.connect === undefined) {
+      this.connected = true;
+      return;
+    }
+    const attempt = (this.connecting ??= this.transport.connect(signal));
+    try {
+      await attempt;
+      // An attempt that a reset overtook says nothing about the connection that is there now.
+      if (this.connecting === attempt) this.connected = true;
+    } finally {
+      if (this.connecting === attempt) this.connecting = undefined;
+    }
+  }
+
+  /** Runs work until the publish timeout, then aborts it and gives it a moment to tear down. @internal */
+  bounded<T>(work: (signal: AbortSignal) => Promise<T>, ...kill: AbortSignal[]): Promise<T> {
+    const controller = new AbortController();
+    return new Promise<T>((resolve, reject) => {
+      let giveUp: (() => void) | undefined;
+      const abort = (): void => {
+        controller.abort(this.timedOut());
+        giveUp ??= this.clock.after(TEARDOWN, () => done(() => reject(this.timedOut())));
+      };
+      const cancel = this.clock.after(this.timeout, abort);
+      for (const each of kill) each.addEventListener('abort', abort, { once: true });
+      const done = (settle: () => void): void => {
+        cancel();
+        giveUp?.();
+        for (const each of kill) each.removeEventListener('abort', abort);
+        settle();
+      };
+      if (kill.some(({ aborted }) => aborted)) abort();
+      // `work` may throw synchronously: a transport's mistake is one failed publish.
+      Promise.resolve()
+        .then(() => inCleanScope(() => work(controller.signal)))
+        .then(
+          (value) => done(() => resolve(value)),
+          (error: unknown) => done(() => reject(error as Error)),
+        );
+    });
+  }
+
+  /** @internal */ timedOut(): OutboxError {
+    return new OutboxError('PUBLISH_TIMEOUT', `The transport did not finish within ${Math.round(this.timeout)} ms.`);
+  }
+
+  /** @returns whether the work ended in time, well or not @internal */
+  ended(ms: number, work: () => void | Promise<void>): Promise<boolean> {
+    return within(this.clock, ms, Promise.allSettled([Promise.resolve().then(work)]));
+  }
+}
+
+function withoutProgress({ progress: _, ...failure }: PublishFailure): PublishFailure {
+  return failure;
+}

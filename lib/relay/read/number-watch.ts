@@ -1,0 +1,77 @@
+import type { Clock } from '../../time/clock.js';
+import type { Heads } from './floor.js';
+import type { FetchResult, NumberSource, ReadyStore } from '../../store/ready-store.js';
+
+/**
+ * Notices when numbers go back under a running relay: TRUNCATE, a sequence that is set back, a restore, a failover behind a
+ * pooler that keeps the session. What was concluded from positions is void then: new rows stand below them.
+ */
+export class NumberWatch {
+  /** @internal */ source: NumberSource | undefined;
+  /** Transaction ids up to which the last snapshot saw. @internal */
+  xmax: bigint | undefined;
+  /** @internal */ askedAt = -Infinity;
+
+  constructor(
+    readonly store: Pick<ReadyStore, 'numberSource'>,
+    readonly clock: Clock,
+  ) {}
+
+  /**
+   * @param heads what was read before this fetch
+   * @returns what shows that numbers may have gone back since the last look; `undefined`: nothing does
+   */
+  async look(
+    { snapshot, source }: Pick<FetchResult, 'snapshot' | 'source'>,
+    heads: Heads,
+  ): Promise<string | undefined> {
+    const before = this.xmax;
+    if (snapshot !== undefined) {
+      this.xmax = BigInt(snapshot.xmax);
+      if (before !== undefined && this.xmax < before) {
+        this.source = source;
+        return `transaction ids went back from ${before} to ${this.xmax} (a failover, a restore)`;
+      }
+    }
+    if (source !== undefined) return this.compare(source);
+    const now = this.clock.monotonic();
+    if (this.store.numberSource === undefined || now - this.askedAt < ASK_EVERY) return undefined;
+    this.askedAt = now;
+    const { last } = this.source ?? {};
+    // The last answer is older than the last read. Where numbers are asked for, none stands above those given out.
+    if (last !== undefined) this.source = { ...(this.source as NumberSource), last: highest(last, heads) };
+    return this.compare(await this.store.numberSource());
+  }
+
+  /** Another session may be one with another server; only numbers are compared with what they were. */
+  newSession(): void {
+    this.xmax = undefined;
+    if (this.source !== undefined) this.source = { server: undefined, table: undefined, last: this.source.last };
+  }
+
+  /** @internal */ compare(source: NumberSource): string | undefined {
+    const before = this.source;
+    this.source = source;
+    if (before === undefined) return undefined;
+    if (isAnother(before.server, source.server)) return 'another server answers in the same session';
+    if (before.last !== undefined && source.last !== undefined && source.last !== before.last) {
+      if (BigInt(source.last) < BigInt(before.last))
+        return `the numbers of outbox_ready went back from ${before.last} to ${source.last} (TRUNCATE, a restore, a failover)`;
+    }
+    if (isAnother(before.table, source.table))
+      return 'outbox_ready was emptied or written anew (TRUNCATE, VACUUM FULL, ALTER TABLE)';
+    return undefined;
+  }
+}
+
+function highest(last: string, heads: Heads): string {
+  let most = BigInt(last);
+  for (const head of heads.values()) if (BigInt(head) > most) most = BigInt(head);
+  return String(most);
+}
+
+const isAnother = (before: string | undefined, now: string | undefined): boolean =>
+  before !== undefined && now !== undefined && before !== now;
+
+/** Milliseconds between two questions where the answer does not come with each read. */
+const ASK_EVERY = 100;

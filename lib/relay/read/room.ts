@@ -1,0 +1,54 @@
+import { weightOf } from '../../message/payload-size.js';
+import type { OutboxMessage } from '../../outbox-message.js';
+import type { ResolvedOptions } from '../../outbox.options.js';
+
+/** Rows of the first read, and of every one after a read that did not come back full. */
+const FIRST_READ = 100;
+
+/** Messages that could not be parked, and those of their keys behind them, or not settled: so many of them take no room. */
+const MOST_ASIDE = 10_000;
+
+/** How much of one lane may be in memory, and how much of that is taken. */
+export class Room {
+  /** Messages in memory: read, and not yet settled or given back. */
+  held = 0;
+  readLimit = FIRST_READ;
+  averageBytes = 1_000;
+
+  constructor(
+    readonly bounds: Pick<ResolvedOptions, 'batchSize' | 'batchesInFlight' | 'batchBytes'>,
+    /** Of those that are held, how many cannot be written: they must not keep the others from being read. */
+    readonly aside: () => number = () => 0,
+  ) {}
+
+  /** Messages that may still be read before memory's bound is reached. */
+  get left(): number {
+    const { batchSize, batchesInFlight, batchBytes } = this.bounds;
+    const byBytes = Math.floor((batchBytes * (batchesInFlight + 2)) / this.averageBytes);
+    const held = this.held - Math.min(MOST_ASIDE, this.aside());
+    return Math.min(batchSize * (batchesInFlight + 2), Math.max(1, byBytes)) - held;
+  }
+
+  /** Nothing is in memory but what cannot be written. */
+  get empty(): boolean {
+    return this.held === this.aside();
+  }
+
+  /** Some more for parked ones: under a backlog that always fills the room, retries would never find any. */
+  get leftForParked(): number {
+    return Math.min(this.left + FIRST_READ, this.bounds.batchSize);
+  }
+
+  /** Reads start small and double while they come back full. */
+  adapt(messages: readonly OutboxMessage[], more: boolean): void {
+    this.readLimit = more ? Math.min(this.bounds.batchSize, this.readLimit * 2) : FIRST_READ;
+    if (messages.length > 0) this.averageBytes = Math.max(100, this.mean(messages), this.averageBytes * 0.9);
+  }
+
+  /** With what is still in the database. None counts for more than a batch of its own: each batch must find one. @internal */
+  mean(messages: readonly OutboxMessage[]): number {
+    let sum = 0;
+    for (const message of messages) sum += Math.min(weightOf(message), this.bounds.batchBytes);
+    return sum / messages.length;
+  }
+}

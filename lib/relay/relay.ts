@@ -1,0 +1,99 @@
+import type { Processes } from './leases/host-process.js';
+import type { HeldSnapshotStatus } from './read/snapshot-watch.js';
+import type { OutboxHooks } from '../observe/events.js';
+import type { ResolvedOptions } from '../outbox.options.js';
+import type { ExpectedMessages, OutboxTransport } from '../transports/transport.js';
+import type { OutboxStore } from '../store/outbox-store.js';
+import type { Clock } from '../time/clock.js';
+import type { FailingOperation } from './database-failures.js';
+import type { Deadline } from '../time/deadline.js';
+import type { AwayDestination } from './publish/destinations.js';
+
+/** Everything the relay is made of. The module builds it; tests and the simulation bring their own parts. */
+export interface RelayDependencies {
+  readonly options: ResolvedOptions;
+  readonly store: OutboxStore;
+  readonly clock: Clock;
+  /** 0 ≤ x < 1. */
+  readonly random: () => number;
+  /** Another one at every start. Default: random. */
+  readonly owner?: () => string;
+  /** Default: those of this machine. */
+  readonly processes?: Processes;
+  readonly hooks: OutboxHooks;
+  /** Name → number, as registered in the store. */
+  readonly transportIds: ReadonlyMap<string, number>;
+  /** What event classes tell of the messages of a transport. Default: nothing. */
+  readonly expected?: (transport: string) => readonly ExpectedMessages[];
+  /** This relay came or left, or freed leases: others have something to look at. Default: nobody is told. */
+  readonly leasesChanged?: () => void;
+  /** Builds the transports of this relay; called once, when it starts. Loads broker clients here and nowhere earlier. */
+  createTransports(): Promise<ReadonlyMap<string, OutboxTransport>>;
+}
+
+export interface LaneStatus {
+  readonly transport: string;
+  readonly receipt: 'broker' | 'handler' | 'none';
+  readonly circuit: 'closed' | 'open' | 'probing' | 'blocked';
+  readonly buckets: readonly number[];
+  /** Messages read and waiting in memory, and messages being published now. */
+  readonly buffered: number;
+  readonly inFlight: number;
+  readonly blockedKeys: number;
+  readonly lastError: string | null;
+  /** What takes nothing now, while other destinations of this transport may. */
+  readonly away: readonly AwayDestination[];
+  /** How often since the start everything was read again, because numbers had gone back or a message stood where none could appear any more. */
+  readonly readAgain: number;
+}
+export interface RelayStatus {
+  readonly running: boolean;
+  readonly owner: string;
+  /** For how long the database has not done something that this relay asks of it again and again, milliseconds; `null` when it does all. */
+  readonly storeDownFor: number | null;
+  /** What that is. */
+  readonly failing: readonly FailingOperation[];
+  /** Why nothing of this database is published until somebody decides, or `null`. */
+  readonly heldBack: string | null;
+  /** By how much the last heartbeat of the leases came too late, milliseconds: a blocked event loop, a frozen process. */
+  readonly heartbeatLate: number;
+  /** Milliseconds that renewing the leases took, where that left no time to begin a publish in; else `null`. */
+  readonly slowRenewal: number | null;
+  /** Who holds a snapshot that keeps dead rows in the way of reads, or `null`. */
+  readonly heldSnapshot: HeldSnapshotStatus | null;
+  readonly lanes: readonly LaneStatus[];
+}
+export interface RunReport {
+  readonly published: number;
+  readonly retried: number;
+  readonly dead: number;
+}
+
+/** What the dispatcher turns: one per transport, however it is coordinated. */
+export interface RunningLane {
+  start(): void;
+  /** There is work, in `ms` milliseconds at the latest. */
+  nudge(where: 'ready' | 'parked', ms: number): void;
+  /** Stops claiming and waits for what is in flight until the deadline, then destroys the connection. */
+  stop(deadline: Deadline): Promise<void>;
+  /** Everything that is ready or due now, until it is settled. */
+  runPass(): Promise<RunReport>;
+  /** Whether nobody else may publish anything of this transport now. */
+  readonly holdsAll: boolean;
+  /** Resolves when every lease of this lane may be given to somebody else. */
+  drain(): Promise<void>;
+  status(): LaneStatus;
+  /** What is known of ready messages, where they are read under leases. @internal */
+  readonly knows?: ReadyKnowledge;
+  /** What could not be written down, and still is not. */
+  failingWrites(): FailingOperation[];
+}
+
+/** What health asks of a lane before it looks, and before it complains. */
+export interface ReadyKnowledge {
+  readonly transport: number;
+  /** Nothing of a bucket is ready up to here, as far as this lane knows; '0': it knows nothing. */
+  readonly goneUpTo: (bucket: number) => string;
+  /** Whether this message was read, or there is no room to read it. */
+  readonly waitsFor: (seq: string) => boolean;
+}

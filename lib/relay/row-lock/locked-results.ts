@@ -1,0 +1,139 @@
+import { OutboxMessage } from '../../outbox-message.js';
+import { errorText, withoutSecrets } from '../../observe/redact/error-text.js';
+import { secretsOf } from '../../observe/redact/secrets.js';
+import type { PublishFailure } from '../../transports/transport.js';
+import { decide, type Outcome } from '../settle/decide.js';
+import type { LockedOutcome, LockedReport, ReparkEntry } from '../../store/parked-store.js';
+import type { ParkEntry } from '../../store/ready-store.js';
+import type { LaneDependencies } from '../lane.types.js';
+import type { Outage } from '../publish/outage.js';
+import type { RefusedRows } from './refused-rows.js';
+import type { RunReport } from '../relay.js';
+import { tellPublished } from '../settle/tell-published.js';
+
+/** What the results need of their lane. */
+export interface LockedLane {
+  readonly deps: LaneDependencies;
+  readonly outage: Outage;
+  readonly onlyOne: boolean;
+  markAlone(message: OutboxMessage): void;
+}
+
+interface Transition extends Omit<ReparkEntry, 'parkedId' | 'bucket' | 'attemptsBefore'> {
+  /** Once it is written. */
+  tell(): void;
+}
+
+/** What became of one batch under row locks: what is to be written, and told when that is committed. */
+export class LockedResults implements LockedOutcome {
+  readonly published: OutboxMessage[] = [];
+  readonly parked: ParkEntry[] = [];
+  readonly reparked: ReparkEntry[] = [];
+  /** Put off without a try. */
+  untried = 0;
+  /** @internal With what must be written first. */
+  readonly told: { readonly entry?: ParkEntry | ReparkEntry; readonly tell: () => void }[] = [];
+  /** @internal */ readonly messages = new Map<ParkEntry | ReparkEntry, OutboxMessage>();
+
+  constructor(
+    /** @internal */ readonly lane: LockedLane,
+    /** @internal */ readonly counts: { -readonly [name in keyof RunReport]: number },
+  ) {}
+
+  succeeded(message: OutboxMessage): void {
+    this.published.push(message);
+    this.lane.outage.succeeded(message);
+  }
+
+  failed(message: OutboxMessage, result: PublishFailure): void {
+    const transition = this.transition(message, this.lane.outage.charge(message, result));
+    if (transition !== undefined) this.write(message, transition);
+  }
+
+  /** Puts it off instead of a try, where it goes to what takes nothing now. */
+  putOff(message: OutboxMessage): boolean {
+    const { outage } = this.lane;
+    const away = outage.destinations.areThere ? undefined : outage.isAway(message);
+    if (away === undefined) return false;
+    this.untried += 1;
+    const outcome = outage.absence.untried(message, away);
+    const isDead = outcome.kind === 'dead';
+    this.write(message, {
+      state: isDead ? 'dead' : 'waiting',
+      blocks: false,
+      attempts: outcome.attempts,
+      delay: isDead ? null : outcome.delay,
+      error: away.error,
+      tell: () => (isDead ? this.died(message, outcome.attempts, away.error) : outage.absence.written(away)),
+    });
+    return true;
+  }
+
+  /** @internal */ write(message: OutboxMessage, { tell, ...written }: Transition): void {
+    const { id, bucket, seq, parkedId, attempts } = message;
+    let entry: ParkEntry | ReparkEntry;
+    if (parkedId === null) this.parked.push((entry = { bucket, seq, id, ...written }));
+    else this.reparked.push((entry = { parkedId, bucket, attemptsBefore: attempts, ...written }));
+    this.messages.set(entry, message);
+    this.told.push({ entry, tell });
+  }
+
+  /** After the commit. What was not written did not happen: it is told as that. */
+  tell(refused: LockedReport['refused'], rows: RefusedRows): void {
+    const left = new Set<unknown>(refused.map(({ entry }) => entry));
+    for (const { entry, tell } of this.told) if (entry === undefined || !left.has(entry)) tell();
+    for (const { entry, error } of refused) {
+      if (entry instanceof OutboxMessage) rows.refuse(entry, error, true);
+      else rows.refuse(this.messages.get(entry as ParkEntry | ReparkEntry) as OutboxMessage, error, false);
+    }
+    const settled = left.size === 0 ? this.published : this.published.filter((message) => !left.has(message));
+    this.counts.published += settled.length;
+    tellPublished(this.lane.deps, settled);
+  }
+
+  /** @internal */ transition(message: OutboxMessage, failure: PublishFailure): Transition | undefined {
+    const { lane, counts, told } = this;
+    const { hooks, name } = lane.deps;
+    const decided = this.decide(message, failure);
+    const outcome = decided.kind === 'release' ? lane.outage.insteadOf(decided, message, failure) : decided;
+    const error = errorText(failure.error, [message]);
+    const { id, type, topic } = message;
+    told.push({ tell: () => hooks.emit('failed', { transport: name, count: 1, blame: failure.blame, error }) });
+    if (outcome.kind === 'release') {
+      if (outcome.alone && !lane.onlyOne) lane.markAlone(message);
+      else lane.outage.failed(error, message, failure.suspect);
+      return undefined;
+    }
+    const progress = failure.progress === undefined ? {} : { progress: failure.progress };
+    const event = { transport: name, id, type, topic, attempts: outcome.attempts, error };
+    if (outcome.kind === 'dead') {
+      const tell = (): void => this.died(message, outcome.attempts, error);
+      return { state: 'dead', blocks: false, attempts: outcome.attempts, delay: null, error, ...progress, tell };
+    }
+    const { attempts, delay } = outcome;
+    const tell = (): void => {
+      counts.retried += 1;
+      hooks.emit('retried', { ...event, delay });
+    };
+    return { state: 'waiting', blocks: false, attempts, delay, error, ...progress, tell };
+  }
+
+  /** @internal */ died({ id, type, topic }: OutboxMessage, attempts: number, error: string): void {
+    const { hooks, name, died } = this.lane.deps;
+    this.counts.dead += 1;
+    hooks.emit('dead', { transport: name, id, type, topic, attempts, error });
+    died();
+  }
+
+  /** A classifier that throws has no say; thrown on, it would undo the whole batch, published or not. @internal */
+  decide(message: OutboxMessage, failure: PublishFailure): Outcome {
+    const { options, leases, random, hooks } = this.lane.deps;
+    const [now, chance] = [leases.now, random()];
+    try {
+      return decide(message, failure, options.retry, now, chance);
+    } catch (error) {
+      hooks.emit('error', { operation: 'publish', error: withoutSecrets(error, secretsOf([message])), retryIn: null });
+      return decide(message, failure, { ...options.retry, classify: undefined }, now, chance);
+    }
+  }
+}

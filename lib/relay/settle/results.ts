@@ -1,0 +1,322 @@
+import type { OutboxMessage } from '../../outbox-message.js';
+import { errorText, withoutSecrets } from '../../observe/redact/error-text.js';
+import { secretsOf } from '../../observe/redact/secrets.js';
+import type { Blame, PublishFailure } from '../../transports/transport.js';
+import { decide, type Outcome } from './decide.js';
+import type { Decided, SettlerEvents, Transition, Written } from './settler.js';
+import type { Claimer } from '../read/claimer.js';
+import type { KeyQueues } from '../order/key-queues.js';
+import type { Settler } from './settler.js';
+import type { GlobalHold } from '../order/global-hold.js';
+import type { HandOver } from '../publish/hand-over.js';
+import type { LaneDependencies } from '../lane.types.js';
+import type { Outage } from '../publish/outage.js';
+import type { ParkedReader } from '../order/parked-reader.js';
+import type { Room } from '../read/room.js';
+import { tellPublished } from './tell-published.js';
+
+/** What of a lane results change. */
+interface ResultsLane {
+  readonly deps: LaneDependencies;
+  readonly open: ReadonlySet<number>;
+  readonly claimer: Claimer;
+  readonly queues: KeyQueues;
+  readonly parked: ParkedReader;
+  readonly handOver: HandOver;
+  readonly outage: Outage;
+  readonly settler: Settler;
+  readonly globalHold: GlobalHold;
+  readonly room: Room;
+  dropped(messages: readonly OutboxMessage[]): void;
+  roomMade(): void;
+  wanted(what: 'read' | 'parked', ms?: number): void;
+}
+
+/**
+ * What follows from the result of a publish, and from the database's answer to what was written about it. The verdict is
+ * `decide`'s; this puts it into the queues, the settler and the events.
+ */
+export class Results implements SettlerEvents {
+  readonly counts = { published: 0, retried: 0, dead: 0 };
+  /** Failures of the batches at hand, one entry for all that are alike. @internal */
+  readonly failures = new Map<string, { blame: Blame; error: string; count: number }>();
+  /** Given up without blame, to be read again. */
+  released: OutboxMessage[] = [];
+
+  constructor(readonly lane: ResultsLane) {}
+
+  published(message: OutboxMessage): void {
+    this.counts.published += 1;
+    if (this.lane.handOver.orphans.size > 0) this.lane.handOver.orphans.delete(message);
+    if (this.lane.outage.isTroubled) this.lane.outage.succeeded(message);
+    this.lane.settler.succeed(message);
+  }
+
+  failed(message: OutboxMessage, failure: PublishFailure): void {
+    if (!this.lane.open.has(message.bucket) || this.lane.handOver.orphans.has(message))
+      return this.leave(message, failure);
+    const charged = this.lane.outage.charge(message, failure);
+    const text = errorText(failure.error, [message]);
+    this.note(charged.blame, text);
+    const decided = this.decide(message, charged);
+    const outcome = decided.kind === 'release' ? this.lane.outage.insteadOf(decided, message, charged) : decided;
+    if (outcome.kind !== 'release') return this.settleFailure(message, outcome, text, failure.progress);
+    if (outcome.alone && !this.lane.handOver.onlyOne) {
+      this.lane.handOver.markAlone(message);
+      this.lane.queues.unshift(message);
+      return;
+    }
+    const waiting = this.lane.queues.cut(message);
+    this.release([message, ...waiting]);
+    this.lane.outage.failed(text, message, charged.suspect);
+    // At once: until then the key is open, and what another read returns of it would overtake.
+    this.rewind();
+  }
+
+  get someAreAway(): boolean {
+    return !this.lane.outage.destinations.areThere;
+  }
+
+  /** Puts it off instead of a try, where it goes to what takes nothing now. */
+  putOff(message: OutboxMessage): boolean {
+    const { outage } = this.lane;
+    const away = outage.isAway(message);
+    if (away === undefined) return false;
+    const outcome = outage.absence.untried(message, away);
+    this.settleFailure(message, outcome, away.error, undefined, () => outage.absence.written(away));
+    this.rewind();
+    return true;
+  }
+
+  /** Was not sent after all: nobody is to blame, and if it is still ours it is read again. */
+  withdrawn(message: OutboxMessage): void {
+    const messages = [message, ...this.lane.queues.cut(message)];
+    if (this.lane.open.has(message.bucket)) this.readAgain(messages);
+    else this.lane.dropped(messages);
+  }
+
+  /** @internal */ note(blame: Blame, text: string): void {
+    const known = this.failures.get(`${blame} ${text}`);
+    if (known !== undefined) known.count += 1;
+    else this.failures.set(`${blame} ${text}`, { blame, error: text, count: 1 });
+  }
+
+  /** Says what failed since the last batch: once for all that failed alike. */
+  tellFailures(): void {
+    if (this.failures.size === 0) return;
+    const { hooks, name } = this.lane.deps;
+    for (const failure of this.failures.values()) hooks.emit('failed', { transport: name, ...failure });
+    this.failures.clear();
+  }
+
+  /**
+   * Its lease was lost while it was out: the new owner has read it by now, and decides. If that is us, others may have
+   * published it, and more, in between.
+   * @internal
+   */
+  leave(message: OutboxMessage, { blame, error }: PublishFailure): void {
+    this.withdrawn(message);
+    if (blame === 'transport') this.lane.outage.failed(errorText(error, [message]));
+  }
+
+  /**
+   * A parked orphan is marked under its older epoch, by which it is taken again. To unmark it would be under today's, and
+   * then it would be nobody's while a second copy, which was taken meanwhile, is on its way.
+   * @internal
+   */
+  readAgain(messages: readonly OutboxMessage[]): void {
+    const { handOver, parked, queues } = this.lane;
+    const others: OutboxMessage[] = [];
+    for (const message of messages) {
+      const { bucket, parkedId } = message;
+      const gate = queues.gateOf(message);
+      if (!handOver.orphans.delete(message) || parkedId === null) {
+        others.push(message);
+        continue;
+      }
+      this.lane.dropped([message]);
+      if (gate !== null) parked.continueKey(bucket, gate);
+      this.lane.wanted('parked');
+    }
+    this.release(others);
+    this.rewind();
+  }
+
+  /** Gives messages back without charging anybody: ready ones are read again, parked ones fall due again. */
+  release(messages: readonly OutboxMessage[]): void {
+    for (const message of messages) {
+      if (message.parkedId === null) this.released.push(message);
+      else
+        this.park(message, 'waiting', {
+          attempts: message.attempts,
+          delay: 0,
+          error: null,
+          blocks: this.ordered(message),
+        });
+    }
+  }
+
+  /** What was released is forgotten; the next read returns it again, in order. */
+  rewind(): void {
+    if (this.released.length === 0) return;
+    this.lane.room.held -= this.released.length;
+    this.lane.claimer.rewind(this.released.splice(0));
+    this.lane.wanted('read');
+  }
+
+  /**
+   * Something of its key is parked, so it is parked behind that. But not past messages of its key that are in memory from
+   * the ready table: were those given back, it would stand before them.
+   */
+  behindParked(message: OutboxMessage, key: string): void {
+    if (this.lane.queues.tails.get(key)?.parkedId === null) this.lane.queues.accept(message);
+    else this.parkBehind(message);
+  }
+
+  /**
+   * What was due of their key waited until nothing of it was in memory, and goes now; they came later. Nor is anything else
+   * of the key in memory that could be given back, so that they are parked, and asked for in case that it is gone meanwhile.
+   */
+  barred(messages: readonly OutboxMessage[]): void {
+    for (const message of messages) this.parkBehind(message);
+    for (const { bucket, key } of messages.slice(0, 1)) this.lane.parked.continueKey(bucket, key as string);
+    this.lane.wanted('parked');
+  }
+
+  /** A ready row whose key has a blocking row waits with it. */
+  parkBehind(message: OutboxMessage): void {
+    this.park(message, 'blocked', { attempts: message.attempts, delay: null, error: null, blocks: true });
+  }
+
+  // ── from the settler ────────────────────────────────────────────────────────────────────────────────────────────
+
+  settled(messages: readonly OutboxMessage[], fence: string | undefined, readsBefore: number): void {
+    const { claimer, parked, queues, deps } = this.lane;
+    claimer.floor.wrote(fence, readsBefore);
+    this.lane.room.held -= messages.length;
+    let unparked = false;
+    for (const message of messages) {
+      if (message.parkedId === null) claimer.settled(message);
+      else {
+        unparked = true;
+        const gate = queues.gateOf(message);
+        if (gate !== null) parked.continueKey(message.bucket, gate);
+      }
+    }
+    if (unparked) this.lane.wanted('parked');
+    this.lane.roomMade();
+    tellPublished(deps, messages);
+  }
+
+  transitioned(transitions: readonly Decided[], written: Written): void {
+    const { fence, readsBefore, missed } = written;
+    const { claimer, parked, queues, deps } = this.lane;
+    claimer.floor.wrote(fence, readsBefore);
+    this.lane.room.held -= transitions.length;
+    let soonest = Infinity;
+    for (const transition of transitions) {
+      const { message, blocks, delay, wasAside } = transition;
+      // Under a later lease the row, if it is still there, was read again, and is known for that.
+      const current = deps.leases.lease(deps.id, message.bucket)?.epoch === transition.epoch;
+      if (message.parkedId === null && current) claimer.settled(message);
+      parked.parked(transition);
+      const gate = queues.gateOf(message);
+      // Dead, and its key goes on; or what it waited behind may be gone.
+      if (gate !== null && (missed || wasAside === true || (!blocks && message.parkedId !== null))) {
+        parked.continueKey(message.bucket, gate);
+        soonest = 0;
+      }
+      if (delay !== null) soonest = Math.min(soonest, delay);
+      this.tell(transition);
+    }
+    if (soonest < Infinity) this.lane.wanted('parked', soonest);
+    this.lane.roomMade();
+  }
+
+  /** The rows are as they were; whoever has the bucket now has read them, and that may be us. */
+  overtaken(transitions: readonly Decided[]): void {
+    this.lane.room.held -= transitions.length;
+    for (const transition of transitions) this.lane.parked.parked(transition);
+    this.lane.roomMade();
+  }
+
+  failedWrite(operation: 'settle' | 'park', error: unknown, retryIn: number): void {
+    this.lane.deps.hooks.emit('error', { operation, error, retryIn });
+  }
+
+  // ── inside ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+  /** A classifier that throws has no say. @internal */
+  decide(message: OutboxMessage, failure: PublishFailure): Outcome {
+    const { options, leases, random, hooks } = this.lane.deps;
+    const { now } = leases;
+    const chance = random();
+    try {
+      return decide(message, failure, options.retry, now, chance);
+    } catch (error) {
+      hooks.emit('error', { operation: 'publish', error: withoutSecrets(error, secretsOf([message])), retryIn: null });
+      return decide(message, failure, { ...options.retry, classify: undefined }, now, chance);
+    }
+  }
+
+  /** @internal */ settleFailure(
+    message: OutboxMessage,
+    outcome: Exclude<Outcome, { kind: 'release' }>,
+    error: string,
+    progress: string | undefined,
+    onWritten?: () => void,
+  ): void {
+    const { queues, deps } = this.lane;
+    const blocks = this.ordered(message) && (outcome.kind === 'retry' || outcome.blocks);
+    const waiting = blocks ? queues.cut(message) : [];
+    if (!blocks) queues.resolve(message);
+    if (outcome.kind === 'dead') {
+      this.counts.dead += 1;
+      this.park(message, 'dead', { attempts: outcome.attempts, delay: null, error, blocks }, progress);
+    } else {
+      const { attempts, delay } = outcome;
+      if (onWritten === undefined) this.counts.retried += 1;
+      this.park(message, 'waiting', { attempts, delay, error, blocks }, progress, onWritten);
+    }
+    if (blocks && deps.options.ordering === 'global') {
+      this.lane.globalHold.hold();
+      this.release(waiting);
+    } else for (const next of waiting) this.parkBehind(next);
+  }
+
+  /** Whether later messages wait for this one while it is not through. @internal */
+  ordered(message: OutboxMessage): boolean {
+    const { ordering } = this.lane.deps.options;
+    return ordering === 'global' || (ordering === 'key' && message.key !== null);
+  }
+
+  /** @internal */ park(
+    message: OutboxMessage,
+    state: Transition['state'],
+    rest: Pick<Transition, 'attempts' | 'delay' | 'error' | 'blocks'>,
+    progress?: string,
+    onWritten?: () => void,
+  ): void {
+    const transition = {
+      message,
+      state,
+      ...rest,
+      ...(progress === undefined ? {} : { progress }),
+      ...(onWritten === undefined ? {} : { onWritten }),
+    };
+    this.lane.parked.parking(transition);
+    this.lane.settler.transition(transition);
+  }
+
+  /** @internal */ tell({ message, state, attempts, delay, error, onWritten }: Transition): void {
+    if (onWritten !== undefined) return onWritten();
+    const { hooks, name } = this.lane.deps;
+    const { id, type, topic } = message;
+    if (state === 'dead') {
+      hooks.emit('dead', { transport: name, id, type, topic, attempts, error: error ?? '' });
+      this.lane.deps.died();
+    } else if (state === 'waiting' && error !== null) {
+      hooks.emit('retried', { transport: name, id, type, topic, attempts, delay: delay ?? 0, error });
+    }
+  }
+}

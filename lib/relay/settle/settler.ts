@@ -1,0 +1,212 @@
+import type { Clock } from '../../time/clock.js';
+import { lengthOf, placeOnly, withoutLargePayload } from '../../message/payload-size.js';
+import type { OutboxMessage } from '../../outbox-message.js';
+import { isOfTheRow, waitedTooLong } from '../../store/read-errors.js';
+import type { Lease } from '../../store/lease-store.js';
+import type { ParkedStore } from '../../store/parked-store.js';
+import type { ReadyStore } from '../../store/ready-store.js';
+import { BatchWriter } from './batch-writer.js';
+
+/** A transition other than success. */
+export interface Transition {
+  readonly message: OutboxMessage;
+  readonly state: 'waiting' | 'blocked' | 'dead';
+  /** Whether the key's later messages wait for it. */
+  readonly blocks: boolean;
+  readonly attempts: number;
+  /** Milliseconds until it is due; only for `waiting`. */
+  readonly delay: number | null;
+  readonly error: string | null;
+  /** What an in-process transport has done already; see `PublishFailure.progress`. */
+  readonly progress?: string;
+  /** It was not tried: once that is written, who made it is told. */
+  readonly onWritten?: () => void;
+}
+
+export interface Written {
+  readonly fence: string | undefined;
+  readonly readsBefore: number;
+  /** Some rows were gone: settled or removed by somebody else, who tells nobody that their keys can go on. */
+  readonly missed: boolean;
+}
+/** A transition, and the lease under which it was decided: under another one it is void, also when that is ours again. */
+export interface Decided extends Transition {
+  readonly epoch: string | undefined;
+  /** It could not be written for a while, in which its key did not go on. */
+  readonly wasAside?: true;
+}
+
+export interface SettlerEvents {
+  /** The database has it: these rows are gone, whoever holds the lease. */
+  settled(messages: readonly OutboxMessage[], fence: string | undefined, readsBefore: number): void;
+  /** Moved or updated. */
+  transitioned(transitions: readonly Decided[], written: Written): void;
+  /** Nothing was written: the lease under which they were decided is gone. */
+  overtaken(transitions: readonly Decided[]): void;
+  failedWrite(operation: 'settle' | 'park', error: unknown, retryIn: number): void;
+}
+
+/**
+ * Payload bytes of one statement: it is over long before it would be cancelled, also on a slow disk. Moving and archiving
+ * copy them, and deleting is not free: PostgreSQL deletes each chunk, MySQL's binary log holds what was deleted.
+ */
+const WRITE_BYTES = 2 ** 24;
+
+/**
+ * The one place that writes what happened to messages. Successes go out on their own connection, whoever holds the lease;
+ * everything else is fenced by the lease's row and goes out in order.
+ */
+export class Settler {
+  readonly successes: BatchWriter<OutboxMessage>;
+  readonly transitions: BatchWriter<Decided>;
+
+  constructor(
+    readonly store: Pick<ReadyStore & ParkedStore, 'settle' | 'park' | 'repark'>,
+    readonly clock: Clock,
+    readonly settings: {
+      readonly transport: number;
+      readonly owner: string;
+      readonly onPublished: 'delete' | 'archive';
+      readonly batch: number;
+    },
+    readonly leaseOf: (bucket: number) => Lease | undefined,
+    /** Reads of the ready table that have returned so far. */
+    readonly reads: () => number,
+    readonly events: SettlerEvents,
+  ) {
+    this.successes = new BatchWriter(
+      clock,
+      { items: settings.batch, bytes: WRITE_BYTES, bytesOf: lengthOf },
+      (batch) => this.writeSuccesses(batch),
+      (error, retryIn) => events.failedWrite('settle', error, retryIn),
+      { isOwn: isOfTheRow, mayBeOwn: waitedTooLong, orderOf: () => undefined, strip: placeOnly },
+    );
+    this.transitions = new BatchWriter(
+      clock,
+      { items: settings.batch, bytes: WRITE_BYTES, bytesOf: ({ message }) => lengthOf(message) },
+      (batch) => this.writeTransitions(batch),
+      (error, retryIn) => events.failedWrite('park', error, retryIn),
+      {
+        isOwn: isOfTheRow,
+        mayBeOwn: waitedTooLong,
+        orderOf,
+        strip: (item) => ({ ...item, message: placeOnly(item.message), wasAside: true }),
+      },
+    );
+  }
+
+  succeed(message: OutboxMessage): void {
+    this.successes.add(withoutLargePayload(message));
+  }
+
+  transition(transition: Transition): void {
+    const message = withoutLargePayload(transition.message);
+    this.transitions.add({ ...transition, message, epoch: this.leaseOf(message.bucket)?.epoch });
+  }
+
+  /** Ready rows of these buckets about which something was decided that is not written. */
+  *unwritten(buckets: ReadonlySet<number>): Generator<OutboxMessage> {
+    for (const { message } of this.transitions) {
+      if (message.parkedId === null && buckets.has(message.bucket)) yield message;
+    }
+  }
+
+  /** Whether a message of this key cannot be parked, so that those behind it wait in memory. */
+  isAside(bucket: number, key: string): boolean {
+    return this.transitions.aside.holds(orderIn(bucket, key));
+  }
+
+  /** The leases of these buckets are gone: the next owner reads what could not be written. */
+  forget(buckets: ReadonlySet<number>): void {
+    const dropped = this.transitions.aside.drop(({ message }) => buckets.has(message.bucket));
+    if (dropped.length > 0) this.events.overtaken(dropped);
+  }
+
+  /** Resolves, whatever happens to them, when the writes that are out now have been answered; `undefined`: none is out. */
+  get writing(): Promise<unknown> | undefined {
+    const out = [this.successes.writing, this.transitions.writing].filter((write) => write !== undefined);
+    return out.length === 0 ? undefined : Promise.allSettled(out);
+  }
+
+  /** What is not written yet, and the database must hear of before it can say what blocks; an estimate but for nothing, which is 0. */
+  get size(): number {
+    return this.successes.size + this.transitions.size + this.transitions.aside.orders;
+  }
+
+  /** How many are set aside. */
+  get unwritable(): number {
+    return this.successes.aside.size + this.transitions.aside.size;
+  }
+
+  /** But for what is set aside. */
+  async quiet(): Promise<void> {
+    await this.successes.quiet();
+    await this.transitions.quiet();
+  }
+
+  stop(): void {
+    this.successes.stop();
+    this.transitions.stop();
+  }
+
+  /** @internal */ async writeSuccesses(batch: readonly OutboxMessage[]): Promise<void> {
+    const { transport, onPublished } = this.settings;
+    const reads = this.reads();
+    const { fence } = await this.store.settle(transport, batch, onPublished);
+    this.events.settled(batch, fence, reads);
+  }
+
+  /** @internal */ async writeTransitions(batch: readonly Decided[]): Promise<void> {
+    const { owner } = this.settings;
+    const leases = this.leasesOf(batch);
+    const reads = this.reads();
+    const isOurs = ({ message, epoch }: Decided): boolean =>
+      epoch !== undefined && leases.get(message.bucket)?.epoch === epoch;
+    const ours = batch.filter(isOurs);
+    const overtaken = batch.filter((each) => !isOurs(each));
+    const fromReady = ours.filter(({ message }) => message.parkedId === null);
+    const fromParked = ours.filter(({ message }) => message.parkedId !== null);
+    let fence: string | undefined;
+    let affected = 0;
+    if (fromReady.length > 0) {
+      const entries = fromReady.map(({ message, epoch: _, ...rest }) => ({
+        bucket: message.bucket,
+        seq: message.seq,
+        id: message.id,
+        ...rest,
+      }));
+      const report = await this.store.park(owner, [...leases.values()], entries);
+      fence = report.fence;
+      affected += report.affected;
+    }
+    if (fromParked.length > 0) {
+      const entries = fromParked.map(({ message, epoch: _, ...rest }) => ({
+        bucket: message.bucket,
+        parkedId: message.parkedId as string,
+        attemptsBefore: message.attempts,
+        ...rest,
+      }));
+      const report = await this.store.repark(owner, [...leases.values()], entries);
+      fence = report.fence ?? fence;
+      affected += report.affected;
+    }
+    this.events.transitioned(ours, { fence, readsBefore: reads, missed: affected < ours.length });
+    if (overtaken.length > 0) this.events.overtaken(overtaken);
+  }
+
+  /** @internal */ leasesOf(batch: readonly Decided[]): Map<number, Lease> {
+    const leases = new Map<number, Lease>();
+    for (const { message } of batch) {
+      const { bucket } = message;
+      const lease = leases.has(bucket) ? undefined : this.leaseOf(bucket);
+      if (lease !== undefined) leases.set(bucket, lease);
+    }
+    return leases;
+  }
+}
+
+/** A message is parked behind the earlier ones of its key; one that is parked already keeps its place. */
+function orderOf({ message, blocks }: Decided): string | undefined {
+  return blocks && message.parkedId === null ? orderIn(message.bucket, message.key ?? '') : undefined;
+}
+const orderIn = (bucket: number, key: string): string => `${bucket} ${key}`;

@@ -1,0 +1,136 @@
+import { keyBytes } from '../../../message/key-bytes.js';
+import type { SqlExecutor } from '../../executor.js';
+import type { KeyInBucket } from '../../parked-store.js';
+import type { StoreSettings, TableNames } from '../../names.js';
+import { statement } from '../../sql.js';
+import { BLOCKED, WAITING } from '../columns.js';
+import { jsonRows, jsonTable, LEASES, lookUp, type JsonCell } from '../json-rows.js';
+import { sized, times } from '../statements.js';
+
+export interface KeyOfTransport extends KeyInBucket {
+  readonly transport: number;
+}
+
+/** One row among the blocking rows of a key, in the order that decides for the key. */
+export interface BlockingRow {
+  /** Index into the keys that were asked for. */
+  readonly key: number;
+  readonly parkedId: string;
+  readonly seq: string;
+  readonly state: number;
+  readonly due: boolean;
+  readonly sendingEpoch: string | null;
+}
+const KEYS_PER_STATEMENT = 64;
+
+/** Reads the first blocking rows of keys, and makes the due poll find a key again whose first row somebody removed. */
+export class MysqlWake {
+  /** @internal */ readonly sql: ReturnType<typeof wakeStatements>;
+
+  constructor(
+    names: TableNames,
+    readonly ordering: StoreSettings['ordering'],
+  ) {
+    this.sql = wakeStatements(names, ordering);
+  }
+
+  async first(tx: SqlExecutor, keys: readonly KeyOfTransport[], perKey: number): Promise<BlockingRow[]> {
+    const all: BlockingRow[] = [];
+    for (let from = 0; from < keys.length; from += KEYS_PER_STATEMENT) {
+      const some = keys.slice(from, from + KEYS_PER_STATEMENT);
+      const values = some.flatMap((key, i) => [from + i, ...this.placeOf(key), perKey]);
+      for (const [key, parkedId, seq, state, due, epoch] of (await tx.run(this.sql.first(some.length).bind(...values)))
+        .rows) {
+        all.push({
+          key: Number(key),
+          parkedId: String(parkedId),
+          seq: String(seq),
+          state: Number(state),
+          due: Number(due) === 1,
+          sendingEpoch: epoch === null ? null : String(epoch),
+        });
+      }
+    }
+    return all;
+  }
+
+  /** @internal */ placeOf({ transport, bucket, key }: KeyOfTransport): unknown[] {
+    return this.ordering === 'global' ? [transport, bucket] : [transport, bucket, keyBytes(key)];
+  }
+
+  /** Whether the rows that stand behind this one are its key's, or in a global order all. */
+  holds(blocking: unknown, key: unknown): boolean {
+    return Number(blocking) === 1 && (key !== null || this.ordering === 'global');
+  }
+
+  /** The first row of each key is due now, if it only waited for the ones before it: one that waits for its next try has its time. */
+  wake(tx: SqlExecutor, keys: readonly KeyOfTransport[]): Promise<void> {
+    return this.wakeIn([BLOCKED], tx, keys);
+  }
+
+  /** The same, also if it waits for its next try. */
+  wakeAtOnce(tx: SqlExecutor, keys: readonly KeyOfTransport[]): Promise<void> {
+    return this.wakeIn([WAITING, BLOCKED], tx, keys);
+  }
+
+  /** @internal */ async wakeIn(
+    states: readonly number[],
+    tx: SqlExecutor,
+    keys: readonly KeyOfTransport[],
+  ): Promise<void> {
+    if (keys.length === 0) return;
+    const heads = (await this.first(tx, keys, 1)).filter(({ state }) => states.includes(state));
+    const sending = await this.beingSent(tx, keys, heads);
+    const rows = heads.filter((head) => !sending.has(head)).map((head) => asItWas(head, keys));
+    if (rows.length > 0) await tx.run(this.sql.wake.bind(jsonRows(rows)));
+  }
+
+  /** @internal Whoever is sending a key's first row goes on with the key. */
+  async beingSent(
+    tx: SqlExecutor,
+    keys: readonly KeyOfTransport[],
+    heads: readonly BlockingRow[],
+  ): Promise<Set<BlockingRow>> {
+    const marked = heads.filter(({ sendingEpoch }) => sendingEpoch !== null);
+    if (marked.length === 0) return new Set();
+    const leases = marked.map(({ key, sendingEpoch }): JsonCell[] => {
+      const { transport, bucket } = keys[key] as KeyOfTransport;
+      return [transport, bucket, BigInt(sendingEpoch as string)];
+    });
+    const { rows } = await tx.run(this.sql.held.bind(jsonRows(leases)));
+    const held = new Set(rows.map((lease) => lease.join(' ')));
+    return new Set(marked.filter((_, i) => held.has((leases[i] as JsonCell[]).join(' '))));
+  }
+}
+
+/** They are read without locks: one that was sent, or that failed, since then is not woken. */
+const asItWas = ({ key, parkedId, state, sendingEpoch }: BlockingRow, keys: readonly KeyOfTransport[]): JsonCell[] => [
+  BigInt(parkedId),
+  state,
+  sendingEpoch === null ? null : BigInt(sendingEpoch),
+  keyBytes((keys[key] as KeyOfTransport).key).toString('hex'),
+];
+
+function wakeStatements({ parked, leases }: TableNames, ordering: StoreSettings['ordering']) {
+  // A global order has no index of its own: it sorts what blocks.
+  const ofKey = ordering === 'global' ? '' : 'and `key` = ?';
+  const branch = `(select ? as k, parked_id, seq, state, due_at <= utc_timestamp(6), sending_epoch
+    from ${parked} force index (by_key) where transport = ? and bucket = ? and blocking = 1 ${ofKey}
+    order by seq, parked_id limit ?)`;
+  const seen = jsonTable({ p: 'bigint unsigned', s: 'tinyint', e: 'bigint unsigned', h: 'varchar(510)' });
+  return {
+    first: sized((n) => times(n, branch, ' union all ')),
+    // The first one of a global order may be another key's: its backoff is not ours.
+    wake: statement(
+      'wake',
+      `update ${lookUp(seen, `${parked} p`)} on p.parked_id = k.p
+      set p.due_at = utc_timestamp(6) where p.state = k.s and p.sending_epoch <=> k.e
+        and (p.state = ${BLOCKED} or p.\`key\` = unhex(k.h))`,
+    ),
+    held: statement(
+      'held by somebody',
+      `select l.transport, l.bucket, l.epoch from ${lookUp(LEASES, `${leases} l`)}
+      on l.transport = k.t and l.bucket = k.b where l.epoch = k.e and l.expires_at > utc_timestamp(6)`,
+    ),
+  };
+}

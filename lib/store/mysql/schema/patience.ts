@@ -1,0 +1,97 @@
+import type { DataSource, QueryRunner } from 'typeorm';
+import { pause, stopwatch, systemClock, within } from '../../../time/clock.js';
+import { OutboxError } from '../../../outbox.errors.js';
+
+/** Seconds for which a table is asked for at a time: the least that the servers take. */
+const PATIENCE = 1;
+/** Milliseconds between two looks at a change: one that waits for its table at both is ended. Whoever comes meanwhile waits behind it. */
+const LOOK = 50;
+/** Milliseconds after which a table is asked for no more. */
+const TRIED = 60_000;
+/** Milliseconds between two times, at most: who waited behind the last one comes first. */
+const PAUSE = 250;
+/** Milliseconds that a pool may take to give another connection. */
+const CONNECT = 2_000;
+/** `ER_LOCK_WAIT_TIMEOUT`, `ER_QUERY_INTERRUPTED`. */
+const NOT_FREE: ReadonlySet<unknown> = new Set([1205, 1317]);
+
+type Run = (sql: string) => Promise<unknown>;
+
+/**
+ * Changes tables that others use. A change that waits for the end of a transaction stops all that come after it: it is ended
+ * and made again. A server that counts in seconds is helped by a second session.
+ */
+export async function patiently(
+  runner: QueryRunner,
+  dataSource: DataSource,
+  work: (run: Run) => Promise<void>,
+): Promise<void> {
+  const [session] = await runner.query('select connection_id() as id, @@session.lock_wait_timeout as patience');
+  const watch = await openWatch(dataSource, Number(session.id));
+  try {
+    await runner.query(`set session lock_wait_timeout = ${PATIENCE}`);
+    await work((sql) => untilFree(() => watched(runner.query(sql), watch)));
+  } finally {
+    await watch?.close();
+    await runner.query(`set session lock_wait_timeout = ${Number(session.patience)}`).catch(() => undefined);
+  }
+}
+
+async function untilFree(change: () => Promise<unknown>): Promise<void> {
+  const elapsed = stopwatch(systemClock);
+  for (;;) {
+    try {
+      await change();
+      return;
+    } catch (error) {
+      if (!NOT_FREE.has((error as { errno?: unknown }).errno)) throw error;
+      if (elapsed() > TRIED) throw neverFree(error);
+    }
+    await pause(systemClock, PAUSE * Math.random());
+  }
+}
+
+interface Watch {
+  waits(): Promise<boolean>;
+  end(): Promise<void>;
+  close(): Promise<void>;
+}
+
+async function watched(change: Promise<unknown>, watch: Watch | undefined): Promise<void> {
+  const ended = change.then(
+    () => undefined,
+    () => undefined,
+  );
+  let waited = false;
+  while (watch !== undefined && !(await within(systemClock, LOOK, ended))) {
+    const waits = await watch.waits();
+    if (waited && waits) await watch.end();
+    waited = waits;
+  }
+  await change;
+}
+
+/** Another session of the same user may look at this one, and end its statements. Without one the server's second holds. */
+async function openWatch(dataSource: DataSource, id: number): Promise<Watch | undefined> {
+  const session = dataSource.createQueryRunner('master');
+  const connecting = session.connect();
+  if (!(await within(systemClock, CONNECT, connecting).catch(() => false))) {
+    void connecting.then(() => session.release()).catch(() => undefined);
+    return undefined;
+  }
+  const quietly = (sql: string): Promise<unknown[]> => session.query(sql).catch(() => []) as Promise<unknown[]>;
+  const waiting = `select 1 from information_schema.processlist where id = ${id} and state = 'Waiting for table metadata lock'`;
+  return {
+    waits: async () => (await quietly(waiting)).length > 0,
+    end: async () => void (await quietly(`kill query ${id}`)),
+    close: () => session.release(),
+  };
+}
+
+function neverFree(cause: unknown): OutboxError {
+  return new OutboxError(
+    'TIMEOUT',
+    `For ${TRIED / 1000} s transactions of others had a table of the outbox, and it was not changed.`,
+    { hint: 'End those that stay open (information_schema.innodb_trx), and run the migration again.', cause },
+  );
+}

@@ -1,0 +1,108 @@
+import { OutboxConfigurationError } from '../../../outbox.errors.js';
+import type { SqlExecutor } from '../../executor.js';
+import type { SchemaSettings } from '../../outbox-store.js';
+import { mendBy, wrongVersion } from '../../is-as-wanted.js';
+import { HASH_VERSION, SCHEMA_VERSION, TABLE_NAMES, type StoreSettings, type TableNames } from '../../names.js';
+import { statement } from '../statement.js';
+import { BLOCKED, WAITING } from '../columns.js';
+import { compareColumns, readColumns } from './check-columns.js';
+import { compareObjects, compareSequence } from './check-objects.js';
+
+export const RUN_MIGRATIONS =
+  'Add outboxMigrations() of nestjs-outbox/typeorm to the migrations of your DataSource and run them, or set database.setup to "create" in development. Where they ran before, run the up of outboxSql() again.';
+
+/**
+ * Compares what is there with what this version needs; what differs is thrown as one error.
+ * @param way what to do about tables that are not of this version
+ */
+export async function checkSchema(
+  db: SqlExecutor,
+  names: TableNames,
+  store: StoreSettings,
+  wanted: SchemaSettings,
+  way: string,
+): Promise<void> {
+  const found = await readColumns(db, names);
+  const missing = TABLE_NAMES.filter((table) => !found.has(table));
+  if (missing.length > 0) {
+    const list = missing.map((table) => names[table]).join(', ');
+    throw new OutboxConfigurationError('SCHEMA_MISSING', `Tables are missing: ${list}.`, { hint: way });
+  }
+  await checkMeta(db, names, wanted);
+  const definition = { ...wanted, schema: store.schema, prefix: store.prefix };
+  const wrong = [
+    ...(await compareSequence(db, names)), // others take their numbers from it
+    ...compareColumns(found, names, definition),
+    ...(await compareObjects(db, names, definition)),
+  ];
+  if (wrong.length === 0) return;
+  throw new OutboxConfigurationError(
+    'SCHEMA_MISMATCH',
+    `The tables are not what this release needs: ${wrong.join('; ')}.`,
+    { hint: mendBy(way) },
+  );
+}
+
+/**
+ * What the tables were made with.
+ * @param oldest the earliest version that will do: all that can be upgraded, before they are
+ */
+export async function checkMeta(
+  db: SqlExecutor,
+  names: TableNames,
+  wanted: SchemaSettings,
+  oldest = SCHEMA_VERSION,
+): Promise<void> {
+  const { rows } = await db.run(statement(undefined, `select name, value from ${names.meta}`).bind());
+  const stored = new Map(rows as readonly (readonly [string, string])[]);
+  const version = stored.get('version');
+  if (!(Number(version) >= oldest && Number(version) <= SCHEMA_VERSION)) throw wrongVersion(version);
+  const settings = { ...wanted, hash: HASH_VERSION };
+  const different = SETTING_NAMES.filter((name) => stored.get(name) !== String(settings[name]));
+  if (different.length === 0) return;
+  const problems = different.map(
+    (name) => `${name} is ${settings[name]} in the options and ${stored.get(name) ?? 'unknown'}`,
+  );
+  throw new OutboxConfigurationError('SCHEMA_MISMATCH', `${problems.join(', ')} in ${names.meta}.`, {
+    hint: hintFor(different, settings, stored, names),
+  });
+}
+
+const SETTING_NAMES = ['buckets', 'hash', 'ordering', 'coordination'] as const;
+type SettingName = (typeof SETTING_NAMES)[number];
+
+/** One way out for all of them: what is fixed with the tables decides. */
+function hintFor(
+  different: readonly SettingName[],
+  settings: Readonly<Record<SettingName, unknown>>,
+  stored: ReadonlyMap<string, string>,
+  names: TableNames,
+): string {
+  const fixed = different.filter((name) => name === 'buckets' || name === 'hash');
+  if (fixed.length > 0) {
+    const what = fixed.length === 1 ? `${fixed[0]} is` : `${fixed.join(' and ')} are`;
+    return `All processes must agree, and ${what} fixed when the tables are made: use the stored values, or move to new tables under another prefix.`;
+  }
+  const updates = different.map(
+    (name) => `update ${names.meta} set value = '${String(settings[name])}' where name = '${name}'`,
+  );
+  if (different.includes('ordering') && settings.ordering === 'none') updates.push(unblock(names));
+  const stop = different.includes('ordering')
+    ? `${drain(settings.ordering, stored)}, stop every process that enqueues or publishes, run the up of outboxSql() with the new settings (it may run again)`
+    : 'stop every relay, let it drain';
+  return `All processes must agree: use the stored values, or ${stop}, and run: ${updates.join('; ')}.`;
+}
+
+/** Where nothing blocks nobody goes on with what is blocked: behind a dead message it is, however long the relays drain. */
+function unblock({ parked }: TableNames): string {
+  const isBlocked = `case state when ${BLOCKED} then`;
+  return `update ${parked} set state = ${isBlocked} ${WAITING} else state end, due_at = ${isBlocked} now() else due_at end, blocking = false where blocking`;
+}
+
+/** With a global order every message has bucket 0, with others its key's: what is left would stay where nobody looks for it. */
+function drain(ordering: unknown, stored: ReadonlyMap<string, string>): string {
+  const moves = [ordering, stored.get('ordering')].includes('global');
+  return moves
+    ? 'let the relays drain until no message is left, dead and scheduled ones included'
+    : 'let the relays drain';
+}

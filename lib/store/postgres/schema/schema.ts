@@ -1,0 +1,165 @@
+import {
+  literal,
+  metaRows,
+  quoteWith,
+  SCHEMA_VERSION,
+  tableNames,
+  TABLE_NAMES,
+  type SchemaDefinition,
+  type SchemaScript,
+  type TableName,
+  type TableNames,
+} from '../../names.js';
+import { inCatalog } from './catalog.js';
+import { addLimits, dropLimits } from './limits.js';
+import { strictOrder, strictOrderDown } from './strict.js';
+import { columnThere, whenFree } from './when-free.js';
+import { IDLE_EPOCH, postgresTables, STAGED, type Table } from './tables.js';
+import { messagesView, viewFunctions } from './view.js';
+
+/** Everything that the outbox has in a PostgreSQL schema. `up` may run again; `down` drops the messages too. */
+export function postgresSchema(definition: SchemaDefinition): SchemaScript {
+  const names = tableNames(definition, '"');
+  const tables = postgresTables(literal(names.object('ready_seq_seq')));
+  return {
+    up: [
+      oneAtATime(definition),
+      ...createSchema(definition.schema),
+      sameBuckets(names, definition),
+      ...TABLE_NAMES.flatMap((table) => createTable(names, table, tables[table])),
+      ...(definition.ordering === 'strict'
+        ? [...createTable(names, 'staged', STAGED, 'unlogged table'), ...strictOrder(names, definition)]
+        : []),
+      ...messagesView(names, definition),
+      `insert into ${names.meta} (name, value) values ${metaRows(definition)
+        .map(([name, value]) => `(${literal(name)}, ${literal(value)})`)
+        .join(', ')} on conflict (name) do nothing`,
+      ...addLimits(names, definition),
+      addIdleEpoch(names),
+      setVersion(names, SCHEMA_VERSION),
+    ],
+    down: [
+      `drop view if exists ${names.messages}`,
+      `drop function if exists ${names.object('messages_insert')}()`,
+      `drop function if exists ${names.object('payload_text')}(bytea)`,
+      ...strictOrderDown(names),
+      // parked takes its numbers from the sequence of ready
+      ...(['parked', ...TABLE_NAMES.filter((table) => table !== 'parked')] as const).map(
+        (table) => `drop table if exists ${names[table]}`,
+      ),
+    ],
+  };
+}
+
+/** `if not exists` does not keep two transactions from making one thing: several processes may start at once. */
+export function oneAtATime({ prefix }: Pick<SchemaDefinition, 'prefix'>): string {
+  return `do $outbox$ begin perform pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtext(${literal(`${prefix}meta`)})); end $outbox$`;
+}
+
+/**
+ * From version 1 to version 2, and back: what is in the tables stays. Others read and write meanwhile, where each statement is
+ * a transaction: in one, what a statement locks stays locked until the last has ended.
+ */
+export function postgresVersion2(definition: SchemaDefinition): SchemaScript {
+  const names = tableNames(definition, '"');
+  const strict = definition.ordering === 'strict';
+  return {
+    up: [
+      oneAtATime(definition),
+      sameBuckets(names, definition),
+      ...viewFunctions(definition),
+      ...(strict ? strictOrder(names, definition) : []),
+      ...addLimits(names, definition),
+      ...createIndexes(names, names.dedup, postgresTables('').dedup), // of the id: it was not there
+      addIdleEpoch(names),
+      setVersion(names, 2),
+    ],
+    down: [
+      oneAtATime(definition),
+      ...dropLimits(names, definition),
+      dropIdIndex(names),
+      dropIdleEpoch(names),
+      `alter function ${names.object('payload_text')}(bytea) reset search_path`,
+      `alter function ${names.object('messages_insert')}() reset search_path`,
+      ...(strict ? [`alter function ${names.object('staged_move')}() reset lock_timeout`] : []),
+      setVersion(names, 1),
+    ],
+  };
+}
+
+const setVersion = ({ meta }: TableNames, version: number): string =>
+  `update ${meta} set value = '${version}' where name = 'version' and value <> '${version}'`;
+
+function addIdleEpoch({ leases }: TableNames): string {
+  const [column, type] = IDLE_EPOCH;
+  const change = `alter table ${leases} add column ${column} ${type}`;
+  return whenFree({ table: leases, when: `not ${columnThere(leases, column)}`, change });
+}
+
+function dropIdleEpoch({ leases }: TableNames): string {
+  const [column] = IDLE_EPOCH;
+  const change = `alter table ${leases} drop column ${column}`;
+  return whenFree({ table: leases, when: columnThere(leases, column), change });
+}
+
+/** Of what the version added. Enqueues with an id or a dedup key wait while it is built, unless that is done beside them. */
+const ID_INDEX = 'dedup_id';
+export function buildIdIndex(definition: SchemaDefinition): { index: string; table: string; build: string } {
+  const names = tableNames(definition, '"');
+  const rest = postgresTables('').dedup.indexes?.[ID_INDEX] as string;
+  const build = `create index concurrently ${names.index(ID_INDEX)} on ${names.dedup} ${rest}`;
+  return { index: names.object(ID_INDEX), table: names.dedup, build };
+}
+
+function dropIdIndex(names: TableNames): string {
+  const index = names.object(ID_INDEX);
+  const when = `pg_catalog.to_regclass(${literal(index)}) is not null`;
+  return whenFree({ table: names.dedup, when, change: `drop index ${index}` });
+}
+
+/** With another number of them every row would be where nobody looks for it. */
+function sameBuckets({ meta }: TableNames, { buckets }: SchemaDefinition): string {
+  return `do $outbox$ begin
+  if pg_catalog.to_regclass(${literal(meta)}) is not null then
+    if exists (select from ${meta} where name = 'buckets' and value <> '${buckets}') then
+      raise exception using message = ${literal(`outbox: the tables were not made with ${buckets} buckets; use the number in ${meta}`)};
+    end if;
+  end if;
+end $outbox$`;
+}
+
+/** `create schema if not exists` asks for the privilege even when there is nothing to create. */
+function createSchema(schema: string | undefined): string[] {
+  if (schema === undefined) return [];
+  return [
+    `do $outbox$ begin if pg_catalog.to_regnamespace(${literal(quoteWith('"', schema))}) is null then ` +
+      `create schema ${quoteWith('"', schema)}; end if; end $outbox$`,
+  ];
+}
+
+function createTable(
+  names: TableNames,
+  table: TableName | 'staged',
+  definition: Table,
+  kind: 'table' | 'unlogged table' = 'table',
+): string[] {
+  const lines = [
+    ...definition.columns.map((column) => inCatalog(column.join(' ').trim())),
+    `constraint ${names.index(`${table}_pkey`)} primary key (${definition.key.join(', ')})`,
+    ...(definition.constraints ?? []),
+  ];
+  const target = names[table];
+  return [
+    `create ${kind} if not exists ${target} (\n  ${lines.join(',\n  ')}\n) with (${definition.storage})`,
+    ...createIndexes(names, target, definition),
+  ];
+}
+
+/** Even where it is there, `create index if not exists` waits for all who are writing, and others wait behind it. */
+function createIndexes(names: TableNames, target: string, { indexes = {} }: Table): string[] {
+  return Object.entries(indexes).map(
+    ([suffix, rest]) =>
+      `do $outbox$ begin if pg_catalog.to_regclass(${literal(names.object(suffix))}) is null then ` +
+      `create index ${names.index(suffix)} on ${target} ${rest}; end if; end $outbox$`,
+  );
+}

@@ -1,0 +1,191 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import type { OperatorReport } from '../../store/admin-store.js';
+import type { Lease } from '../../store/lease-store.js';
+import { settled, type Lane, type StoreRun } from './harness.js';
+
+const LATER = 3_600_000;
+const ROUNDS = 20;
+
+/** What `done` says of a message of several transports: none of them will publish it any more. */
+export function describeCancel(run: StoreRun): void {
+  const { describe, it } = run.runner;
+  const both = async (): Promise<[Lane, Lane]> => [await run.lane(), await run.lane()];
+  const all = (id: string): Record<'done' | 'tooLate' | 'notFound', OperatorReport> => ({
+    done: { done: [id], tooLate: [], notFound: [], left: 0 },
+    tooLate: { done: [], tooLate: [id], notFound: [], left: 0 },
+    notFound: { done: [], tooLate: [], notFound: [id], left: 0 },
+  });
+
+  describe('cancel by a filter', () => {
+    it('O1: says how many rows of the filter its limit left out', async () => {
+      const lane = await run.lane();
+      await lane.insert(...Array.from({ length: 5 }, () => ({ delay: LATER, topic: 'a' })), {
+        delay: LATER,
+        topic: 'b',
+      });
+      const { transport } = lane;
+      const cancel = async (limit: number): Promise<number[]> => {
+        const { done, left } = await run.store.cancel({ transport, topic: 'a', limit });
+        return [done.length, left];
+      };
+      assert.deepEqual(
+        [await cancel(2), await cancel(3), await cancel(3)],
+        [
+          [2, 3],
+          [3, 0],
+          [0, 0],
+        ],
+      );
+    });
+  });
+
+  describe('cancel of what is ready', () => {
+    it('O2: is done where nobody leases its bucket, and too late where somebody does', async () => {
+      const lane = await run.lane({ leased: false });
+      const { transport } = lane;
+      const ids = await lane.insert({ key: null, topic: 'a' }, { key: null }, { key: null, topic: 'a' });
+      const [first, second, third] = ids as [string, string, string];
+      const some = await run.other.cancel({ transport, topic: 'a', limit: 1 });
+      assert.deepEqual([some.done, some.tooLate], [[first], [third]]);
+      assert.deepEqual((await run.other.cancel({ ids: [third], limit: 1 })).done, [third]);
+      await lane.acquire(run.store, 60_000);
+      assert.deepEqual((await run.other.cancel({ ids: [second], limit: 1 })).tooLate, [second]);
+      await run.store.giveBack(run.owner, lane.leases);
+      assert.deepEqual((await run.other.cancel({ transport, limit: 10 })).done, [second]);
+      assert.deepEqual((await run.other.cancel({ ids, limit: 10 })).notFound, ids);
+    });
+
+    it('O5: is done where the owner says that it is idle, as long as it says so', async () => {
+      const lane = await run.lane();
+      const ids = await lane.insert(...Array.from({ length: 6 }, (_, bucket) => ({ key: null, bucket })));
+      const cancelled = async (): Promise<string[]> =>
+        (await run.other.cancel({ transport: lane.transport, limit: 1 })).done;
+      const idle = (owner: string, leases: readonly Lease[], is = true) => run.store.noteIdle(owner, leases, is);
+      const of = (...buckets: number[]) => lane.leases.filter(({ bucket }) => buckets.includes(bucket));
+      await idle(randomUUID(), lane.leases);
+      await idle(
+        run.owner,
+        lane.leases.map((lease) => ({ ...lease, epoch: '999' })),
+      );
+      assert.deepEqual(await cancelled(), [], 'only its owner can say so, in its epoch');
+      await idle(run.owner, of(1, 3));
+      assert.deepEqual([await cancelled(), await cancelled(), await cancelled()], [[ids[1]], [ids[3]], []]);
+      await idle(run.owner, of(2, 4));
+      await idle(run.owner, of(2), false);
+      await run.store.renew(run.owner, 60_000);
+      await run.store.lasted(run.owner, lane.leases);
+      assert.deepEqual([await cancelled(), await cancelled()], [[ids[4]], []], 'it still is, of one');
+      await idle(run.owner, lane.leases);
+      await run.store.giveBack(run.owner, lane.leases);
+      await lane.acquire(run.store, 60_000);
+      assert.deepEqual(await cancelled(), [], 'that was another epoch');
+      assert.equal((await lane.readyIds()).length, 3);
+    });
+
+    it('U3: finds it by id and key, leased or not', async () => {
+      const lane = await run.lane();
+      const bucket = run.bucketOf('cart-7');
+      const ids = await lane.insert({ key: 'cart-7', bucket }, { key: 'cart-8', bucket });
+      const [id, ofOther] = ids as [string, string];
+      for (const transport of [lane.transport, undefined])
+        for (const how of ['cancel', 'discard', 'requeue'] as const)
+          assert.deepEqual(await run.other[how]({ ids, key: 'cart-7', limit: 10, ...(transport && { transport }) }), {
+            done: [],
+            tooLate: [id],
+            notFound: [ofOther],
+            left: 0,
+          });
+      await run.store.giveBack(run.owner, lane.leases);
+      const cancel = (): Promise<OperatorReport> => run.other.cancel({ ids, key: 'cart-7', limit: 10 });
+      assert.deepEqual(await cancel(), { done: [id], tooLate: [], notFound: [ofOther], left: 0 });
+      assert.deepEqual((await cancel()).notFound, ids);
+      assert.deepEqual(await lane.readyIds(), [ofOther]);
+    });
+
+    it('U3: never takes the age of an id for its message’s: one that was given long ago is found', async () => {
+      const lane = await run.lane();
+      const old = `00000000-0001-7${randomUUID().slice(15)}`;
+      await lane.insert({}, { id: old }, {});
+      assert.deepEqual(await run.other.cancel({ ids: [old], limit: 10 }), all(old).tooLate);
+    });
+  });
+
+  describe('cancel of a message of several transports', () => {
+    it('is too late while one of them has it ready or is sending it', async () => {
+      const [one, two] = await both();
+      const [id] = (await one.insert({ key: null, delay: LATER })) as [string];
+      await two.insert({ id, key: null });
+      const cancel = () => run.other.cancel({ ids: [id], limit: 10 });
+      assert.deepEqual(await cancel(), all(id).tooLate);
+      await one.parked({ id, key: null });
+      await two.park(await two.ready());
+      assert.equal((await two.take()).messages.length, 1);
+      assert.deepEqual(await cancel(), all(id).tooLate);
+      await run.store.giveBack(run.owner, two.leases);
+      assert.deepEqual(await cancel(), all(id).done);
+      assert.deepEqual(await cancel(), all(id).notFound);
+    });
+
+    it('is done when the others have published it', async () => {
+      const [one, two] = await both();
+      const id = await one.parked({ key: null });
+      await two.insert({ id, key: null });
+      await two.settle(await two.ready());
+      assert.deepEqual(await run.other.cancel({ ids: [id], limit: 10 }), all(id).done);
+    });
+
+    it('is too late for what the limit leaves to one of them', async () => {
+      const [one, two] = await both();
+      const [id] = (await one.insert({ delay: LATER })) as [string];
+      await two.insert({ id, delay: LATER });
+      assert.deepEqual(await run.other.cancel({ ids: [id], limit: 1 }), { ...all(id).tooLate, left: 1 });
+      assert.deepEqual(await run.other.cancel({ ids: [id], limit: 1 }), all(id).done);
+    });
+
+    it('answers a filter without ids in the same way', async () => {
+      const [one, two] = await both();
+      const topic = randomUUID();
+      const [id, alone] = (await one.insert({ topic, delay: LATER }, { topic, delay: LATER, bucket: 2 })) as [
+        string,
+        string,
+      ];
+      await two.insert({ id, topic });
+      const report = await run.other.cancel({ topic, limit: 10 });
+      assert.deepEqual(report, { done: [alone], tooLate: [id], notFound: [], left: 0 });
+    });
+
+    it('is of one of them alone when the filter names it', async () => {
+      const [one, two] = await both();
+      const [id] = (await one.insert({ delay: LATER })) as [string];
+      await two.insert({ id });
+      const { transport } = one;
+      assert.deepEqual(await run.other.cancel({ ids: [id], transport, limit: 10 }), all(id).done);
+      assert.deepEqual(await run.other.cancel({ ids: [id], transport, limit: 10 }), all(id).notFound);
+      assert.deepEqual(await two.readyIds(), [id]);
+    });
+
+    it('leaves a discarded dead letter of one of them done, whatever the others do', async () => {
+      const [one, two] = await both();
+      const id = await one.parked({ key: null }, { state: 'dead', delay: null });
+      await two.insert({ id, key: null });
+      assert.deepEqual(await run.other.discard({ ids: [id], limit: 10 }), all(id).done);
+    });
+
+    it('misses none that is parked meanwhile', async () => {
+      for (let round = 0; round < ROUNDS; round++) {
+        const [one, two] = await both();
+        const [id] = (await one.insert({ key: null, delay: LATER })) as [string];
+        await two.insert({ id, key: null });
+        const [message] = await two.ready();
+        const [report] = await Promise.all([
+          run.other.cancel({ ids: [id], limit: 10 }),
+          two.park([message as NonNullable<typeof message>]),
+        ]);
+        const { messages } = await two.take();
+        assert.deepEqual(report, messages.length === 0 ? all(id).done : all(id).tooLate);
+        await run.store.settle(two.transport, messages.map(settled), 'delete');
+      }
+    });
+  });
+}

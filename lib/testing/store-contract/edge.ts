@@ -1,0 +1,62 @@
+import assert from 'node:assert/strict';
+import { compareSeq } from '../../outbox-message.js';
+import type { StoreRun } from './harness.js';
+
+/** A store without `edge` and `lowest` leaves it to `fetch`. */
+export function describeEdge(run: StoreRun): void {
+  const { describe, it } = run.runner;
+  describe('the beginning of a bucket', () => {
+    it('is the lowest row of a range, as of the snapshot that comes with it', async () => {
+      const lane = await run.lane();
+      await lane.insert({}, {}, { bucket: 2 }, {});
+      const messages = await lane.ready();
+      const seqs = messages.filter(({ bucket }) => bucket === 1).map(({ seq }) => seq);
+      const upTo = messages.reduce((a, { seq }) => (compareSeq(a, seq) < 0 ? seq : a), '0');
+      const ranges = [
+        { bucket: 1, after: seqs[0] as string, upTo },
+        { bucket: 2, after: '0', upTo },
+        { bucket: 3, after: '0', upTo },
+      ];
+      const late = await run.harness.begin();
+      await run.store.insert(late.tx, [lane.message({ key: null })]);
+      await lane.insert({ bucket: 3 }); // or no snapshot would list the one that is open
+      const looked = await run.store.lowest?.(lane.transport, ranges, 10_000);
+      if (looked === undefined) return late.rollback();
+      const second = messages.find(({ bucket }) => bucket === 2);
+      assert.deepEqual(
+        [...looked.places].sort((a, b) => a.bucket - b.bucket),
+        [
+          { bucket: 1, seq: seqs[1] },
+          { bucket: 2, seq: second?.seq },
+        ],
+      );
+      await late.commit();
+      const after = await run.store.lowest?.(lane.transport, ranges, 10_000);
+      assert.ok(looked.snapshot.open.some((id) => after?.snapshot.open.includes(id) === false));
+    });
+
+    it('is not above the last number, behind which an id of our own was assigned', async () => {
+      const lane = await run.lane();
+      await lane.insert({});
+      const late = await run.harness.begin();
+      await run.store.insert(late.tx, [lane.message({ key: null })]);
+      const edge = await run.store.edge?.();
+      if (edge === undefined) return late.rollback();
+      assert.ok(edge.source?.last !== undefined);
+      const looked = await run.store.lowest?.(lane.transport, [], 10_000);
+      assert.ok(looked && BigInt(looked.snapshot.xmax) > BigInt(edge.fence), 'it has ended');
+      assert.ok(
+        looked.snapshot.open.some((id) => BigInt(id) < BigInt(edge.fence)),
+        'older than what is open',
+      );
+      assert.ok(!looked.snapshot.open.includes(edge.fence));
+      await late.commit();
+      const seqs = (await lane.ready()).map(({ seq }) => seq);
+      const { last } = edge.source;
+      assert.ok(seqs.length === 2 && seqs.every((seq) => compareSeq(seq, last as string) <= 0));
+      await lane.insert({});
+      const [highest] = (await lane.ready()).map(({ seq }) => seq).sort((a, b) => compareSeq(b, a));
+      assert.ok(compareSeq(highest as string, last as string) > 0);
+    });
+  });
+}

@@ -1,0 +1,222 @@
+import { randomBytes, randomUUID } from 'node:crypto';
+import { bucketOf } from '../../message/bucket-of.js';
+import type { NewMessage, OutboxMessage } from '../../outbox-message.js';
+import type { SqlExecutor } from '../../store/executor.js';
+import type { Lease } from '../../store/lease-store.js';
+import type { OutboxStore, SchemaSettings } from '../../store/outbox-store.js';
+import type { ParkEntry, SettledMessage, WriteReport } from '../../store/ready-store.js';
+import type { ContractRunner } from '../transport-contract/harness.js';
+
+/** A transaction of the application, on a connection of its own. */
+export interface OpenTransaction {
+  readonly tx: SqlExecutor;
+  commit(): Promise<void>;
+  rollback(): Promise<void>;
+}
+
+/** What the contract suite needs to know about a store. */
+export interface StoreHarness {
+  /** Makes a database with tables of these settings; before all tests. */
+  start(): Promise<void>;
+  stop(): Promise<void>;
+  readonly settings: SchemaSettings;
+  /** A store on these tables, as another process has it. The suite closes it. */
+  open(): OutboxStore | Promise<OutboxStore>;
+  begin(): Promise<OpenTransaction>;
+  /** The number that the next row of the ready table gets. */
+  setNextSeq(seq: string): Promise<void>;
+  /** How a reader learns that nothing can appear behind it any more. */
+  readonly proof: 'snapshot' | 'probe';
+  /**
+   * Whether transactions of one dedup key may end each other in this database: the suite runs such a one again, as its error asks.
+   * Default: none does.
+   */
+  readonly dedupConflicts?: boolean;
+}
+
+/** One suite run: two stores, as two processes have them, and transports of their own for each test. */
+export class StoreRun {
+  store!: OutboxStore;
+  other!: OutboxStore;
+  readonly owner = randomUUID();
+
+  constructor(
+    readonly harness: StoreHarness,
+    readonly runner: ContractRunner,
+  ) {}
+
+  /** Without an order no row holds another back. */
+  get ordered(): boolean {
+    return this.harness.settings.ordering !== 'none';
+  }
+  /** A test of what only an order promises. */
+  get inOrder(): ContractRunner['it'] {
+    return this.ordered ? this.runner.it : () => undefined;
+  }
+
+  /** Where messages of a key belong. */
+  bucketOf(key: string): number {
+    const { buckets, ordering } = this.harness.settings;
+    return ordering === 'global' ? 0 : bucketOf(key, buckets);
+  }
+
+  async start(): Promise<void> {
+    await this.harness.start();
+    this.store = await this.harness.open();
+    this.other = await this.harness.open();
+  }
+  async stop(): Promise<void> {
+    await Promise.all([this.store?.close(), this.other?.close()]);
+    await this.harness.stop();
+  }
+
+  /** A transport that no other test sees, with all of its buckets leased to {@link owner} unless told otherwise. */
+  async lane(options: { leased?: boolean; leaseMs?: number } = {}): Promise<Lane> {
+    const name = `contract-${randomBytes(6).toString('hex')}`;
+    const transport = (await this.store.registerTransports([name], 'default')).get(name) as number;
+    const lane = new Lane(this, name, transport);
+    if (options.leased !== false) await lane.acquire(this.store, options.leaseMs ?? 60_000);
+    return lane;
+  }
+
+  async committed<T>(work: (tx: SqlExecutor) => Promise<T>): Promise<T> {
+    const transaction = await this.harness.begin();
+    try {
+      const result = await work(transaction.tx);
+      await transaction.commit();
+      return result;
+    } catch (error) {
+      await transaction.rollback();
+      throw error;
+    }
+  }
+}
+
+const NOTHING = '0';
+
+/** One transport under test. */
+export class Lane {
+  leases: Lease[] = [];
+
+  constructor(
+    readonly run: StoreRun,
+    readonly name: string,
+    readonly transport: number,
+  ) {}
+
+  get store(): OutboxStore {
+    return this.run.store;
+  }
+  get allBuckets(): number[] {
+    return Array.from({ length: this.run.harness.settings.buckets }, (_, bucket) => bucket);
+  }
+
+  async acquire(store: OutboxStore, leaseMs: number): Promise<Lease[]> {
+    const { owner } = this.run;
+    this.leases = await store.acquire({ owner, leaseMs, transport: this.transport, limit: this.allBuckets.length });
+    return this.leases;
+  }
+
+  message(fields: Partial<NewMessage> = {}): NewMessage {
+    return {
+      id: randomUUID(),
+      transport: this.transport,
+      bucket: 1,
+      topic: 'orders',
+      key: 'k',
+      type: 'order.placed',
+      version: 1,
+      contentType: 'application/json',
+      headers: null,
+      options: null,
+      payload: Buffer.from('{}'),
+      delay: null,
+      deliverAt: null,
+      dedupKey: null,
+      ...fields,
+    };
+  }
+
+  /** Commits messages and returns their ids. */
+  async insert(...fields: Partial<NewMessage>[]): Promise<string[]> {
+    const messages = fields.map((field) => this.message(field));
+    await this.run.committed((tx) => this.store.insert(tx, messages));
+    return messages.map(({ id }) => id);
+  }
+
+  /** Everything in the ready table, by place. */
+  async ready(store = this.store): Promise<OutboxMessage[]> {
+    const positions = this.allBuckets.map((bucket) => ({ bucket, after: NOTHING }));
+    const { messages } = await store.fetch({
+      transport: this.transport,
+      positions,
+      perBucket: 100_000,
+      limit: 100_000,
+    });
+    return messages;
+  }
+  async readyIds(store = this.store): Promise<string[]> {
+    return (await this.ready(store)).map(({ id }) => id);
+  }
+
+  /** Parks messages of the ready table; `waiting` ones are due at once unless a delay is given. */
+  async park(messages: readonly OutboxMessage[], entry: Partial<ParkEntry> = {}): Promise<WriteReport> {
+    return this.store.park(
+      this.run.owner,
+      this.leases,
+      messages.map((message) => parkEntry(message, { blocks: this.run.ordered && message.key !== null, ...entry })),
+    );
+  }
+
+  /** Inserts and parks one message; returns its id. */
+  async parked(fields: Partial<NewMessage>, entry: Partial<ParkEntry> = {}): Promise<string> {
+    const [id] = (await this.insert(fields)) as [string];
+    await this.park(
+      (await this.ready()).filter((message) => message.id === id),
+      entry,
+    );
+    return id;
+  }
+
+  async due(limit = 1000): ReturnType<OutboxStore['due']> {
+    return this.store.due(this.transport, this.allBuckets, limit);
+  }
+
+  /** Takes what is due and goes on with these keys. */
+  async take(keys: readonly string[] = [], perKey = 100, store = this.store): ReturnType<OutboxStore['take']> {
+    const { rows } = await this.due();
+    return store.take({
+      owner: this.run.owner,
+      transport: this.transport,
+      leases: this.leases,
+      due: rows,
+      keys: keys.map((key) => ({ bucket: 1, key })),
+      perKey,
+    });
+  }
+
+  settle(messages: readonly OutboxMessage[], onPublished: 'delete' | 'archive' = 'delete'): Promise<WriteReport> {
+    return this.store.settle(this.transport, messages.map(settled), onPublished);
+  }
+}
+
+export function parkEntry(message: OutboxMessage, entry: Partial<ParkEntry> = {}): ParkEntry {
+  const { id, bucket, seq, key } = message;
+  return { id, bucket, seq, state: 'waiting', blocks: key !== null, attempts: 1, delay: 0, error: 'refused', ...entry };
+}
+
+export function settled(message: OutboxMessage): SettledMessage {
+  const { id, bucket, seq, attempts, parkedId } = message;
+  return { id, bucket, seq, attempts, parkedId };
+}
+
+/** Polls until `probe` returns something; nothing here waits for a fixed time. */
+export async function eventually<T>(what: string, probe: () => Promise<T | undefined>, timeout = 20_000): Promise<T> {
+  const deadline = Date.now() + timeout;
+  for (;;) {
+    const value = await probe();
+    if (value !== undefined) return value;
+    if (Date.now() > deadline) throw new Error(`Not within ${timeout} ms: ${what}`);
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}

@@ -1,0 +1,175 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import type { NewMessage } from '../../outbox-message.js';
+import type { StoreRun } from './harness.js';
+
+export function describeInsert(run: StoreRun): void {
+  const { describe, it } = run.runner;
+  describe('insert', () => {
+    describeFields(run);
+    it('writes nothing when the transaction rolls back', async () => {
+      const lane = await run.lane();
+      const transaction = await run.harness.begin();
+      await run.store.insert(transaction.tx, [lane.message(), lane.message({ delay: 0 })]);
+      await transaction.rollback();
+      assert.deepEqual(await lane.readyIds(), []);
+      assert.deepEqual((await lane.due()).rows, []);
+    });
+
+    it('takes more messages than one statement has parameters for', async () => {
+      const lane = await run.lane();
+      const messages = Array.from({ length: 7_000 }, (_, i) =>
+        lane.message({ bucket: i % 2, payload: Buffer.from(String(i)) }),
+      );
+      await run.committed((tx) => run.store.insert(tx, messages));
+      const ready = await lane.ready();
+      assert.equal(ready.length, 7_000);
+      assert.deepEqual(new Set(ready.map(({ id }) => id)), new Set(messages.map(({ id }) => id)));
+    });
+
+    it('keeps numbers exact beyond 2^53', async () => {
+      const lane = await run.lane();
+      await run.harness.setNextSeq('9007199254740990');
+      const ids = await lane.insert({}, {}, {}, {}, {});
+      const ready = await lane.ready();
+      assert.deepEqual(
+        ready.map(({ id }) => id),
+        ids,
+      );
+      const seqs = ready.map(({ seq }) => seq);
+      assert.deepEqual(seqs, [
+        '9007199254740990',
+        '9007199254740991',
+        '9007199254740992',
+        '9007199254740993',
+        '9007199254740994',
+      ]);
+      const page = await run.store.fetch({
+        transport: lane.transport,
+        positions: [{ bucket: 1, after: '9007199254740992' }],
+        perBucket: 10,
+        limit: 10,
+      });
+      assert.deepEqual(
+        page.messages.map(({ id }) => id),
+        ids.slice(3),
+      );
+      assert.equal((await lane.settle(ready.slice(3, 4))).affected, 1);
+      assert.deepEqual(await lane.readyIds(), [ids[0], ids[1], ids[2], ids[4]]);
+    });
+  });
+  describeDedup(run);
+}
+
+function describeFields(run: StoreRun): void {
+  const { it } = run.runner;
+  const contents: [string, Partial<NewMessage>][] = [
+    [
+      'every field',
+      {
+        key: 'ключ 💥 ',
+        topic: 'тема',
+        type: 'a.b',
+        version: 7,
+        contentType: 'text/plain',
+        headers: '{"a":"\\u0000"}',
+        options: '{"kafka":{}}',
+        payload: Buffer.from('ü "\\ {1,2}'),
+      },
+    ],
+    // As many bytes as `enqueue` takes, and six times as many in JSON.
+    ['the longest headers', { headers: JSON.stringify({ h: '\u0001'.repeat(64 * 1024 - 1) }) }],
+    ['no key, no headers', { key: null }],
+    ['a tombstone', { payload: null }],
+    ['an empty payload', { payload: Buffer.alloc(0) }],
+    ['a payload with NUL', { payload: Buffer.from([0, 0x61, 0]) }],
+    ['a payload that is no text', { payload: Buffer.from([0xff, 0xfe, 0x80]) }],
+  ];
+  for (const [name, fields] of contents) {
+    it(`returns what was enqueued: ${name}`, async () => {
+      const lane = await run.lane();
+      const message = lane.message(fields);
+      await run.committed((tx) => run.store.insert(tx, [lane.message({ payload: Buffer.from('text') }), message]));
+      const found = (await lane.ready()).find(({ id }) => id === message.id);
+      assert.ok(found);
+      const { topic, key, type, version, contentType } = message;
+      assert.deepEqual(
+        {
+          topic: found.topic,
+          key: found.key,
+          type: found.type,
+          version: found.version,
+          contentType: found.contentType,
+        },
+        { topic, key, type, version, contentType },
+      );
+      assert.deepEqual([found.headersJson, found.optionsJson], [message.headers, message.options]);
+      assert.deepEqual(found.payload, message.payload === null ? null : Buffer.from(message.payload));
+      assert.deepEqual([found.attempts, found.parkedId, found.parkedState], [0, null, null]);
+      assert.ok(Math.abs(found.createdAt.getTime() - Date.now()) < 600_000, found.createdText);
+      await lane.park([found]);
+      const [taken] = (await lane.take()).messages.filter(({ id }) => id === message.id);
+      assert.deepEqual(taken?.payload, found.payload);
+      assert.equal(taken?.createdText, found.createdText);
+    });
+  }
+}
+
+function describeDedup(run: StoreRun): void {
+  const { describe, it } = run.runner;
+  describe('dedup keys', () => {
+    it('leaves out what was enqueued before, and the transaction stays usable', async () => {
+      const lane = await run.lane();
+      const dedupKey = randomUUID();
+      const [first] = await lane.insert({ dedupKey });
+      const again = lane.message({ dedupKey });
+      const unrelated = lane.message();
+      const report = await run.committed((tx) => run.store.insert(tx, [again, unrelated]));
+      assert.deepEqual([...report.duplicates], [[0, first]]);
+      assert.deepEqual(await lane.readyIds(), [first, unrelated.id]);
+    });
+
+    it('is exact: case, accents and trailing spaces count', async () => {
+      const lane = await run.lane();
+      const key = randomUUID();
+      const ids = await lane.insert(
+        { dedupKey: `${key}a` },
+        { dedupKey: `${key}A` },
+        { dedupKey: `${key}a ` },
+        { dedupKey: `${key}á` },
+      );
+      assert.equal((await lane.readyIds()).length, ids.length);
+    });
+
+    it('finds the same id again, duplicates within one call, and one message for several transports', async () => {
+      const [lane, second] = [await run.lane(), await run.lane()];
+      const dedupKey = randomUUID();
+      const message = lane.message({ dedupKey, delay: 60_000 });
+      const twin = { ...message, transport: second.transport };
+      const report = await run.committed((tx) => run.store.insert(tx, [message, twin, lane.message({ dedupKey })]));
+      assert.deepEqual([...report.duplicates], [[2, message.id]]);
+      assert.equal((await lane.due()).nextIn !== null && (await second.due()).nextIn !== null, true);
+      const repeated = await run.committed((tx) => run.store.insert(tx, [message, twin]));
+      assert.deepEqual(
+        [...repeated.duplicates],
+        [
+          [0, message.id],
+          [1, message.id],
+        ],
+      );
+    });
+
+    it('waits for a transaction that holds the key, and takes it over when that one rolls back', async () => {
+      const lane = await run.lane();
+      for (const end of ['commit', 'rollback'] as const) {
+        const dedupKey = randomUUID();
+        const first = lane.message({ dedupKey });
+        const holder = await run.harness.begin();
+        await run.store.insert(holder.tx, [first]);
+        const waiting = run.committed((tx) => run.store.insert(tx, [lane.message({ dedupKey })]));
+        await holder[end]();
+        assert.deepEqual([...(await waiting).duplicates], end === 'commit' ? [[0, first.id]] : []);
+      }
+    });
+  });
+}

@@ -1,0 +1,125 @@
+import assert from 'node:assert/strict';
+import { randomBytes, randomUUID } from 'node:crypto';
+import { eventually, type StoreRun } from './harness.js';
+
+const AGES = 1_000_000_000; // older than anything here
+
+export function describeCleaning(run: StoreRun): void {
+  const { describe, it } = run.runner;
+  const { inOrder } = run;
+  describe('clean', () => {
+    it('removes archived messages of that age, at most so many', async () => {
+      const lane = await run.lane();
+      await lane.insert({}, {}, {});
+      await lane.settle(await lane.ready(), 'archive');
+      assert.equal(await run.store.cleanArchive(AGES, 100), 0);
+      assert.equal(await run.store.cleanArchive(0, 2), 2);
+      while ((await run.store.cleanArchive(0, 100)) > 0);
+      assert.equal(await run.store.cleanArchive(0, 100), 0);
+    });
+
+    inOrder('removes dead messages only, and lets their keys go on', async () => {
+      const lane = await run.lane();
+      await lane.insert({}, {}, { key: 'w' }, { delay: AGES }, { key: 'ready' });
+      const ready = await lane.ready();
+      await lane.park(ready.slice(0, 1), { state: 'dead', delay: null });
+      await lane.park(ready.slice(1, 2), { state: 'blocked', delay: null });
+      await lane.park(ready.slice(2, 3), { state: 'waiting', delay: AGES });
+      assert.equal(await run.store.cleanDead(AGES, 100, false), 0);
+      while ((await run.store.cleanDead(0, 100, false)) > 0);
+      assert.deepEqual(
+        (await lane.take()).messages.map(({ id }) => id),
+        [ready[1]?.id],
+      );
+      const stats = (await run.store.stats()).find(({ transport }) => transport === lane.transport);
+      assert.deepEqual([stats?.ready, stats?.scheduled, stats?.waiting, stats?.blocked, stats?.dead], [1, 1, 1, 1, 0]);
+    });
+
+    it('keeps a death of which nobody was told, when asked to', async () => {
+      const lane = await run.lane();
+      await lane.insert({ key: null }, { key: 'untold' });
+      await lane.park(await lane.ready(), { state: 'dead', delay: null });
+      const letters = await run.store.unannouncedDead([lane.transport], 10);
+      const told = letters.find(({ message }) => message.key === null);
+      await run.store.markAnnounced(told === undefined ? [] : [told]);
+      while ((await run.store.cleanDead(0, 100, true)) > 0);
+      const left = async () => (await run.store.stats()).find(({ transport }) => transport === lane.transport)?.dead;
+      assert.equal(await left(), 1);
+      assert.deepEqual(
+        (await run.store.unannouncedDead([lane.transport], 10)).map(({ message }) => message.key),
+        ['untold'],
+      );
+      while ((await run.store.cleanDead(0, 100, false)) > 0);
+      assert.equal(await left(), 0);
+    });
+
+    it('keeps a dedup key while its message is not settled', async () => {
+      const lane = await run.lane();
+      const dedupKeys = [randomUUID(), randomUUID()];
+      await lane.insert({ dedupKey: dedupKeys[0] as string }, { dedupKey: dedupKeys[1] as string, delay: 0 });
+      const duplicates = async () => {
+        const messages = dedupKeys.map((dedupKey) => lane.message({ dedupKey }));
+        const transaction = await run.harness.begin();
+        const report = await run.store.insert(transaction.tx, messages);
+        await transaction.rollback();
+        return [...report.duplicates.keys()];
+      };
+      const clean = async () => {
+        while ((await run.store.cleanDedup(0, 100)).looked === 100);
+        return duplicates();
+      };
+      assert.deepEqual(await clean(), [0, 1]);
+      await lane.settle(await lane.ready());
+      assert.deepEqual(await run.store.cleanDedup(AGES, 100), { removed: 0, looked: 0 });
+      assert.deepEqual(await clean(), [1]);
+      await lane.settle((await lane.take()).messages);
+      assert.deepEqual(await eventually('clean', clean), []);
+    });
+  });
+}
+
+export function describeSetup(run: StoreRun): void {
+  const { describe, it } = run.runner;
+  const { settings } = run.harness;
+  describe('setup', () => {
+    it('accepts what it made, made twice', async () => {
+      await run.store.create(settings);
+      await run.store.check(settings);
+      assert.ok(Array.isArray(await run.store.warnings()));
+    });
+
+    it('refuses other settings than those of the tables', async () => {
+      const ordering = settings.ordering === 'none' ? 'key' : 'none';
+      for (const other of [{ buckets: settings.buckets + 1 }, { ordering }] as const) {
+        await assert.rejects(run.store.check({ ...settings, ...other }), { code: 'SCHEMA_MISMATCH' });
+      }
+    });
+
+    it('names every setting that differs, with both values', async () => {
+      const ordering = settings.ordering === 'none' ? 'key' : 'none';
+      const buckets = settings.buckets + 1;
+      const error = await run.store.check({ ...settings, buckets, ordering }).then(
+        () => assert.fail('It was accepted.'),
+        ({ message }: Error) => message,
+      );
+      for (const word of ['buckets', settings.buckets, buckets, 'ordering', settings.ordering, ordering]) {
+        assert.match(error, new RegExp(`\\b${word}\\b`));
+      }
+      assert.doesNotMatch(error, /coordination/);
+    });
+
+    it('numbers transports once, whoever registers them', async () => {
+      const names = Array.from({ length: 4 }, () => `t-${randomBytes(6).toString('hex')}`);
+      const all = await Promise.all([run.store, run.other].map((store) => store.registerTransports(names, 'default')));
+      assert.deepEqual(all[0], all[1]);
+      const first = all[0]?.get(names[0] as string) as number;
+      assert.equal(new Set(all[0]?.values()).size, 4);
+      assert.equal(
+        (await run.other.registerTransports([names[0] as string, 'another'], 'default')).get(names[0] as string),
+        first,
+      );
+      const leases = await run.store.acquire({ owner: randomUUID(), leaseMs: 1, transport: first, limit: 10_000 });
+      assert.equal(leases.length, settings.buckets);
+    });
+  });
+}

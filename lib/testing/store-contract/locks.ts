@@ -1,0 +1,149 @@
+import assert from 'node:assert/strict';
+import type { OutboxMessage } from '../../outbox-message.js';
+import type { LockedOutcome, RowLockStore } from '../../store/parked-store.js';
+import { parkEntry, settled, type Lane, type StoreRun } from './harness.js';
+import { repark } from './parked.js';
+
+const NOTHING: LockedOutcome = { published: [], parked: [], reparked: [] };
+const LATER = 3_600_000;
+const idsOf = (messages: readonly OutboxMessage[]): string[] => messages.map(({ id }) => id).sort();
+const all = (messages: readonly OutboxMessage[]): LockedOutcome => ({ ...NOTHING, published: messages.map(settled) });
+
+type Work = Parameters<RowLockStore['withLockedRows']>[1];
+
+async function lock(lane: Lane, work: Work, { store = lane.store, limit = 100 } = {}): Promise<number> {
+  const request = { transport: lane.transport, limit, onPublished: 'delete' } as const;
+  return (await store.withLockedRows(request, work)).locked;
+}
+
+/** What is there for the next one to lock, and what becomes of it. */
+async function collect(lane: Lane, outcome: (messages: OutboxMessage[]) => LockedOutcome = () => NOTHING) {
+  let seen: OutboxMessage[] = [];
+  await lock(lane, async (messages) => {
+    seen = messages;
+    return outcome(messages);
+  });
+  return seen;
+}
+
+export function describeRowLocks(run: StoreRun): void {
+  const { describe, it } = run.runner;
+  describe('row locks', () => {
+    it('gives no row to two, and writes what became of each', async () => {
+      const lane = await run.lane({ leased: false });
+      const ids = await lane.insert(
+        { key: null },
+        { bucket: 2 },
+        { bucket: 3, payload: Buffer.from([0, 255]) },
+        { delay: 0, bucket: 4 },
+      );
+      const seen: string[] = [];
+      const mineFirst: Work = async (mine) => {
+        const others = await lock(
+          lane,
+          async (theirs) => {
+            assert.equal(theirs.length, 1);
+            seen.push(...idsOf(theirs));
+            return NOTHING;
+          },
+          { store: run.other },
+        );
+        assert.equal(others, 1);
+        seen.push(...idsOf(mine));
+        const [scheduled] = mine.filter(({ parkedId }) => parkedId !== null) as [OutboxMessage];
+        const [parked, ...published] = mine.filter(({ parkedId }) => parkedId === null) as [OutboxMessage];
+        return {
+          published: published.map(settled),
+          parked: [parkEntry(parked, { blocks: false, attempts: 2 })],
+          reparked: [repark(scheduled, { blocks: false, attempts: 3 })],
+        };
+      };
+      assert.equal(await lock(lane, mineFirst, { limit: 3 }), 3);
+      assert.deepEqual(seen.sort(), [...ids].sort());
+      const left = await collect(lane);
+      assert.deepEqual(left.map(({ attempts }) => attempts).sort(), [0, 2, 3]);
+    });
+
+    it('writes nothing when the work throws', async () => {
+      const lane = await run.lane({ leased: false });
+      const ids = await lane.insert({}, { delay: 0, bucket: 2 });
+      await assert.rejects(
+        lock(lane, () => Promise.reject(new Error('broker'))),
+        /broker/,
+      );
+      assert.deepEqual(idsOf(await collect(lane, all)), [...ids].sort());
+      assert.deepEqual(await collect(lane), []);
+    });
+
+    it('leaves what has to wait or is dead', async () => {
+      const lane = await run.lane();
+      await lane.insert({ delay: LATER });
+      const [dead] = await lane.insert({ key: null });
+      await lane.park(await lane.ready(), { state: 'dead', delay: null });
+      assert.deepEqual(await collect(lane), []);
+      const [ready] = await lane.insert({ key: null });
+      assert.deepEqual(idsOf(await collect(lane, all)), [ready]);
+      assert.deepEqual((await run.store.requeue({ ids: [dead as string], limit: 1 })).done, [dead]);
+      assert.deepEqual(idsOf(await collect(lane, all)), [dead]);
+    });
+
+    it('takes as many as allowed, out of every bucket in turn', async () => {
+      const lane = await run.lane({ leased: false });
+      const ids = await lane.insert(...lane.allBuckets.flatMap((bucket) => [{ bucket }, { bucket, delay: 0 }]));
+      const seen: string[] = [];
+      for (let count = 3; count === 3;) {
+        const work: Work = async (messages) => {
+          seen.push(...idsOf(messages));
+          return all(messages);
+        };
+        count = await lock(lane, work, { limit: 3 });
+      }
+      assert.deepEqual(seen.sort(), [...ids].sort());
+    });
+
+    for (const limit of [1, 3]) {
+      it(`asks what is due and what is ready first in turn, ${limit} at a time: neither starves the other`, async () => {
+        // Two transports of one process: each has turns of its own.
+        const lanes = [await run.lane({ leased: false }), await run.lane({ leased: false })];
+        const rows = Array.from({ length: 5 }, () => [{}, { delay: 0 }]).flat();
+        for (const lane of lanes) await lane.insert(...rows);
+        const first = lanes.map((): string[] => []);
+        for (let round = 0; round < 4; round += 1) {
+          for (const [i, lane] of lanes.entries()) {
+            const work: Work = async (messages) => {
+              assert.equal(messages.length, limit);
+              first[i]?.push(messages[0]?.parkedId === null ? 'ready' : 'due');
+              return NOTHING;
+            };
+            await lock(lane, work, { limit });
+          }
+        }
+        for (const asked of first) assert.deepEqual(asked.sort(), ['due', 'due', 'ready', 'ready']);
+      });
+    }
+
+    it('holds up neither writers nor readers nor another transport while messages are on their way', async () => {
+      const [lane, other] = [await run.lane({ leased: false }), await run.lane({ leased: false })];
+      await lane.insert({}, {});
+      const [elsewhere] = await other.insert({});
+      const work: Work = async (messages) => {
+        assert.equal(messages.length, 2);
+        await lane.insert({});
+        assert.equal((await lane.ready()).length, 3);
+        assert.deepEqual(idsOf(await collect(other, all)), [elsewhere]);
+        return all(messages);
+      };
+      assert.equal(await lock(lane, work), 2);
+      assert.equal((await lane.ready()).length, 1);
+    });
+  });
+  describe('a global order', () => {
+    it('is held by any blocking row, with a key or without', async () => {
+      const lane = await run.lane();
+      assert.equal(await run.store.hasBlocking(lane.transport, lane.allBuckets), false);
+      await lane.parked({ key: null }, { blocks: true });
+      assert.equal(await run.store.hasBlocking(lane.transport, lane.allBuckets), true);
+      assert.equal(await run.store.hasBlocking(lane.transport, [5]), false);
+    });
+  });
+}

@@ -1,0 +1,258 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import { compareSeq } from '../../outbox-message.js';
+import { parkEntry, settled, type StoreRun } from './harness.js';
+
+export function describeReady(run: StoreRun): void {
+  const { describe, it } = run.runner;
+  describe('ready', () => {
+    it('reads after each position, in order, within both limits', async () => {
+      const lane = await run.lane();
+      const ids = await lane.insert(...Array.from({ length: 12 }, (_, i) => ({ bucket: i % 2 })));
+      const positions = [0, 1].map((bucket) => ({ bucket, after: '0' }));
+      const page = await run.store.fetch({ transport: lane.transport, positions, perBucket: 2, limit: 100 });
+      for (const bucket of [0, 1]) {
+        const expected = ids.filter((_, i) => i % 2 === bucket).slice(0, 2);
+        assert.deepEqual(
+          page.messages.filter((m) => m.bucket === bucket).map(({ id }) => id),
+          expected,
+        );
+      }
+      const limited = await run.store.fetch({ transport: lane.transport, positions, perBucket: 100, limit: 7 });
+      assert.equal(limited.messages.length, 7);
+      const all = await lane.ready();
+      const after = all.filter((m) => m.bucket === 1)[2]?.seq as string;
+      const rest = await run.store.fetch({
+        transport: lane.transport,
+        positions: [{ bucket: 1, after }],
+        perBucket: 100,
+        limit: 100,
+      });
+      assert.deepEqual(
+        rest.messages.map(({ id }) => id),
+        ids.filter((_, i) => i % 2 === 1).slice(3),
+      );
+    });
+
+    it('reads all places of a range, and rows by their places', async () => {
+      const lane = await run.lane();
+      const ids = await lane.insert({}, {}, {}, { bucket: 2 }, {});
+      const [first, second, third] = (await lane.ready())
+        .filter(({ bucket }) => bucket === 1)
+        .map(({ bucket, seq }) => ({ bucket, seq }));
+      assert.ok(first && second && third);
+      const { places } = await run.store.sweep(lane.transport, [
+        { bucket: 1, after: first.seq, upTo: third.seq },
+        { bucket: 3, after: '0', upTo: third.seq },
+      ]);
+      assert.deepEqual(places, [second, third]);
+      const { messages } = await run.store.readPlaces(
+        lane.transport,
+        [third, { bucket: 1, seq: '1' }, first],
+        undefined,
+      );
+      assert.deepEqual(
+        messages.map(({ id }) => id),
+        [ids[0], ids[2]],
+      );
+      assert.deepEqual((await run.store.sweep(lane.transport, [])).places, []);
+    });
+
+    it('does not show a transport another one’s messages', async () => {
+      const [lane, foreign] = [await run.lane(), await run.lane()];
+      await foreign.insert({});
+      assert.deepEqual(await lane.ready(), []);
+      assert.equal(
+        (await run.store.settle(lane.transport, (await foreign.ready()).map(settled), 'delete')).affected,
+        0,
+      );
+      assert.equal((await foreign.ready()).length, 1);
+    });
+
+    it('says whether what was read is durable, and makes it so', async () => {
+      const lane = await run.lane();
+      await lane.insert({});
+      await run.store.flush();
+      const { durable, session } = await run.store.fetch({
+        transport: lane.transport,
+        positions: [{ bucket: 1, after: '0' }],
+        perBucket: 1,
+        limit: 1,
+      });
+      if (run.harness.proof === 'snapshot') assert.equal(durable, true);
+      assert.equal(typeof durable, 'boolean');
+      await run.store.flush(session);
+      // What another session showed may have died with its server.
+      await assert.rejects(run.store.flush(session + 1));
+    });
+  });
+  if (run.harness.proof === 'snapshot') describeSnapshot(run);
+  else describeProbe(run);
+  describeSettle(run);
+  describePark(run);
+}
+
+function describeSnapshot(run: StoreRun): void {
+  const { describe, it } = run.runner;
+  describe('snapshot', () => {
+    it('lists the open transaction whose row may still appear, and not after it ended', async () => {
+      const lane = await run.lane();
+      const late = await run.harness.begin();
+      await run.store.insert(late.tx, [lane.message({ key: null })]); // with a key, a strict order gives it a later place
+      const [visible] = await lane.insert({});
+      const request = { transport: lane.transport, positions: [{ bucket: 1, after: '0' }], perBucket: 10, limit: 10 };
+      const before = await run.store.fetch(request);
+      assert.deepEqual(
+        before.messages.map(({ id }) => id),
+        [visible],
+      );
+      assert.ok(before.snapshot && before.snapshot.open.length > 0);
+      const { fence } = await lane.settle(before.messages);
+      assert.ok(fence !== undefined && BigInt(fence) >= BigInt(before.snapshot.xmin), 'newer than what was open');
+      const range = { bucket: 1, after: '0', upTo: before.messages[0]?.seq as string };
+      assert.deepEqual(await run.store.sweep(lane.transport, [range]), { places: [], complete: true });
+      await late.commit();
+      const { places } = await run.store.sweep(lane.transport, [range]);
+      assert.equal(places.length, 1, 'behind the head that was read');
+      const now = await run.store.readPlaces(lane.transport, places, undefined);
+      assert.equal(now.messages.length, 1);
+      assert.ok(before.snapshot.open.some((xid) => !now.snapshot?.open.includes(xid)));
+      const then = await run.store.readPlaces(lane.transport, places, before.snapshot);
+      assert.deepEqual(then.messages, [], 'committed after that snapshot');
+      const found = await run.store.readPlaces(lane.transport, places, now.snapshot);
+      assert.equal(found.messages.length, 1);
+    });
+  });
+}
+
+function describeProbe(run: StoreRun): void {
+  const { describe, it } = run.runner;
+  describe('probe', () => {
+    it('fails for a range with an uncommitted insert, and only for that', async () => {
+      const lane = await run.lane();
+      const late = await run.harness.begin();
+      await run.store.insert(late.tx, [lane.message({ key: null })]); // with a key, a strict order gives it a later place
+      await lane.insert({}, { bucket: 2 });
+      const messages = await lane.ready();
+      const ranges = messages.map(({ bucket, seq }) => ({ bucket, after: '0', upTo: seq }));
+      const probe = () => run.store.probe?.(lane.transport, ranges);
+      assert.deepEqual(
+        (await probe())?.clean,
+        ranges.map(({ bucket }) => bucket === 2),
+      );
+      await late.commit();
+      const { clean, now } = (await probe()) ?? { clean: [], now: 0 };
+      assert.deepEqual(
+        clean,
+        ranges.map(() => true),
+      );
+      const created = messages.map(({ createdAt }) => createdAt.getTime());
+      assert.ok(now >= Math.max(...created) && now - Math.max(...created) < 60_000, 'the clock that dates the rows');
+    });
+  });
+}
+
+function describeSettle(run: StoreRun): void {
+  const { describe, it } = run.runner;
+  const { inOrder } = run;
+  describe('settle', () => {
+    for (const onPublished of ['delete', 'archive'] as const) {
+      it(`removes exactly these messages, once (${onPublished})`, async () => {
+        const lane = await run.lane();
+        const ids = await lane.insert({}, { bucket: 2 }, {});
+        const ready = await lane.ready();
+        const mine = ready.filter(({ id }) => id !== ids[1]);
+        assert.equal((await lane.settle(mine, onPublished)).affected, 2);
+        assert.equal((await lane.settle(mine, onPublished)).affected, 0);
+        assert.deepEqual(await lane.readyIds(), [ids[1]]);
+      });
+
+      it(`leaves another message at that place alone (${onPublished})`, async () => {
+        const lane = await run.lane();
+        await lane.insert({});
+        const [message] = await lane.ready();
+        assert.ok(message);
+        const report = await run.store.settle(lane.transport, [{ ...settled(message), id: randomUUID() }], onPublished);
+        assert.equal(report.affected, 0);
+        assert.equal((await lane.ready()).length, 1);
+      });
+
+      it(`finds a message that was parked while it was published, whatever became of it (${onPublished})`, async () => {
+        const lane = await run.lane();
+        await lane.insert({}, { key: 'b' }, { key: 'c' }, { key: null });
+        const messages = await lane.ready();
+        const states = ['waiting', 'dead', 'blocked', 'waiting'] as const;
+        for (const [i, state] of states.entries()) await lane.park(messages.slice(i, i + 1), { state, delay: 60_000 });
+        assert.equal((await lane.settle(messages, onPublished)).affected, 4);
+        assert.deepEqual(await run.store.blockingKeys(lane.transport, lane.allBuckets, 10), []);
+        assert.equal((await lane.due()).nextIn, null);
+      });
+    }
+
+    for (const where of ['ready', 'parked'] as const) {
+      it(`archives a message once that is named twice (${where})`, async () => {
+        const lane = await run.lane();
+        await lane.insert({});
+        const ready = await lane.ready();
+        if (where === 'parked') await lane.park(ready);
+        const messages = where === 'parked' ? (await lane.take()).messages : ready;
+        while ((await run.store.cleanArchive(0, 100)) > 0);
+        assert.equal((await lane.settle([...messages, ...ready, ...messages], 'archive')).affected, 1);
+        assert.equal(await run.store.cleanArchive(0, 100), 1);
+      });
+    }
+
+    inOrder('lets the key go on when a former owner’s success removes its first row', async () => {
+      const lane = await run.lane();
+      await lane.insert({}, {}, {});
+      const messages = await lane.ready();
+      await lane.park(messages.slice(0, 1), { state: 'dead', delay: null });
+      await lane.park(messages.slice(1), { state: 'blocked', delay: null });
+      assert.deepEqual((await lane.due()).rows, []);
+      await lane.settle(messages.slice(0, 1));
+      const taken = await lane.take();
+      assert.deepEqual(
+        taken.messages.map(({ id }) => id),
+        messages.slice(1).map(({ id }) => id),
+      );
+    });
+  });
+}
+
+function describePark(run: StoreRun): void {
+  const { describe, it } = run.runner;
+  describe('park', () => {
+    it('moves rows of held leases only, each once', async () => {
+      const lane = await run.lane();
+      await lane.insert({}, { bucket: 2 }, { bucket: 3 });
+      const messages = await lane.ready();
+      const entries = messages.map((message) => parkEntry(message));
+      const held = lane.leases.filter(({ bucket }) => bucket !== 3);
+      const stale = held.map((lease) => ({ ...lease, epoch: String(BigInt(lease.epoch) - 1n) }));
+      assert.equal((await run.store.park(run.owner, stale, entries)).affected, 0, 'an epoch of before');
+      assert.equal((await run.store.park(randomUUID(), held, entries)).affected, 0, 'somebody else');
+      assert.equal((await lane.ready()).length, 3);
+      assert.equal((await run.store.park(run.owner, held, entries)).affected, 2);
+      assert.equal((await run.store.park(run.owner, held, entries)).affected, 0);
+      assert.deepEqual(
+        await lane.readyIds(),
+        messages.filter(({ bucket }) => bucket === 3).map(({ id }) => id),
+      );
+    });
+
+    it('keeps place, attempts and any error text', async () => {
+      const lane = await run.lane();
+      await lane.insert({}, { key: 'b' });
+      const messages = await lane.ready();
+      await lane.park(messages.slice(0, 1), { attempts: 3, error: 'a"\\{,}\u0000 NULL \u{1F4A5}' });
+      await lane.park(messages.slice(1), { attempts: 4, error: null });
+      const { messages: taken } = await lane.take();
+      assert.deepEqual(
+        taken
+          .map(({ id, attempts, seq }) => [id, attempts, seq])
+          .sort((a, b) => compareSeq(String(a[2]), String(b[2]))),
+        messages.map(({ id, seq }, i) => [id, 3 + i, seq]),
+      );
+    });
+  });
+}

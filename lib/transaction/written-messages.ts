@@ -1,0 +1,73 @@
+import type { Entry, TransactionListener } from './after-commit.js';
+
+interface Savepoint {
+  readonly name: string;
+  /** How many entries were written before it. */
+  readonly after: number;
+}
+
+/** In the place of what an enqueue wrote that failed: perhaps nothing. */
+interface Spoilt extends Entry {
+  readonly cause: unknown;
+}
+const NOBODY: TransactionListener = { committed: () => undefined, rolledBack: () => undefined };
+
+/** What was written in one transaction, in that order, and the savepoints among it. */
+export class WrittenMessages {
+  /** @internal */ entries: Entry[] = [];
+  /** @internal */ savepoints: Savepoint[] = [];
+  /** Until it is taken back, nobody may commit. */
+  spoilt: Spoilt | undefined;
+
+  get isEmpty(): boolean {
+    return this.entries.length === 0;
+  }
+
+  add(entry: Entry): void {
+    this.entries.push(entry);
+  }
+
+  /** The first one stays: what takes it back takes the later ones. */
+  spoil(cause: unknown): void {
+    if (this.spoilt !== undefined) return;
+    this.spoilt = { listener: NOBODY, ids: [], cause };
+    this.entries.push(this.spoilt);
+  }
+
+  /** Behind SAVEPOINT. One of the same name stays, and is there again when this one is released. */
+  saved(name: string): void {
+    this.savepoints.push({ name, after: this.entries.length });
+  }
+
+  /** Behind RELEASE: those that were made since are gone with it, and what was written goes with the one around. */
+  released(name: string): void {
+    const at = this.indexOf(name);
+    if (at !== -1) this.savepoints.length = at;
+  }
+
+  /**
+   * Behind ROLLBACK TO, which leaves the savepoint itself.
+   * @returns what is taken back; of a savepoint that was made before we heard of the transaction: all
+   */
+  wentBack(name: string): Entry[] {
+    const at = this.indexOf(name);
+    const after = this.savepoints[at]?.after ?? 0;
+    this.savepoints.length = at + 1;
+    const back = this.entries.splice(after);
+    if (this.spoilt !== undefined && back.includes(this.spoilt)) this.spoilt = undefined;
+    return back;
+  }
+
+  /** Everything, for the end of the transaction; the next one begins with nothing. */
+  take(): Entry[] {
+    const { entries } = this;
+    this.entries = [];
+    this.savepoints = [];
+    this.spoilt = undefined;
+    return entries;
+  }
+
+  /** @internal */ indexOf(name: string): number {
+    return this.savepoints.findLastIndex((savepoint) => savepoint.name === name);
+  }
+}

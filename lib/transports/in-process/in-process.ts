@@ -1,0 +1,228 @@
+import { stopwatch, systemClock } from '../../time/clock.js';
+import type { OutboxMessage } from '../../outbox-message.js';
+import { OutboxConfigurationError, OutboxError } from '../../outbox.errors.js';
+import type { TransportDefinition } from '../../outbox.options.js';
+import {
+  MAX_PROGRESS,
+  OutboxTransport,
+  PUBLISHED,
+  type PublishContext,
+  type PublishFailure,
+  type PublishResult,
+} from '../transport.js';
+import { blameFor, handlerName, typeName, type HandlerFailure } from './blame.js';
+import { HandlerCalls } from './calls.js';
+import { InProcessHandlers, type InProcessHandler } from './handlers.js';
+import { HandlerSlots } from './slots.js';
+import { refuseOptions, unknownNames } from '../../options/option-names.js';
+
+export interface InProcessOptions {
+  /** Messages of one batch that are handled at once. Default 10. */
+  concurrency?: number;
+}
+
+/** Kind by which the module knows that an event is routed to handlers. */
+export const IN_PROCESS = 'in-process';
+/** Reserved for reporting what hangs: the deadline of the handlers is this much before that of the publish. */
+const REPORT_MARGIN = 500;
+
+/** Rejects the wait for a handler that a stop of the relay ended. */
+const CUT_OFF = Symbol('cut off');
+const STOPPED = 'The relay stopped, and does not wait for this handler.';
+
+/** Delivers to the `@OnOutboxEvent` methods of this application. */
+export function inProcess(options: InProcessOptions = {}): TransportDefinition {
+  refuseOptions('inProcess()', unknownNames(options, ['concurrency']));
+  const { concurrency = 10 } = options;
+  if (!Number.isInteger(concurrency) || concurrency < 1 || concurrency > 1000) {
+    throw new OutboxConfigurationError(
+      'INVALID_OPTIONS',
+      `inProcess: concurrency must be a whole number from 1 to 1000.`,
+    );
+  }
+  return {
+    kind: IN_PROCESS,
+    receipt: 'handler',
+    inject: [InProcessHandlers],
+    create: (handlers) => new InProcessTransport(handlers as InProcessHandlers, concurrency),
+  };
+}
+
+export class InProcessTransport extends OutboxTransport {
+  override readonly receipt = 'handler';
+  override readonly maxBatch: number;
+  /** @internal */ readonly calls = new HandlerCalls();
+  /** @internal */ readonly slots: HandlerSlots;
+  /** @internal */ closed = false;
+
+  constructor(
+    /** @internal */ readonly handlers: InProcessHandlers,
+    /** @internal */ readonly concurrency: number,
+  ) {
+    super();
+    // What cannot be begun at once would only spend its deadline waiting.
+    this.maxBatch = concurrency;
+    this.slots = new HandlerSlots(concurrency);
+  }
+
+  override async publish(batch: readonly OutboxMessage[], context: PublishContext): Promise<readonly PublishResult[]> {
+    const results: PublishResult[] = [];
+    const deadline = new Deadline(context);
+    let next = 0;
+    const work = async (): Promise<void> => {
+      while (next < batch.length) {
+        const index = next++;
+        const result =
+          this.closed || deadline.passed
+            ? blameFor({ kind: 'not-started' })
+            : await this.deliver(batch[index] as OutboxMessage, deadline);
+        results[index] = result;
+        context.report(index, result);
+      }
+    };
+    try {
+      await Promise.all(Array.from({ length: Math.min(this.concurrency, batch.length) }, work));
+    } finally {
+      deadline.clear();
+    }
+    return results;
+  }
+
+  override async close(): Promise<void> {
+    this.closed = true;
+  }
+
+  override destinationOf(message: OutboxMessage): readonly string[] {
+    const handlers = this.handlers.of(message.type, message.version);
+    return [typeName(message), ...handlers.map(({ id }) => handlerName(id))];
+  }
+
+  override handles(): readonly string[] {
+    return this.handlers.names;
+  }
+
+  /** @internal */
+  async deliver(message: OutboxMessage, deadline: Deadline): Promise<PublishResult> {
+    const handlers = this.handlers.of(message.type, message.version);
+    if (handlers.length === 0) return blameFor({ kind: 'missing', message });
+    const done = this.doneOf(message);
+    const calling = new Calling();
+    await Promise.all(
+      handlers.filter(({ id }) => !done.has(id)).map((handler) => this.call(handler, message, deadline, calling)),
+    );
+    const failure = calling.failure();
+    if (failure === undefined) {
+      this.calls.published(message);
+      return PUBLISHED;
+    }
+    const succeeded = this.doneOf(message);
+    return succeeded.size === 0 ? failure : { ...failure, progress: writeProgress(succeeded) };
+  }
+
+  /** What the parked row and this process remember. @internal */
+  doneOf(message: OutboxMessage): Set<string> {
+    return new Set([...readProgress(message.progress), ...this.calls.doneOf(message)]);
+  }
+
+  /** Without a slot for what an earlier try has called: that may go on for longer than this publish. @internal */
+  async call(handler: InProcessHandler, message: OutboxMessage, deadline: Deadline, calling: Calling): Promise<void> {
+    const { id } = handler;
+    const retryIn = this.calls.waitFor(handler, message, deadline.timeout);
+    if (retryIn !== undefined || !this.slots.take(id)) return calling.isBusy(id, retryIn);
+    const call = this.calls.begin(handler, message);
+    let isHanging = false;
+    try {
+      await deadline.race(call.ended);
+    } catch (error) {
+      isHanging = deadline.over && error !== CUT_OFF;
+      if (deadline.over) call.leave(error === CUT_OFF ? new OutboxError('TRANSPORT_UNAVAILABLE', STOPPED) : error);
+      if (error === CUT_OFF) calling.cutOff.push(id);
+      else calling.failures.push({ id, error, isHanging });
+    } finally {
+      this.slots.giveBack(id, isHanging);
+    }
+  }
+}
+
+/** What became of the handlers of one message that have not succeeded. */
+class Calling {
+  readonly failures: HandlerFailure[] = [];
+  readonly cutOff: string[] = [];
+  /** @internal */ readonly busy: string[] = [];
+  /** The soonest. @internal */
+  retryIn: number | undefined;
+
+  isBusy(id: string, retryIn: number | undefined): void {
+    this.busy.push(id);
+    if (retryIn !== undefined) this.retryIn = Math.min(retryIn, this.retryIn ?? Infinity);
+  }
+
+  failure(): PublishFailure | undefined {
+    const { failures, cutOff, busy, retryIn } = this;
+    if (failures.length > 0) return blameFor({ kind: 'failed', failures });
+    // Only now: one that failed by itself is its message's fault, whatever became of the others.
+    if (cutOff.length > 0) return blameFor({ kind: 'cut-off', ids: cutOff });
+    return busy.length > 0 ? blameFor({ kind: 'busy', ids: busy, retryIn }) : undefined;
+  }
+}
+
+/** Ends the wait for handlers a little before the publish ends, so that what hangs can be named. */
+class Deadline {
+  over = false;
+  readonly fired: Promise<never>;
+  readonly clear: () => void;
+  readonly left: () => number;
+  /** Milliseconds that the publish has. */
+  readonly timeout: number;
+
+  constructor({ signal, timeout }: PublishContext) {
+    this.timeout = timeout;
+    let end: (why: unknown) => void = () => {};
+    this.fired = new Promise<never>((_resolve, reject) => {
+      end = (why) => {
+        this.over = true;
+        reject(why as Error);
+      };
+    });
+    this.fired.catch(() => {});
+    const time = timeout - Math.min(REPORT_MARGIN, timeout / 10);
+    const elapsed = stopwatch(systemClock);
+    this.left = () => time - elapsed();
+    const fire = (): void =>
+      end(new OutboxError('PUBLISH_TIMEOUT', `The handler did not finish within ${Math.round(timeout)} ms.`));
+    const cancel = systemClock.after(time, fire);
+    // An abort while there is time left is a stop of the relay; after that it only came before our timer.
+    const abort = (): void => (this.left() > 0 ? end(CUT_OFF) : fire());
+    signal.addEventListener('abort', abort);
+    if (signal.aborted) abort();
+    this.clear = () => {
+      cancel();
+      signal.removeEventListener('abort', abort);
+    };
+  }
+
+  /** Also when the process stood still, and its timer has not fired yet. */
+  get passed(): boolean {
+    return this.over || this.left() <= 0;
+  }
+
+  race<T>(call: Promise<T>): Promise<T> {
+    return Promise.race([call, this.fired]);
+  }
+}
+
+function readProgress(progress: string | null): readonly string[] {
+  try {
+    const ids: unknown = JSON.parse(progress ?? '[]');
+    return Array.isArray(ids) ? ids.filter((id) => typeof id === 'string') : [];
+  } catch {
+    return [];
+  }
+}
+
+/** As many as fit: one that is left out is called again, which at least once allows. */
+function writeProgress(done: ReadonlySet<string>): string {
+  const ids = [...done];
+  while (JSON.stringify(ids).length > MAX_PROGRESS) ids.pop();
+  return JSON.stringify(ids);
+}

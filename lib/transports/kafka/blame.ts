@@ -1,0 +1,83 @@
+import type { Blame, PublishFailure } from '../transport.js';
+import { chainOf } from '../chain-of.js';
+import { VERDICTS, type Verdict } from './errors.js';
+import { isOfConnecting } from './providers.js';
+
+export interface KafkaBlame {
+  readonly blame: Blame;
+  readonly final: boolean;
+  readonly suspect: PublishFailure['suspect'] | undefined;
+  /** The protocol's name of the error, or its class: fit for a log, free of payloads. */
+  readonly name: string;
+}
+
+/**
+ * Pure, but for what is remembered of an error: that it came of connecting. A name that the table does not have is the
+ * transport's fault: a wrong `transport` costs a retry, a wrong `message` would cost a message its life during an outage.
+ *
+ * @param messages how many shared the rejected request, and in how many `topics`: a culprit among many is found by
+ * sending singly; 0: nothing was sent yet
+ * @param late whether the deadline had passed: then nobody knows what became of the request, whatever was thrown
+ */
+export function blameFor(error: unknown, messages: number, topics: number, late = false): KafkaBlame {
+  if (late) return { blame: 'transport', final: false, name: 'no answer in time', suspect: undefined };
+  const name = nameOf(error);
+  const { fault, final = false, suspect } = VERDICTS.get(name) ?? UNNAMED;
+  // Before there is a connection no message can be at fault, whatever a token provider or a list of brokers threw.
+  if (messages === 0) return { blame: 'transport', final: false, name, suspect: undefined };
+  if (fault === 'transport') return { blame: 'transport', final: false, name, suspect };
+  // Nor where it was lost, and kafkajs connected again within the send.
+  if (isOfConnecting(error)) return { blame: 'transport', final: false, name, suspect: undefined };
+  const known = messages === 1 || (fault === 'topic' && topics === 1);
+  return known
+    ? { blame: 'message', final, name, suspect: undefined }
+    : { blame: 'collateral', final: false, name, suspect: undefined };
+}
+
+/** Refused beside others, and what was said is about those. */
+export const UNKNOWN_REASON: KafkaBlame = {
+  blame: 'collateral',
+  final: false,
+  suspect: undefined,
+  name: 'with others',
+};
+
+const UNNAMED: Verdict = { fault: 'transport' };
+
+/** What is known without a refusal. */
+export const UNSENT = {
+  /** Headers or options that cannot be read will not be readable later. */
+  unreadable: { blame: 'message', final: true },
+  /** The partition that it asks for does not exist; it may be added. */
+  nowhere: { blame: 'message', final: false },
+  /** An earlier message of its key was not published. */
+  overtaking: { blame: 'collateral', final: false },
+  /** No producer, no time left, or the first of the batch found the broker away. */
+  unavailable: { blame: 'transport', final: false },
+} as const;
+
+/** Whether what it names is as true of the next message to the topic, until somebody or time mends it. */
+export function isOfTopic(name: string | undefined): boolean {
+  const { fault, final, suspect } = VERDICTS.get(name ?? '') ?? UNNAMED;
+  return (fault === 'topic' && final !== true) || suspect === 'destination';
+}
+
+interface KafkaErrorLike {
+  readonly name?: unknown;
+  readonly type?: unknown;
+  readonly code?: unknown;
+}
+
+/**
+ * kafkajs wraps: a refused connection arrives as KafkaJSNonRetriableError or KafkaJSNumberOfRetriesExceeded around
+ * KafkaJSConnectionError, a protocol error around the one that has the `type`. The innermost name says most.
+ */
+function nameOf(error: unknown): string {
+  let name = 'UNKNOWN_ERROR';
+  for (const one of chainOf(error) as KafkaErrorLike[]) {
+    if (typeof one.type === 'string') return one.type;
+    if (typeof one.code === 'string') name = one.code;
+    else if (typeof one.name === 'string') name = one.name;
+  }
+  return name;
+}

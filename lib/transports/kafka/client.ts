@@ -1,0 +1,193 @@
+import { connect as connectTcp, isIP, type Socket } from 'node:net';
+import { connect as connectTls } from 'node:tls';
+import type { ISocketFactory, ISocketFactoryArgs, Kafka, KafkaConfig, RetryOptions } from 'kafkajs';
+import { OutboxConfigurationError } from '../../outbox.errors.js';
+import { askBeforeWrites } from '../ask-before-writes.js';
+import { cutSocket } from '../cut-socket.js';
+import { keepAnswers, type ProduceAnswers, type RequestSender } from './answers.js';
+import { askAboutNoOthers, keepTopicsApart, type TopicNews, type TopicQuestion } from './metadata.js';
+import { keepApart, keepTokensApart } from './providers.js';
+import { leaveIfSilent } from './silence.js';
+
+type KafkaModule = typeof import('kafkajs');
+
+/** Loaded when a relay starts and never before: a process that only enqueues has no broker client in memory. */
+export async function loadKafkaJs(): Promise<KafkaModule> {
+  let loaded: KafkaModule & { default?: KafkaModule };
+  try {
+    loaded = await import('kafkajs');
+    return loaded.default ?? loaded;
+  } catch (cause) {
+    throw new OutboxConfigurationError('MISSING_PEER', 'The kafka() transport needs the package kafkajs.', {
+      cause,
+      hint: 'Install it: npm install kafkajs',
+    });
+  }
+}
+
+/** Short and few: the publish deadline bounds them all, and a client that retries for minutes hides an outage. */
+export const RETRY: RetryOptions = { initialRetryTime: 50, maxRetryTime: 1000, retries: 5 };
+
+/**
+ * Every socket of one producer, so that the producer can be ended for good: kafkajs' `disconnect()` waits for pending
+ * requests, and a send that runs reconnects by itself. Once dead, nothing can be written and nothing connects again.
+ */
+export class SocketGuard implements TopicNews {
+  dead = false;
+  /** Of the last server that took a connection and answered nothing. */
+  silence: string | undefined;
+  /** @internal */ onSilent: ((server: string) => void) | undefined;
+  /** @internal */ readonly sockets = new Set<Socket>();
+  /** @internal */ onKill: (() => void) | undefined;
+  /**
+   * Asked before every write: kafkajs goes on by itself, and in a process that stood still its answers and its own timers may
+   * come before the timer of a deadline. Who says yes has killed this guard.
+   */
+  isTooLate: () => boolean = () => false;
+  /** Of the topics that records were sent to: whether none is on its way there now. */
+  isIdle: (topic: string) => boolean = () => false;
+  isRefused: (topic: string) => boolean = () => false;
+  /** Called with the milliseconds for which a broker will not listen. */
+  onThrottle: (ms: number) => void = () => undefined;
+  /** What is wrong with topics, by the last answer about each. */
+  readonly wrong = new Map<string, unknown>();
+  /** Of the one producer that goes through this guard. */
+  topics: TopicQuestion | undefined;
+  /** To the send that is under way, or was last, where somebody asks for them. */
+  answers: ProduceAnswers | undefined;
+
+  wrap(factory: ISocketFactory): ISocketFactory {
+    return (args) => {
+      if (this.dead) throw ended();
+      const socket = factory(args);
+      this.sockets.add(socket);
+      socket.once('close', () => this.sockets.delete(socket));
+      askBeforeWrites(socket, () => !this.dead && !this.isTooLate());
+      const server = `${args.host}:${args.port}`;
+      leaveIfSilent(socket, server, (text) => {
+        this.silence = text;
+        this.onSilent?.(server);
+      });
+      return socket;
+    };
+  }
+
+  /** Synchronous: after it returned no byte leaves this process, or waits in the kernel, through these sockets. */
+  kill(): void {
+    this.dead = true;
+    this.onKill?.();
+    // With an error, or kafkajs does not notice and keeps its timers until the request timeout.
+    for (const socket of this.sockets) cutSocket(socket, ended());
+  }
+}
+
+/** `retriable: false` makes kafkajs' retry loops stop at once. */
+function ended(): Error {
+  return Object.assign(new Error('This Kafka producer was ended.'), { retriable: false });
+}
+
+/** A Kafka object whose next producer's sockets are all in the guard. */
+export type GuardedKafka = (guard: SocketGuard) => Kafka;
+
+export function fromConfig({ Kafka }: KafkaModule, config: KafkaConfig): GuardedKafka {
+  const silent = config.logLevel === undefined && config.logCreator === undefined;
+  let first = 0;
+  return (guard) => {
+    const { brokers } = config;
+    // The next producer begins behind the one that was silent.
+    guard.onSilent = (server) => {
+      if (Array.isArray(brokers) && brokers.includes(server)) first = brokers.indexOf(server) + 1;
+    };
+    const kafka = new Kafka({
+      ...config,
+      brokers: Array.isArray(brokers) ? [...brokers.slice(first), ...brokers.slice(0, first)] : brokers,
+      ...(silent ? { logLevel: 0, logCreator: () => () => undefined } : {}),
+      retry: { ...RETRY, ...config.retry },
+      socketFactory: guard.wrap(config.socketFactory ?? openSocket),
+    });
+    const watched = withCluster(kafka, (cluster) => {
+      watchPools(cluster, guard, () => undefined);
+      stopOnKill(cluster, guard);
+    });
+    return watched ?? kafka;
+  };
+}
+
+/** The producers are ours, the application's Kafka object and its other clients are not touched. */
+export function fromInstance(kafka: Kafka): GuardedKafka {
+  const guarded = (guard: SocketGuard): Kafka | undefined =>
+    withCluster(kafka, (cluster) => {
+      watchPools(cluster, guard, (connections) => guardSockets(connections, guard));
+      stopOnKill(cluster, guard);
+    });
+  if (guarded(new SocketGuard()) === undefined) throw notUsable();
+  return (guard) => guarded(guard)!;
+}
+
+function notUsable(): OutboxConfigurationError {
+  return new OutboxConfigurationError('INVALID_OPTIONS', 'kafka(): this client is not a Kafka object of kafkajs 2.2.', {
+    hint: 'Give its configuration instead: kafka({ client: { clientId, brokers } }).',
+  });
+}
+
+/** kafkajs' own parts that are reached through a Kafka object; checked before use, as no version promises them. */
+interface Cluster extends TopicQuestion {
+  connect: () => Promise<void>;
+  refreshMetadata: () => Promise<void>;
+  readonly connectionPoolBuilder: { build: (destination?: object) => Promise<ConnectionPool> };
+}
+interface ConnectionPool extends RequestSender {
+  readonly pool: { socketFactory: ISocketFactory }[];
+}
+
+/** A child of `kafka` that shows every cluster it creates; `undefined` when kafkajs is built another way. */
+function withCluster(kafka: Kafka, onCluster: (cluster: Cluster) => void): Kafka | undefined {
+  const symbol = Object.getOwnPropertySymbols(kafka).find((s) => s.description === 'private:Kafka:createCluster');
+  const create = symbol && (kafka as unknown as Record<symbol, unknown>)[symbol];
+  if (symbol === undefined || typeof create !== 'function') return undefined;
+  const createCluster = (options: object): Cluster => {
+    const cluster = (create as (o: object) => Cluster).call(kafka, options);
+    onCluster(cluster);
+    return cluster;
+  };
+  return Object.create(kafka, { [symbol]: { value: createCluster } }) as Kafka;
+}
+
+/** Every pool of connections that the cluster makes, one for each broker. */
+function watchPools(cluster: Cluster, guard: SocketGuard, onPool: (pool: ConnectionPool) => void): void {
+  const { connectionPoolBuilder } = cluster;
+  const build = connectionPoolBuilder?.build;
+  if (typeof build !== 'function') throw notUsable();
+  guard.topics = cluster;
+  connectionPoolBuilder.build = async (destination) => {
+    const pool = await keepApart(() => build(destination));
+    onPool(pool);
+    pool.pool.forEach(keepTokensApart);
+    keepAnswers(pool, () => guard.answers);
+    askAboutNoOthers(pool);
+    keepTopicsApart(pool, guard);
+    return pool;
+  };
+}
+
+function guardSockets({ pool }: ConnectionPool, guard: SocketGuard): void {
+  if (guard.dead) throw ended();
+  for (const connection of pool) connection.socketFactory = guard.wrap(connection.socketFactory);
+}
+
+/** Ends kafkajs' retry loops early; without it they would fail at the guard again and again for some seconds. */
+function stopOnKill(cluster: Cluster, guard: SocketGuard): void {
+  guard.onKill = () => {
+    cluster.connect = cluster.refreshMetadata = cluster.addMultipleTargetTopics = () => Promise.reject(ended());
+  };
+}
+
+/** As kafkajs opens them, but without Nagle's algorithm: one request is one write. */
+function openSocket({ host, port, ssl, onConnect }: ISocketFactoryArgs): Socket {
+  const socket = ssl
+    ? connectTls({ host, port, ...(isIP(host) ? {} : { servername: host }), ...(ssl as object) }, onConnect)
+    : connectTcp({ host, port }, onConnect);
+  socket.setKeepAlive(true, 60_000);
+  socket.setNoDelay(true);
+  return socket;
+}

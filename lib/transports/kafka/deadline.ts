@@ -1,0 +1,66 @@
+import { stopwatch, systemClock } from '../../time/clock.js';
+import { OutboxError } from '../../outbox.errors.js';
+
+/** The end of one publish: a timer of its own, or the relay's signal, whichever comes first. */
+export class Deadline {
+  /** @internal */ over = false;
+  /** @internal */ readonly elapsed = stopwatch(systemClock);
+  /** @internal */ readonly cancel: (() => void) | undefined;
+  /** @internal */ readonly listeners = new Set<() => void>();
+  /** @internal */ readonly pass = (): void => {
+    if (this.over) return;
+    this.over = true;
+    for (const listener of this.listeners) listener();
+  };
+
+  constructor(
+    /** @internal */ readonly signal: AbortSignal,
+    /** @internal */ readonly timeout = Infinity,
+  ) {
+    if (timeout !== Infinity) this.cancel = systemClock.after(timeout, this.pass);
+    if (signal.aborted) this.pass();
+    else signal.addEventListener('abort', this.pass, { once: true });
+  }
+
+  /** Also when the process stood still, and its timer has not fired yet. */
+  get passed(): boolean {
+    if (!this.over && this.elapsed() >= this.timeout) this.pass();
+    return this.over;
+  }
+
+  /** Milliseconds, at least 1. */
+  get left(): number {
+    return Math.max(1, Math.ceil(Math.min(this.timeout - this.elapsed(), 0x7fffffff)));
+  }
+
+  /** Calls `listener` when the deadline passes, now if it has; the result takes the listener away. */
+  onPass(listener: () => void): () => void {
+    if (this.passed) listener();
+    else this.listeners.add(listener);
+    return () => this.listeners.delete(listener);
+  }
+
+  /** Resolves after so many milliseconds, or when the deadline passes. */
+  pause(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      let unlisten = (): unknown => undefined;
+      const cancel = systemClock.after(ms, () => end());
+      const end = (): void => {
+        unlisten();
+        cancel();
+        resolve();
+      };
+      unlisten = this.onPass(end);
+    });
+  }
+
+  dispose(): void {
+    this.cancel?.();
+    this.signal.removeEventListener('abort', this.pass);
+    this.listeners.clear();
+  }
+}
+
+export function timedOut(why?: string): OutboxError {
+  return new OutboxError('PUBLISH_TIMEOUT', `Kafka did not answer in time${why === undefined ? '' : ` (${why})`}.`);
+}

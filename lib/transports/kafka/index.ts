@@ -1,0 +1,2 @@
+export { kafka } from './kafka.js';
+export type { KafkaOptions } from './options.js';

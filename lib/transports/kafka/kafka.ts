@@ -1,0 +1,163 @@
+import { randomUUID } from 'node:crypto';
+import type { ICustomPartitioner, ProducerConfig } from 'kafkajs';
+import { OutboxConfigurationError } from '../../outbox.errors.js';
+import type { TransportDefinition } from '../../outbox.options.js';
+import { brokerAddress } from '../broker-address.js';
+import { createEnvelope, type CloudEventsOptions } from '../envelope.js';
+import { fromConfig, fromInstance, loadKafkaJs, RETRY } from './client.js';
+import { kafkaLimits, MAX_MESSAGE_BYTES } from './limits.js';
+import {
+  brokersProblem,
+  checkKafkaOptions,
+  COMPRESSIONS,
+  invalid,
+  isClient,
+  isFactory,
+  type Client,
+  type KafkaOptions,
+} from './options.js';
+import { byKey, pinning } from './partitioner.js';
+import { KafkaProducer, type SendSettings } from './producer.js';
+import { KafkaTransport } from './transport.js';
+
+/** Publishes to Apache Kafka with kafkajs. Inert until a relay runs. */
+export function kafka(options: KafkaOptions): TransportDefinition {
+  checkKafkaOptions(options);
+  const { client } = options;
+  const { topicPrefix, maxMessageBytes, headers } = options;
+  const limits = kafkaLimits({ topicPrefix, maxMessageBytes, headers, cloudEvents: Boolean(options.cloudEvents) });
+  const warnings = deliveryWarnings(options);
+  const broker = brokersOf(client);
+  const definition = { kind: 'kafka', ...broker, receipt: 'broker' as const, limits, warnings };
+  if (isClient(client)) return { ...definition, create: () => createTransport(options, client, limits) };
+  if (isFactory(client)) {
+    const useFactory = client.useFactory as (...dependencies: unknown[]) => Client | Promise<Client>;
+    return {
+      ...definition,
+      inject: client.inject ?? [],
+      create: async (...dependencies) => createTransport(options, await useFactory(...dependencies), limits),
+    };
+  }
+  return { ...definition, inject: [client], create: (given) => createTransport(options, given as Client, limits) };
+}
+
+/** Of a configuration; a Kafka object keeps them to itself. */
+function brokersOf(client: unknown): { broker?: string } {
+  const brokers = (client as { brokers?: unknown } | null | undefined)?.brokers;
+  const broker = Array.isArray(brokers) ? brokerAddress(brokers) : undefined;
+  return broker === undefined ? {} : { broker };
+}
+
+async function createTransport(
+  options: KafkaOptions,
+  client: Client,
+  limits: KafkaTransport['limits'],
+): Promise<KafkaTransport> {
+  if (!isClient(client)) throw invalid('client', 'is neither a Kafka object nor a configuration with `brokers`');
+  const problem = 'producer' in client ? undefined : brokersProblem(client.brokers);
+  if (problem !== undefined) throw invalid('client.brokers', problem);
+  const guarded = 'producer' in client ? fromInstance(client) : fromConfig(await loadKafkaJs(), client);
+  const compression = COMPRESSIONS[options.compression ?? 'none'];
+  if (compression > COMPRESSIONS.gzip) await requireCodec(compression);
+  const clientId = 'brokers' in client ? client.clientId : undefined;
+  const maxBytes = options.maxMessageBytes ?? MAX_MESSAGE_BYTES;
+  const envelope = createEnvelope({ headers: options.headers, cloudEvents: cloudEventsOf(options, clientId) });
+  const settings: SendSettings = {
+    acks: options.acks ?? -1,
+    compression,
+    transactional: Boolean(options.transactional),
+  };
+  const fenced = { ...settings, transactional: true };
+  const configOf = producerConfig(options, pinning(await partitionerOf(options)));
+  return new KafkaTransport({
+    records: {
+      envelope,
+      topicPrefix: options.topicPrefix ?? '',
+      timestamp: options.timestamp,
+      maxBytes,
+      fixedHeaderBytes: fixedHeaderBytes(options, clientId),
+    },
+    limits,
+    atomicRuns: typeof options.partitioner !== 'function',
+    producers: options.producers ?? 4,
+    checkDestinations: options.checkDestinations ?? true,
+    openProducer: (slot) => new KafkaProducer(guarded, configOf(slot), settings),
+    openAsker: askerOf(options, (config) => new KafkaProducer(guarded, { ...configOf(0), ...config }, settings)),
+    openFenced: fencedBy(options, (config) => new KafkaProducer(guarded, { ...configOf(0), ...config }, fenced)),
+  });
+}
+
+function deliveryWarnings({ acks, idempotent }: KafkaOptions): string[] {
+  if (acks === 1) return [ACKS_WARNING]; // which is never idempotent
+  return idempotent === false ? [IDEMPOTENT_WARNING] : [];
+}
+
+function fencedBy({ fencing }: KafkaOptions, open: (config: ProducerConfig) => KafkaProducer) {
+  if (fencing === undefined) return undefined;
+  return (bucket: number) => open({ transactionalId: `${fencing.transactionalId}-${bucket}` });
+}
+
+/** Neither idempotent nor in transactions: opening it asks for no id, and ends nobody's. */
+function askerOf({ allowAutoTopicCreation }: KafkaOptions, open: (config: ProducerConfig) => KafkaProducer) {
+  if (allowAutoTopicCreation === true) return undefined;
+  return () => open({ idempotent: false, transactionalId: undefined as never });
+}
+
+function producerConfig(
+  options: KafkaOptions,
+  createPartitioner: ICustomPartitioner,
+): (slot: number) => ProducerConfig {
+  const { transactional, acks = -1, producer = {}, allowAutoTopicCreation = false } = options;
+  const transactionalId = typeof transactional === 'object' ? transactional.transactionalId : `outbox-${randomUUID()}`;
+  return (slot) => ({
+    ...producer,
+    retry: { ...RETRY, ...producer.retry },
+    createPartitioner,
+    allowAutoTopicCreation,
+    idempotent: options.idempotent ?? acks === -1,
+    maxInFlightRequests: 1,
+    ...(transactional ? { transactionalId: `${transactionalId}-${slot}` } : {}),
+  });
+}
+
+async function partitionerOf({ partitioner }: KafkaOptions): Promise<ICustomPartitioner> {
+  if (typeof partitioner === 'function') return partitioner;
+  return partitioner === 'legacy' ? (await loadKafkaJs()).Partitioners.LegacyPartitioner : byKey;
+}
+
+function cloudEventsOf({ cloudEvents }: KafkaOptions, clientId: string | undefined): CloudEventsOptions | undefined {
+  if (!cloudEvents) return undefined;
+  return cloudEvents === true ? { source: encodeURI(clientId ?? 'nestjs-outbox') } : cloudEvents;
+}
+
+function fixedHeaderBytes(options: KafkaOptions, clientId: string | undefined): number {
+  const source = cloudEventsOf(options, clientId)?.source ?? '';
+  let bytes = 3 * source.length;
+  for (const [name, value] of Object.entries(options.headers ?? {})) {
+    for (const one of Array.isArray(value) ? (value as string[]) : [value as string]) {
+      bytes += Buffer.byteLength(name) + Buffer.byteLength(one) + 8;
+    }
+  }
+  return bytes;
+}
+
+async function requireCodec(compression: number): Promise<void> {
+  const { CompressionCodecs } = await loadKafkaJs();
+  try {
+    (CompressionCodecs as Record<number, () => unknown>)[compression]!();
+  } catch (cause) {
+    throw new OutboxConfigurationError(
+      'MISSING_PEER',
+      'kafka(): the codec of this compression is not registered in kafkajs.',
+      {
+        cause,
+        hint: 'Set CompressionCodecs[CompressionTypes.…] before the application starts, or use gzip.',
+      },
+    );
+  }
+}
+
+const ACKS_WARNING =
+  'kafka({ acks: 1 }): messages that the leader confirmed can be lost when it fails. Leave acks out: all in-sync replicas confirm then.';
+const IDEMPOTENT_WARNING =
+  'kafka({ idempotent: false }): one send may append a record twice, when the answer to its first try is lost. Leave idempotent out.';

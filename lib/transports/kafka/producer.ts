@@ -1,0 +1,230 @@
+import type { Kafka, Producer, ProducerBatch, ProducerConfig, RecordMetadata } from 'kafkajs';
+import { stopwatch, systemClock } from '../../time/clock.js';
+import { OutboxError } from '../../outbox.errors.js';
+import { SocketGuard, type GuardedKafka } from './client.js';
+import { askAbout } from './metadata.js';
+import { ProduceAnswers, type PartitionAnswer } from './answers.js';
+import { timedOut, type Deadline } from './deadline.js';
+import type { Chunk } from './records.js';
+import { topicErrorOf } from './topics.js';
+
+/** How long a clean disconnect may take before the sockets are cut. */
+const DISCONNECT_TIMEOUT = 2000;
+
+export interface SendSettings {
+  readonly acks: -1 | 1;
+  readonly compression: number;
+  readonly transactional: boolean;
+}
+/**
+ * One kafkajs producer with one send at a time, used until the first send without a definite answer and then thrown away.
+ *
+ * Why one at a time: after a failure kafkajs winds its sequence numbers back, and a send that runs beside it would go
+ * out under numbers that the broker has seen; the broker would confirm it and store nothing.
+ * Why thrown away: a rejected send may be stored in part. Only a new producer id makes the broker forget the numbers.
+ */
+export class KafkaProducer {
+  /** @internal */ readonly guard = new SocketGuard();
+  /** @internal */ readonly producer: Producer;
+  /** @internal */ readonly ends = new Set<(error: unknown) => void>();
+  /** @internal last offset that the broker gave to this producer, by topic and partition */
+  readonly lastOffsets = new Map<string, number>();
+
+  constructor(
+    kafka: GuardedKafka,
+    config: ProducerConfig,
+    /** @internal */ readonly settings: SendSettings,
+  ) {
+    const client: Kafka = kafka(this.guard);
+    this.producer = client.producer(config);
+  }
+
+  get dead(): boolean {
+    return this.guard.dead;
+  }
+
+  connect(): Promise<void> {
+    return this.orKilled(this.producer.connect());
+  }
+
+  /** What is wrong with some of these topics, by topic, and with the others of this producer. Rejects when it is killed. */
+  async wrongAmong(topics: readonly string[]): Promise<ReadonlyMap<string, unknown>> {
+    this.guard.isIdle = () => true;
+    await this.orKilled(askAbout(topics, this.guard.topics, this.guard));
+    return this.guard.wrong;
+  }
+
+  /** As {@link wrongAmong}, for a producer that sends nothing. @throws where there is no answer */
+  async ask(topics: readonly string[]): Promise<ReadonlyMap<string, unknown>> {
+    const { guard } = this;
+    if (guard.topics === undefined) throw new Error('This kafkajs does not tell what it knows of topics.');
+    guard.isIdle = () => true;
+    await this.orKilled(guard.topics.addMultipleTargetTopics([...topics]));
+    return guard.wrong;
+  }
+
+  /** Something is wrong with a topic that records of this producer are in: it may be made anew. */
+  get hasSentToWrong(): boolean {
+    const { wrong } = this.guard;
+    return (
+      wrong.size > 0 && [...this.lastOffsets.keys()].some((place) => wrong.has(place.slice(0, place.lastIndexOf(':'))))
+    );
+  }
+
+  /** Of the last send, which failed: nothing is stored, as no records went out, or in a transaction that cannot be committed. */
+  get storedNothing(): boolean {
+    return this.settings.transactional || this.isUnsent;
+  }
+  get isUnsent(): boolean {
+    return this.guard.answers?.asked !== true;
+  }
+
+  /** Topics of the last send that are refused as such, each with its error: by the answer about them, or to their records. */
+  refusedTopics({ topics }: Chunk): Map<string, unknown> {
+    const lastSaid = new Map<string, PartitionAnswer>();
+    for (const answer of this.guard.answers?.said ?? [])
+      lastSaid.set(`${answer.topicName}:${answer.partition}`, answer);
+    const refused = new Map<string, unknown>();
+    for (const { topicName, errorCode } of lastSaid.values()) {
+      const error = topicErrorOf(errorCode);
+      if (error !== undefined) refused.set(topicName, error);
+    }
+    for (const [topic, error] of this.guard.wrong) if (topics.has(topic)) refused.set(topic, error);
+    return refused;
+  }
+
+  /**
+   * Resolves when every record is stored but those of the returned indexes: their fixed partition does not exist and they
+   * were not sent. Rejects at once when the producer is killed.
+   */
+  send(chunk: Chunk, timeout: number): Promise<number[]> {
+    const { transactional } = this.settings;
+    this.guard.isIdle = (topic) => !chunk.topics.has(topic);
+    this.guard.answers = new ProduceAnswers(this.guard.onThrottle);
+    return this.orKilled(
+      transactional ? this.sendInTransaction(chunk, timeout) : this.sendToAll(chunk, timeout, this.guard.answers),
+    );
+  }
+
+  /** When the deadline passes the producer is killed, and until the returned function is called nothing is written after it. */
+  endAt(deadline: Deadline): () => void {
+    this.guard.isTooLate = () => deadline.passed;
+    const release = deadline.onPass(() => this.kill(timedOut(this.guard.silence)));
+    return () => {
+      release();
+      this.guard.isTooLate = () => false;
+    };
+  }
+
+  /** For good and at once: nothing is sent after this returned. */
+  kill(reason: unknown): void {
+    if (this.guard.dead) return;
+    this.guard.kill();
+    this.producer.disconnect().catch(() => undefined);
+    for (const end of this.ends) end(reason);
+  }
+
+  async close(): Promise<void> {
+    if (this.guard.dead) return;
+    const cancel = systemClock.after(DISCONNECT_TIMEOUT, () => this.kill(new Error('The disconnect took too long.')));
+    try {
+      await this.orKilled(this.producer.disconnect());
+    } catch {
+      // Cut below.
+    } finally {
+      cancel();
+      this.kill(new Error('The transport was closed.'));
+    }
+  }
+
+  /** @internal */ async sendToAll(chunk: Chunk, timeout: number, answers: ProduceAnswers): Promise<number[]> {
+    try {
+      return await this.sendOn(this.producer, chunk, timeout);
+    } catch (error) {
+      await answers.ofOthers();
+      throw error;
+    }
+  }
+
+  /** @internal */ async sendInTransaction(chunk: Chunk, timeout: number): Promise<number[]> {
+    const elapsed = stopwatch(systemClock);
+    const transaction = await this.producer.transaction();
+    try {
+      // The first one asks for the id. With fencing it is another relay's by rights when this process stood still meanwhile.
+      if (elapsed() >= timeout) throw timedOut();
+      const result = await this.sendOn(transaction, chunk, timeout);
+      await transaction.commit();
+      return result;
+    } catch (error) {
+      // Lets consumers go on without waiting for the transaction's timeout. The producer is thrown away either way,
+      // and its successor's start ends whatever is left open.
+      if (!this.dead && transaction.isActive()) await transaction.abort().catch(() => undefined);
+      throw error;
+    }
+  }
+
+  /** @internal */ async sendOn(sender: Pick<Producer, 'sendBatch'>, chunk: Chunk, timeout: number): Promise<number[]> {
+    const { acks, compression } = this.settings;
+    const topicMessages: ProducerBatch['topicMessages'] = [];
+    for (const [topic, { records }] of chunk.topics) topicMessages.push({ topic, messages: records });
+    const answer = await sender.sendBatch({ acks, compression, timeout, topicMessages });
+    return this.check(chunk, answer);
+  }
+
+  /** @internal kafkajs resolves a send although a partition is unknown, or was skipped in a retry: only the answer counts. */
+  check(chunk: Chunk, answer: RecordMetadata[]): number[] {
+    const stored = new Map<string, number>();
+    for (const { topicName, partition, errorCode, baseOffset, offset } of answer) {
+      const first = Number(baseOffset ?? offset ?? -1);
+      if (errorCode === 0 && first >= 0) stored.set(`${topicName}:${partition}`, first);
+    }
+    const nowhere: number[] = [];
+    const counts = new Map<string, number>();
+    for (const [topic, { records, indexes }] of chunk.topics) {
+      for (let i = 0; i < records.length; i += 1) {
+        const place = `${topic}:${records[i]!.partition}`;
+        if (stored.has(place)) counts.set(place, (counts.get(place) ?? 0) + 1);
+        else if (records[i]!.nowhere === true) nowhere.push(indexes[i]!);
+        else throw new OutboxError('TRANSPORT_UNAVAILABLE', 'Kafka gave no answer for one of the partitions.');
+      }
+    }
+    for (const [place, count] of counts) this.advance(place, stored.get(place)!, count);
+    return nowhere;
+  }
+
+  /**
+   * Indexes of the messages of the last send that were stored although it was rejected, because others of it were refused.
+   * None in a transaction, which was aborted.
+   */
+  storedDespite(chunk: Chunk): number[] {
+    const { answers } = this.guard;
+    if (this.settings.transactional || answers === undefined) return [];
+    const isNew = ({ topicName, partition, baseOffset }: PartitionAnswer): boolean =>
+      Number(baseOffset) > (this.lastOffsets.get(`${topicName}:${partition}`) ?? -1);
+    const stored = new Set(answers.stored.filter(isNew).map(({ topicName, partition }) => `${topicName}:${partition}`));
+    return [...chunk.topics].flatMap(([topic, { records, indexes }]) =>
+      indexes.filter((_, i) => stored.has(`${topic}:${records[i]!.partition}`)),
+    );
+  }
+
+  /** @internal An offset of before means that the broker took the records for a repetition and stored nothing. */
+  advance(place: string, first: number, count: number): void {
+    if (first <= (this.lastOffsets.get(place) ?? -1)) {
+      throw new OutboxError('TRANSPORT_UNAVAILABLE', 'Kafka answered with an offset of an earlier send.');
+    }
+    this.lastOffsets.set(place, first + count - 1);
+  }
+
+  /** @internal */ orKilled<T>(work: Promise<T>): Promise<T> {
+    return new Promise<T>((resolve, reject) => {
+      const settle =
+        <V>(how: (value: V) => void) =>
+        (value: V): void => {
+          this.ends.delete(reject);
+          how(value);
+        };
+      this.ends.add(reject);
+      work.then(settle(resolve), settle(reject));
+    });
+  }
+}

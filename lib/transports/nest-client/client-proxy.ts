@@ -1,0 +1,110 @@
+import type { ClientProxy } from '@nestjs/microservices';
+import type { InjectionToken } from '@nestjs/common';
+import type { OutboxMessage } from '../../outbox-message.js';
+import { OutboxConfigurationError } from '../../outbox.errors.js';
+import type { TransportDefinition } from '../../outbox.options.js';
+import {
+  isIdempotentKafka,
+  isNestClient,
+  kindOfClient,
+  limitsOf,
+  type NestClient,
+  receiptOf,
+  WORTH,
+} from './kind.js';
+import { refuseNoOptions, refuseOptions, unknownNames } from '../../options/option-names.js';
+import type { RecordOption } from './record.js';
+import { ClientProxyTransport } from './transport.js';
+
+export interface ClientProxyOptions {
+  /** A client, or its injection token (`ClientsModule.register([{ name: 'ORDERS', … }])`). Give each transport one of its own. */
+  client: Pick<ClientProxy, 'connect' | 'emit' | 'close'> | InjectionToken;
+  /** First argument of `emit`, or a promise of it, which counts into the publish timeout. Default: the message's topic. */
+  pattern?: (message: OutboxMessage) => unknown;
+  /** Second argument of `emit`; a function may return a promise of it, which counts into the publish timeout. Default `auto`: a Kafka record, an RMQ record, the parsed payload elsewhere. */
+  record?: RecordOption;
+  /** Accepts a client whose `emit` says nothing about the broker: messages can get lost. Default false. */
+  allowUnconfirmed?: boolean;
+  /** Messages of one batch that are emitted at once. Default 50. */
+  concurrency?: number;
+}
+
+const NAMES: readonly (keyof ClientProxyOptions)[] = ['client', 'pattern', 'record', 'allowUnconfirmed', 'concurrency'];
+
+/** A transport over a client of `@nestjs/microservices`. */
+export function clientProxy(options: ClientProxyOptions): TransportDefinition {
+  refuseNoOptions('clientProxy()', options, 'client');
+  refuseOptions('clientProxy()', unknownNames(options, NAMES));
+  const { client, pattern = topicOf, record = 'auto', allowUnconfirmed = false, concurrency = 50 } = options;
+  if (client === undefined || client === null) throw invalid('client', client, 'a ClientProxy or its injection token');
+  if (!Number.isInteger(concurrency) || concurrency < 1 || concurrency > 10_000) {
+    throw invalid('concurrency', concurrency, 'an integer from 1 to 10000');
+  }
+  if (typeof record !== 'function' && !['auto', 'kafka', 'rmq', 'plain'].includes(record)) {
+    throw invalid('record', record, "'auto', 'kafka', 'rmq', 'plain' or a function");
+  }
+  const readsOptions = options.pattern !== undefined || typeof record === 'function';
+  const create = (found: unknown): ClientProxyTransport => {
+    const checked = confirmed(found, allowUnconfirmed);
+    return new ClientProxyTransport(checked, { pattern, record, concurrency, readsOptions });
+  };
+  if (!isNestClient(client)) {
+    // What the token stands for is not known before the relay starts; `create` looks again.
+    return {
+      kind: 'client-proxy',
+      receipt: allowUnconfirmed ? 'none' : 'broker',
+      ...(allowUnconfirmed ? { warnings: [`${UNCONFIRMED}, unless the client is one of Kafka or RabbitMQ.`] } : {}),
+      inject: [client as InjectionToken],
+      create,
+    };
+  }
+  return {
+    kind: 'client-proxy',
+    receipt: receiptOf(client),
+    ...(receiptOf(client) === 'none' ? { warnings: [`${UNCONFIRMED}: ${worthOf(client)}.`] } : {}),
+    limits: limitsOf(kindOfClient(client), readsOptions),
+    create: () => create(client),
+  };
+}
+
+const NO_ANSWER = 'with acks: 0 the broker sends no answer';
+const UNCONFIRMED =
+  'clientProxy(): nothing confirms what is published (allowUnconfirmed), so that messages can get lost';
+
+function confirmed(client: unknown, allowUnconfirmed: boolean): NestClient {
+  if (!isNestClient(client)) throw invalid('client', typeof client, 'a ClientProxy, which has emit() and connect()');
+  const kind = kindOfClient(client);
+  if (kind === 'grpc') throw invalid('client', 'a gRPC client', 'a client that can emit events');
+  if (isIdempotentKafka(client)) {
+    throw new OutboxConfigurationError(
+      'INVALID_OPTIONS',
+      'clientProxy(): a ClientKafka with an idempotent producer reports records as stored that are not, as emit() sends many at once.',
+      {
+        hint: 'Leave producer.idempotent out, or use kafka(), whose producers are idempotent with one send at a time.',
+      },
+    );
+  }
+  if (receiptOf(client) === 'none' && !allowUnconfirmed) {
+    throw new OutboxConfigurationError(
+      'UNCONFIRMED_TRANSPORT',
+      `clientProxy(): emit() of this ${kind} client proves nothing: ${worthOf(client)}.`,
+      { hint: 'Use a broker that confirms, or set allowUnconfirmed: true and accept that messages get lost.' },
+    );
+  }
+  return client;
+}
+
+/** Of one that confirms nothing. */
+function worthOf(client: NestClient): string {
+  const kind = kindOfClient(client);
+  return kind === 'kafka' ? NO_ANSWER : WORTH[kind];
+}
+
+function topicOf(message: OutboxMessage): string {
+  return message.topic;
+}
+
+function invalid(field: string, value: unknown, allowed: string): OutboxConfigurationError {
+  const shown = typeof value === 'string' || typeof value === 'number' ? ` is ${JSON.stringify(value)},` : '';
+  return new OutboxConfigurationError('INVALID_OPTIONS', `clientProxy(): ${field}${shown} must be ${allowed}.`);
+}

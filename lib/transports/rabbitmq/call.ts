@@ -1,0 +1,133 @@
+import { stopwatch, systemClock } from '../../time/clock.js';
+import type { OutboxMessage } from '../../outbox-message.js';
+import type { PublishContext, PublishFailure, PublishResult } from '../transport.js';
+import { blameFor } from './blame.js';
+
+/** One `publish` on its way: what was sent of it, and what is known of each message. */
+export class PublishCall {
+  /** Of the next message that is sent. */
+  cursor = 0;
+  /** Sent, and no result yet. */
+  inFlight = 0;
+  /** The broker may close the channel for one of its messages: each goes while nothing else is unconfirmed. */
+  isCareful = false;
+  readonly done: Promise<readonly PublishResult[]>;
+  /** @internal */ readonly results: (PublishResult | undefined)[];
+  /** @internal */ missing: number;
+  /** @internal */ finish!: (results: readonly PublishResult[]) => void;
+  /** @internal */ release: (() => void) | undefined;
+  /** @internal */ readonly elapsed = stopwatch(systemClock);
+  /** @internal */ timeout = Infinity;
+  /** @internal the messages of a key in the batch, when there can be several */
+  readonly runs: Map<string, KeyRun> | undefined;
+
+  constructor(
+    readonly batch: readonly OutboxMessage[],
+    readonly context: PublishContext,
+    pipelined: boolean,
+  ) {
+    this.results = new Array<PublishResult | undefined>(batch.length).fill(undefined);
+    this.missing = batch.length;
+    this.done = new Promise((resolve) => (this.finish = resolve));
+    this.runs = pipelined ? runsOf(batch) : undefined;
+  }
+
+  /** Past its deadline, also when the process stood still and its timer has not fired yet. */
+  get late(): boolean {
+    return this.elapsed() >= this.timeout;
+  }
+
+  /** Milliseconds. */
+  get left(): number {
+    return this.timeout - this.elapsed();
+  }
+
+  get settled(): boolean {
+    return this.missing === 0;
+  }
+
+  /** Calls `expire` once, at the deadline or when the caller aborts, unless everything is known by then. */
+  arm(timeout: number, expire: (reason: unknown) => void): void {
+    this.timeout = timeout;
+    const { signal } = this.context;
+    const cancel = systemClock.after(timeout, () => expire(undefined));
+    const onAbort = (): void => expire(signal.reason);
+    signal.addEventListener('abort', onAbort, { once: true });
+    this.release = () => {
+      cancel();
+      signal.removeEventListener('abort', onAbort);
+    };
+  }
+
+  /** The first result of a message counts. */
+  set(index: number, result: PublishResult): void {
+    if (this.results[index] !== undefined) return;
+    const run = this.runOf(index);
+    if (run === undefined) this.conclude(index, result);
+    else run.set(this, index, result);
+  }
+
+  /** Everything without a result gets this one. */
+  fail(failure: PublishFailure): void {
+    for (let index = 0; index < this.batch.length && this.missing > 0; index++) this.set(index, failure);
+  }
+
+  /** Whether a predecessor of the same key failed, so that the message must not be sent. */
+  isOvertaking(index: number): boolean {
+    return this.runOf(index)?.failed === true;
+  }
+
+  /** @internal plain SQL can give rows the key `''`, which is a key; without one a message is in no run */
+  runOf(index: number): KeyRun | undefined {
+    if (this.runs === undefined) return undefined;
+    const { key } = this.batch[index]!;
+    return key === null ? undefined : this.runs.get(key);
+  }
+
+  /** @internal */
+  conclude(index: number, result: PublishResult): void {
+    if (this.results[index] !== undefined) return;
+    this.results[index] = result;
+    this.missing -= 1;
+    try {
+      this.context.report(index, result);
+    } catch {
+      // A report that throws is its owner's bug, and this runs inside amqplib's reader: the array below has the result.
+    }
+    if (this.missing > 0) return;
+    this.release?.();
+    this.finish(this.results as readonly PublishResult[]);
+  }
+}
+
+/**
+ * The messages of one key in one batch. Results are given in order: once one failed, the rest fails too, although the
+ * broker may have taken some of them. Published again after the failed one, they are seen twice but not left out of order.
+ */
+class KeyRun {
+  failed = false;
+  readonly indexes: number[] = [];
+  readonly early = new Map<number, PublishResult>();
+  next = 0;
+
+  set(call: PublishCall, index: number, result: PublishResult): void {
+    if (!this.early.has(index)) this.early.set(index, result);
+    for (let known; (known = this.early.get(this.indexes[this.next]!)) !== undefined; this.next++) {
+      call.conclude(this.indexes[this.next]!, this.failed && known.ok ? blameFor({ kind: 'overtaking' }) : known);
+      if (!known.ok) this.failed = true;
+    }
+  }
+}
+
+/** Only keys with several messages need a run. */
+function runsOf(batch: readonly OutboxMessage[]): Map<string, KeyRun> | undefined {
+  const runs = new Map<string, KeyRun>();
+  batch.forEach(({ key }, index) => {
+    if (key === null) return;
+    const run = runs.get(key) ?? new KeyRun();
+    run.indexes.push(index);
+    runs.set(key, run);
+  });
+  for (const [key, run] of runs) if (run.indexes.length === 1) runs.delete(key);
+  return runs.size === 0 ? undefined : runs;
+}

@@ -1,0 +1,136 @@
+import { assertTopology } from './topology.js';
+import type { AmqpChannel, AmqpConnection } from './client.js';
+import { closeReason } from './errors.js';
+import { abortable, RabbitMqConnection, type ConnectionEvents } from './connection.js';
+import type { RabbitMqSettings } from './options.js';
+import { Recovery } from './recovery.js';
+
+/** Opens a connection: to the configured servers, or what the application gave (`own: false`). */
+export type ConnectionSource = (signal: AbortSignal) => Promise<{ model: AmqpConnection; own: boolean }>;
+
+export interface LinkEvents extends ConnectionEvents {
+  /** Connected, topology asserted, first channel open. */
+  onOpen(channel: AmqpChannel): void;
+}
+
+const CLOSE_TIMEOUT = 3_000;
+
+/** At most one connection, or one attempt to get it. When to try again is the relay's circuit's business. */
+export class RabbitMqLink {
+  connection: RabbitMqConnection | undefined;
+  /** Why there is no connection. */
+  lastError: unknown;
+  readonly recovery = new Recovery();
+  /** @internal */ connecting: Promise<void> | undefined;
+  /** @internal */ attempt = new AbortController();
+
+  constructor(
+    readonly settings: RabbitMqSettings,
+    readonly source: ConnectionSource,
+    readonly events: LinkEvents,
+  ) {}
+
+  get isConnecting(): boolean {
+    return this.connecting !== undefined;
+  }
+
+  async connect(signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted();
+    const connected = this.ensureConnected();
+    const { attempt } = this;
+    try {
+      await abortable(connected, signal, () => undefined);
+    } catch (error) {
+      if (signal.aborted) this.giveUp(attempt, signal.reason);
+      throw error;
+    }
+  }
+
+  ensureConnected(): Promise<void> {
+    if (this.connection !== undefined) return Promise.resolve();
+    if (this.connecting === undefined) {
+      this.attempt = new AbortController();
+      const connecting = this.open(this.attempt.signal).finally(() => {
+        if (this.connecting === connecting) this.connecting = undefined;
+      });
+      this.connecting = connecting;
+    }
+    return this.connecting;
+  }
+
+  /** A channel that does not open soon means that the connection is dead. */
+  openChannel(): Promise<AmqpChannel> {
+    if (this.connection === undefined) return Promise.reject(new Error('not connected'));
+    return this.bounded(this.connection.openConfirmChannel(), this.attempt.signal);
+  }
+
+  /** At once. The application's own connection survives when nothing of ours is on it. */
+  drop(reason: unknown, unconfirmed: number): void {
+    const { connection } = this;
+    this.lastError = reason;
+    this.connection = undefined;
+    if (connection?.own === true || unconfirmed > 0) connection?.destroy();
+    else void connection?.close(CLOSE_TIMEOUT);
+    this.giveUp(this.attempt, reason);
+  }
+
+  async close(reason: unknown): Promise<void> {
+    const { connection, attempt } = this;
+    this.lastError = undefined;
+    this.connection = undefined;
+    await connection?.close(CLOSE_TIMEOUT);
+    this.giveUp(attempt, reason);
+  }
+
+  /** @internal Ends the socket too. The next attempt is a new one, even before this one noticed. */
+  giveUp(attempt: AbortController, reason: unknown): void {
+    if (attempt === this.attempt) this.connecting = undefined;
+    attempt.abort(reason);
+  }
+
+  /** @internal */
+  async open(signal: AbortSignal): Promise<void> {
+    let opened: RabbitMqConnection | undefined;
+    try {
+      const { model, own } = await abortable(this.source(signal), signal, (late) => {
+        if (late.own) new RabbitMqConnection(late.model, true).destroy();
+      });
+      const connection = new RabbitMqConnection(model, own, {
+        ...this.events,
+        onLost: (error) => this.onLost(connection, error),
+      });
+      opened = connection;
+      if (this.settings.topology !== undefined)
+        await this.bounded(assertTopology(opened, this.settings.topology), signal);
+      const channel = await this.bounded(opened.openConfirmChannel(), signal);
+      signal.throwIfAborted();
+      if (opened.ended) throw new Error('The connection was lost at once.');
+      this.connection = opened;
+      this.lastError = undefined;
+      this.recovery.connected();
+      this.events.onOpen(channel);
+    } catch (error) {
+      this.lastError = error;
+      this.recovery.lost(closeReason(error).channel);
+      if (opened?.own === true) opened.destroy();
+      else void opened?.close(CLOSE_TIMEOUT);
+      throw error;
+    }
+  }
+
+  /** @internal while it is being opened, the attempt fails by itself */
+  onLost(connection: RabbitMqConnection, error: unknown): void {
+    if (this.connection !== connection) return;
+    this.recovery.lost(closeReason(error).connection);
+    this.events.onLost(error);
+  }
+
+  /** @internal */
+  bounded<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+    return abortable(
+      promise,
+      AbortSignal.any([signal, AbortSignal.timeout(this.settings.connectTimeout)]),
+      () => undefined,
+    );
+  }
+}

@@ -1,0 +1,94 @@
+import type { ExpectedMessages, MissingDestination } from '../transport.js';
+import { blameFor } from './blame.js';
+import type { AmqpChannel } from './client.js';
+import { abortable, RabbitMqConnection } from './connection.js';
+import { replyCodeOf } from './errors.js';
+import type { RabbitMqLink } from './link.js';
+import type { RabbitMqSettings } from './options.js';
+import { exchangeName, nameOf } from './silence.js';
+
+/** An exchange; or a queue, which the default exchange finds by the routing key. */
+type Place = { readonly exchange: string } | { readonly queue: string };
+
+/**
+ * Asks for exchanges and queues without making them, over a connection of its own: a 404 closes the channel that asked, and a
+ * login may be limited in channels. A connection that the application made is not asked over, and not by another one either.
+ */
+export async function findMissing(
+  { connection, source, recovery }: Pick<RabbitMqLink, 'connection' | 'source' | 'recovery'>,
+  settings: RabbitMqSettings,
+  expected: readonly ExpectedMessages[],
+  signal: AbortSignal,
+): Promise<MissingDestination[]> {
+  const places = placesOf(settings, expected);
+  if (places.size === 0 || connection?.own === false) return [];
+  if (connection === undefined || recovery.isOn) throw new Error('RabbitMQ is away, or was until a moment ago.');
+  const undo = (late: { model: RabbitMqConnection['model'] }): void =>
+    new RabbitMqConnection(late.model, true).destroy();
+  const { model } = await abortable(source(signal), signal, undo);
+  const own = new RabbitMqConnection(model, true);
+  try {
+    return await abortable(missingAmong(own, places), signal, () => undefined);
+  } finally {
+    if (signal.aborted) own.destroy();
+    else await own.close(CLOSE_TIMEOUT);
+  }
+}
+
+/** By the names that a failed publish gives them. */
+function placesOf(
+  { exchange, routingKey }: RabbitMqSettings,
+  expected: readonly ExpectedMessages[],
+): Map<string, Place> {
+  const places = new Map<string, Place>();
+  if (exchange !== '') places.set(exchangeName(exchange), { exchange });
+  for (const { topic, options } of expected) {
+    if (options === null) continue;
+    const to = options.rabbitmq?.exchange ?? exchange;
+    const queue = options.rabbitmq?.routingKey ?? (routingKey === undefined ? topic : undefined);
+    if (places.size >= MOST) break;
+    if (to !== '') places.set(exchangeName(to), { exchange: to });
+    else if (queue !== undefined) places.set(nameOf('', queue), { queue });
+  }
+  return places;
+}
+
+async function missingAmong(
+  connection: RabbitMqConnection,
+  places: ReadonlyMap<string, Place>,
+): Promise<MissingDestination[]> {
+  const missing: MissingDestination[] = [];
+  let channel: AmqpChannel | undefined;
+  for (const [destination, place] of places) {
+    channel ??= await connection.openChannel();
+    const error = await refusal(channel, place);
+    if (error === undefined) continue;
+    channel = undefined; // closed by the refusal
+    if (replyCodeOf(error) !== NOT_FOUND) continue;
+    const failure =
+      'queue' in place
+        ? blameFor({ kind: 'unroutable', exchange: '', routingKey: place.queue, replyCode: NO_ROUTE })
+        : blameFor({ kind: 'channel-closed', error, alone: true, destination });
+    missing.push({ destination, error: failure.error });
+  }
+  return missing;
+}
+
+/** What closed the channel: there is none (404), no right to ask (403), somebody else's (405). @throws what is no answer */
+async function refusal(channel: AmqpChannel, place: Place): Promise<unknown> {
+  try {
+    await ('queue' in place ? channel.checkQueue(place.queue) : channel.checkExchange(place.exchange));
+    return undefined;
+  } catch (error) {
+    if (!OF_THE_PLACE.has(replyCodeOf(error) ?? 0)) throw error;
+    return error;
+  }
+}
+
+const NOT_FOUND = 404;
+const NO_ROUTE = 312;
+const OF_THE_PLACE = new Set([403, NOT_FOUND, 405, 406]);
+/** Milliseconds. */
+const CLOSE_TIMEOUT = 3_000;
+/** Destinations that are asked about: each that is missing takes a channel. */
+const MOST = 200;

@@ -1,0 +1,24 @@
+import { systemClock } from '../../time/clock.js';
+import type { CloseFault } from './errors.js';
+
+/** Milliseconds in which a broker that was away is not believed when it does not find a queue or an exchange. */
+const RECOVERY = 10_000;
+
+/** Whether the broker came back a moment ago. Outlives connections: the one that was lost is not the one that is back. */
+export class Recovery {
+  /** @internal The broker could not be reached, or was lost for no fault of a message. */ away = false;
+  /** @internal monotonic */ until = -Infinity;
+
+  get isOn(): boolean {
+    return systemClock.monotonic() < this.until;
+  }
+
+  lost(fault: CloseFault): void {
+    this.away ||= fault === 'transport';
+  }
+
+  connected(): void {
+    if (this.away) this.until = systemClock.monotonic() + RECOVERY;
+    this.away = false;
+  }
+}

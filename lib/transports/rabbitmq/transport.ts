@@ -1,0 +1,297 @@
+import { systemClock } from '../../time/clock.js';
+import type { OutboxMessage } from '../../outbox-message.js';
+import {
+  OutboxTransport,
+  type ExpectedMessages,
+  type MissingDestination,
+  type PublishContext,
+  type PublishFailure,
+  type PublishResult,
+  type TransportHealth,
+  type TransportLimits,
+} from '../transport.js';
+import { Aside } from './aside.js';
+import { blameFor } from './blame.js';
+import { PublishCall } from './call.js';
+import type { AmqpChannel } from './client.js';
+import { closeReason, replyCodeOf } from './errors.js';
+import { RabbitMqLane, type LaneOwner } from './lane.js';
+import { RabbitMqLink, type ConnectionSource } from './link.js';
+import { MAX_HEADER_TABLE } from './limits.js';
+import { createEncoder } from './message.js';
+import { findMissing } from './missing.js';
+import type { RabbitMqSettings } from './options.js';
+import { exchangeName, nameOf, Silence } from './silence.js';
+import { isThere, publishApart, Refusals } from './refusals.js';
+import { Suspects } from './suspects.js';
+
+/**
+ * Publishes over one connection and, normally, one confirm channel. Messages that were unconfirmed when the broker closed
+ * a channel are suspects: they are sent one by one over a second channel, where the culprit takes nobody down with it.
+ */
+export class RabbitMqTransport extends OutboxTransport implements LaneOwner {
+  readonly receipt = 'broker';
+  override readonly atomicRuns: boolean;
+  readonly encode;
+  readonly silence: Silence;
+  /** @internal */ readonly aside: Aside | undefined;
+  /** @internal */ readonly main: RabbitMqLane;
+  /** @internal */ readonly probe: RabbitMqLane;
+  /** @internal */ readonly link: RabbitMqLink;
+  /** @internal */ readonly suspects = new Suspects();
+  readonly refusals = new Refusals();
+  /** @internal */ readonly underWay = new Set<PublishCall>();
+  /** @internal No second channel can be had: what is suspect goes over the one there is, while nothing else is unconfirmed. */
+  hasOneChannel = false;
+  /** @internal */ closed = false;
+
+  constructor(
+    readonly settings: RabbitMqSettings,
+    override readonly limits: TransportLimits,
+    source: ConnectionSource,
+    /** This is the one that only asks (see {@link Aside}), of this one. */
+    readonly asksFor?: Pick<LaneOwner, 'recovering'>,
+  ) {
+    super();
+    this.silence = new Silence(asksFor ? undefined : (now) => this.giveUp(now));
+    const connect = (): OutboxTransport => new RabbitMqTransport(settings, limits, source, this);
+    this.aside = asksFor ? undefined : new Aside(connect, () => this.silence.patience);
+    this.atomicRuns = settings.pipelineKeys;
+    this.encode = createEncoder(settings, () => this.link.connection?.maxHeaderTable ?? MAX_HEADER_TABLE);
+    this.main = new RabbitMqLane(this, settings.maxUnconfirmed);
+    this.probe = new RabbitMqLane(this, 1);
+    this.link = new RabbitMqLink(settings, source, {
+      onOpen: (channel) => this.onOpen(channel),
+      onLost: (error) => this.onLost(error),
+      onWrite: () => this.expireLate(),
+      onBlocked: (reason) => this.onState?.('blocked', reason),
+      onUnblocked: () => this.onUnblocked(),
+    });
+  }
+
+  override async connect(signal: AbortSignal): Promise<void> {
+    this.closed = false;
+    await this.link.connect(signal);
+  }
+
+  async publish(batch: readonly OutboxMessage[], context: PublishContext): Promise<readonly PublishResult[]> {
+    const apart = this.refusals.among(batch, (message) => this.destinationOf(message));
+    return publishApart(batch, apart, context, (...part) => this.publishPart(...part));
+  }
+
+  /** @internal @param isApart over the second channel */
+  async publishPart(
+    batch: readonly OutboxMessage[],
+    context: PublishContext,
+    isApart: boolean,
+  ): Promise<readonly PublishResult[]> {
+    if (batch.length === 0) return [];
+    const call = new PublishCall(batch, context, this.settings.pipelineKeys);
+    if (this.closed || context.signal.aborted) {
+      call.fail(unavailable(this.closed ? new Error('The transport is closed.') : context.signal.reason));
+      return call.done;
+    }
+    const timeout = Math.min(context.timeout, this.settings.confirmTimeout);
+    this.silence.within(timeout);
+    call.arm(timeout, (reason) => this.expire(call, reason));
+    this.underWay.add(call);
+    void call.done.then(() => this.underWay.delete(call));
+    if (!isApart && !this.suspects.includesAny(batch)) this.main.add(call);
+    else if (this.hasOneChannel) this.addCarefully(call);
+    else this.addToProbe(call);
+    if (this.link.connection === undefined)
+      this.link.ensureConnected().catch((error: unknown) => this.failQueued(unavailable(error)));
+    return call.done;
+  }
+
+  override destinationOf(message: OutboxMessage): readonly string[] {
+    try {
+      const { exchange, routingKey } = this.encode(message);
+      const name = nameOf(exchange, routingKey);
+      return exchange === '' ? [name] : [exchangeName(exchange), name];
+    } catch {
+      return []; // of a function of the application that threw
+    }
+  }
+
+  override findMissing(expected: readonly ExpectedMessages[], signal: AbortSignal): Promise<MissingDestination[]> {
+    if (this.settings.checkDestinations === false) return Promise.resolve([]);
+    return findMissing(this.link, this.settings, expected, signal);
+  }
+
+  override reset(): void {
+    this.aside?.reset();
+    this.drop(unavailable(new Error('The transport was reset.')));
+  }
+
+  override async close(): Promise<void> {
+    this.closed = true;
+    this.silence.stop();
+    this.aside?.reset();
+    const reason = new Error('The transport was closed.');
+    // What is unconfirmed now gets its verdict now, so it must not arrive later.
+    if (this.unconfirmed > 0) return this.drop(unavailable(reason));
+    this.abandon(unavailable(reason));
+    await this.link.close(reason);
+  }
+
+  override health(): TransportHealth {
+    const { connection, lastError, isConnecting } = this.link;
+    if (connection?.blocked !== undefined) {
+      return { up: true, state: 'blocked', detail: `RabbitMQ asks to wait: ${connection.blocked}.` };
+    }
+    if (connection !== undefined) return { up: true, state: 'connected' };
+    const state = isConnecting ? 'connecting' : 'closed';
+    return lastError === undefined
+      ? { up: false, state }
+      : { up: false, state, detail: 'The connection to RabbitMQ was lost or refused.' };
+  }
+
+  get recovering(): boolean {
+    return this.link.recovery.isOn || this.asksFor?.recovering === true;
+  }
+
+  isBlocked(): boolean {
+    return this.link.connection?.blocked !== undefined;
+  }
+
+  /** On a connection of the application nobody asks: one that gets no answer would be destroyed, with all that is on it. */
+  askAside(...[call, index, to]: Parameters<LaneOwner['askAside']>): ReturnType<LaneOwner['askAside']> {
+    if (this.link.connection?.own !== true) return 'no other connection';
+    return this.aside?.ask({ call, index, to }) === true ? 'asked' : 'refused';
+  }
+
+  suspect(message: OutboxMessage): void {
+    this.suspects.add(message.id);
+  }
+
+  onChannelClosed(lane: RabbitMqLane): void {
+    void this.reopen(lane);
+  }
+
+  onBroken(error: unknown): void {
+    if (this.link.connection !== undefined) this.onLost(error);
+  }
+
+  /** @internal */ get unconfirmed(): number {
+    return this.main.window.size + this.probe.window.size;
+  }
+
+  /** @internal */ addCarefully(call: PublishCall): void {
+    call.isCareful = true;
+    this.acquit(call);
+    this.main.add(call);
+  }
+
+  /** @internal */ goOnWithOne(): void {
+    this.hasOneChannel = true;
+    for (const call of this.probe.queue.splice(0)) this.addCarefully(call);
+  }
+
+  /** @internal */ addToProbe(call: PublishCall): void {
+    this.probe.add(call);
+    this.acquit(call);
+    if (this.probe.channel === undefined) void this.reopen(this.probe);
+  }
+
+  /** @internal Those that get through. */
+  acquit(call: PublishCall): void {
+    void call.done.then((results) =>
+      results.forEach((result, index) => {
+        const message = call.batch[index]!;
+        if (result.ok) this.suspects.delete(message.id);
+        if (this.refusals.size > 0 && isThere(result)) this.refusals.areGone(this.destinationOf(message));
+      }),
+    );
+  }
+
+  /** @internal */ onOpen(channel: AmqpChannel): void {
+    this.main.open(channel);
+    if (this.probe.queue.length > 0) void this.reopen(this.probe);
+    this.onState?.('up');
+  }
+
+  /** @internal */ async reopen(lane: RabbitMqLane): Promise<void> {
+    const { connection } = this.link;
+    if (connection === undefined || lane.opening) return;
+    lane.opening = true;
+    try {
+      const channel = await this.link.openChannel();
+      if (this.link.connection === connection) lane.open(channel);
+    } catch (error) {
+      if (this.link.connection !== connection) return;
+      if (lane === this.probe && closeReason(error).name === 'NO_CHANNELS_LEFT') this.goOnWithOne();
+      else this.onLost(error);
+    } finally {
+      lane.opening = false;
+      // Another connection may have come meanwhile and found this attempt in its way.
+      if (this.link.connection !== connection && lane.channel === undefined && lane.queue.length > 0)
+        void this.reopen(lane);
+    }
+  }
+
+  /** @internal */ onLost(error: unknown): void {
+    // A limit that the broker has for its users (530) ends the connection.
+    if (this.probe.opening && (replyCodeOf(error) ?? 0) >= 500) this.hasOneChannel = true;
+    this.drop(blameFor({ kind: 'connection-closed', error, alone: this.unconfirmed === 1 }));
+    this.onState?.('down', error);
+  }
+
+  /** @internal */ onUnblocked(): void {
+    this.silence.restart();
+    this.onState?.('up');
+    this.main.pump();
+    this.probe.pump();
+  }
+
+  /** @internal While the broker asks to wait, silence means nothing. */
+  giveUp(now: number, call?: PublishCall): void {
+    if (this.isBlocked()) return;
+    this.main.giveUp(now, call);
+    this.probe.giveUp(now, call);
+  }
+
+  /** Unless the broker has it all, the connection is destroyed before anybody hears that the publish failed. */
+  expire(call: PublishCall, reason: unknown): void {
+    this.main.remove(call);
+    this.probe.remove(call);
+    if (call.inFlight > 0) {
+      this.giveUp(systemClock.monotonic(), call);
+      if (call.inFlight > 0 && !this.isBlocked()) this.silence.doubt();
+    }
+    const failure = this.lateness(call, reason);
+    if (call.inFlight > 0) this.drop(failure);
+    call.fail(failure);
+  }
+
+  /** @internal amqplib is about to write what it may have held while the process stood still. */
+  expireLate(): void {
+    for (const call of this.underWay) if (call.late) this.expire(call, undefined);
+  }
+
+  /** @internal */ lateness(call: PublishCall, reason: unknown): PublishFailure {
+    const blocked = this.link.connection?.blocked;
+    if (blocked !== undefined) return blameFor({ kind: 'blocked', reason: blocked });
+    if (call.inFlight > 0) return blameFor({ kind: 'not-confirmed', error: reason });
+    return unavailable(reason ?? new Error('Not sent before the publish timeout.'));
+  }
+
+  /** @internal Destroys the connection, then gives everything that waited for it a result. */
+  drop(failure: PublishFailure): void {
+    this.link.drop(failure.error, this.unconfirmed);
+    this.abandon(failure);
+  }
+
+  /** @internal */ abandon(failure: PublishFailure): void {
+    for (const lane of [this.main, this.probe]) lane.abandon(() => failure);
+    this.failQueued(failure.blame === 'transport' ? failure : unavailable(failure.error));
+  }
+
+  /** @internal */ failQueued(failure: PublishFailure): void {
+    for (const lane of [this.main, this.probe]) lane.failQueued(failure);
+  }
+}
+
+function unavailable(error: unknown): PublishFailure {
+  return blameFor({ kind: 'unavailable', error });
+}

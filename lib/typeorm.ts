@@ -1,9 +1,0 @@
-/** `nestjs-outbox/typeorm`: the tables of the outbox for TypeORM's migrator, as text, and for reading. */
-export {
-  outboxMigrations,
-  outboxSql,
-  type OutboxDialect,
-  type OutboxMigrationOptions,
-  type OutboxSchemaOptions,
-} from './store/schema/migrations.js';
-export { outboxEntities, type OutboxMessageRow } from './store/schema/entities.js';

@@ -1,0 +1,83 @@
+import { PUBLISHED } from '../../../lib/transports/transport.js';
+import { gate } from '../../support/lane.js';
+import { createHarness, ScriptedTransport, type Harness } from '../../support/relay.js';
+import { describeOnEach } from '../../support/services.js';
+import { until } from '../../support/until.js';
+
+/** Milliseconds that a row may be held against us before somebody else's work goes on: less than a statement may take. */
+const SOON = 5_000;
+
+describeOnEach([], 'rows that somebody else holds locked', (kind) => {
+  let harness: Harness;
+  const opened: (() => unknown)[] = [];
+  afterEach(async () => {
+    for (const end of opened.splice(0)) await end();
+    await harness?.close();
+  });
+
+  /** A transport that has what it was given until the test ends. */
+  function slow(): ScriptedTransport {
+    const transport = new ScriptedTransport();
+    const end = gate();
+    opened.push(() => end.open());
+    transport.behave = async () => (await end.opened, PUBLISHED);
+    return transport;
+  }
+
+  it('B12: one lease row is held by another session: all others are renewed', async () => {
+    harness = await createHarness(kind, { buckets: 4 });
+    const { store, dataSource } = harness;
+    const leases = await store.acquire({ owner: 'me', leaseMs: 60_000, transport: 0, limit: 4 });
+    expect(leases).toHaveLength(4);
+    const other = dataSource.createQueryRunner();
+    opened.push(async () => (await other.rollbackTransaction(), await other.release()));
+    await other.startTransaction();
+    await other.query('select epoch from outbox_leases where transport = 0 and bucket = 2 for update');
+    const begun = performance.now();
+    const renewed = await store.renew('me', 60_000);
+    expect(renewed.map(({ bucket }) => bucket).sort()).toEqual([0, 1, 3]);
+    expect(performance.now() - begun).toBeLessThan(SOON);
+  });
+
+  it('B13: with row locks, a message that falls due while another instance publishes goes out in time', async () => {
+    harness = await createHarness(kind, { ordering: 'none', coordination: 'rowLock' });
+    const [busy, idle] = [slow(), new ScriptedTransport()];
+    const first = harness.relay({ default: busy }).dispatcher;
+    await harness.enqueue([{ bucket: 2 }, { bucket: 5, delay: 2_000 }]);
+    await first.start();
+    await until(() => busy.attempted.length === 1);
+    await harness.relay({ default: idle }).dispatcher.start();
+    await until(() => idle.published.length === 1, 2_000 + SOON);
+  });
+
+  it('B14: with row locks, more transports than 32 all publish', async () => {
+    const names = Array.from({ length: 40 }, (_, n) => `t${n}`);
+    const transports = Object.fromEntries(names.map((name) => [name, new ScriptedTransport()]));
+    const options = { transports, defaultTransport: 't0', ordering: 'none', coordination: 'rowLock' } as const;
+    harness = await createHarness(kind, options);
+    await harness.relay(transports).dispatcher.start();
+    await harness.enqueue(names.map((name) => ({ transport: harness.transportIds.get(name) as number })));
+    await until(async () => (await harness.count('ready')) === 0, 20_000);
+  }, 60_000);
+
+  it('O3: with row locks, an operator’s call passes what is being published, and says that it is too late', async () => {
+    harness = await createHarness(kind, { ordering: 'none', coordination: 'rowLock' });
+    const { store } = harness;
+    const dead = new ScriptedTransport();
+    dead.behave = async () => ({ ok: false, blame: 'message', final: true, error: new Error('no') });
+    const first = harness.relay({ default: dead }).dispatcher;
+    const letters = await harness.enqueue([{ type: 'x' }, { type: 'x' }]);
+    await first.start();
+    await until(async () => (await store.stats())[0]?.dead === 2);
+    await first.stop();
+    const busy = slow();
+    const [sent] = await harness.enqueue([{ type: 'x', delay: 0 }]);
+    await harness.relay({ default: busy }).dispatcher.start();
+    await until(() => busy.attempted.length === 1);
+    const begun = performance.now();
+    expect(await store.cancel({ ids: [sent as string], limit: 10 })).toMatchObject({ done: [], tooLate: [sent] });
+    const requeued = await store.requeue({ type: 'x', limit: 10 });
+    expect([...requeued.done].sort()).toEqual([...letters].sort());
+    expect(performance.now() - begun).toBeLessThan(SOON);
+  });
+});

@@ -1,0 +1,124 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { DataSource } from 'typeorm';
+import { openStore } from '../../../lib/data-layers/typeorm/open-store.js';
+import type { OutboxStore } from '../../../lib/store/outbox-store.js';
+import { canStart, startOwnMariaDb } from '../../support/own-database.js';
+import { startOwnMysql } from '../../support/mysql-node.js';
+import { createHarness, ScriptedTransport, type Harness } from '../../support/relay.js';
+import { DATABASES, describeUnlessMissing, serviceUrl } from '../../support/services.js';
+import { until } from '../../support/until.js';
+
+/** Longer than any session may idle on these servers, shorter than the time between two heartbeats. */
+const IDLE = 4_000;
+
+/** The sessions of one relay, and of its listener, as the server numbers them. */
+async function sessionsOf({ database, dataSource }: Harness, store: OutboxStore): Promise<string[]> {
+  if (database.kind === 'postgres') {
+    const rows = (await dataSource.query(
+      `select pid from pg_stat_activity where datname = current_database() and application_name = 'nestjs-outbox'`,
+    )) as { pid: number }[];
+    return rows.map(({ pid }) => String(pid)).sort();
+  }
+  const { connections } = (
+    store as unknown as { database: { connections: Map<string, { client?: { threadId: number } }> } }
+  ).database;
+  const ours = [...connections.values()].map(({ client }) => String(client?.threadId));
+  const alive = (await dataSource.query('select id from information_schema.processlist')) as { id: string }[];
+  return alive
+    .map(({ id }) => String(id))
+    .filter((id) => ours.includes(id))
+    .sort();
+}
+
+const isThere = { ...canStart, postgres: serviceUrl('postgres') !== undefined };
+const own = { mariadb: startOwnMariaDb, mysql: startOwnMysql };
+const LIMITS = ['--wait-timeout=2', '--interactive-timeout=2'];
+
+describe.each(DATABASES)('a server that ends sessions that idle: %s', (kind) => {
+  describeUnlessMissing(isThere[kind] ? [] : [kind], kind, () => {
+    let server: { readonly url: string; stop(): unknown } | undefined;
+    let harness: Harness;
+
+    beforeAll(async () => {
+      if (kind !== 'postgres')
+        server = await own[kind]([...LIMITS, ...(kind === 'mariadb' ? ['--idle-write-transaction-timeout=1'] : [])]);
+      harness = await createHarness(kind, { pollInterval: 60_000 }, server?.url);
+    }, 120_000);
+    afterAll(async () => {
+      await harness?.close();
+      await server?.stop();
+    });
+
+    it('Q3: no session of a relay is ended while it waits, nor is its listener', async () => {
+      const { dataSource } = harness;
+      if (kind === 'postgres') {
+        const [{ name }] = (await dataSource.query('select current_database() as name')) as [{ name: string }];
+        await dataSource.query(`alter database ${name} set idle_session_timeout = '2s'`);
+      }
+      const transport = new ScriptedTransport();
+      const { dispatcher, store } = harness.relay({ default: transport });
+      let lost: unknown;
+      const listener = await store.listen?.(
+        () => undefined,
+        (error) => (lost = error),
+      );
+      await dispatcher.start();
+      const application = await new DataSource(harness.database.options).initialize();
+      try {
+        await application.query('select 1');
+        await harness.enqueue([{ payload: Buffer.from('first') }]);
+        await until(() => (dispatcher.nudge(), transport.texts.includes('first')));
+        await until(async () => (await harness.count('ready')) === 0);
+        const before = await sessionsOf(harness, store);
+        expect(before.length).toBeGreaterThanOrEqual(3);
+        await pause(IDLE);
+        const gone = await sessionsOf(harness, store);
+        expect(before.filter((id) => !gone.includes(id))).toEqual([]);
+        expect(lost).toBeUndefined();
+      } finally {
+        await listener?.close();
+        await dispatcher.stop();
+        await application.destroy();
+      }
+    }, 120_000);
+
+    if (kind !== 'postgres')
+      it('Q3: a transaction of ours may pause for as long as we say, and not for as long as the server says', async () => {
+        const { store } = harness.relay({});
+        const { database } = store as unknown as {
+          database: {
+            connection(role: 'settle'): {
+              transaction<T>(work: (tx: { run(sql: unknown): Promise<T> }) => Promise<T>): Promise<T>;
+            };
+          };
+        };
+        const { statement } = await import('../../../lib/store/sql.js');
+        const write = statement(undefined, `insert into outbox_meta (name, value) values ('held', 'a')`);
+        const read = statement(undefined, 'select 1');
+        await database.connection('settle').transaction(async (tx) => {
+          await tx.run(write.bind());
+          await pause(2_500);
+          return tx.run(read.bind());
+        });
+      }, 60_000);
+
+    if (kind !== 'postgres')
+      it('Q4: a connection that is closed because nobody uses it says goodbye: the server logs no aborted one', async () => {
+        const { database, ordering, coordination, onPublished, buckets } = harness.options;
+        const tables = { options: database, ordering, coordination, onPublished, buckets };
+        const store = openStore(harness.dataSource, { ...tables, closeIdleAfter: 200 });
+        const aborted = async (): Promise<string> =>
+          (await harness.dataSource.query(`show global status like 'Aborted_clients'`))[0].Value as string;
+        await store.transports();
+        const [session] = await sessionsOf(harness, store);
+        const before = await aborted();
+        await until(async () => {
+          const alive = await harness.dataSource.query('select id from information_schema.processlist');
+          return !(alive as { id: string }[]).some(({ id }) => String(id) === session);
+        });
+        expect(await aborted()).toBe(before);
+        await store.transports();
+        await store.close();
+      }, 60_000);
+  });
+});

@@ -1,0 +1,29 @@
+import { createHarness, ScriptedTransport, type Harness } from '../../support/relay.js';
+import { describeOnEach } from '../../support/services.js';
+import { until } from '../../support/until.js';
+
+describeOnEach([], 'a ready row that somebody holds locked', (kind) => {
+  let h: Harness;
+  afterEach(() => h.close());
+
+  it('keeps nothing but itself from being settled', async () => {
+    h = await createHarness(kind, { batchSize: 10, batchesInFlight: 1 });
+    await h.enqueue(Array.from({ length: 60 }, () => ({})));
+    const [{ bucket, seq }] = await h.dataSource.query('select bucket, seq from outbox_ready limit 1');
+    const holder = h.dataSource.createQueryRunner();
+    await holder.startTransaction();
+    await holder.query(
+      `select 1 from outbox_ready where transport = 0 and bucket = ${bucket} and seq = ${seq} for update`,
+    );
+    const transport = new ScriptedTransport();
+    const { dispatcher } = h.relay({ default: transport });
+    await dispatcher.start();
+    try {
+      await until(async () => (await h.count('ready')) === 1, 50_000);
+      expect(transport.published).toHaveLength(60);
+    } finally {
+      await holder.rollbackTransaction();
+      await holder.release();
+    }
+  }, 120_000);
+});

@@ -1,0 +1,230 @@
+import type { QueryRunner } from 'typeorm';
+import type { OutboxService } from '../../../lib/enqueue/outbox.service.js';
+import { createEnqueueDatabase, type EnqueueDatabase } from '../../support/enqueue-database.js';
+import { describeWith } from '../../support/services.js';
+
+const plain = (type: string) => ({ type, payload: 1 });
+
+describeWith('postgres', 'after the commit', () => {
+  let db: EnqueueDatabase;
+  let outbox: OutboxService;
+  let nudges = 0;
+  let announced: (readonly string[])[] = [];
+  let dropped: (readonly string[])[] = [];
+
+  beforeAll(async () => {
+    db = await createEnqueueDatabase('postgres');
+    outbox = db.outbox({
+      committed: () => void nudges++,
+      hooks: { has: () => true, emit: (_, event) => void announced.push((event as { ids: readonly string[] }).ids) },
+      onRolledBack: (ids) => void dropped.push(ids),
+    });
+  });
+  beforeEach(async () => {
+    [nudges, announced, dropped] = [0, [], []];
+    await db.clear();
+  });
+  afterAll(() => db?.drop());
+
+  const withRunner = async (work: (runner: QueryRunner) => Promise<void>): Promise<void> => {
+    const runner = db.dataSource.createQueryRunner();
+    try {
+      await work(runner);
+    } finally {
+      if (runner.isTransactionActive) await runner.rollbackTransaction().catch(() => undefined);
+      await runner.release();
+    }
+  };
+  const enqueue = (runner: QueryRunner, type = 'm'): Promise<string> =>
+    outbox.enqueue(plain(type), { manager: runner });
+  const untouched = (runner: QueryRunner): boolean =>
+    ['commitTransaction', 'rollbackTransaction'].every((name) => !Object.hasOwn(runner, name));
+
+  it('the relay is told once per transaction, with all ids, before commitTransaction resolves', async () => {
+    await withRunner(async (runner) => {
+      await runner.startTransaction();
+      const ids = [await enqueue(runner), await enqueue(runner)];
+      expect([nudges, untouched(runner)]).toEqual([0, false]);
+      await runner.commitTransaction();
+      expect([nudges, announced, dropped, untouched(runner)]).toEqual([1, [ids], [], true]);
+    });
+  });
+
+  it('not after a rollback, and not without messages', async () => {
+    await withRunner(async (runner) => {
+      await runner.startTransaction();
+      const id = await enqueue(runner);
+      await runner.rollbackTransaction();
+      expect([nudges, announced, dropped, untouched(runner)]).toEqual([0, [], [[id]], true]);
+      await runner.startTransaction();
+      await runner.commitTransaction();
+      expect(nudges).toBe(0);
+    });
+  });
+
+  it('not after a COMMIT that the server answers with ROLLBACK, because the application swallowed a failure', async () => {
+    await withRunner(async (runner) => {
+      await runner.startTransaction();
+      const id = await enqueue(runner);
+      await expect(runner.query('select 1/0')).rejects.toThrow('division by zero');
+      await runner.commitTransaction(); // TypeORM takes it for one
+      expect([await db.types(), nudges, announced, dropped]).toEqual([[], 0, [], [[id]]]);
+      await runner.startTransaction();
+      await enqueue(runner);
+      await runner.query('savepoint mine');
+      await expect(runner.query('select 1/0')).rejects.toThrow('division by zero');
+      await runner.query('rollback to savepoint mine');
+      await runner.commitTransaction();
+      expect([await db.types(), nudges]).toEqual([['m'], 1]);
+    });
+  });
+
+  it.each([
+    ['a statement', 'select 1/0', 'division by zero'],
+    ['the release of a savepoint that is not there', 'release savepoint nowhere', 'nowhere'],
+    ['the way back to one', 'rollback to savepoint nowhere', 'nowhere'],
+  ])('nor when pg’s client learns of the failure later than the application, or never: %s', async (_, sql, words) => {
+    await withRunner(async (runner) => {
+      await runner.startTransaction();
+      const id = await enqueue(runner);
+      const client = (runner as unknown as { databaseConnection: { getTransactionStatus?: () => string } })
+        .databaseConnection;
+      client.getTransactionStatus = () => 'T';
+      await expect(runner.query(sql)).rejects.toThrow(words);
+      await runner.commitTransaction();
+      delete client.getTransactionStatus;
+      expect([await db.types(), nudges, announced, dropped]).toEqual([[], 0, [], [[id]]]);
+    });
+  });
+
+  it('a savepoint’s release tells nobody; its rollback drops its ids only', async () => {
+    await withRunner(async (runner) => {
+      await runner.startTransaction();
+      const outer = await enqueue(runner, 'outer');
+      await runner.startTransaction();
+      const kept = await enqueue(runner, 'kept');
+      await runner.startTransaction();
+      const lost = await enqueue(runner, 'lost');
+      await runner.rollbackTransaction();
+      await runner.commitTransaction();
+      expect([nudges, dropped]).toEqual([0, [[lost]]]);
+      await runner.startTransaction();
+      await runner.rollbackTransaction(); // must not take `kept`, which belongs to the outer one now
+      await runner.commitTransaction();
+      expect([nudges, announced]).toEqual([1, [[outer, kept]]]);
+      expect(await db.types()).toEqual(['kept', 'outer']);
+    });
+  });
+
+  it('a COMMIT that fails tells nobody', async () => {
+    await db.dataSource.query('create table if not exists parent (id int primary key)');
+    await db.dataSource.query(
+      'create table if not exists child (id int references parent (id) deferrable initially deferred)',
+    );
+    const failing = db.dataSource.transaction(async (manager) => {
+      await manager.query('insert into child values (1)');
+      await outbox.enqueue(plain('m'), { manager });
+    });
+    await expect(failing).rejects.toThrow(/foreign key/);
+    expect([nudges, announced, dropped.length, await db.rows()]).toEqual([0, [], 1, []]);
+  });
+
+  it('a runner is used again and again', async () => {
+    await withRunner(async (runner) => {
+      const queries = new Set<unknown>();
+      for (let i = 0; i < 5; i++) {
+        await runner.startTransaction();
+        await enqueue(runner);
+        queries.add(runner.query);
+        await (i % 2 === 0 ? runner.commitTransaction() : runner.rollbackTransaction());
+        expect(untouched(runner)).toBe(true);
+      }
+      expect([nudges, dropped.length, queries.size]).toEqual([3, 2, 1]);
+    });
+  });
+
+  it('others may wrap the same methods, before and after', async () => {
+    await withRunner(async (runner) => {
+      const calls: string[] = [];
+      const before = runner.commitTransaction.bind(runner);
+      runner.commitTransaction = async () => {
+        calls.push('before');
+        await before();
+      };
+      await runner.startTransaction();
+      await enqueue(runner);
+      const ours = runner.commitTransaction.bind(runner);
+      runner.commitTransaction = async () => {
+        calls.push('after');
+        await ours();
+      };
+      await runner.commitTransaction();
+      for (let i = 0; i < 3; i++) {
+        await runner.startTransaction();
+        await enqueue(runner);
+        await runner.commitTransaction();
+      }
+      expect(nudges).toBe(4);
+      expect(calls).toEqual(Array.from({ length: 4 }, () => ['after', 'before']).flat());
+    });
+  });
+
+  it('two outboxes on one transaction are both told', async () => {
+    let others = 0;
+    const second = db.outbox({ committed: () => void others++ });
+    await db.dataSource.transaction(async (manager) => {
+      await outbox.enqueue(plain('a'), { manager });
+      await second.enqueue(plain('b'), { manager });
+    });
+    expect([nudges, others]).toEqual([1, 1]);
+  });
+
+  it('a listener that throws breaks nothing', async () => {
+    const broken = db.outbox({
+      committed: () => {
+        throw new Error('relay');
+      },
+    });
+    await db.dataSource.transaction((manager) => broken.enqueue(plain('m'), { manager }));
+    expect(await db.types()).toEqual(['m']);
+  });
+
+  it('subscribers that throw after the COMMIT do not hide it', async () => {
+    const subscriber = {
+      afterTransactionCommit: () => {
+        throw new Error('foreign subscriber');
+      },
+    };
+    db.dataSource.subscribers.push(subscriber);
+    try {
+      await expect(db.dataSource.transaction((manager) => outbox.enqueue(plain('m'), { manager }))).rejects.toThrow(
+        'foreign',
+      );
+    } finally {
+      db.dataSource.subscribers.splice(db.dataSource.subscribers.indexOf(subscriber), 1);
+    }
+    expect([nudges, await db.types()]).toEqual([1, ['m']]);
+  });
+
+  it('still works after the DataSource was closed and opened again', async () => {
+    await db.dataSource.destroy();
+    await db.dataSource.initialize();
+    await db.dataSource.transaction((manager) => outbox.enqueue(plain('m'), { manager }));
+    expect([nudges, await db.types()]).toEqual([1, ['m']]);
+  });
+
+  it('the end of a transaction waits for writes that nobody awaited', async () => {
+    const failing = db.dataSource.transaction(async (manager) => {
+      // Two statements each: without the wait the second would run after the ROLLBACK, outside of any transaction.
+      const writes = Array.from({ length: 5 }, (_, i) => outbox.enqueue(plain('x'), { manager, dedupKey: `k${i}` }));
+      void Promise.allSettled(writes);
+      throw new Error('business');
+    });
+    await expect(failing).rejects.toThrow('business');
+    expect(await db.rows()).toEqual([]);
+    await db.dataSource.transaction(async (manager) => {
+      void outbox.enqueue(plain('forgotten'), { manager, dedupKey: 'k' });
+    });
+    expect([await db.types(), nudges]).toEqual([['forgotten'], 1]);
+  });
+});

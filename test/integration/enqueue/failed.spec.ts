@@ -1,0 +1,210 @@
+import type { QueryRunner } from 'typeorm';
+import type { OutboxService } from '../../../lib/enqueue/outbox.service.js';
+import { createEnqueueDatabase, type EnqueueDatabase } from '../../support/enqueue-database.js';
+import { describeWith, describeOnMysqlFamily } from '../../support/services.js';
+
+const message = (type: string, more: object = {}) => ({ type, payload: 1, ...more });
+const ROLLBACK_ONLY = { code: 'ROLLBACK_ONLY' };
+
+/** A transaction that holds what `sql` locks while `work` runs; `work` may end it sooner. */
+async function whileLocked(
+  db: EnqueueDatabase,
+  sql: string,
+  work: (unlock: () => Promise<void>) => Promise<void>,
+): Promise<void> {
+  const other = db.dataSource.createQueryRunner();
+  await other.startTransaction('REPEATABLE READ');
+  const unlock = async (): Promise<void> => {
+    if (other.isTransactionActive) await other.rollbackTransaction();
+  };
+  try {
+    await other.query(sql);
+    await work(unlock);
+  } finally {
+    await unlock();
+    await other.release();
+  }
+}
+
+describeOnMysqlFamily('an enqueue of which a statement is undone, while the transaction goes on', (kind) => {
+  let db: EnqueueDatabase;
+  let outbox: OutboxService;
+  beforeAll(async () => {
+    db = await createEnqueueDatabase(kind);
+    outbox = db.outbox({ options: { maxPayloadBytes: 64 * 1024 * 1024 } });
+  });
+  beforeEach(() => db.clear());
+  afterAll(() => db?.drop());
+
+  /** MySQL waits for a second at least, and limits the time of reads alone. */
+  const LIMITS = {
+    mariadb: [
+      ['after a lock wait', 'set innodb_lock_wait_timeout = 0', /lock wait/i],
+      ['after max_statement_time', 'set max_statement_time = 0.05', /max_statement_time/i],
+    ],
+    mysql: [['after a lock wait', 'set innodb_lock_wait_timeout = 1', /lock wait/i]],
+  } as const;
+  const RESET = {
+    mariadb: 'innodb_lock_wait_timeout = 50, max_statement_time = 0',
+    mysql: 'innodb_lock_wait_timeout = 50',
+  };
+  it.each(LIMITS[kind])('H2: leaves its dedup key free %s: tried again it is written', async (_, setting, error) => {
+    await whileLocked(db, 'select * from outbox_ready where transport = 0 for update', async (unlock) => {
+      await db.dataSource.transaction(async (manager) => {
+        await db.addThing(manager);
+        await manager.query(setting);
+        const enqueue = () => outbox.enqueue(message('paid', { dedupKey: 'order 1' }), { manager });
+        await expect(enqueue()).rejects.toThrow(error);
+        await unlock();
+        await enqueue();
+        await manager.query(`set ${RESET[kind]}`);
+      });
+    });
+    expect([await db.types(), await db.things()]).toEqual([['paid'], 1]);
+  });
+
+  it('H2: leaves its dedup key free when it is too large: a smaller one is written', async () => {
+    const [{ packet }] = (await db.dataSource.query('select @@max_allowed_packet + 0 as packet')) as [
+      { packet: string },
+    ];
+    await db.dataSource.transaction(async (manager) => {
+      const large = message('large', { dedupKey: 'order 1', payload: Buffer.alloc(Number(packet)) });
+      await expect(outbox.enqueue(large, { manager })).rejects.toMatchObject({ code: 'PAYLOAD_TOO_LARGE' });
+    });
+    await db.dataSource.transaction((manager) =>
+      outbox.enqueue(message('small', { dedupKey: 'order 1' }), { manager }),
+    );
+    expect(await db.types()).toEqual(['small']);
+  });
+
+  it('H3: leaves nothing of an array whose second statement failed: tried again each is written once', async () => {
+    const many = Array.from({ length: 1_100 }, () => message('now'));
+    await whileLocked(db, 'select * from outbox_parked where transport = 0 for update', async (unlock) => {
+      await db.dataSource.transaction(async (manager) => {
+        await manager.query('set innodb_lock_wait_timeout = 0');
+        for (const now of [many, [message('now'), message('now')]]) {
+          const enqueue = () => outbox.enqueue([...now, message('later', { delay: '1h' })], { manager });
+          await expect(enqueue()).rejects.toThrow(/lock wait/i);
+        }
+        expect(await manager.query('select count(*) as n from outbox_ready')).toMatchObject([{ n: '0' }]);
+        await unlock();
+        await outbox.enqueue([message('now'), message('now'), message('later', { delay: '1h' })], { manager });
+        await manager.query('set innodb_lock_wait_timeout = 50');
+      });
+    });
+    expect(await db.types()).toEqual(['later', 'now', 'now']);
+  });
+});
+
+describeWith(
+  'postgres',
+  'an enqueue that failed on this side, in a transaction that PostgreSQL has not aborted',
+  () => {
+    let db: EnqueueDatabase;
+    let outbox: OutboxService;
+    let runner: QueryRunner;
+    beforeAll(async () => {
+      db = await createEnqueueDatabase('postgres');
+      outbox = db.outbox();
+    });
+    beforeEach(async () => {
+      await db.clear();
+      runner = db.dataSource.createQueryRunner();
+    });
+    afterEach(() => runner.release());
+    afterAll(() => db?.drop());
+
+    /** As `extra: { query_timeout }` of a DataSource. */
+    async function givingUpAfter(ms: number | undefined): Promise<void> {
+      const client = (await runner.connect()) as { connectionParameters: { query_timeout?: number | undefined } };
+      client.connectionParameters.query_timeout = ms;
+    }
+    const transaction = (work: () => Promise<unknown>): Promise<unknown> =>
+      runner.manager.transaction(async (manager) => {
+        await db.addThing(manager);
+        await work();
+      });
+
+    it('H4: does not keep its dedup key: the transaction cannot be committed, the next one writes the message', async () => {
+      const paid = (options: { manager: QueryRunner }) =>
+        outbox.enqueue(message('paid', { dedupKey: 'order 1' }), options);
+      const other = db.dataSource.createQueryRunner();
+      await other.startTransaction();
+      await paid({ manager: other });
+      await givingUpAfter(150);
+      const ended = transaction(async () => {
+        await expect(paid({ manager: runner })).rejects.toThrow('Query read timeout');
+        await other.rollbackTransaction();
+        await givingUpAfter(undefined);
+        await expect(paid({ manager: runner })).rejects.toMatchObject(ROLLBACK_ONLY);
+      });
+      await expect(ended).rejects.toMatchObject(ROLLBACK_ONLY);
+      await other.release();
+      expect([await db.types(), await db.things()]).toEqual([[], 0]);
+      await transaction(() => paid({ manager: runner }));
+      expect([await db.types(), await db.things()]).toEqual([['paid'], 1]);
+    });
+
+    it('H4: is not committed by its caller, although its INSERT comes later', async () => {
+      await whileLocked(db, 'lock table outbox_ready in share mode', async (unlock) => {
+        await givingUpAfter(150);
+        const ended = transaction(async () => {
+          await expect(outbox.enqueue(message('failed'), { manager: runner })).rejects.toThrow('Query read timeout');
+          await unlock();
+          await givingUpAfter(undefined);
+        });
+        await expect(ended).rejects.toMatchObject(ROLLBACK_ONLY);
+      });
+      expect([await db.types(), await db.things()]).toEqual([[], 0]);
+    });
+
+    it('H4: goes with its savepoint, and the transaction around it commits', async () => {
+      await whileLocked(db, 'lock table outbox_ready in share mode', async (unlock) => {
+        await transaction(async () => {
+          await runner.query('savepoint mine');
+          await givingUpAfter(150);
+          await expect(outbox.enqueue(message('failed'), { manager: runner })).rejects.toThrow('Query read timeout');
+          await unlock();
+          await givingUpAfter(undefined);
+          await runner.query('savepoint later');
+          await runner.query('rollback to savepoint later');
+          await expect(runner.query('select 1')).rejects.toMatchObject(ROLLBACK_ONLY);
+          await expect(runner.query('select 1; commit')).rejects.toMatchObject(ROLLBACK_ONLY);
+          await runner.query('rollback to savepoint mine');
+          await outbox.enqueue(message('written'), { manager: runner });
+        });
+      });
+      expect([await db.types(), await db.things()]).toEqual([['written'], 1]);
+    });
+
+    it('H4: that a tracer changed the text of a prepared statement costs one transaction, not all', async () => {
+      const client = (await runner.connect()) as { query(asked: unknown, ...rest: unknown[]): unknown };
+      const { query } = client;
+      let traced = 0;
+      client.query = (asked, ...rest) => {
+        const text = (asked as { text?: string }).text;
+        return query.call(
+          client,
+          text === undefined ? asked : { ...(asked as object), text: `${text} /* ${(traced += 1)} */` },
+          ...rest,
+        );
+      };
+      const types = ['first', 'second', 'third'];
+      const ends: string[] = [];
+      for (const type of types) {
+        for (let end = ''; end !== 'committed'; ends.push(end)) {
+          const enqueue = () => outbox.enqueue(message(type, { dedupKey: type }), { manager: runner });
+          const ended = transaction(() => enqueue().catch(() => undefined));
+          end = await ended.then(
+            () => 'committed',
+            (error: { code?: string }) => String(error.code),
+          );
+        }
+      }
+      client.query = query;
+      await runner.query('discard all');
+      expect(ends.sort()).toEqual(['ROLLBACK_ONLY', 'committed', 'committed', 'committed']);
+      expect([await db.types(), await db.things()]).toEqual([types, 3]);
+    });
+  },
+);

@@ -1,0 +1,105 @@
+import type { OutboxService } from '../../../lib/enqueue/outbox.service.js';
+import { transactionExecutor } from '../../../lib/data-layers/typeorm/transaction.js';
+import { createEnqueueDatabase, type EnqueueDatabase } from '../../support/enqueue-database.js';
+import { describeWith, describeOnMysqlFamily } from '../../support/services.js';
+
+const MIB = 1024 * 1024;
+const paid = (dedupKey: string) => ({ type: 'paid', payload: 1, dedupKey });
+
+describeWith('postgres', 'an array of large messages', () => {
+  it('H8: is sent in statements of some 8 MiB, and written as a whole', async () => {
+    const db = await createEnqueueDatabase('postgres');
+    try {
+      const sizes: number[] = [];
+      const outbox = db.outbox({
+        executorFor: (runner) => {
+          const real = transactionExecutor(runner);
+          const size = (value: unknown): number => (value instanceof Uint8Array ? value.byteLength : 0);
+          const run: typeof real.run = (sql) => {
+            sizes.push(sql.values.reduce<number>((sum, value) => sum + size(value), 0) / MIB);
+            return real.run(sql);
+          };
+          return { run };
+        },
+      });
+      const payload = Buffer.alloc(MIB, 1);
+      await db.dataSource.transaction((manager) =>
+        outbox.enqueue(
+          Array.from({ length: 18 }, () => ({ type: 'large', payload })),
+          { manager },
+        ),
+      );
+      expect(sizes).toEqual([8, 8, 2]);
+      expect(await db.types()).toHaveLength(18);
+    } finally {
+      await db.drop();
+    }
+  });
+});
+
+describeOnMysqlFamily('dedup keys under settings of the session, and under conflicts', (kind) => {
+  let db: EnqueueDatabase;
+  let outbox: OutboxService;
+  beforeAll(async () => {
+    db = await createEnqueueDatabase(kind);
+    outbox = db.outbox();
+  });
+  beforeEach(() => db.clear());
+  afterAll(() => db?.drop());
+
+  it('H9: are all seen with sql_select_limit = 1: nothing is written twice', async () => {
+    const once = (): Promise<string[]> =>
+      db.dataSource.transaction(async (manager) => {
+        await manager.query('set sql_select_limit = 1');
+        const ids = await outbox.enqueue([paid('a'), paid('b'), paid('c')], { manager });
+        await manager.query('set sql_select_limit = default');
+        return ids;
+      });
+    const first = await once();
+    expect(await once()).toEqual(first);
+    expect(await db.rows()).toHaveLength(3);
+  });
+
+  // MySQL has no such setting: its statements see what was committed last, as MariaDB's do without it.
+  const onMariaDb = kind === 'mariadb' ? it : (): void => undefined;
+  onMariaDb(
+    'H10: that somebody claimed since the snapshot, with innodb_snapshot_isolation, are a TRANSACTION_CONFLICT',
+    async () => {
+      const runner = db.dataSource.createQueryRunner();
+      try {
+        await runner.query('set innodb_snapshot_isolation = on');
+        await runner.startTransaction('REPEATABLE READ');
+        await runner.query('select * from thing');
+        await db.dataSource.transaction((manager) => outbox.enqueue(paid('a'), { manager }));
+        await expect(outbox.enqueue(paid('a'), { manager: runner })).rejects.toMatchObject({
+          code: 'TRANSACTION_CONFLICT',
+        });
+        await runner.rollbackTransaction();
+        await runner.query('set innodb_snapshot_isolation = off');
+      } finally {
+        await runner.release();
+      }
+      expect(await db.rows()).toHaveLength(1);
+    },
+  );
+
+  it('H10: that two transactions claim in opposite orders end one of them with TRANSACTION_CONFLICT', async () => {
+    const [one, two] = [db.dataSource.createQueryRunner(), db.dataSource.createQueryRunner()];
+    try {
+      await one.startTransaction();
+      await two.startTransaction();
+      await outbox.enqueue(paid('a'), { manager: one });
+      await outbox.enqueue(paid('b'), { manager: two });
+      const crossed = [outbox.enqueue(paid('b'), { manager: one }), outbox.enqueue(paid('a'), { manager: two })];
+      // The victim's ROLLBACK is the database's own: the other one goes on.
+      const refused = (await Promise.allSettled(crossed)).flatMap((claimed) =>
+        claimed.status === 'rejected' ? [claimed.reason] : [],
+      );
+      expect(refused).toMatchObject([{ code: 'TRANSACTION_CONFLICT' }]);
+    } finally {
+      await Promise.allSettled([one.rollbackTransaction(), two.rollbackTransaction()]);
+      await Promise.all([one.release(), two.release()]);
+    }
+    expect(await db.rows()).toEqual([]);
+  });
+});

@@ -1,0 +1,136 @@
+import fc from 'fast-check';
+import type { EntityManager } from 'typeorm';
+import type { OutboxService } from '../../../lib/enqueue/outbox.service.js';
+import { uuidV7 } from '../../../lib/message/uuid-v7.js';
+import { createEnqueueDatabase, type EnqueueDatabase } from '../../support/enqueue-database.js';
+import { FaultyClient, type StatementFault } from '../../support/faulty-client.js';
+import { describeWith, DATABASES } from '../../support/services.js';
+
+/** What is enqueued in one call: one statement, or several. */
+type Call = 'plain' | 'array' | 'both tables' | 'dedup key' | 'dedup keys' | 'own ids';
+/** A call of which a statement may fail, and what its caller does then; or a part with a savepoint around it. */
+type Step =
+  | { call: Call; fault?: { after: number; kind: StatementFault }; next: 'throw' | 'go on' | 'again' }
+  | { savepoint: Step[]; caught: boolean };
+
+const { step } = fc.letrec<{ step: Step }>((tie) => ({
+  step: fc.oneof(
+    { depthSize: 'small', maxDepth: 2 },
+    fc.record(
+      {
+        call: fc.constantFrom<Call[]>('plain', 'array', 'both tables', 'dedup key', 'dedup keys', 'own ids'),
+        fault: fc.record({
+          after: fc.nat(6),
+          kind: fc.constantFrom<StatementFault[]>('unsent', 'unanswered', 'refused'),
+        }),
+        next: fc.constantFrom<('throw' | 'go on' | 'again')[]>('throw', 'go on', 'again'),
+      },
+      { requiredKeys: ['call', 'next'] },
+    ),
+    fc.record({ savepoint: fc.array(tie('step'), { maxLength: 3 }), caught: fc.boolean() }),
+  ),
+}));
+
+/** On MySQL the savepoint is gone then, and the transaction is not. */
+const RELEASED: Step = { call: 'both tables', fault: { after: 3, kind: 'unanswered' }, next: 'again' };
+
+/**
+ * TypeORM counts its savepoints wrongly once PostgreSQL refused one: the part around it sends the COMMIT of all, and the whole
+ * fails after that, as there is nothing left to commit.
+ */
+const COMMITTED_AND_FAILED: Step[] = [
+  { savepoint: [{ call: 'plain', next: 'throw' }], caught: false },
+  {
+    savepoint: [
+      { call: 'plain', fault: { after: 0, kind: 'refused' }, next: 'go on' },
+      { savepoint: [], caught: true },
+    ],
+    caught: false,
+  },
+];
+
+describe.each(DATABASES)('an enqueue of which a statement fails, on %s', (kind) => {
+  describeWith(kind, 'whatever its caller does then', () => {
+    let db: EnqueueDatabase;
+    let outbox: OutboxService;
+    let count = 0;
+    beforeAll(async () => {
+      db = await createEnqueueDatabase(kind, 2);
+      outbox = db.outbox();
+    });
+    afterAll(() => db?.drop());
+
+    const message = (more: object = {}) => ({ type: `m${(count += 1)}`, payload: 1, ...more });
+    const key = () => ({ dedupKey: `k${(count += 1)}` });
+    const CALLS: Readonly<Record<Call, () => { type: string; dedupKey?: string }[]>> = {
+      plain: () => [message()],
+      array: () => [message(), message()],
+      'both tables': () => [message(), message({ delay: '1h' })],
+      'dedup key': () => [message(key())],
+      'dedup keys': () => [message(key()), message(), message({ ...key(), delay: '1h' })],
+      'own ids': () => [message({ id: uuidV7() }), message({ id: uuidV7() })],
+    };
+
+    /** @param left the types of what returned, if what is around it commits */
+    async function run(
+      manager: EntityManager,
+      faulty: FaultyClient,
+      steps: readonly Step[],
+      left: string[] = [],
+    ): Promise<string[]> {
+      for (const one of steps) {
+        // TypeORM rolls everything back when PostgreSQL refuses a savepoint, and would begin another transaction.
+        if (manager.queryRunner?.isTransactionActive !== true) throw new Error('no transaction');
+        if ('savepoint' in one) {
+          let inner: string[] = [];
+          const nested = manager.transaction(async (deeper) => void (inner = await run(deeper, faulty, one.savepoint)));
+          await (one.caught ? nested.catch(() => (inner = [])) : nested);
+          left.push(...inner);
+          continue;
+        }
+        const messages = CALLS[one.call]();
+        const enqueue = async (): Promise<void> => {
+          await outbox.enqueue(messages, { manager });
+          left.push(...messages.map(({ type }) => type));
+        };
+        faulty.fault = one.fault && { ...one.fault };
+        const failed = await enqueue().then(
+          () => undefined,
+          (error: unknown) => ({ error }),
+        );
+        faulty.fault = undefined;
+        if (failed !== undefined && one.next === 'throw') throw failed.error;
+        if (failed !== undefined && one.next === 'again') await enqueue();
+      }
+      return left;
+    }
+
+    it('H1: what is committed is what returned, whatever failed and whoever went on', async () => {
+      await fc.assert(
+        fc.asyncProperty(fc.array(step, { maxLength: 5 }), async (steps) => {
+          await db.clear();
+          const runner = db.dataSource.createQueryRunner();
+          const faulty = await FaultyClient.of(runner);
+          const returned: string[] = [];
+          try {
+            await runner.manager.transaction(async (manager) => {
+              await db.addThing(manager);
+              await run(manager, faulty, steps, returned);
+            });
+          } catch {
+            // Whether it was committed all the same, the row beside the messages tells.
+          } finally {
+            await runner.release();
+          }
+          // PostgreSQL answers the COMMIT of a transaction that has failed with ROLLBACK, and no error.
+          const expected = (await db.things()) === 1 ? returned.sort() : [];
+          const keys = await db.dataSource.query('select id from outbox_dedup');
+          const rows = await db.rows();
+          expect(rows.map(({ type }) => type).sort()).toEqual(expected);
+          for (const { id } of keys as { id: string }[]) expect(rows.map((row) => row.id)).toContain(id.toLowerCase());
+        }),
+        { numRuns: 80, examples: [[[RELEASED]], [COMMITTED_AND_FAILED]] },
+      );
+    });
+  });
+});

@@ -1,0 +1,294 @@
+import { Kafka, Partitioners } from 'kafkajs';
+import { keyText } from '../../../lib/message/key-bytes.js';
+import { kafka, type KafkaOptions } from '../../../lib/transports/kafka/index.js';
+import type { OutboxTransport, PublishResult } from '../../../lib/transports/transport.js';
+import { contractMessage } from '../../../lib/testing/transport-contract/contract-message.js';
+import { kafkaConfig, messages, publish, TestTopics } from '../../support/kafka.js';
+import { describeWith } from '../../support/services.js';
+
+const text = (value: unknown) =>
+  value === null || value === undefined ? value : Buffer.from(value as Buffer).toString();
+const allOk = (results: readonly PublishResult[]) => expect(results.filter(({ ok }) => !ok)).toEqual([]);
+
+describeWith('kafka', 'kafka() publishes', () => {
+  const topics = new TestTopics();
+  const opened: OutboxTransport[] = [];
+  const open = async (options: Partial<KafkaOptions> = {}) => {
+    const transport = await kafka({ client: kafkaConfig(), ...options }).create();
+    opened.push(transport);
+    return transport;
+  };
+  beforeAll(() => topics.start());
+  afterEach(async () => {
+    await Promise.all(opened.splice(0).map((transport) => transport.close!()));
+  });
+  afterAll(() => topics.stop());
+
+  it('the others, when nobody can read the headers of one', async () => {
+    const topic = await topics.create();
+    const [good, broken, other] = messages(topic, 3, (n) => ({ key: `k${n}` }));
+    Object.assign(broken as object, { headersJson: 'no JSON' });
+    const results = await publish(await open(), [good, broken, other] as never);
+    expect(results).toMatchObject([{ ok: true }, { ok: false, blame: 'message', final: true }, { ok: true }]);
+    expect((await topics.read(topic, 2)).map(({ headers }) => String(headers?.['id']))).toEqual([good?.id, other?.id]);
+  });
+
+  it('P-55: what waited for longer than the topic takes, where records bear the time of the broker', async () => {
+    const topic = await topics.create(1, {
+      'message.timestamp.type': 'LogAppendTime',
+      'message.timestamp.before.max.ms': '3600000',
+    });
+    const begun = Date.now();
+    const [old] = messages(topic, 1, () => ({ createdAt: new Date('2001-01-01') }));
+    allOk(await publish(await open(), [old!]));
+    const [record] = await topics.read(topic, 1);
+    expect(Number(record!.timestamp)).toBeGreaterThan(begun - 60_000);
+    expect(text((record!.headers as Record<string, Buffer>)['time'])).toBe('2001-01-01T00:00:00.000Z');
+  });
+
+  it('N2: a backlog older than the topic keeps or takes is stored, and stays', async () => {
+    const day = 86_400_000;
+    const limits = { 'message.timestamp.before.max.ms': `${day}`, 'retention.ms': `${day}` };
+    const topic = await topics.create(1, limits);
+    const begun = Date.now();
+    const backlog = messages(topic, 3, () => ({ createdAt: new Date(begun - 7 * day) }));
+    allOk(await publish(await open(), backlog));
+    const records = await topics.read(topic, 3);
+    for (const { timestamp } of records) expect(Number(timestamp)).toBeGreaterThan(begun - 60_000);
+    const times = records.map(({ headers }) => String(headers?.['time']));
+    expect(times).toEqual(backlog.map(({ createdAt }) => createdAt.toISOString()));
+    const strict = await publish(await open({ timestamp: 'enqueued' }), backlog.slice(0, 1));
+    expect(strict).toMatchObject([{ ok: false, blame: 'message' }]);
+    expect(strict[0]).not.toHaveProperty('final', true);
+  });
+
+  it('a key of bytes that are no UTF-8, as another program wrote it into MariaDB', async () => {
+    const topic = await topics.create(3);
+    const bytes = [Buffer.of(0xff, 1), Buffer.of(0xfe, 1), Buffer.of(0xff, 1)];
+    const results = await publish(
+      await open(),
+      bytes.map((key) => contractMessage({ topic, key: keyText(key) })),
+    );
+    allOk(results);
+    const records = await topics.read(topic, 3);
+    expect(records.map(({ key }) => key!.toString('hex')).sort()).toEqual(['fe01', 'ff01', 'ff01']);
+  });
+
+  it('bytes, key, headers and time as they were enqueued, with the standard headers', async () => {
+    const topic = await topics.create();
+    const createdAt = new Date('2026-11-21T10:05:01.123Z');
+    const bytes = Buffer.from([0, 255, 254, 10, 195, 40]);
+    const sent = contractMessage({
+      topic,
+      key: 'Größe',
+      payload: bytes,
+      createdAt,
+      type: 'order.placed',
+      version: 3,
+      contentType: 'application/x-bytes',
+      headers: { traceparent: '00-a-b-01', many: ['one', Buffer.from([0xff]), 'three'], empty: '', id: 'forged' },
+    });
+    allOk(await publish(await open({ headers: { origin: 'shop' }, timestamp: 'enqueued' }), [sent]));
+    const [record] = await topics.read(topic, 1);
+    expect(text(record!.key)).toBe('Größe');
+    expect(record!.value!.equals(bytes)).toBe(true);
+    expect(Number(record!.timestamp)).toBe(createdAt.getTime());
+    const headers = record!.headers as Record<string, Buffer | Buffer[]>;
+    expect((headers['many'] as Buffer[]).map((b) => b.toString('hex'))).toEqual(['6f6e65', 'ff', '7468726565']);
+    expect(
+      Object.fromEntries(
+        Object.entries(headers)
+          .filter(([name]) => name !== 'many')
+          .map(([n, v]) => [n, text(v)]),
+      ),
+    ).toEqual({
+      id: sent.id,
+      type: 'order.placed',
+      version: '3',
+      'content-type': 'application/x-bytes',
+      time: '2026-11-21T10:05:01.123Z',
+      traceparent: '00-a-b-01',
+      empty: '',
+      origin: 'shop',
+    });
+  });
+
+  it('CloudEvents in binary mode', async () => {
+    const topic = await topics.create();
+    const sent = contractMessage({ topic, key: 'k-1', type: 'order.placed' });
+    allOk(await publish(await open({ cloudEvents: true }), [sent]));
+    const [record] = await topics.read(topic, 1);
+    const headers = Object.fromEntries(Object.entries(record!.headers!).map(([n, v]) => [n, text(v)]));
+    expect(headers).toMatchObject({
+      ce_specversion: '1.0',
+      ce_id: sent.id,
+      ce_source: 'outbox-test',
+      ce_type: 'order.placed',
+      ce_subject: 'k-1',
+      'content-type': 'application/json',
+    });
+    expect(headers['ce_time']).toBe(sent.createdAt.toISOString());
+    expect(headers).not.toHaveProperty('id');
+  });
+
+  it('tombstones and empty payloads, told apart; no key stays no key', async () => {
+    const topic = await topics.create();
+    allOk(
+      await publish(await open(), [
+        contractMessage({ topic, key: 'a', payload: null }),
+        contractMessage({ topic, key: 'b', payload: '' }),
+        contractMessage({ topic, payload: '{}' }),
+      ]),
+    );
+    const records = await topics.read(topic, 3);
+    expect(records.map(({ key, value }) => [text(key), text(value)])).toEqual([
+      ['a', null],
+      ['b', ''],
+      [null, '{}'],
+    ]);
+  });
+
+  it('spreads messages without a key over the partitions', async () => {
+    const topic = await topics.create(4);
+    allOk(
+      await publish(
+        await open(),
+        messages(topic, 1000, () => ({ key: null })),
+      ),
+    );
+    expect(await topics.offsets(topic)).toEqual([250, 250, 250, 250]);
+  });
+
+  it('puts a key where kafkajs and the Java client put it', async () => {
+    const topic = await topics.create(7);
+    const batch = messages(topic, 200, (n) => ({ key: `käse-${n}` }));
+    allOk(await publish(await open(), batch));
+    const choose = Partitioners.DefaultPartitioner();
+    const partitionMetadata = Array.from({ length: 7 }, (_, partitionId) => ({
+      partitionErrorCode: 0,
+      partitionId,
+      leader: 1,
+      replicas: [1],
+      isr: [1],
+    }));
+    const found = new Map((await topics.read(topic, 200)).map(({ key, partition }) => [text(key), partition]));
+    for (const { key } of batch)
+      expect(found.get(key)).toBe(choose({ topic, partitionMetadata, message: { key, value: null } }));
+  });
+
+  it('several topics in one batch, under a prefix', async () => {
+    const [a, b] = [await topics.create(2), await topics.create(2)];
+    const prefix = 'outbox-test-';
+    const batch = [a, b, a, b].map((topic, n) => contractMessage({ topic: topic.slice(prefix.length), key: `${n}` }));
+    allOk(await publish(await open({ topicPrefix: prefix }), batch));
+    expect([await topics.total(a), await topics.total(b)]).toEqual([2, 2]);
+  });
+
+  it('compressed with gzip', async () => {
+    const topic = await topics.create();
+    // Fits only when compressed: the broker checks the size of the compressed record batch.
+    const strict = await topics.create(1, { 'max.message.bytes': '20000' });
+    const batch = (to: string) => messages(to, 20, () => ({ payload: 'x'.repeat(5000) }));
+    allOk(await publish(await open({ compression: 'gzip' }), [...batch(topic), ...batch(strict)]));
+    expect((await topics.read(topic, 20)).map(({ value }) => value!.length)).toEqual(
+      Array.from({ length: 20 }, () => 5000),
+    );
+    expect((await publish(await open(), batch(strict))).every((r) => !r.ok && r.blame === 'collateral')).toBe(true);
+  });
+
+  it('C8: to a fixed partition with a time of its own; one that does not exist fails alone, and is found when it was added', async () => {
+    const topic = await topics.create(3);
+    const transport = await open();
+    const at = (partition: number, key: string) =>
+      contractMessage({ topic, key, options: { kafka: { partition, timestamp: 1_600_000_000_000 } } });
+    const results = await publish(transport, [
+      at(2, 'a'),
+      at(3, 'b'),
+      at(0, 'c'),
+      contractMessage({ topic, key: null }),
+    ]);
+    expect(results.map((r) => (r.ok ? 'ok' : `${r.blame}${r.final ? ' final' : ''}`))).toEqual([
+      'ok',
+      'message',
+      'ok',
+      'ok',
+    ]);
+    expect((results[1] as { error: Error }).error.message).toBe(
+      `'${topic}' has no such partition: \`options.kafka.partition\` of the message asks for 3.`,
+    );
+    const found = await topics.read(topic, 3);
+    expect(found.find(({ key }) => text(key) === 'a')).toMatchObject({ partition: 2, timestamp: '1600000000000' });
+    expect(found.some(({ key }) => text(key) === 'b')).toBe(false);
+    await topics.addPartitions(topic, 4);
+    allOk(await publish(transport, [at(3, 'b')]));
+    expect((await topics.offsets(topic))[3]).toBe(1);
+  });
+
+  it('a run of one key whole, in order, in one partition', async () => {
+    const topic = await topics.create(4);
+    allOk(
+      await publish(
+        await open(),
+        messages(topic, 300, (n) => ({ key: n % 3 ? 'run' : `other-${n}` })),
+      ),
+    );
+    const run = (await topics.read(topic, 300)).filter(({ key }) => text(key) === 'run');
+    expect(run.map(({ value }) => JSON.parse(text(value)!) as { n: number }).map(({ n }) => n)).toEqual(
+      Array.from({ length: 300 }, (_, n) => n).filter((n) => n % 3),
+    );
+    expect(new Set(run.map(({ partition }) => partition)).size).toBe(1);
+  });
+
+  it('more than a record batch may hold', async () => {
+    const topic = await topics.create(1);
+    allOk(
+      await publish(
+        await open(),
+        messages(topic, 40, () => ({ key: 'one', payload: 'x'.repeat(100_000) })),
+      ),
+    );
+    expect(await topics.total(topic)).toBe(40);
+  });
+
+  it('concurrent batches over 1,000 keys: every message once, each key in order', async () => {
+    const topic = await topics.create(6);
+    const transport = await open();
+    const next = new Map<string, number>();
+    // Four lanes with 250 keys each: batches that overlap never share a key, as the relay promises.
+    await Promise.all(
+      [0, 1, 2, 3].map(async (lane) => {
+        for (let round = 0; round < 12; round += 1) {
+          const batch = messages(topic, 200, (n) => {
+            const key = `key-${lane * 250 + ((n * 7 + round) % 250)}`;
+            const count = next.get(key) ?? 0;
+            next.set(key, count + 1);
+            return { key, payload: String(count) };
+          });
+          allOk(await publish(transport, batch));
+        }
+      }),
+    );
+    const seen = new Map<string, number[]>();
+    for (const { key, value } of await topics.read(topic, 9600)) {
+      const list = seen.get(text(key)!) ?? [];
+      list.push(Number(text(value)));
+      seen.set(text(key)!, list);
+    }
+    expect(seen.size).toBe(1000);
+    for (const [key, counts] of seen) expect(counts).toEqual(Array.from({ length: next.get(key)! }, (_, n) => n));
+  });
+
+  it('uses an application’s Kafka object and leaves its own clients alone', async () => {
+    const topic = await topics.create();
+    const application = new Kafka(kafkaConfig());
+    const theirs = application.producer();
+    await theirs.connect();
+    const transport = await open({ client: application });
+    allOk(await publish(transport, messages(topic, 2)));
+    (transport.reset as () => void)();
+    await transport.close!();
+    expect(await theirs.send({ topic, messages: [{ value: 'still here' }] })).toHaveLength(1);
+    await theirs.disconnect();
+    expect(await topics.total(topic)).toBe(3);
+  });
+});

@@ -1,0 +1,4 @@
+import { describeFleet } from '../../processes/fleet.contract.js';
+import { describeWith } from '../../support/services.js';
+
+describeWith('mariadb', 'a fleet of processes on MariaDB', () => describeFleet('mariadb'));

@@ -1,0 +1,138 @@
+import { randomUUID } from 'node:crypto';
+import type { QueryRunner } from 'typeorm';
+import type { OutboxMessage } from '../../../lib/outbox-message.js';
+import { StoreRun, type Lane } from '../../../lib/testing/store-contract/harness.js';
+import { MariaDbStores } from '../../support/mariadb-store.js';
+import { describeOnMysqlFamily } from '../../support/services.js';
+
+const TABLES = ['ready', 'parked', 'archive', 'dedup', 'leases', 'instances', 'meta', 'transports'];
+/** Of them, each row that belongs to somebody else is locked, as by a process that froze in the middle of its transaction. */
+const LOCKED = ['ready', 'parked', 'archive', 'leases'] as const;
+
+/**
+ * A locking statement locks every row that it looks at. In tables of a few rows the optimizer would rather read all than
+ * look up one, and then each instance would wait for the open transactions of all others, and of the application.
+ */
+describeOnMysqlFamily('locks in small tables', (kind) => {
+  /** The relay's own sessions wait for two seconds. */
+  const stores = new MariaDbStores(kind, { buckets: 2 }, 'set session innodb_lock_wait_timeout = 2');
+  const run = new StoreRun(stores, globalThis as never);
+  const them = new StoreRun(stores, globalThis as never);
+  let mine: Lane;
+  let holder: QueryRunner;
+  beforeAll(async () => {
+    await run.start();
+    them.store = run.other;
+  });
+  afterAll(() => run.stop());
+
+  /** Of somebody else, one of each kind; then the same of ours, and statistics that say how few rows there are. */
+  async function fill(lane: Lane): Promise<void> {
+    await lane.parked({ key: 'dead' }, { state: 'dead' });
+    await lane.parked({ key: 'waiting' });
+    await lane.insert({ key: 'published' });
+    await lane.settle(await lane.ready(), 'archive');
+    await lane.insert({ key: 'ready', dedupKey: lane.name });
+  }
+  beforeEach(async () => {
+    for (const table of ['ready', 'parked', 'archive', 'dedup', 'leases'])
+      await stores.application.query(`delete from outbox_${table}`);
+    const theirs = await them.lane();
+    mine = await run.lane();
+    await fill(theirs);
+    await fill(mine);
+    for (const table of TABLES) await stores.application.query(`analyze table outbox_${table}`);
+    holder = stores.application.createQueryRunner();
+    await holder.query('set session transaction isolation level read committed');
+    await holder.startTransaction();
+    for (const table of LOCKED) {
+      const rows = await holder.query(`select * from outbox_${table} where transport = ? for update`, [
+        theirs.transport,
+      ]);
+      expect(rows.length).toBeGreaterThan(0);
+    }
+    await holder.query('select * from outbox_dedup force index (primary) where dedup_key = ? for update', [
+      theirs.name,
+    ]);
+  });
+  afterEach(async () => {
+    await holder.rollbackTransaction();
+    await holder.release();
+  });
+
+  const one = async (key: string) => {
+    const sql = 'select id from outbox_parked where transport = ? and `key` = ?';
+    return { ids: [(await stores.application.query(sql, [mine.transport, key]))[0].id as string], limit: 10 };
+  };
+  const taken = async () => (await mine.take()).messages;
+  const affected = async (report: Promise<{ affected: number }>): Promise<number> => (await report).affected;
+  const done = async (report: Promise<{ done: string[] }>): Promise<number> => (await report).done.length;
+  async function repark(): Promise<number> {
+    const [{ parkedId, bucket, attempts }] = (await taken()) as [OutboxMessage];
+    const entry = {
+      state: 'waiting',
+      blocks: true,
+      attempts: 2,
+      attemptsBefore: attempts,
+      delay: 0,
+      error: null,
+    } as const;
+    return affected(run.store.repark(run.owner, mine.leases, [{ parkedId: parkedId as string, bucket, ...entry }]));
+  }
+  async function acquire(): Promise<number> {
+    await run.store.giveBack(run.owner, mine.leases);
+    return (await mine.acquire(run.other, 60_000)).length;
+  }
+  async function announce(): Promise<number> {
+    const letters = await run.store.unannouncedDead([mine.transport], 9);
+    await run.store.markAnnounced(letters);
+    return letters.length - (await run.store.unannouncedDead([mine.transport], 9)).length;
+  }
+  async function lockRows(): Promise<number> {
+    let locked = 0;
+    await run.store.withLockedRows({ transport: mine.transport, limit: 9, onPublished: 'archive' }, async (rows) => {
+      locked = rows.length;
+      return { published: rows, parked: [], reparked: [] };
+    });
+    return locked;
+  }
+  async function unless(failure: Promise<unknown>): Promise<number> {
+    await failure;
+    return 1;
+  }
+
+  it.each<[string, number, () => Promise<number>]>([
+    ['settle', 1, async () => affected(mine.settle(await mine.ready()))],
+    ['settle into the archive', 1, async () => affected(mine.settle(await mine.ready(), 'archive'))],
+    ['park', 1, async () => affected(mine.park(await mine.ready()))],
+    ['take', 1, async () => (await taken()).length],
+    ['repark', 1, repark],
+    ['settle what was parked', 1, async () => affected(mine.settle(await taken()))],
+    ['archive what was parked', 1, async () => affected(mine.settle(await taken(), 'archive'))],
+    ['mark as announced', 1, announce],
+    ['renew', 2, async () => (await run.store.renew(run.owner, 60_000)).length],
+    ['give back and acquire', 2, acquire],
+    ['say that a lease lasted', 1, () => unless(run.store.lasted(run.owner, mine.leases))],
+    ['say that nothing goes out', 1, () => unless(run.store.noteIdle(run.owner, mine.leases, true))],
+    [
+      'note a trial',
+      1,
+      async () => Number(await run.store.noteTrial(run.owner, mine.leases[0] as never, randomUUID())),
+    ],
+    ['expire', 0, async () => (await run.store.expire()).length],
+    ['leave', 1, () => unless(run.store.leave(run.owner))],
+    ['enqueue with a dedup key', 1, async () => (await mine.insert({ dedupKey: randomUUID() })).length],
+    ['enqueue with a dedup key that is there', 1, async () => (await mine.insert({ dedupKey: mine.name })).length],
+    ['clean the archive', 1, () => run.store.cleanArchive(0, 1)],
+    ['clean the dead', 1, () => run.store.cleanDead(0, 1, false)],
+    ['clean the dedup keys', 0, async () => (await run.store.cleanDedup(0, 9)).removed], // their messages are not settled
+    ['requeue', 1, async () => done(run.store.requeue(await one('dead')))],
+    ['discard', 1, async () => done(run.store.discard(await one('dead')))],
+    ['cancel', 1, async () => done(run.store.cancel(await one('waiting')))],
+    ['release', 1, async () => (await run.store.release({ key: 'dead', transport: mine.transport })).released],
+    ['requeue by key', 1, () => done(run.store.requeue({ key: 'dead', transport: mine.transport, limit: 10 }))],
+    ['lock rows', 2, lockRows],
+  ])('B10: %s waits for no row of somebody else', async (_, rows, act) => {
+    expect(await act()).toBe(rows); // who waits fails: the holder holds on
+  });
+});

@@ -1,0 +1,257 @@
+import { randomUUID } from 'node:crypto';
+import { openMysqlDatabase } from '../../../lib/data-layers/typeorm/mysql.js';
+import type { ConnectionRole, SqlConnection, SqlDatabase } from '../../../lib/store/executor.js';
+import { MysqlStore } from '../../../lib/store/mysql/store.js';
+import type { Lease } from '../../../lib/store/lease-store.js';
+import type { Death } from '../../../lib/store/parked-store.js';
+import { statement } from '../../../lib/store/sql.js';
+import { series } from '../../support/databases.js';
+import { MariaDbStores } from '../../support/mariadb-store.js';
+import { describeOnMysqlFamily } from '../../support/services.js';
+
+const ROWS = 500_000;
+const BUCKETS = 32;
+const TRANSPORT = 0;
+const ALL = Array.from({ length: BUCKETS }, (_, bucket) => bucket);
+const STATUS = { mariadb: 'information_schema.session_status', mysql: 'performance_schema.session_status' };
+const READS = (status: string) =>
+  statement(
+    undefined,
+    `select sum(variable_value) from ${status} where variable_name in
+  ('Handler_read_first', 'Handler_read_key', 'Handler_read_last', 'Handler_read_next', 'Handler_read_prev', 'Handler_read_rnd', 'Handler_read_rnd_next')`,
+  );
+const SORTED = (status: string) =>
+  statement(undefined, `select variable_value from ${status} where variable_name = 'Sort_rows'`);
+const STATEMENTS = (status: string) =>
+  statement(undefined, `select variable_value from ${status} where variable_name = 'Questions'`);
+const TABLES = ['ready', 'parked', 'archive', 'dedup', 'leases', 'meta', 'instances', 'transports'];
+
+/**
+ * Every statement that runs while messages flow, on 500 k ready and 500 k parked rows, with the statistics of empty
+ * tables: the server's own count of rows that it touched must not grow with the tables.
+ */
+describeOnMysqlFamily('plans', (kind) => {
+  const stores = new MariaDbStores(kind, { buckets: BUCKETS, poolSize: 2, statementTimeout: 120_000 });
+  let database: SqlDatabase;
+  let store: MysqlStore;
+  let owner: string;
+  let leases: Lease[];
+
+  beforeAll(async () => {
+    await stores.start();
+    database = openMysqlDatabase(stores.application, stores.storeSettings);
+    store = new MysqlStore(database, stores.storeSettings);
+    owner = randomUUID();
+    await store.registerTransports(['default', 'other'], 'default');
+    leases = await store.acquire({ owner, leaseMs: 600_000, transport: TRANSPORT, limit: BUCKETS });
+    for (const table of TABLES) await run(`alter table outbox_${table} stats_auto_recalc = 0, stats_persistent = 1`);
+    for (const table of TABLES) await run(`analyze table outbox_${table}`);
+    await run(`insert into outbox_ready (transport, id, topic, \`key\`, bucket, type, payload)
+      select 0, uuid(), 't', concat('k', seq % 5000), seq % ${BUCKETS}, 't', 'x' from ${series(kind, ROWS)}`);
+    // 100 k behind one failing key, 100 k behind others, 100 k scheduled for later, 200 k dead of a foreign transport
+    await run(`insert into outbox_parked (transport, id, topic, \`key\`, bucket, type, seq, state, blocking, due_at)
+      select 0, uuid(), 't', 'failing', 3, 't', seq, 3, 1, null from ${series(kind, 100_000)}`);
+    await run(`insert into outbox_parked (transport, id, topic, \`key\`, bucket, type, seq, state, blocking, due_at)
+      select 0, uuid(), 't', concat('b', seq % 100), seq % 100 % ${BUCKETS}, 't', seq, 3, 1, null from ${series(kind, 100_000)}`);
+    await run(`insert into outbox_parked (transport, id, topic, \`key\`, bucket, type, seq, state, blocking, due_at)
+      select 0, uuid(), 't', null, seq % ${BUCKETS}, 't', 0, 1, 0, utc_timestamp(6) + interval 1 day + interval seq second from ${series(kind, 100_000)}`);
+    await run(`insert into outbox_parked (transport, id, topic, \`key\`, bucket, type, seq, state, blocking, died_at, announced)
+      select 1, uuid(), 't', null, seq % ${BUCKETS}, 't', seq, 4, 0, utc_timestamp(6), 1 from ${series(kind, 200_000)}`);
+  }, 240_000);
+  afterAll(async () => {
+    await store?.close();
+    await stores.stop();
+  });
+
+  const run = (sql: string) => database.connection('admin').run(statement(undefined, sql).bind());
+  const status = async (of: SqlConnection, what: typeof READS) =>
+    Number((await of.run(what(STATUS[kind]).bind())).rows[0]?.[0]);
+
+  /** Rows that the server touched on this connection while `work` ran, and rows that it sorted. */
+  async function touched(
+    role: ConnectionRole | SqlConnection,
+    work: () => Promise<unknown>,
+  ): Promise<{ read: number; sorted: number }> {
+    const connection = typeof role === 'string' ? database.connection(role) : role;
+    const sortedBefore = await status(connection, SORTED);
+    const [first, before] = [await status(connection, READS), await status(connection, READS)];
+    await work();
+    const after = await status(connection, READS);
+    return { read: after - before - (before - first), sorted: (await status(connection, SORTED)) - sortedBefore };
+  }
+  async function expectCheap(
+    role: ConnectionRole | SqlConnection,
+    most: number,
+    work: () => Promise<unknown>,
+  ): Promise<void> {
+    await work(); // the server's settings are read once
+    const { read, sorted } = await touched(role, work);
+    expect(read).toBeLessThanOrEqual(most);
+    expect(sorted).toBeLessThanOrEqual(most);
+  }
+  const head = async (): Promise<string> => String((await run('select max(seq) - 100 from outbox_ready')).rows[0]?.[0]);
+  const after = (seq: string) => ALL.map((bucket) => ({ bucket, after: seq }));
+
+  it('fetches from the head, from behind a backlog, and finds nothing', async () => {
+    const last = await head();
+    const fetch = (positions: { bucket: number; after: string }[], perBucket: number) =>
+      store.fetch({ transport: TRANSPORT, positions, perBucket, limit: 500 });
+    await expectCheap('read', 700, () => fetch(after('0'), 16));
+    await expectCheap('read', 600, () => fetch([{ bucket: 3, after: '250000' }], 500));
+    await expectCheap('read', 250, () => fetch(after(last), 16));
+    await expectCheap('read', 100, () => fetch(after('99999999'), 16));
+  });
+
+  it('sweeps and probes no more than the range', async () => {
+    const last = await head();
+    const ranges = ALL.map((bucket) => ({ bucket, after: last, upTo: '99999999' }));
+    await expectCheap('read', 250, () => store.sweep(TRANSPORT, ranges));
+    await expectCheap('read', 600, () => store.probe(TRANSPORT, ranges));
+    const { places } = await store.sweep(TRANSPORT, ranges);
+    await expectCheap('read', 5 * places.length, () => store.readPlaces(TRANSPORT, places, undefined));
+  });
+
+  it.each(['delete', 'archive'] as const)('settles by primary key (%s), 500 and 1,000 at once', async (onPublished) => {
+    for (const count of [500, 1_000]) {
+      const { messages } = await store.fetch({
+        transport: 0,
+        positions: [{ bucket: 5, after: '0' }],
+        perBucket: count,
+        limit: count,
+      });
+      const list = messages.map(({ bucket, seq, id }) => ({ bucket, seq, id, attempts: 0, parkedId: null }));
+      const { read } = await touched('settle', () => store.settle(0, list, onPublished));
+      expect(read).toBeLessThan(12 * count);
+    }
+  });
+
+  it('parks and settles what was parked by key', async () => {
+    const { messages } = await store.fetch({
+      transport: 0,
+      positions: [{ bucket: 6, after: '0' }],
+      perBucket: 500,
+      limit: 500,
+    });
+    const entries = messages.map(({ bucket, seq, id }) => ({
+      bucket,
+      seq,
+      id,
+      state: 'waiting' as const,
+      blocks: false,
+      attempts: 1,
+      delay: 0,
+      error: 'no',
+    }));
+    expect((await touched('settle', () => store.park(owner, leases, entries))).read).toBeLessThan(12 * entries.length);
+    const list = messages.map(({ bucket, seq, id }) => ({ bucket, seq, id, attempts: 0, parkedId: null }));
+    expect((await touched('settle', () => store.settle(0, list, 'delete'))).read).toBeLessThan(12 * list.length);
+  });
+
+  it('polls for what is due without reading what is not', async () => {
+    await expectCheap('read', 100, () => store.due(0, ALL, 100));
+    await run(`update outbox_parked set due_at = utc_timestamp(6) where transport = 0 and state = 1 and bucket = 7`);
+    await expectCheap('read', 600, () => store.due(0, ALL, 100));
+  });
+
+  it('goes on with a key that 100 k rows wait behind', async () => {
+    await expectCheap('settle', 2_500, async () => {
+      const request = { owner, transport: 0, leases, due: [], keys: [{ bucket: 3, key: 'failing' }], perKey: 100 };
+      const { messages } = await store.take(request);
+      await store.repark(
+        owner,
+        leases,
+        messages.map(({ parkedId, bucket, attempts }) => ({
+          parkedId: parkedId as string,
+          bucket,
+          state: 'blocked' as const,
+          blocks: true,
+          attempts,
+          attemptsBefore: attempts,
+          delay: null,
+          error: null,
+        })),
+      );
+    });
+    await expectCheap('read', 8_000, () => store.blockingKeys(TRANSPORT, ALL, 1_000));
+    await expectCheap('read', 8_000, () => store.blockingKeys(TRANSPORT, ALL, 1));
+    await expectCheap('read', 50, () => store.hasBlocking(TRANSPORT, ALL));
+    await expectCheap('read', 50, () =>
+      store.blockedAmong(0, [
+        { bucket: 3, key: 'failing' },
+        { bucket: 3, key: 'none' },
+      ]),
+    );
+  });
+
+  it('works with leases, dead letters and old rows by key', async () => {
+    await expectCheap('lease', 200, () => store.renew(owner, 600_000));
+    await expectCheap('lease', 200, () => store.acquire({ owner, leaseMs: 1_000, transport: TRANSPORT, limit: 4 }));
+    await expectCheap('read', 200, () => store.flush());
+    await expectCheap('admin', 200, () => store.unannouncedDead([0, 1], 100));
+    await run('update outbox_parked set announced = 0 where transport = 1');
+    await expectCheap('admin', 200, () => store.unannouncedDead([0, 1], 100));
+    const first = (await store.unannouncedDead([1], 1))[0] as Death; // all died at one time
+    const half = { ...first, parkedId: String(Number(first.parkedId) + 100_000) };
+    await expectCheap('admin', 200, () => store.unannouncedDead([1], 100, half));
+    expect(await store.unannouncedDead([1], 100, half)).toHaveLength(100);
+    await run('update outbox_parked set announced = 1 where transport = 1');
+    await expectCheap('admin', 200, () => store.cleanDead(3_600_000, 100, false));
+    await expectCheap('admin', 200, () => store.cleanDead(3_600_000, 100, true));
+    await expectCheap('admin', 1_000, () => store.cleanArchive(0, 100));
+    await expectCheap('admin', 200, () => store.cleanDedup(0, 100));
+  });
+
+  it('cleans with one question, however many transports there are', async () => {
+    const names = Array.from({ length: 100 }, (_, i) => `idle-${String(i)}`);
+    await store.registerTransports(names, 'default');
+    const admin = database.connection('admin');
+    const before = await status(admin, STATEMENTS);
+    expect(await store.cleanDead(3_600_000, 100, false)).toBe(0);
+    expect((await status(admin, STATEMENTS)) - before).toBeLessThanOrEqual(2); // its own question is the second
+  });
+
+  it('O4: frees the dedup key of what is discarded by key, among 100 k of them', async () => {
+    await run(`insert into outbox_dedup (dedup_key, id, bucket, claim)
+      select seq, uuid(), 1, unhex(md5(seq)) from ${series(kind, 100_000)}`);
+    await run(`insert into outbox_dedup (dedup_key, id, bucket, claim)
+      select id, id, bucket, unhex(md5(id)) from outbox_parked where transport = 1 order by parked_id desc limit 200`);
+    const count = async () => Number((await run('select count(*) from outbox_dedup')).rows[0]?.[0]);
+    const { rows } = await run('select id from outbox_dedup where length(dedup_key) > 20');
+    const ids = rows.map(([id]) => String(id));
+    expect(ids).toHaveLength(200);
+    const { keys } = store.parts.admin;
+    const free = async () => {
+      const found = await keys.of(ids);
+      await database.connection('admin').transaction((tx) => keys.free(tx, found, found));
+    };
+    await run('delete from outbox_parked where transport = 1');
+    const { read } = await touched('admin', free);
+    expect(read).toBeLessThan(12 * ids.length);
+    expect(await count()).toBe(100_000);
+  });
+
+  it('locks what it publishes and no more, also past what another one has locked', async () => {
+    const other = stores.open();
+    const connection = database.publishing?.(TRANSPORT) as SqlConnection;
+    const nothing = { published: [], parked: [], reparked: [] };
+    const lock = async (from: MysqlStore, work = () => Promise.resolve(nothing)) => {
+      const { locked } = await from.withLockedRows({ transport: TRANSPORT, limit: 500, onPublished: 'delete' }, work);
+      expect(locked).toBe(500);
+    };
+    try {
+      // One look per bucket at what is due, and 500 rows out of 500,000.
+      await expectCheap(connection, 700, () => lock(store));
+      const beside = async () => {
+        // The second of its passes, the one that is counted, begins at the same rows.
+        const [mine, theirs] = [store.parts.rowLocks.turns.last, other.parts.rowLocks.turns.last];
+        mine.set(TRANSPORT, (theirs.get(TRANSPORT) as number) + 2 * BUCKETS - 2);
+        // What is due is found without locks, and locked by its id: some looks for each row, and none at the rest of the table.
+        await expectCheap(connection, 7 * 500 + 100, () => lock(store));
+        return nothing;
+      };
+      await lock(other, beside);
+    } finally {
+      await other.close();
+    }
+  });
+});

@@ -1,0 +1,179 @@
+import { createConnection, type Connection, type RowDataPacket } from 'mysql2/promise';
+import { bucketOf } from '../../../lib/message/bucket-of.js';
+import type { MysqlStore } from '../../../lib/store/mysql/store.js';
+import { mysqlSchemaDown, mysqlSchemaUp } from '../../../lib/store/mysql/schema/schema.js';
+import { eventually } from '../../../lib/testing/store-contract/harness.js';
+import { createTestDatabase } from '../../support/databases.js';
+import { MariaDbStores } from '../../support/mariadb-store.js';
+import { describeOnMysqlFamily } from '../../support/services.js';
+
+const KEYS = ['a', 'order-1', 'ключ', '\u{1F4A5}x', 'trailing ', 'Ä'.repeat(100), 'quote\' \\ "', ' ', 'é', 'e\u0301'];
+const V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
+
+describeOnMysqlFamily('tables', (kind) => {
+  const stores = new MariaDbStores(kind, { buckets: 32 });
+  let store: MysqlStore;
+  beforeAll(async () => {
+    await stores.start();
+    store = stores.open();
+    await store.registerTransports(['default'], 'default');
+  });
+  afterAll(async () => {
+    await store?.close();
+    await stores.stop();
+  });
+
+  async function foreign(charset: string, work: (connection: Connection) => Promise<void>): Promise<void> {
+    const connection = await createConnection({ uri: stores.database.url, charset, timezone: '+09:00' });
+    try {
+      await connection.query(`set time_zone = '+09:00'`);
+      await work(connection);
+    } finally {
+      await connection.end();
+    }
+  }
+  const readAll = async () => {
+    const positions = Array.from({ length: 32 }, (_, bucket) => ({ bucket, after: '0' }));
+    return (await store.fetch({ transport: 0, positions, perBucket: 1_000, limit: 10_000 })).messages;
+  };
+  const clear = () => stores.application.query('delete from outbox_ready');
+
+  it.each(['utf8mb4', 'latin1'])('takes plain inserts of other programs, in the right bucket (%s)', async (charset) => {
+    await clear();
+    await foreign(charset, async (connection) => {
+      for (const key of KEYS) {
+        await connection.query('insert into outbox_ready (topic, `key`, payload) values (?, ?, ?)', [
+          'orders',
+          Buffer.from(key, 'utf8'),
+          'x',
+        ]);
+      }
+      await connection.query(`insert into outbox_ready (topic, payload) values ('orders', 'no key'), ('orders', null)`);
+    });
+    const messages = await readAll();
+    expect(messages).toHaveLength(KEYS.length + 2);
+    for (const message of messages) {
+      expect(message.bucket).toBe(bucketOf(message.key ?? message.id, 32));
+      expect(message.id).toMatch(V7);
+      expect(Math.abs(parseInt(message.id.replace('-', '').slice(0, 12), 16) - Date.now())).toBeLessThan(60_000);
+      expect(Math.abs(message.createdAt.getTime() - Date.now())).toBeLessThan(60_000);
+      expect([message.type, message.version, message.contentType, message.attempts]).toEqual([
+        'orders',
+        1,
+        'application/json',
+        0,
+      ]);
+    }
+    expect(new Set(messages.map(({ key }) => key))).toEqual(new Set([...KEYS, null]));
+    expect(messages.filter(({ payload }) => payload === null)).toHaveLength(1);
+  });
+
+  it('takes text keys of other programs as UTF-8', async () => {
+    await clear();
+    await foreign('utf8mb4', async (connection) => {
+      for (const key of KEYS)
+        await connection.query(`insert into outbox_ready (topic, \`key\`, payload) values ('t', ?, 'x')`, [key]);
+    });
+    for (const message of await readAll()) expect(message.bucket).toBe(bucketOf(message.key as string, 32));
+    expect((await readAll()).map(({ key }) => key).sort()).toEqual([...KEYS].sort());
+  });
+
+  it('shows everything in one view', async () => {
+    await clear();
+    await stores.application.query(`insert into outbox_ready (topic, \`key\`, payload) values ('t', 'ü', 'x')`);
+    await stores.application.query(
+      `insert into outbox_parked (topic, \`key\`, payload, state, due_at) values ('t', 'p', 'x', 1, utc_timestamp(6))`,
+    );
+    const rows = await stores.application.query(
+      'select state, `key`, topic, attempts from outbox_messages order by state',
+    );
+    expect(rows.map((row: RowDataPacket) => ({ ...row, attempts: Number(row['attempts']) }))).toEqual([
+      { state: 'ready', key: 'ü', topic: 't', attempts: 0 },
+      { state: 'scheduled', key: 'p', topic: 't', attempts: 0 },
+    ]);
+    await stores.application.query('delete from outbox_parked');
+  });
+
+  it('says what is wrong with tables that are not as they should be', async () => {
+    const breakages: [string, string, RegExp][] = [
+      [
+        'alter table outbox_parked drop key due',
+        'alter table outbox_parked add key due (transport, bucket, due_at, seq)',
+        /parked has no key on \(transport, bucket, due_at, seq\)/,
+      ],
+      [
+        'alter table outbox_ready drop column options',
+        'alter table outbox_ready add column options text null',
+        /ready\.options is missing/,
+      ],
+      [
+        'alter table outbox_ready modify payload blob null',
+        'alter table outbox_ready modify payload longblob null',
+        /ready\.payload is blob, not longblob/,
+      ],
+      [
+        'alter table outbox_dedup engine = MyISAM',
+        'alter table outbox_dedup engine = InnoDB',
+        /dedup has engine MyISAM/,
+      ],
+      ['rename table outbox_leases to elsewhere', 'rename table elsewhere to outbox_leases', /leases is missing/],
+    ];
+    for (const [breakIt, mend, message] of breakages) {
+      await stores.application.query(breakIt);
+      await expect(store.check(stores.settings)).rejects.toMatchObject({
+        code: 'SCHEMA_MISMATCH',
+        message: expect.stringMatching(message),
+      });
+      await stores.application.query(mend);
+    }
+    await store.check(stores.settings);
+    await stores.application.query('rename table outbox_meta to elsewhere');
+    await expect(store.check(stores.settings)).rejects.toMatchObject({ code: 'SCHEMA_MISSING' });
+    await stores.application.query('rename table elsewhere to outbox_meta');
+  });
+
+  it('goes up twice and down with rows in the tables', async () => {
+    const database = await createTestDatabase(kind);
+    const connection = await createConnection({ uri: database.url });
+    const definition = { ...stores.settings, prefix: 'other_', schema: undefined };
+    try {
+      for (const sql of mysqlSchemaUp(definition)) await connection.query(sql);
+      await connection.query(`insert into other_ready (topic, payload) values ('t', 'x')`);
+      await connection.query(`insert into other_parked (topic, payload) values ('t', 'x')`);
+      for (const sql of mysqlSchemaUp(definition)) await connection.query(sql);
+      expect((await connection.query<RowDataPacket[]>('select * from other_messages'))[0]).toHaveLength(2);
+      for (const sql of mysqlSchemaDown(definition)) await connection.query(sql);
+      expect((await connection.query<RowDataPacket[]>('show tables'))[0]).toEqual([]);
+    } finally {
+      await connection.end();
+      await database.drop();
+    }
+  });
+
+  it('knows when the server shows rows before they are on disk, and flushes with a row of its own', async () => {
+    await clear();
+    await stores.application.query(`insert into outbox_ready (topic, payload) values ('t', 'x')`);
+    const [variables] = await stores.application.query(
+      'select @@global.log_bin b, @@global.sync_binlog s, @@global.innodb_flush_log_at_trx_commit f',
+    );
+    const { durable } = await store.fetch({
+      transport: 0,
+      positions: [...Array(32).keys()].map((bucket) => ({ bucket, after: '0' })),
+      perBucket: 1,
+      limit: 1,
+    });
+    expect(durable).toBe(Number(variables.b) === 1 && Number(variables.s) === 1 && Number(variables.f) === 1);
+    const rows = async () =>
+      Number((await stores.application.query(`select count(*) n from outbox_meta where name like 'flush:%'`))[0].n);
+    const other = stores.open();
+    await Promise.all([store.flush(), other.flush()]);
+    expect(await rows()).toBe(2);
+    const value = async () =>
+      String((await stores.application.query(`select max(value) v from outbox_meta where name like 'flush:%'`))[0].v);
+    const before = await value();
+    await eventually('another write', async () => (await store.flush(), (await value()) > before || undefined));
+    await other.close();
+    expect(await rows()).toBe(1);
+    await store.check(stores.settings);
+  });
+});

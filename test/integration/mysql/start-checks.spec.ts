@@ -1,0 +1,241 @@
+import { createConnection, type Connection } from 'mysql2/promise';
+import { DataSource } from 'typeorm';
+import { OutboxModule, OutboxService } from '../../../lib/index.js';
+import type { MysqlStore } from '../../../lib/store/mysql/store.js';
+import { openStore } from '../../../lib/data-layers/typeorm/open-store.js';
+import type { OutboxStore } from '../../../lib/store/outbox-store.js';
+import { Applications, build, CollectingTransport, quiet, typeOrm } from '../../nest/support/app.js';
+import { statement } from '../../../lib/store/sql.js';
+import { createTestDatabase, type TestDatabase } from '../../support/databases.js';
+import { describeOnOwnMysqlFamily, type OwnNode } from '../../support/own-database.js';
+import { DATABASE, SETTINGS } from '../../support/postgres-store.js';
+import { until } from '../../support/until.js';
+
+/** What each calls the defaults of a session's transactions. */
+const TRANSACTIONS = {
+  mariadb: { isolation: 'tx_isolation', readOnly: 'tx_read_only' },
+  mysql: { isolation: 'transaction_isolation', readOnly: 'transaction_read_only' },
+};
+
+describeOnOwnMysqlFamily([], 'checks at start', (kind, startServer) => {
+  const names = TRANSACTIONS[kind];
+  const SESSION = statement(undefined, `select @@sql_mode, @@character_set_client, @@${names.isolation}, @@time_zone`);
+  let server: OwnNode;
+  let database: TestDatabase;
+  let admin: Connection;
+  const applications = new Applications();
+  beforeAll(async () => {
+    server = await startServer(['--log-bin', '--sync-binlog=1']);
+    database = await createTestDatabase(kind, server.url);
+    admin = await createConnection({ uri: database.url, multipleStatements: true });
+    await store((one) => one.create(SETTINGS));
+  }, 60_000);
+  afterEach(() => applications.close());
+  afterAll(async () => {
+    await admin?.end();
+    await server?.stop();
+  });
+
+  /** A store of an application that starts now: server settings are read once per connection. */
+  async function store<T>(work: (one: OutboxStore) => Promise<T>): Promise<T> {
+    const application = await new DataSource(database.options).initialize();
+    const one = openStore(application, {
+      ...SETTINGS,
+      onPublished: 'delete',
+      options: { ...DATABASE, setup: 'check' },
+    });
+    try {
+      return await work(one);
+    } finally {
+      await one.close();
+      await application.destroy();
+    }
+  }
+  const check = (settings: Parameters<OutboxStore['check']>[0] = SETTINGS) =>
+    store((one) => one.check(settings)).then(
+      () => 'accepted',
+      ({ code, message }: Error & { code: string }) => `${code} ${message}`,
+    );
+  const during = async (set: string, reset: string, work: () => Promise<void>): Promise<void> => {
+    await admin.query(set);
+    try {
+      await work();
+    } finally {
+      await admin.query(reset);
+    }
+  };
+  const global = (name: string, value: string, work: () => Promise<void>) =>
+    during(`set @was = @@global.${name}; set global ${name} = ${value}`, `set global ${name} = @was`, work);
+
+  it('A5: several servers that deal out numbers are refused where there is an order, until somebody says that one is written to', () =>
+    global('auto_increment_increment', '2', async () => {
+      expect(await check()).toMatch(/^UNSUPPORTED_DATABASE auto_increment_increment is 2/);
+      const tables = new URL(database.url).pathname.slice(1);
+      expect(await check()).toContain(
+        `insert into \`${tables}\`.\`outbox_meta\` (name, value) values ('one_writer', 'yes')`,
+      );
+      await store((one) => expect(one.create(SETTINGS)).rejects.toMatchObject({ code: 'UNSUPPORTED_DATABASE' }));
+      expect(await check({ ...SETTINGS, ordering: 'none' })).toMatch(/^SCHEMA_MISMATCH .*ordering/);
+      await during(
+        `insert into outbox_meta (name, value) values ('one_writer', 'yes')`,
+        `delete from outbox_meta where name = 'one_writer'`,
+        async () => expect(await check()).toBe('accepted'),
+      );
+    }));
+
+  it.each(['read_only'])('A7: a server with %s is refused, also where the user may write', (name) =>
+    global(name, '1', async () => {
+      expect(await check()).toMatch(/^UNSUPPORTED_DATABASE The database is read-only .*at the primary/);
+      expect(await store((one) => one.warnings())).toEqual([
+        expect.stringMatching(/^The database is read-only: .* Point the DataSource, .*, at the primary\.$/),
+      ]);
+    }),
+  );
+
+  it('A7: sessions whose transactions are read-only by default write all the same', () =>
+    global(names.readOnly, '1', async () => {
+      const ids = await store((one) => one.registerTransports(['default', 'another'], 'default'));
+      expect(ids.size).toBe(2);
+    }));
+
+  it('refuses a binary log that takes no READ COMMITTED writes', () =>
+    global('binlog_format', "'STATEMENT'", async () => {
+      expect(await check()).toMatch(/^UNSUPPORTED_DATABASE binlog_format is STATEMENT/);
+    }));
+
+  it.each([
+    ['innodb_flush_log_at_trx_commit', '2', /^innodb_flush_log_at_trx_commit is 2: .* Set it to 1\.$/],
+    ['sync_binlog', '0', /^sync_binlog is 0: .* Set it to 1\.$/],
+    ['sql_mode', "''", /^sql_mode is not strict: .* Add STRICT_TRANS_TABLES\.$/],
+  ])('F5: warns of %s = %s, says what to do, and starts', (name, value, words) =>
+    global(name, value, async () => {
+      expect(await check()).toBe('accepted');
+      expect(await store((one) => one.warnings())).toEqual([expect.stringMatching(words)]);
+    }),
+  );
+
+  const TOPIC = 'alter table outbox_ready modify topic varchar(255)';
+  it.each([
+    [
+      'a table of MyISAM',
+      'alter table outbox_dedup engine = MyISAM',
+      'alter table outbox_dedup engine = InnoDB',
+      'dedup has engine MyISAM, not InnoDB',
+    ],
+    ...(kind === 'mariadb'
+      ? [
+          [
+            'a table of Aria',
+            'alter table outbox_meta engine = Aria',
+            'alter table outbox_meta engine = InnoDB',
+            'meta has engine Aria, not InnoDB',
+          ],
+        ]
+      : []),
+    [
+      'a table in utf8mb3',
+      'alter table outbox_archive default charset utf8mb3',
+      'alter table outbox_archive default charset utf8mb4 collate utf8mb4_bin',
+      'archive has collation utf8mb3',
+    ],
+    [
+      'a column in utf8mb3',
+      `${TOPIC} character set utf8mb3 not null`,
+      `${TOPIC} character set utf8mb4 collate utf8mb4_bin not null`,
+      'ready.topic has collation utf8mb3',
+    ],
+    [
+      'a column that knows no case',
+      `${TOPIC} character set utf8mb4 collate utf8mb4_general_ci not null`,
+      `${TOPIC} character set utf8mb4 collate utf8mb4_bin not null`,
+      'ready.topic has collation utf8mb4_general_ci, not utf8mb4_bin',
+    ],
+    [
+      'keys as text',
+      'alter table outbox_parked modify `key` varchar(255) null',
+      'alter table outbox_parked modify `key` varbinary(255) null',
+      'parked.key is varchar(255), not varbinary(255)',
+    ],
+    [
+      'a payload as text',
+      'alter table outbox_ready modify payload text null',
+      'alter table outbox_ready modify payload longblob null',
+      'ready.payload is text, not longblob',
+    ],
+  ] as [string, string, string, string][])('F5: refuses %s', async (_name, change, mend, words) => {
+    await during(change, mend, async () => {
+      expect(await check()).toMatch(/^SCHEMA_MISMATCH/);
+      expect(await check()).toContain(words);
+    });
+    expect(await check()).toBe('accepted');
+  });
+
+  it.each([
+    [
+      'a column of somebody else that must be given',
+      'alter table outbox_ready add tenant int not null',
+      'alter table outbox_ready drop tenant',
+      'ready.tenant is not ours',
+    ],
+    [
+      'an index that is gone',
+      'alter table outbox_parked drop key by_key',
+      'alter table outbox_parked add key by_key (transport, bucket, blocking, `key`, seq, parked_id)',
+      'parked has no key on (transport, bucket, blocking, key, seq, parked_id)',
+    ],
+    [
+      'a unique index that is not',
+      'alter table outbox_ready drop key by_seq, add key by_seq (seq)',
+      'alter table outbox_ready drop key by_seq, add unique key by_seq (seq)',
+      'ready has no unique key on (seq)',
+    ],
+    [
+      'a default that is gone',
+      'alter table outbox_ready alter version drop default',
+      'alter table outbox_ready alter version set default 1',
+      'ready.version has no default',
+    ],
+  ])('E10: refuses %s', async (_name, change, mend, words) => {
+    await during(change, mend, async () => expect(await check()).toContain(words));
+    expect(await check()).toBe('accepted');
+  });
+
+  it('F5: an application whose sessions are lax and speak latin1 still enqueues every byte, and the relay sets its own', () =>
+    global('sql_mode', "''", async () => {
+      const transport = new CollectingTransport();
+      const received: unknown[] = [];
+      transport.publish = async (batch) => {
+        received.push(
+          ...batch.map(({ topic, key, type, headers, payload }) => ({
+            topic,
+            key,
+            type,
+            headers,
+            text: String(payload),
+          })),
+        );
+        return batch.map(() => ({ ok: true }));
+      };
+      const latin = { ...database, options: { ...database.options, charset: 'LATIN1_SWEDISH_CI' } } as TestDatabase;
+      const app = await applications.start(
+        build([
+          typeOrm(latin),
+          OutboxModule.forRoot(quiet({ transports: { default: transport }, database: { prefix: 'lax_' } })),
+        ]),
+      );
+      const text = `ключ 💥 'quoted' \\ ${'€'.repeat(20)}`;
+      await app
+        .get(OutboxService)
+        .enqueueOutsideTransaction({ type: text, topic: text, key: text, headers: { h: text }, payload: { text } });
+      await until(() => received.length === 1);
+      expect(received[0]).toMatchObject({ topic: text, key: text, type: text, text: JSON.stringify({ text }) });
+      expect(Object.values((received[0] as { headers: object }).headers)).toContain(text);
+      const [own] = await store((one) =>
+        (one as MysqlStore).database
+          .connection('admin')
+          .run(SESSION.bind())
+          .then(({ rows }) => rows),
+      );
+      expect(own).toEqual([expect.stringContaining('STRICT_TRANS_TABLES'), 'utf8mb4', 'READ-COMMITTED', '+00:00']);
+    }));
+});

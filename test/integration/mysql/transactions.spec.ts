@@ -1,0 +1,45 @@
+import { randomUUID } from 'node:crypto';
+import type { OutboxMessage } from '../../../lib/outbox-message.js';
+import type { MysqlStore } from '../../../lib/store/mysql/store.js';
+import { statement } from '../../../lib/store/sql.js';
+import { eventually, settled, StoreRun } from '../../../lib/testing/store-contract/harness.js';
+import { MariaDbStores } from '../../support/mariadb-store.js';
+import { describeOnMysqlFamily } from '../../support/services.js';
+
+describeOnMysqlFamily('what a transaction of the relay holds', (kind) => {
+  const stores = new MariaDbStores(kind, {}, 'set session innodb_lock_wait_timeout = 2');
+  const run = new StoreRun(stores, globalThis as never);
+  let store: MysqlStore;
+  beforeAll(async () => {
+    await run.start();
+    store = run.store as MysqlStore;
+  });
+  afterAll(() => run.stop());
+
+  it('B2: its leases, also when they are over: until it ends nobody takes them', async () => {
+    const { transport, leases } = await run.lane();
+    const request = { owner: randomUUID(), transport, leaseMs: 60_000, limit: 100 };
+    const sql = 'select count(*) n from outbox_leases where transport = ? and expires_at > utc_timestamp(6)';
+    const left = async () => Number((await stores.application.query(sql, [transport]))[0].n);
+    await store.database.connection('settle').run(statement(undefined, 'select 1').bind()); // connected
+    await store.renew(run.owner, 5_000);
+    await store.database.connection('settle').transaction(async (tx) => {
+      expect((await store.parts.settle.fence.hold(tx, run.owner, leases, true)).size).toBe(leases.length);
+      await eventually('they are over', async () => (await left()) === 0 || undefined);
+      expect(await run.other.acquire(request)).toEqual([]);
+    });
+    expect(await run.other.acquire(request)).toHaveLength(leases.length);
+  });
+
+  it('no place in which it looked for a row and found none: writers insert there', async () => {
+    const lane = await run.lane();
+    await lane.insert({});
+    const [first] = (await lane.ready()) as [OutboxMessage];
+    const nowhere = { ...settled(first), seq: String(BigInt(first.seq) + 1_000n) };
+    await store.database.connection('settle').transaction(async (tx) => {
+      expect(await store.parts.settle.lockReady(tx, lane.transport, [nowhere])).toEqual([]);
+      await lane.insert({}); // who waits fails: the transaction goes on only after it
+    });
+    expect(await lane.readyIds()).toHaveLength(2);
+  });
+});

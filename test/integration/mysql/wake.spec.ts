@@ -1,0 +1,36 @@
+import type { MysqlStore } from '../../../lib/store/mysql/store.js';
+import { StoreRun } from '../../../lib/testing/store-contract/harness.js';
+import { repark } from '../../../lib/testing/store-contract/parked.js';
+import { MariaDbStores } from '../../support/mariadb-store.js';
+import { describeOnMysqlFamily } from '../../support/services.js';
+
+const LATER = 3_600_000;
+
+/** The first row of a key is read without a lock before it is made due. */
+describeOnMysqlFamily('waking a key', (kind) => {
+  const stores = new MariaDbStores(kind);
+  const run = new StoreRun(stores, globalThis as never);
+  beforeAll(() => run.start());
+  afterAll(() => run.stop());
+  afterEach(() => jest.restoreAllMocks());
+
+  it('leaves alone a first row that was tried and failed since it was looked at', async () => {
+    const lane = await run.lane();
+    await lane.insert({}, {});
+    const [first, second] = await lane.ready();
+    await lane.park([first as never], { state: 'blocked', delay: null });
+    await lane.park([second as never], { state: 'dead', delay: null });
+    const { wake } = (run.other as MysqlStore).parts.admin;
+    const look = wake.first.bind(wake);
+    jest.spyOn(wake, 'first').mockImplementationOnce(async (...args) => {
+      const heads = await look(...args);
+      const { messages } = await lane.take(['k']);
+      expect(messages.map(({ id }) => id)).toEqual([first?.id]);
+      const failed = messages.map((message) => repark(message, { delay: LATER }));
+      expect((await run.store.repark(run.owner, lane.leases, failed)).affected).toBe(1);
+      return heads;
+    });
+    expect((await run.other.discard({ ids: [second?.id as string], limit: 1 })).done).toEqual([second?.id]);
+    expect((await lane.due()).rows).toEqual([]);
+  });
+});

@@ -1,0 +1,134 @@
+import 'reflect-metadata';
+import { Logger } from '@nestjs/common';
+import { ClientKafka, ClientRMQ } from '@nestjs/microservices';
+import { clientProxy } from 'nestjs-outbox/client-proxy';
+import type { OutboxMessage } from '../../../lib/outbox-message.js';
+import { OutboxMessageError } from '../../../lib/outbox.errors.js';
+import type { OutboxTransport } from '../../../lib/transports/transport.js';
+import { contractMessage } from '../../../lib/testing/transport-contract/contract-message.js';
+import { probePublish } from '../../../lib/testing/transport-contract/publish-probe.js';
+import { enqueued } from '../../support/enqueue.js';
+import { kafkaConfig, TestTopics } from '../../support/kafka.js';
+import { RabbitMqObserver } from '../../support/rabbitmq.js';
+import { describeWith, requiredUrl } from '../../support/services.js';
+
+const long = (bytes: number): string => 'x'.repeat(bytes);
+beforeAll(() => Logger.overrideLogger(false));
+
+/** Either refused at enqueue, or taken by the broker. */
+async function verdict(client: ClientRMQ | ClientKafka, transport: OutboxTransport, input: object): Promise<string> {
+  const message = enqueued({ type: 'x', payload: 'y', ...input }, clientProxy({ client }));
+  if (message instanceof OutboxMessageError) return 'refused';
+  const { results } = await probePublish(transport, [message as OutboxMessage], { timeout: 15_000 });
+  expect(results).toEqual([{ ok: true }]);
+  return 'delivered';
+}
+
+describeWith('rabbitmq', 'what ClientRMQ can carry', () => {
+  let observer: RabbitMqObserver;
+  let client: ClientRMQ;
+  let transport: OutboxTransport;
+  beforeAll(async () => {
+    observer = await RabbitMqObserver.connect(requiredUrl('rabbitmq'));
+    const queue = await observer.queue();
+    client = new ClientRMQ({ urls: [requiredUrl('rabbitmq')], queue, queueOptions: { durable: true } });
+    transport = await clientProxy({ client }).create();
+  });
+  afterAll(async () => {
+    await transport?.close?.();
+    await observer?.close();
+  });
+
+  // 60 KiB, without what the outbox adds: 670 bytes, and the content type.
+  const table = 60 * 1024 - 670 - 'application/json'.length;
+  it.each([
+    ['headers, limit - 1', { headers: { x: long(table - 8) } }, 'delivered'],
+    ['headers, limit', { headers: { x: long(table - 7) } }, 'delivered'],
+    ['headers, limit + 1', { headers: { x: long(table - 6) } }, 'refused'],
+    ['type, 255 bytes', { type: long(255) }, 'delivered'],
+    ['type, 256 bytes in 128 characters', { type: 'ü'.repeat(128) }, 'refused'],
+    ['topic, 1020 bytes, which is no routing key here', { topic: '💥'.repeat(255) }, 'delivered'],
+    ['the header content-type', { headers: { 'content-type': 'forged' } }, 'refused'],
+    ['the header CC', { headers: { CC: 'elsewhere' } }, 'refused'],
+  ])('F3, F6: %s: refused at enqueue or delivered', async (_name, input, expected) => {
+    expect(await verdict(client, transport, input)).toBe(expected);
+  });
+
+  it.each([{ exchange: 'elsewhere' }, { exchange: '' }, { routingKey: 'elsewhere' }])(
+    'F3: a place that ClientRMQ does not send to is refused: %j',
+    async (options) => {
+      const input = { options: { rabbitmq: options } };
+      expect(await verdict(client, transport, input)).toBe('refused');
+      // Rows of other programs, and those for a client that is named by its token, are checked by nobody before.
+      const { results } = await probePublish(transport, [contractMessage({ topic: 't', ...input })], {
+        timeout: 15_000,
+      });
+      expect(results).toMatchObject([{ ok: false, blame: 'message', final: true, error: { code: 'INVALID_MESSAGE' } }]);
+    },
+  );
+
+  it('F3: a place is not refused where a function of the application may read it', async () => {
+    const exchange = await observer.exchange();
+    const bound = await observer.queue();
+    await observer.channel.bindQueue(bound, exchange, 'there');
+    const topics = new ClientRMQ({ urls: [requiredUrl('rabbitmq')], exchange, wildcards: true });
+    const pattern = ({ options, topic }: OutboxMessage): string => options.rabbitmq?.routingKey ?? topic;
+    const definition = clientProxy({ client: topics, pattern });
+    const message = enqueued(
+      { type: 'x', payload: 'y', options: { rabbitmq: { routingKey: 'there' } } },
+      definition,
+    ) as OutboxMessage;
+    const byPattern = await definition.create();
+    const { results } = await probePublish(byPattern, [message], { timeout: 15_000 });
+    expect(results).toEqual([{ ok: true }]);
+    expect(await observer.depth(bound)).toBe(1);
+    await byPattern.close!();
+  });
+
+  // Nothing is known at enqueue of a client that is named by its token, or of rows that other programs insert.
+  it('C3: what costs the connection is suspected, and the next message gets through', async () => {
+    const exchange = await observer.exchange();
+    const client = new ClientRMQ({ urls: [requiredUrl('rabbitmq')], exchange, wildcards: true });
+    const topics = await clientProxy({ client }).create();
+    const one = async (on: OutboxTransport, fields: object): Promise<unknown> =>
+      (await probePublish(on, [contractMessage({ topic: 't', ...fields })], { timeout: 15_000 })).results[0];
+    const suspected = { ok: false, blame: 'transport', suspect: 'message' };
+    expect(await one(transport, { type: long(256) })).toMatchObject(suspected);
+    expect(await one(transport, {})).toEqual({ ok: true });
+    await topics.connect!(AbortSignal.timeout(15_000));
+    await observer.channel.deleteExchange(exchange);
+    const missing = { ok: false, suspect: 'destination', certain: true, destination: `exchange "${exchange}"` };
+    expect(await one(topics, {})).toMatchObject(missing); // 404
+    await topics.close!();
+  });
+});
+
+describeWith('kafka', 'what ClientKafka can carry', () => {
+  const topics = new TestTopics();
+  let client: ClientKafka;
+  let topic: string;
+  let transport: OutboxTransport;
+  beforeAll(async () => {
+    await topics.start();
+    topic = await topics.create();
+    client = new ClientKafka({ client: kafkaConfig() as never, producerOnlyMode: true });
+    transport = await clientProxy({ client }).create();
+  });
+  afterAll(async () => {
+    await transport?.close?.();
+    await topics.stop();
+  });
+
+  const limit = 1_048_588 - 12_288;
+  it.each([
+    ['payload, limit - 1', { payload: Buffer.alloc(limit - 1) }, 'delivered'],
+    ['payload, limit', { payload: Buffer.alloc(limit) }, 'delivered'],
+    ['payload, limit + 1', { payload: Buffer.alloc(limit + 1) }, 'refused'],
+    ['headers, limit', { headers: { x: long(8191) } }, 'delivered'],
+    ['headers, limit + 1', { headers: { x: long(8192) } }, 'refused'],
+    ['topic, 250 bytes', { topic: long(250) }, 'refused'],
+    ['the header id', { headers: { id: 'forged' } }, 'refused'],
+  ])('F3, F6: %s: refused at enqueue or delivered', async (_name, input, expected) => {
+    expect(await verdict(client, transport, { topic, ...input })).toBe(expected);
+  });
+});

@@ -1,0 +1,141 @@
+import { randomUUID } from 'node:crypto';
+import { bucketOf } from '../../../lib/message/bucket-of.js';
+import { uuidV7 } from '../../../lib/message/uuid-v7.js';
+import type { ConnectionRole, SqlConnection, SqlDatabase, SqlExecutor } from '../../../lib/store/executor.js';
+import { openPostgresDatabase } from '../../../lib/data-layers/typeorm/postgres.js';
+import type { OutboxStore } from '../../../lib/store/outbox-store.js';
+import { PostgresStore } from '../../../lib/store/postgres/store.js';
+import { statement, type Sql } from '../../../lib/store/sql.js';
+import { series } from '../../support/databases.js';
+import { MariaDbStores } from '../../support/mariadb-store.js';
+import { DATABASE, PostgresFixture, SETTINGS } from '../../support/postgres-store.js';
+import { describeWith, describeOnMysqlFamily } from '../../support/services.js';
+
+const ROWS = 20_000;
+const KEY = 'cart-7';
+const BUCKET = bucketOf(KEY, SETTINGS.buckets);
+/** What a call may read: the rows of one bucket at most three times (to cancel, to explain, the end of a page), and some of the rest. */
+const FEW = 4 * (ROWS / SETTINGS.buckets) + 500;
+
+/** @param reads rows of all tables that the call reads */
+async function expectFewReads(
+  store: OutboxStore,
+  ready: string,
+  reads: (call: () => Promise<unknown>) => Promise<number>,
+): Promise<void> {
+  const gone = uuidV7();
+  for (const how of ['cancel', 'discard', 'requeue'] as const) {
+    let report;
+    const read = await reads(async () => (report = await store[how]({ ids: [gone, ready], key: KEY, limit: 10 })));
+    expect(report).toEqual({ done: [], tooLate: [ready], notFound: [gone], left: 0 });
+    expect(read).toBeLessThan(FEW);
+  }
+  // Of another key, a message of this id could be anywhere.
+  expect(await reads(() => store.cancel({ ids: [gone], limit: 10 }))).toBeGreaterThan(ROWS / 2);
+}
+
+async function lease(store: OutboxStore): Promise<void> {
+  await store.acquire({ owner: randomUUID(), transport: 0, leaseMs: 600_000, limit: SETTINGS.buckets });
+}
+
+/** Tells how many rows the statements of a connection read, by PostgreSQL's own count of a transaction. */
+class CountingDatabase implements SqlDatabase {
+  rows = 0;
+  /** @internal */ readonly count = statement(
+    undefined,
+    `select sum(pg_stat_get_xact_tuples_returned(c.oid)) from pg_class c
+     where c.relname in ('outbox_ready', 'outbox_parked', 'outbox_ready_pkey')`, // from an index, a row counts twice
+  );
+
+  constructor(readonly real: SqlDatabase) {}
+
+  /** @internal Of the transaction, and of those before it that the session has not told of yet. */
+  async read(tx: SqlExecutor): Promise<number> {
+    return Number((await tx.run(this.count.bind())).rows[0]?.[0]);
+  }
+
+  connection(role: ConnectionRole): SqlConnection {
+    const { real } = this;
+    const transaction: SqlConnection['transaction'] = (work) =>
+      real.connection(role).transaction(async (tx, ended) => {
+        const before = await this.read(tx);
+        const result = await work(tx, ended);
+        this.rows += (await this.read(tx)) - before;
+        return result;
+      });
+    return {
+      get generation() {
+        return real.connection(role).generation;
+      },
+      run: (sql: Sql) => transaction((tx: SqlExecutor) => tx.run(sql)),
+      transaction,
+    } as SqlConnection;
+  }
+  close(): Promise<void> {
+    return this.real.close();
+  }
+}
+
+describeWith('postgres', 'PostgreSQL operators and a message that is gone', () => {
+  it('U3: read one bucket of what is ready when they name its key', async () => {
+    const fixture = await new PostgresFixture().start();
+    const settings = { ...SETTINGS, ...DATABASE, schema: 'public', onPublished: 'delete', statementTimeout: 60_000 };
+    const database = new CountingDatabase(
+      openPostgresDatabase(fixture.application, { ...settings, idleWithLocks: 30_000, connectTimeout: 5_000 } as never),
+    );
+    const store = new PostgresStore(database as SqlDatabase, settings as never);
+    try {
+      await store.create(SETTINGS);
+      await store.registerTransports(['default'], 'default');
+      await lease(store);
+      await fixture.application.query(
+        `insert into outbox_ready (bucket, id, topic, key, type)
+         select g % ${SETTINGS.buckets}, gen_random_uuid(), 't', 'k' || g, 't' from generate_series(1, ${ROWS}) g`,
+      );
+      const ready = uuidV7();
+      await fixture.application.query(
+        `insert into outbox_ready (bucket, id, topic, key, type) values (${BUCKET}, '${ready}', 't', '${KEY}', 't')`,
+      );
+      await expectFewReads(store, ready, async (call) => {
+        database.rows = 0;
+        await call();
+        return database.rows;
+      });
+    } finally {
+      await store.close();
+      await fixture.stop();
+    }
+  });
+});
+
+describeOnMysqlFamily('operators and a message that is gone', (kind) => {
+  it('U3: read one bucket of what is ready when they name its key', async () => {
+    const stores = new MariaDbStores(kind, { buckets: SETTINGS.buckets });
+    await stores.start();
+    const store = stores.open();
+    try {
+      await store.registerTransports(['default'], 'default');
+      await lease(store);
+      const columns = '(id, topic, `key`, type)';
+      await stores.application.query(
+        `insert into outbox_ready ${columns} select uuid(), 't', concat('k', seq), 't' from ${series(kind, ROWS)}`,
+      );
+      const ready = uuidV7();
+      await stores.application.query(`insert into outbox_ready ${columns} values (?, 't', ?, 't')`, [ready, KEY]);
+      const handlers = statement(undefined, `show session status like 'Handler_read%'`);
+      const total = async (): Promise<number> =>
+        (await store.database.connection('admin').run(handlers.bind())).rows.reduce(
+          (sum, [, count]) => sum + Number(count),
+          0,
+        );
+      await expectFewReads(store, ready, async (call) => {
+        const before = await total();
+        await call();
+        return (await total()) - before;
+      });
+    } finally {
+      await store.close();
+      await stores.stop();
+    }
+  });
+});

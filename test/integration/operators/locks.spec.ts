@@ -1,0 +1,145 @@
+import { randomUUID } from 'node:crypto';
+import type { QueryRunner } from 'typeorm';
+import type { MessageFilter } from '../../../lib/store/admin-store.js';
+import type { PostgresStore } from '../../../lib/store/postgres/store.js';
+import { series } from '../../support/databases.js';
+import { MariaDbStores } from '../../support/mariadb-store.js';
+import { PostgresFixture, SETTINGS, until } from '../../support/postgres-store.js';
+import { describeWith, describeOnMysqlFamily } from '../../support/services.js';
+
+/** Rows of an operator's transaction, at most. */
+const MOST = 500;
+const ROWS = 6_000;
+const ALL = { transport: 0, limit: 100_000 };
+const ACTIONS = ['requeue', 'discard', 'cancel'] as const;
+
+describeWith('postgres', 'PostgreSQL operators change many rows', () => {
+  let fixture: PostgresFixture;
+  let store: PostgresStore;
+  beforeEach(async () => {
+    fixture = await new PostgresFixture().start();
+    store = fixture.store();
+    await store.create(SETTINGS);
+    await store.registerTransports(['default'], 'default');
+  });
+  afterEach(() => fixture.stop());
+
+  const query = (text: string, values: unknown[] = []): Promise<Record<string, string>[]> =>
+    fixture.application.query(text, values);
+  /** Dead, in the order of their ids here. `key` is SQL of the row's number `g`. */
+  async function dead(rows: number, key = `'k' || g % 100`): Promise<string[]> {
+    const inserted = await query(
+      `insert into outbox_parked (transport, bucket, id, topic, key, type, state, blocking, died_at)
+       select 0, g % ${SETTINGS.buckets}, gen_random_uuid(), 't', ${key}, 'row ' || g, 4, true, now()
+       from generate_series(1, ${rows}) g returning id`,
+    );
+    return inserted.map(({ id }) => id as string);
+  }
+  const onRow = (when: string, does: string) =>
+    query(`create function on_row() returns trigger language plpgsql as
+        $$ begin ${does}; return coalesce(new, old); end $$;
+      create trigger on_row before update or delete on outbox_parked for each row when (${when}) execute function on_row()`);
+  /** From now on, how many rows each transaction changes. */
+  async function watch(): Promise<void> {
+    await query(`create table changes (tx xid8, what text, touched integer);
+      create function note() returns trigger language plpgsql set search_path from current as
+        $$ begin insert into changes select pg_current_xact_id(), tg_op, count(*) from gone; return null; end $$`);
+    for (const what of ['update', 'delete'])
+      await query(`create trigger note_${what} after ${what} on outbox_parked referencing old table as gone
+        for each statement execute function note()`);
+  }
+
+  it('and leases are renewed meanwhile', async () => {
+    const owner = randomUUID();
+    const leases = await store.acquire({ owner, transport: 0, leaseMs: 600_000, limit: SETTINGS.buckets });
+    const ids = await dead(ROWS);
+    await onRow(
+      `old.type in ('row 1', 'row ${ROWS}')`,
+      `perform pg_advisory_xact_lock(replace(old.type, 'row ', '')::integer)`,
+    );
+    const gates = fixture.application.createQueryRunner();
+    try {
+      await gates.query(`select pg_advisory_lock(1), pg_advisory_lock(${ROWS})`);
+      const requeued = store.requeue(ALL);
+      await waiting(gates, 1);
+      const renewed = store.renew(owner, 600_000);
+      await waiting(gates, 2);
+      await gates.query('select pg_advisory_unlock(1)');
+      expect(await renewed).toHaveLength(leases.length); // while the last row is still to be changed
+      await gates.query(`select pg_advisory_unlock(${ROWS})`);
+      expect(new Set((await requeued).done)).toEqual(new Set(ids));
+    } finally {
+      await gates.query('select pg_advisory_unlock_all()');
+      await gates.release();
+    }
+  });
+
+  it.each(ACTIONS)('%s: in short transactions, and tells all of it', async (action) => {
+    const ids = await dead(ROWS);
+    await watch();
+    const limited = await store[action]({ ...ALL, limit: 2 * MOST + 1 });
+    expect(new Set(limited.done)).toEqual(new Set(ids.slice(0, 2 * MOST + 1)));
+    const late = ids.slice(-3);
+    const epoch = `select epoch from outbox_leases l where l.transport = o.transport and l.bucket = o.bucket`;
+    await store.acquire({ owner: randomUUID(), transport: 0, leaseMs: 600_000, limit: SETTINGS.buckets });
+    await query(`update outbox_parked o set state = 2, sending_epoch = (${epoch}) where id = any($1)`, [late]);
+    const absent = randomUUID();
+    const report = await store[action]({ ids: [...ids.slice(2 * MOST + 1), absent, absent], limit: 100_000 });
+    expect(new Set(report.done)).toEqual(new Set(ids.slice(2 * MOST + 1, -3)));
+    expect(report.done).toHaveLength(ROWS - 2 * MOST - 4);
+    expect(report.tooLate).toEqual(late);
+    expect(report.notFound).toEqual([absent]);
+    const [most] = await query(
+      `select max(touched)::integer as rows from (select sum(touched) as touched from changes group by tx) x`,
+    );
+    expect(most?.rows).toBe(MOST);
+  });
+
+  it('a failure leaves what was changed before it, and the rest to the next call', async () => {
+    const ids = await dead(ROWS);
+    await onRow(`old.type = 'row ${ROWS}'`, `raise exception 'not this one'`);
+    await expect(store.requeue(ALL)).rejects.toThrow('not this one');
+    const [{ rows } = {}] = await query('select count(*)::integer as rows from outbox_parked where state = 2');
+    expect(rows).toBe(ROWS - MOST);
+    await query('drop trigger on_row on outbox_parked');
+    expect(new Set((await store.requeue(ALL)).done)).toEqual(new Set(ids));
+  });
+
+  it.each(['discard', 'cancel'] as const)('%s: wakes nothing that is to be deleted itself', async (action) => {
+    await dead(3 * MOST, `'k'`);
+    await query(`update outbox_parked set bucket = 0`);
+    await query(`update outbox_parked set state = 3, died_at = null where type <> 'row 1'`);
+    await watch();
+    const filter: MessageFilter = { key: 'k', limit: 3 * MOST - 1 };
+    expect((await store[action](filter)).done).toHaveLength(3 * MOST - 1);
+    const woken = await query(`select sum(touched)::integer as rows from changes where what = 'UPDATE'`);
+    expect(woken).toEqual([{ rows: 1 }]); // the one behind them
+  });
+});
+
+describeOnMysqlFamily('operators change many rows', (kind) => {
+  it.each(['discard', 'cancel'] as const)('%s: wakes nothing that is to be deleted itself', async (action) => {
+    const stores = new MariaDbStores(kind);
+    await stores.start();
+    const store = stores.open();
+    const query = (text: string): Promise<Record<string, unknown>[]> => stores.application.query(text);
+    try {
+      await store.registerTransports(['default'], 'default');
+      await query(`insert into outbox_parked (transport, bucket, id, topic, \`key\`, state, blocking, seq)
+        select 0, 0, uuid(), 't', 'k', if(seq = 1, 4, 3), 1, seq from ${series(kind, 3 * MOST)}`);
+      await query('create table woken (id char(36))');
+      await query('create trigger note after update on outbox_parked for each row insert into woken values (old.id)');
+      expect((await store[action]({ key: 'k', limit: 3 * MOST - 1 })).done).toHaveLength(3 * MOST - 1);
+      expect(await query('select id from woken')).toEqual(await query('select id from outbox_parked'));
+    } finally {
+      await store.close();
+      await stores.stop();
+    }
+  });
+});
+
+async function waiting(session: QueryRunner, sessions: number): Promise<void> {
+  const text = `select count(*)::integer as n from pg_stat_activity
+    where datname = current_database() and wait_event_type = 'Lock'`;
+  await until(`${sessions} sessions wait`, async () => (await session.query(text))[0].n === sessions);
+}

@@ -1,0 +1,246 @@
+import { inspect } from 'node:util';
+import { DataSource, QueryFailedError, type QueryRunner } from 'typeorm';
+import { openPostgresDatabase } from '../../../lib/data-layers/typeorm/postgres.js';
+import { transactionExecutor } from '../../../lib/data-layers/typeorm/transaction.js';
+import { DURABLE } from '../../../lib/store/postgres/ready/statements.js';
+import { statement } from '../../../lib/store/sql.js';
+import { HOSTILE, Thing } from '../../support/hostile-options.js';
+import { describeWith } from '../../support/services.js';
+import { DATABASE, PostgresFixture, SETTINGS, until } from '../../support/postgres-store.js';
+
+const one = (text: string) => statement(undefined, text).bind();
+
+describeWith('postgres', 'PostgreSQL executors', () => {
+  const fixture = new PostgresFixture();
+  beforeAll(() => fixture.start());
+  afterAll(() => fixture.stop());
+  const open = (fields: object = {}) =>
+    openPostgresDatabase(fixture.application, {
+      ...SETTINGS,
+      ...DATABASE,
+      onPublished: 'delete',
+      statementTimeout: 5_000,
+      idleWithLocks: 30_000,
+      connectTimeout: 5_000,
+      ...fields,
+    });
+  const sessions = async (): Promise<number> =>
+    (
+      await fixture.application.query(
+        `select count(*)::int as n from pg_stat_activity where datname = current_database() and application_name = 'nestjs-outbox'`,
+      )
+    )[0].n as number;
+  const backendOf = async (connection: {
+    run: (sql: ReturnType<typeof one>) => Promise<{ rows: readonly (readonly unknown[])[] }>;
+  }) => (await connection.run(one('select pg_backend_pid()'))).rows[0]?.[0] as string;
+  const terminate = (pid: string) => fixture.application.query('select pg_terminate_backend($1)', [pid]);
+
+  it('gives each role its session, and closes all of them', async () => {
+    const database = open();
+    const setting = async (role: 'read' | 'settle' | 'admin' | 'lease', name: string) =>
+      (await database.connection(role).run(one(`select current_setting('${name}')`))).rows[0]?.[0];
+    expect(await setting('settle', 'synchronous_commit')).toBe('off');
+    expect(await setting('admin', 'synchronous_commit')).toBe('on');
+    expect(await setting('read', 'enable_seqscan')).toBe('off');
+    expect(await setting('read', 'timezone')).toBe('UTC');
+    expect(await setting('lease', 'synchronous_commit')).toBe('on');
+    expect(await sessions()).toBe(4);
+    await database.close();
+    await until('no session left', async () => (await sessions()) === 0);
+    await expect(database.connection('read').run(one('select 1'))).rejects.toThrow('closed');
+  });
+
+  it('settles durably when what is published is kept, and when connections are shared', async () => {
+    for (const fields of [{ onPublished: 'archive' }, { poolSize: 2 }]) {
+      const database = open(fields);
+      const { rows } = await database.connection('settle').run(one(`select current_setting('synchronous_commit')`));
+      expect(rows).toEqual([['on']]);
+      await database.close();
+    }
+  });
+
+  it('puts on disk what must last, on the connection whose other commits do not wait', async () => {
+    const database = open();
+    const connection = database.connection('settle');
+    const flushed = async (text: string): Promise<boolean> => {
+      const { rows } = await connection.run(one(text));
+      const check = await connection.run(
+        statement(undefined, 'select pg_current_wal_flush_lsn() >= ?::pg_lsn').bind(rows[0]?.[0]),
+      );
+      return check.rows[0]?.[0] === 't';
+    };
+    const outcomes = { lasting: new Set<boolean>(), other: new Set<boolean>() };
+    const emit = `pg_logical_emit_message(true, 'outbox', '')`;
+    // Somebody else's commit may bring ours to disk as well.
+    for (let round = 0; round < 30 || (!outcomes.other.has(false) && round < 3_000); round++) {
+      outcomes.other.add(await flushed(`select ${emit}`));
+      outcomes.lasting.add(await flushed(`select ${emit}, ${DURABLE}`));
+    }
+    expect(outcomes.lasting).toEqual(new Set([true]));
+    expect(outcomes.other).toContain(false);
+    await database.close();
+  });
+
+  it('reconnects after the server ended the session, and counts it', async () => {
+    const database = open();
+    const connection = database.connection('read');
+    const pid = await backendOf(connection);
+    expect(connection.generation).toBe(0);
+    await terminate(pid);
+    const next = await until('a new session', () => backendOf(connection).catch(() => undefined));
+    expect(next).not.toBe(pid);
+    expect(connection.generation).toBe(1);
+
+    const slow = connection.run(one('select pg_sleep(4)'));
+    slow.catch(() => undefined);
+    await until(
+      'the slow statement',
+      async () =>
+        (
+          (await fixture.application.query(
+            `select 1 from pg_stat_activity where pid = $1 and query like '%pg_sleep%' and state = 'active'`,
+            [next],
+          )) as []
+        ).length > 0,
+    );
+    await terminate(next);
+    await expect(slow).rejects.toThrow();
+    expect((await connection.run(one('select 1'))).rows).toEqual([['1']]);
+    expect(connection.generation).toBe(2);
+    await database.close();
+  });
+
+  it('rolls back and stays usable when a transaction fails; a slow statement is cancelled by the server', async () => {
+    const database = open({ statementTimeout: 1_000 });
+    const connection = database.connection('admin');
+    const pid = await backendOf(connection);
+    await expect(
+      connection.transaction(async (tx) => {
+        await tx.run(one('create temporary table t (a int)'));
+        await tx.run(one('select pg_sleep(5)'));
+      }),
+    ).rejects.toMatchObject({ code: '57014' });
+    await expect(connection.run(one('select * from t'))).rejects.toMatchObject({ code: '42P01' });
+    expect(await backendOf(connection)).toBe(pid);
+    await database.close();
+  });
+
+  it('fails within the connect timeout when nobody answers, and works when somebody does', async () => {
+    const elsewhere = Object.create(fixture.application, {
+      options: { value: { ...fixture.application.options, url: undefined, host: '127.0.0.1', port: 1 } },
+    }) as DataSource;
+    const database = openPostgresDatabase(elsewhere, {
+      ...SETTINGS,
+      ...DATABASE,
+      onPublished: 'delete',
+      statementTimeout: 1_000,
+      idleWithLocks: 30_000,
+      connectTimeout: 5_000,
+    });
+    await expect(database.connection('read').run(one('select 1'))).rejects.toThrow('ECONNREFUSED');
+    await expect(database.connection('read').run(one('select 1'))).rejects.toThrow('ECONNREFUSED');
+    await database.close();
+  });
+
+  it('hears notifications, and says when it no longer does', async () => {
+    const store = fixture.store();
+    let heard = 0;
+    let lost: unknown;
+    const listener = await store.listen(
+      () => heard++,
+      (error) => {
+        lost = error;
+      },
+    );
+    await fixture.store().notify();
+    await until('a notification', async () => heard > 0);
+    const [row] = await fixture.application.query(
+      `select pid from pg_stat_activity where datname = current_database() and query like 'listen%'`,
+    );
+    await terminate(String(row.pid));
+    await until('the loss', async () => lost !== undefined);
+    await listener!.close();
+    const again = await store.listen(
+      () => heard++,
+      () => undefined,
+    );
+    const before = heard;
+    await fixture.store().notify();
+    await until('another notification', async () => heard > before);
+    await again!.close();
+  });
+
+  it('keeps what the application has, whatever its options would do to a second connection', async () => {
+    const application = await new DataSource({
+      ...fixture.database.options,
+      entities: [Thing],
+      synchronize: true,
+    }).initialize();
+    await application.query('insert into thing values (1)');
+    Object.assign(application.options, HOSTILE, { cache: true });
+    const store = fixture.store({}, application);
+    await store.create(SETTINGS);
+    expect(await application.query('select * from thing')).toEqual([{ id: 1 }]);
+    await application.destroy();
+  });
+
+  it('shows neither parameters nor rows in the error of a caller’s statement', async () => {
+    await fixture.application.query('create table secrets (payload text unique)');
+    const failed = await fixture.application
+      .transaction((manager) =>
+        transactionExecutor(manager).run(
+          statement(undefined, 'insert into secrets values (?), (?)').bind('secret', 'secret'),
+        ),
+      )
+      .catch((error: unknown) => error as QueryFailedError & { code: string });
+    expect(failed).toBeInstanceOf(QueryFailedError);
+    expect((failed as { code: string }).code).toBe('23505');
+    expect(inspect(failed, { depth: 9 })).not.toMatch(/\bsecret\b/);
+  });
+
+  describe('in the caller’s transaction', () => {
+    const greet = statement('greeting', `select 'hello', ?::int`);
+    const prepared = async (runner: QueryRunner): Promise<string[]> =>
+      ((await runner.query('select name from pg_prepared_statements')) as { name: string }[]).map(({ name }) => name);
+    const inTransaction = async <T>(work: (runner: QueryRunner) => Promise<T>): Promise<T> => {
+      const application = await new DataSource(fixture.database.options).initialize();
+      const runner = application.createQueryRunner();
+      try {
+        await runner.startTransaction();
+        return await work(runner);
+      } finally {
+        await runner.release();
+        await application.destroy();
+      }
+    };
+
+    it('prepares named statements, once per connection', () =>
+      inTransaction(async (runner) => {
+        for (const n of [1, 2]) {
+          expect((await transactionExecutor(runner).run(greet.bind(n))).rows).toEqual([['hello', String(n)]]);
+        }
+        expect(await prepared(runner)).toEqual(['greeting']);
+      }));
+
+    it('prepares nothing behind a pooler, which hands out process ids of its own', () =>
+      inTransaction(async (runner) => {
+        Object.assign((await runner.connect()) as object, { processID: 12 });
+        expect((await transactionExecutor(runner).run(greet.bind(1))).rows).toEqual([['hello', '1']]);
+        expect(await prepared(runner)).toEqual([]);
+      }));
+
+    it.each([
+      ['somebody deallocated what was prepared', true, 'deallocate all'],
+      ['somebody took the name, as in a session that a pooler hands on', false, 'prepare greeting as select 1'],
+    ])('goes on without, after %s', (_, isPrepared, sql) =>
+      inTransaction(async (runner) => {
+        if (isPrepared) await transactionExecutor(runner).run(greet.bind(1));
+        await runner.query(sql);
+        await expect(transactionExecutor(runner).run(greet.bind(1))).rejects.toThrow(QueryFailedError);
+        await runner.rollbackTransaction();
+        await runner.startTransaction();
+        expect((await transactionExecutor(runner).run(greet.bind(2))).rows).toEqual([['hello', '2']]);
+      }),
+    );
+  });
+});

@@ -1,0 +1,170 @@
+import { DataSource } from 'typeorm';
+import { bucketOf } from '../../../lib/message/bucket-of.js';
+import { outboxEntities, outboxMigrations, outboxSql, type OutboxMessageRow } from '../../../lib/data-layers/typeorm/index.js';
+import { describeWith } from '../../support/services.js';
+import { DATABASE, PostgresFixture, SETTINGS } from '../../support/postgres-store.js';
+
+const MINE = `select count(*)::int as n from pg_class where relname like any(array['outbox\\_%', 'other\\_%'])`;
+
+describeWith('postgres', 'PostgreSQL schema', () => {
+  const fixture = new PostgresFixture();
+  let db: DataSource;
+  beforeAll(async () => {
+    await fixture.start({
+      migrations: [
+        ...outboxMigrations({ dropUnpublished: true }),
+        ...outboxMigrations({ prefix: 'other_', schema: 'msg', buckets: 7, dropUnpublished: true }),
+      ],
+    });
+    db = fixture.application;
+  });
+  afterAll(() => fixture.stop());
+  const count = async (): Promise<number> => ((await db.query(MINE)) as { n: number }[])[0]?.n as number;
+
+  it('says what to run when nothing is there, or something is wrong', async () => {
+    const store = fixture.store();
+    await expect(store.check(SETTINGS)).rejects.toMatchObject({
+      code: 'SCHEMA_MISSING',
+      message: expect.stringContaining('outboxMigrations'),
+    });
+  });
+
+  it('migrates up and down in the application’s own migrator, with rows in the tables', async () => {
+    expect((await db.runMigrations()).length).toBe(4);
+    await fixture.store().check(SETTINGS);
+    const other = { ...DATABASE, prefix: 'other_', schema: 'msg' };
+    await fixture.store({ options: other, buckets: 7 }).check({ ...SETTINGS, buckets: 7 });
+    await db.query(`insert into outbox_messages (topic, payload) values ('t', '{}')`);
+    await db.query(`insert into msg.other_messages (topic, payload, due_at) values ('t', '{}', now())`);
+    for (const text of [
+      outboxSql('postgres').up,
+      outboxSql('postgres', { prefix: 'other_', schema: 'msg', buckets: 7 }).up,
+    ]) {
+      await db.query(text); // again, as text
+    }
+    expect(await db.query('select count(*)::int as n from outbox_messages')).toEqual([{ n: 1 }]);
+    for (const _each of db.migrations) await db.undoLastMigration();
+    expect(await count()).toBe(0);
+    await db.query(outboxSql('postgres').down);
+    expect((await db.runMigrations()).length).toBe(4);
+    await fixture.store().check(SETTINGS);
+  });
+
+  it('names what differs', async () => {
+    const store = fixture.store();
+    await db.query('alter table outbox_parked drop column attempts cascade; drop index outbox_parked_due');
+    await expect(store.check(SETTINGS)).rejects.toMatchObject({
+      code: 'SCHEMA_MISMATCH',
+      message: expect.stringContaining('attempts is missing'),
+    });
+    for (const _each of db.migrations) await db.undoLastMigration();
+    await db.runMigrations();
+    await db.query('drop index outbox_parked_due');
+    await expect(store.check(SETTINGS)).rejects.toMatchObject({
+      code: 'SCHEMA_MISMATCH',
+      message: expect.stringContaining('outbox_parked_due'),
+    });
+    await db.query(outboxSql('postgres').up);
+    await db.query('alter table outbox_ready alter column topic type varchar(10)').catch(() => undefined); // the view holds it
+    await db.query(`update outbox_meta set value = '3' where name = 'version'`);
+    await expect(store.check(SETTINGS)).rejects.toMatchObject({
+      code: 'SCHEMA_MISMATCH',
+      message: expect.stringContaining('version 3'),
+    });
+    await db.query(`update outbox_meta set value = '2' where name = 'version'`);
+    expect(await store.warnings()).toEqual([]);
+  });
+
+  it.each([['a"; drop table x; --'], ['Ünder_'], ['1st_'], [''], ['x'.repeat(44)], ['a-b']])(
+    'refuses the name %j',
+    (name) => {
+      expect(() => outboxMigrations({ prefix: name })).toThrow(expect.objectContaining({ code: 'INVALID_OPTIONS' }));
+      expect(() => fixture.store({ options: { ...DATABASE, prefix: name } })).toThrow(
+        expect.objectContaining({ code: 'INVALID_OPTIONS' }),
+      );
+      if (name.length < 40)
+        expect(() => outboxSql('postgres', { schema: name })).toThrow(
+          expect.objectContaining({ code: 'INVALID_OPTIONS' }),
+        );
+    },
+  );
+
+  it('takes the longest prefix', async () => {
+    const options = { prefix: `${'x'.repeat(42)}_`, schema: 'y'.repeat(63) };
+    const store = fixture.store({ options: { ...DATABASE, ...options } });
+    await store.create(SETTINGS);
+    await store.check(SETTINGS);
+    await store.create(SETTINGS);
+    expect(await store.warnings()).toEqual([]);
+    await db.query(outboxSql('postgres', options).down);
+  });
+
+  it('is left alone by synchronize, and read through entities', async () => {
+    const [entity] = outboxEntities();
+    const other = await new DataSource({
+      ...fixture.database.options,
+      entities: [entity as never],
+      synchronize: true,
+    }).initialize();
+    try {
+      await db.query(`insert into outbox_messages (topic, key, payload) values ('read', 'k', '1')`);
+      const [row] = await other.getRepository<OutboxMessageRow>(entity as never).findBy({ topic: 'read' });
+      expect(row).toMatchObject({
+        state: 'ready',
+        key: 'k',
+        type: 'read',
+        contentType: 'application/json',
+        attempts: 0,
+        publishedAt: null,
+      });
+      expect((await other.driver.createSchemaBuilder().log()).upQueries).toEqual([]);
+    } finally {
+      await other.destroy();
+    }
+    await fixture.store().check(SETTINGS);
+  });
+
+  describe('the view', () => {
+    it('takes rows from any program, in the right bucket', async () => {
+      const store = fixture.store();
+      const transports = await store.registerTransports(['default', 'audit'], 'default');
+      const keys = ['a', 'ключ', '💥x', 'trailing ', 'Ä'.repeat(100), null, ''];
+      for (const key of keys)
+        await db.query('insert into outbox_messages (topic, key, payload) values ($1, $2, $3)', ['bucket', key, '"ü"']);
+      const rows = (await db.query(`select id, key, bucket, payload from outbox_messages where topic = 'bucket'`)) as {
+        id: string;
+        key: string | null;
+        bucket: number;
+        payload: string;
+      }[];
+      expect(rows.length).toBe(keys.length);
+      for (const row of rows) {
+        expect(row.bucket).toBe(bucketOf(row.key ?? row.id, SETTINGS.buckets));
+        expect(row.payload).toBe('"ü"');
+        expect(row.id).toMatch(/^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab]/);
+        expect(Math.abs(parseInt(row.id.replace('-', '').slice(0, 12), 16) - Date.now())).toBeLessThan(600_000);
+      }
+      const [given] =
+        await db.query(`insert into outbox_messages (topic, key, payload_bytes, transport, due_at, type, headers, content_type)
+        values ('given', 'k', '\\x00ff', 'audit', now() + interval '1 h', 'a.b', '{"h":"1"}', 'application/octet-stream') returning id, state, seq`);
+      expect(given).toMatchObject({ state: 'scheduled' });
+      const [seen] = await db.query(`select * from outbox_messages where topic = 'given'`);
+      expect(seen).toMatchObject({
+        id: given.id,
+        seq: given.seq,
+        transport: 'audit',
+        type: 'a.b',
+        headers: '{"h":"1"}',
+        payload: '\\x00ff',
+        state: 'scheduled',
+      });
+      expect((await store.due(transports.get('audit') as number, [seen.bucket], 1)).nextIn).toBeGreaterThan(3_500_000);
+      await expect(db.query(`insert into outbox_messages (topic, transport) values ('t', 'nope')`)).rejects.toThrow(
+        'no transport named nope',
+      );
+      await expect(
+        db.query(`insert into outbox_messages (topic, key) values ('t', repeat('x', 1025))`),
+      ).rejects.toThrow('longer than');
+    });
+  });
+});

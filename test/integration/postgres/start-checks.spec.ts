@@ -1,0 +1,293 @@
+import { spawnSync } from 'node:child_process';
+import { DataSource, type DataSourceOptions } from 'typeorm';
+import { TypeOrmModule } from '@nestjs/typeorm';
+import { OutboxDispatcher, OutboxModule, OutboxService } from '../../../lib/index.js';
+import type { PostgresStore } from '../../../lib/store/postgres/store.js';
+import { outboxSql } from '../../../lib/data-layers/typeorm/index.js';
+import { Applications, build, CollectingTransport, failure, OrderPlaced, quiet, typeOrm } from '../../nest/support/app.js';
+import type { TestDatabase } from '../../support/databases.js';
+import {
+  canStart,
+  postgresProgram,
+  startOwnPostgres,
+  type OwnDatabase,
+  type OwnPostgres,
+} from '../../support/own-database.js';
+import { PostgresFixture, SETTINGS } from '../../support/postgres-store.js';
+import { describeUnlessMissing, describeWith } from '../../support/services.js';
+import { until } from '../../support/until.js';
+
+describeWith('postgres', 'checks at start on PostgreSQL', () => {
+  const fixture = new PostgresFixture();
+  let store: PostgresStore;
+  const run = (sql: string) => fixture.application.query(sql);
+  beforeAll(async () => {
+    await fixture.start();
+    await run(outboxSql('postgres').up);
+    store = fixture.store();
+  });
+  afterAll(() => fixture.stop());
+
+  const refusal = () =>
+    store.check(SETTINGS).then(
+      () => 'accepted',
+      (error: { code: string; message: string }) => `${error.code} ${error.message}`,
+    );
+  const SEQUENCE = 'alter sequence outbox_ready_seq_seq';
+
+  it.each([
+    ['cache 10', 'has increment 1, cache 10'],
+    ['increment 2', 'has increment 2, cache 1'],
+    ['cycle', 'cache 1, cycle'],
+  ])('A5: a sequence with %s is refused, with the statement that mends it', async (setting, words) => {
+    await run(`${SEQUENCE} ${setting}`);
+    expect(await refusal()).toMatch(
+      /^SCHEMA_MISMATCH .*run: alter sequence "public"\."outbox_ready_seq_seq" increment 1 cache 1 no cycle/,
+    );
+    expect(await refusal()).toContain(words);
+    await run(`${SEQUENCE} increment 1 cache 1 no cycle`);
+    await store.check(SETTINGS);
+  });
+
+  const INDEX = `create index outbox_parked_due on outbox_parked`;
+  it.each([
+    ['an index is missing', 'drop index outbox_parked_due', 'outbox_parked_due" is missing'],
+    [
+      'an index has other columns',
+      `drop index outbox_parked_due; ${INDEX} (due_at) where due_at is not null`,
+      'is on (due_at), not (transport, bucket, due_at, seq)',
+    ],
+    [
+      'an index covers other rows',
+      `drop index outbox_parked_due; ${INDEX} (transport, bucket, due_at, seq)`,
+      'not (transport, bucket, due_at, seq) where',
+    ],
+    [
+      'an index failed to be built',
+      `update pg_index set indisvalid = false where indexrelid = 'outbox_parked_due'::regclass`,
+      'is not valid (run: reindex index',
+    ],
+    ['a column refuses null', 'alter table outbox_parked alter last_error set not null', 'last_error refuses null'],
+    ['a column takes null', 'alter table outbox_ready alter topic drop not null', 'topic takes null'],
+    ['a default is gone', 'alter table outbox_ready alter created_at drop default', 'created_at has no default'],
+    [
+      'a column of somebody else must be given',
+      'alter table outbox_ready add tenant int not null',
+      'tenant is not ours, and refuses null',
+    ],
+    [
+      'a column is longer',
+      'alter table outbox_leases alter owner type varchar(100)',
+      'owner is character varying(100), not text',
+    ],
+    [
+      'keys are sorted by a language',
+      'alter table outbox_leases alter owner type text collate "default"',
+      'owner is not collated "C"',
+    ],
+    ['the view is gone', 'drop view outbox_messages', 'outbox_messages" is missing'],
+  ])('E10: %s: refused', async (_name, change, words) => {
+    await run(change);
+    await expect(store.check(SETTINGS)).rejects.toMatchObject({
+      code: 'SCHEMA_MISMATCH',
+      message: expect.stringContaining(words),
+    });
+    await run(outboxSql('postgres').down + outboxSql('postgres').up);
+    await store.check(SETTINGS);
+  });
+
+  const session = async (settings: string, look: (own: PostgresStore) => Promise<void>) => {
+    const options = { ...fixture.database.options, extra: { options: settings } } as DataSourceOptions;
+    const dataSource = await new DataSource(options).initialize();
+    try {
+      await look(fixture.store({}, dataSource));
+    } finally {
+      await dataSource.destroy();
+    }
+  };
+
+  it('A7: sessions whose transactions are read-only are refused', () =>
+    session('-c default_transaction_read_only=on', async (own) => {
+      for (const start of [own.check(SETTINGS), own.create(SETTINGS)]) {
+        await expect(start).rejects.toMatchObject({
+          code: 'UNSUPPORTED_DATABASE',
+          message: expect.stringContaining('default_transaction_read_only is on'),
+        });
+      }
+    }));
+
+  it('warns of sessions that do not wait for the disk', () =>
+    session('-c synchronous_commit=off', async (own) => {
+      await own.check(SETTINGS);
+      expect(await own.warnings()).toEqual([
+        expect.stringMatching(/^synchronous_commit is off .* set it to on for the server, the database or the role\.$/),
+      ]);
+    }));
+});
+
+describeUnlessMissing(canStart.postgres ? [] : ['postgres'], 'a PostgreSQL of its own', () => {
+  let primary: OwnPostgres;
+  let standby: OwnDatabase;
+  const applications = new Applications();
+  beforeAll(async () => {
+    primary = await startOwnPostgres({ fsync: 'off', full_page_writes: 'off' });
+    standby = await primary.standby();
+  }, 60_000);
+  afterEach(() => applications.close());
+  afterAll(() => {
+    standby?.stop();
+    primary?.stop();
+  });
+
+  const sessions = async (url: string): Promise<number> => {
+    const dataSource = await new DataSource({ type: 'postgres', url }).initialize();
+    const rows: unknown[] = await dataSource.query(
+      `select from pg_stat_activity where application_name = 'nestjs-outbox'`,
+    );
+    await dataSource.destroy();
+    return rows.length;
+  };
+
+  it('A7: with a replication option everything goes to the primary, and the relay never asks the replica', async () => {
+    const replication = { master: { url: primary.url }, slaves: [{ url: standby.url }] };
+    const transport = new CollectingTransport();
+    const app = await applications.start(
+      build([
+        TypeOrmModule.forRoot({ type: 'postgres', replication, retryAttempts: 0 }),
+        OutboxModule.forRoot(quiet({ transports: { default: transport } })),
+      ]),
+    );
+    const replay = await new DataSource({ type: 'postgres', url: standby.url }).initialize();
+    await replay.query('select pg_wal_replay_pause()'); // what is committed from here on is on the primary alone
+    const id = await app.get(OutboxService).enqueueOutsideTransaction(new OrderPlaced('1'));
+    await until(() => transport.ids.includes(id));
+    expect([await sessions(standby.url), (await sessions(primary.url)) > 0]).toEqual([0, true]);
+    await replay.query('select pg_wal_replay_resume()');
+    await replay.destroy();
+  });
+
+  it('A7: a replica is refused', async () => {
+    const error = await failure(
+      build([
+        TypeOrmModule.forRoot({ type: 'postgres', url: standby.url, retryAttempts: 0 }),
+        OutboxModule.forRoot(quiet()),
+      ]),
+    );
+    expect(error).toMatchObject({
+      code: 'UNSUPPORTED_DATABASE',
+      message: expect.stringMatching(/read-only replica.*replication option, at the primary/),
+    });
+  });
+
+  it('warns of a server that loses what it committed, and of a replica, and says what to do', async () => {
+    const warnings = async ({ url }: OwnDatabase): Promise<string[]> => {
+      const dataSource = await new DataSource({ type: 'postgres', url }).initialize();
+      const store = new PostgresFixture().store({}, dataSource);
+      const found = await store.warnings();
+      await store.close();
+      await dataSource.destroy();
+      return found.sort();
+    };
+    const lossy = [
+      expect.stringMatching(/^fsync is off: .* Set it to on for the server\.$/),
+      expect.stringMatching(/^full_page_writes is off: .* Set it to on for the server\.$/),
+    ];
+    expect(await warnings(primary)).toEqual(lossy);
+    expect(await warnings(standby)).toEqual([
+      expect.stringMatching(/^The database is a read-only replica: .* Point the DataSource, .*, at the primary\.$/),
+      ...lossy,
+    ]);
+  });
+
+  describe('a database that is a copy', () => {
+    const databases: TestDatabase[] = [];
+    beforeAll(async () => {
+      const admin = await new DataSource({ type: 'postgres', url: primary.url }).initialize();
+      for (const name of ['original', 'copy']) {
+        await admin.query(`create database ${name}`);
+        const url = primary.url.replace(/postgres$/, name);
+        databases.push({ kind: 'postgres', url, options: { type: 'postgres', url }, drop: async () => {} });
+      }
+      await admin.destroy();
+    });
+    const database = (name: 'original' | 'copy') => databases[name === 'original' ? 0 : 1] as TestDatabase;
+
+    const restore = (): void => {
+      const [from, to] = [database('original').url, database('copy').url];
+      const dump = spawnSync(postgresProgram('pg_dump'), ['--clean', '--if-exists', from], { encoding: 'utf8' });
+      const restored = spawnSync(postgresProgram('psql'), ['-q', '-v', 'ON_ERROR_STOP=1', to], {
+        input: dump.stdout,
+        encoding: 'utf8',
+      });
+      expect([dump.stderr, restored.stderr]).toEqual(['', '']);
+    };
+    /** An application on it, as production starts it: nothing is created. */
+    const start = (name: 'original' | 'copy', transport: CollectingTransport, relay: boolean | 'manual' = true) =>
+      applications.start(
+        build([typeOrm(database(name)), OutboxModule.forRoot(quiet({ relay, transports: { default: transport } }))]),
+      );
+    const query = async (sql: string): Promise<unknown[]> => {
+      const dataSource = await new DataSource(database('copy').options).initialize();
+      const rows = await dataSource.query<unknown[]>(sql);
+      await dataSource.destroy();
+      return rows;
+    };
+
+    it('A13: after a dump was restored nothing is published until somebody says so; the application runs', async () => {
+      const first = await start('original', new CollectingTransport(), 'manual');
+      await first.get(OutboxDispatcher).runOnce(); // the tables are this database's
+      const id = await first.get(OutboxService).enqueueOutsideTransaction(new OrderPlaced('1'));
+      await applications.close();
+      restore();
+
+      const transport = new CollectingTransport();
+      const app = await start('copy', transport);
+      const outbox = app.get(OutboxService);
+      await outbox.events.once('error');
+      const fresh = await outbox.enqueueOutsideTransaction(new OrderPlaced('2'));
+      expect(await outbox.health()).toMatchObject({
+        status: 'down',
+        reasons: expect.arrayContaining([expect.stringContaining('came from another database')]),
+      });
+      await expect(app.get(OutboxDispatcher).runOnce()).rejects.toMatchObject({
+        code: 'DATABASE_COPIED',
+        message: expect.stringContaining(`delete from "public"."outbox_meta" where name = 'database'`),
+      });
+      expect(transport.ids).toEqual([]);
+      await query(`delete from "public"."outbox_meta" where name = 'database'`);
+      await until(() => transport.ids.includes(id) && transport.ids.includes(fresh));
+      await until(async () => (await outbox.health()).status === 'up');
+    });
+
+    it('A13: the same with row locks, which know no leases', async () => {
+      const app = await applications.start(
+        build([
+          typeOrm(database('copy')),
+          OutboxModule.forRoot(
+            quiet({ coordination: 'rowLock', ordering: 'none', relay: 'manual', database: { prefix: 'locks_' } }),
+          ),
+        ]),
+      );
+      const dispatcher = app.get(OutboxDispatcher);
+      await dispatcher.runOnce();
+      await query(`update locks_meta set value = 'another/1' where name = 'database'`);
+      await app.get(OutboxService).enqueueOutsideTransaction(new OrderPlaced('1'));
+      await dispatcher.stop();
+      const operations: string[] = [];
+      app.get(OutboxService).events.on('error', ({ operation }) => operations.push(operation));
+      await dispatcher.start();
+      await until(() => operations.includes('fetch')); // the lane itself was told
+      expect(await app.get(OutboxService).stats()).toMatchObject({ transports: { default: { ready: 1 } } });
+    });
+
+    it('A13: tables without messages change hands without a word', async () => {
+      const transport = new CollectingTransport();
+      await query(`delete from outbox_ready; update outbox_meta set value = 'another/1' where name = 'database'`);
+      const app = await start('copy', transport);
+      const adopted = `select 1 from outbox_meta where name = 'database' and value <> 'another/1'`;
+      await until(async () => (await query(adopted)).length === 1);
+      const id = await app.get(OutboxService).enqueueOutsideTransaction(new OrderPlaced('1'));
+      await until(() => transport.ids.includes(id));
+    });
+  });
+});

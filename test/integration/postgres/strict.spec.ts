@@ -1,0 +1,50 @@
+import { Closing } from '../../../bench/support/run.js';
+import { startPostgres } from '../../../bench/support/postgres.js';
+import { describeCommitOrder } from '../../contract/commit-order.contract.js';
+import { OpenTransaction, readyTexts, waitsForLock } from '../../support/open-transactions.js';
+import { createHarness, type Harness } from '../../support/relay.js';
+
+describe('a strict order on PostgreSQL', () => {
+  const closing = new Closing();
+  let server: string;
+  beforeAll(async () => {
+    const settings = {
+      shared_buffers: '32MB',
+      max_wal_size: '256MB',
+      max_prepared_transactions: '4',
+      deadlock_timeout: '50ms',
+    };
+    server = (await startPostgres(closing, settings)).url;
+  }, 60_000);
+  afterAll(() => closing.all());
+
+  const open = (ordering: 'key' | 'strict'): Promise<Harness> => createHarness('postgres', { ordering }, server);
+
+  describeCommitOrder(open, async (harness, { failed }) => {
+    expect(failed).toEqual({}); // no deadlock, whatever the order of the keys
+    expect(await harness.count('staged')).toBe(0);
+  });
+
+  it('a prepared transaction holds its keys until its second phase', async () => {
+    const harness = await open('strict');
+    const begin = (): Promise<OpenTransaction> => OpenTransaction.begin(harness);
+    try {
+      const [prepared, dropped, next] = [await begin(), await begin(), await begin()];
+      await prepared.enqueue('prepared', 'k');
+      await prepared.query(`prepare transaction 'one'`);
+      await prepared.commit(); // of nothing: the session has no transaction any more
+      await dropped.enqueue('dropped', 'other');
+      await dropped.query(`prepare transaction 'two'`);
+      await dropped.commit();
+      await next.enqueue('next', ['k', 'other']);
+      const committed = next.commit();
+      expect(await waitsForLock(harness, committed)).toBe(true);
+      await harness.dataSource.query(`rollback prepared 'two'`);
+      await harness.dataSource.query(`commit prepared 'one'`);
+      await committed;
+      expect(await readyTexts(harness)).toEqual(['k:prepared', 'k:next', 'other:next']);
+    } finally {
+      await harness.close();
+    }
+  });
+});

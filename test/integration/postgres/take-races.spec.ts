@@ -1,0 +1,146 @@
+import { randomUUID } from 'node:crypto';
+import type { OutboxMessage } from '../../../lib/outbox-message.js';
+import type { SqlResult } from '../../../lib/store/executor.js';
+import type { Lease } from '../../../lib/store/lease-store.js';
+import type { PostgresStore } from '../../../lib/store/postgres/store.js';
+import { takeIn } from '../../../lib/store/postgres/parked/take.js';
+import type { Sql } from '../../../lib/store/sql.js';
+import type { TakeResult } from '../../../lib/store/parked-store.js';
+import { OpenTransaction } from '../../support/open-transactions.js';
+import { createHarness, ScriptedTransport, type Harness } from '../../support/relay.js';
+import { describeWith, DATABASES } from '../../support/services.js';
+
+/** What an operator's `release` or `requeue` does to a key's first row at the moment when the relay takes the key. */
+describe.each(DATABASES)('%s: taking what changes at that moment', (kind) => {
+  describeWith(kind, 'parked rows of a key', () => {
+    let harness: Harness;
+    let leases: Lease[];
+    const owner = randomUUID();
+    beforeEach(async () => {
+      harness = await createHarness(kind, { buckets: 1 });
+      leases = await harness.store.acquire({ owner, leaseMs: 60_000, transport: 0, limit: 1 });
+    });
+    afterEach(async () => {
+      await OpenTransaction.endAll();
+      await harness.close();
+    });
+    const idsOf = ({ messages }: TakeResult): string[] => messages.map(({ id }) => id);
+
+    /** Blocked, in this order, behind nothing. */
+    async function blocked(count: number): Promise<OutboxMessage[]> {
+      await harness.enqueue(Array.from({ length: count }, () => ({ key: 'k' })));
+      const { messages } = await harness.store.fetch({
+        transport: 0,
+        positions: [{ bucket: 0, after: '0' }],
+        perBucket: 100,
+        limit: 100,
+      });
+      await harness.store.park(
+        owner,
+        leases,
+        messages.map(({ id, bucket, seq }) => ({
+          ...{ id, bucket, seq, state: 'blocked' as const, blocks: true, attempts: 0, delay: null, error: null },
+        })),
+      );
+      return messages;
+    }
+    const take = () =>
+      harness.store.take({ owner, transport: 0, leases, due: [], keys: [{ bucket: 0, key: 'k' }], perKey: 100 });
+
+    it.each([0, 1])('nothing behind row %i is taken without it', async (changed) => {
+      const rows = await blocked(4);
+      const ids = rows.map(({ id }) => id);
+      const operator = await OpenTransaction.begin(harness);
+      await operator.query(
+        `update outbox_parked set due_at = ${kind === 'postgres' ? 'now()' : 'utc_timestamp(6)'} where id = '${ids[changed]}'`,
+      );
+      const taken = idsOf(await take());
+      expect(taken).toEqual(ids.slice(0, changed)); // the part before it
+      await operator.commit();
+      expect(idsOf(await take())).toEqual(taken.length === 0 ? ids : []); // all of it, unless its first ones are out
+    });
+
+    it('what is being deleted is not taken', async () => {
+      const [first, second] = await blocked(2);
+      const operator = await OpenTransaction.begin(harness);
+      await operator.query(`delete from outbox_parked where id = '${second?.id}'`);
+      expect(idsOf(await take())).toEqual([first?.id]);
+      await operator.commit();
+    });
+
+    it('a key whose first row somebody holds is asked for again, and goes on in order', async () => {
+      const rows = await blocked(3);
+      const other = await OpenTransaction.begin(harness);
+      await other.query(`select 1 from outbox_parked where id = '${rows[0]?.id}' for update`);
+      const { messages, clear, passedOver } = await take();
+      expect([messages, clear]).toEqual([[], []]);
+      expect(passedOver).toEqual([expect.objectContaining({ bucket: 0, key: 'k' })]);
+      await other.rollback();
+      expect(idsOf(await take())).toEqual(rows.map(({ id }) => id));
+    });
+
+    it('nobody waits for a due row that somebody holds, but the scheduled ones of its key', async () => {
+      const ids = await harness.enqueue(
+        ['k', 'other', 'k', null].map((key, i) => ({ key, deliverAt: new Date(i + 1) })),
+      );
+      const takeDue = async () => {
+        const { rows } = await harness.store.due(0, [0], 100);
+        return harness.store.take({ owner, transport: 0, leases, due: rows, keys: [], perKey: 100 });
+      };
+      const other = await OpenTransaction.begin(harness);
+      await other.query(`select 1 from outbox_parked where id = '${ids[0]}' for update`);
+      const first = await takeDue();
+      expect(new Set(idsOf(first))).toEqual(new Set([ids[1], ids[3]]));
+      expect(first.passedOver).toEqual([expect.objectContaining({ bucket: 0, key: 'k' })]);
+      await other.rollback();
+      expect(idsOf(await takeDue())).toEqual([ids[0]]);
+      expect((await takeDue()).passedOver).toEqual([]);
+    });
+
+    it('a relay goes on past it, and takes it once it is free', async () => {
+      await harness.store.giveBack(owner, leases);
+      const ids = await harness.enqueue(Array.from({ length: 20 }, () => ({ delay: 0 })));
+      const other = await OpenTransaction.begin(harness);
+      await other.query(`select 1 from outbox_parked where id = '${ids[0]}' for update`);
+      const transport = new ScriptedTransport();
+      const { dispatcher, hooks } = harness.relay({ default: transport });
+      await dispatcher.start();
+      await transport.until(() => transport.published.length === ids.length - 1);
+      await other.rollback();
+      await transport.until(() => transport.published.length === ids.length);
+      expect(transport.published.at(-1)?.id).toBe(ids[0]);
+      expect(hooks.of('error')).toEqual([]);
+    });
+  });
+});
+
+describeWith('postgres', 'postgres: taking what changes between two statements', () => {
+  it('what stands behind a row that was discarded meanwhile stays due', async () => {
+    const harness = await createHarness('postgres', { buckets: 1 });
+    try {
+      const owner = randomUUID();
+      const leases = await harness.store.acquire({ owner, leaseMs: 60_000, transport: 0, limit: 1 });
+      const [first, second] = await harness.enqueue([
+        { key: 'k', delay: 0 },
+        { key: 'k', delay: 0 },
+      ]);
+      await harness.dataSource.query('update outbox_parked set state = 3, blocking = true, due_at = null');
+      const { parked } = harness.store as PostgresStore;
+      const request = { owner, transport: 0, leases, due: [], keys: [{ bucket: 0, key: 'k' }], perKey: 100 };
+      const { messages } = await parked.connections.write().transaction((tx) => {
+        const run = async (sql: Sql): Promise<SqlResult> => {
+          if (sql.statement === parked.sql.send.text)
+            expect((await harness.store.discard({ ids: [first as string], limit: 1 })).done).toEqual([first]);
+          return tx.run(sql);
+        };
+        return takeIn({ run }, parked.sql, request, 'text');
+      });
+      expect(messages).toEqual([]);
+      const { rows } = await harness.store.due(0, [0], 10);
+      const next = await harness.store.take({ ...request, due: rows, keys: [] });
+      expect(next.messages.map(({ id }) => id)).toEqual([second]);
+    } finally {
+      await harness.close();
+    }
+  });
+});

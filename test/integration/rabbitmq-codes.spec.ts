@@ -1,3 +1,0 @@
-import { describeRabbitMqCodes } from './rabbitmq-codes.contract.js';
-
-describeRabbitMqCodes('amqplib 2');

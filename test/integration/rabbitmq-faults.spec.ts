@@ -1,3 +1,0 @@
-import { describeRabbitMqFaults } from './rabbitmq-faults.contract.js';
-
-describeRabbitMqFaults('amqplib 2');

@@ -1,3 +1,0 @@
-import { describeRabbitMqTls } from './rabbitmq-tls.contract.js';
-
-describeRabbitMqTls('amqplib 2');

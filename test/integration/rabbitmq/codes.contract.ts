@@ -1,0 +1,164 @@
+import amqp from 'amqplib';
+import type { OutboxDispatcher } from '../../../lib/relay/dispatcher.js';
+import { rabbitmq, type RabbitMqOptions } from '../../../lib/transports/rabbitmq/index.js';
+import { contractMessage } from '../../../lib/testing/transport-contract/contract-message.js';
+import { probePublish } from '../../../lib/testing/transport-contract/publish-probe.js';
+import type { OutboxTransport, PublishResult } from '../../../lib/transports/transport.js';
+import { AmqpRefusals, type AmqpRefusal } from '../../support/amqp-refusals.js';
+import { RabbitMqObserver } from '../../support/rabbitmq.js';
+import { createHarness, type Harness } from '../../support/relay.js';
+import { describeWith, requiredUrl } from '../../support/services.js';
+import { TcpProxy } from '../../support/tcp-proxy.js';
+import { until } from '../../support/until.js';
+
+/** Who is charged: among others, alone. */
+const MESSAGE = ['collateral', 'message'] as const;
+const SUSPICION = ['collateral', 'transport'] as const;
+/** Of the destination: alone it waits without an attempt. */
+const DESTINATION = ['collateral', 'transport'] as const;
+const NOBODY = ['transport', 'transport'] as const;
+type Charged = readonly ['collateral' | 'transport', 'message' | 'transport'];
+/** All reply codes of AMQP 0-9-1: when it closed the channel, when it closed the connection. */
+const CODES: readonly (readonly [code: number, channel: Charged, connection: Charged])[] = [
+  [200, NOBODY, NOBODY],
+  [311, MESSAGE, MESSAGE],
+  [312, MESSAGE, MESSAGE],
+  [313, MESSAGE, MESSAGE],
+  [320, NOBODY, NOBODY],
+  [402, NOBODY, NOBODY],
+  [403, DESTINATION, NOBODY],
+  [404, DESTINATION, NOBODY],
+  [405, SUSPICION, NOBODY],
+  [406, MESSAGE, NOBODY],
+  [501, MESSAGE, MESSAGE],
+  [502, MESSAGE, MESSAGE],
+  [503, SUSPICION, SUSPICION],
+  [504, SUSPICION, SUSPICION],
+  [505, SUSPICION, SUSPICION],
+  [506, NOBODY, NOBODY],
+  [530, NOBODY, NOBODY],
+  [540, SUSPICION, SUSPICION],
+  [541, SUSPICION, SUSPICION],
+];
+const ROWS = CODES.flatMap(([code, channel, connection]) =>
+  [{ closes: 'channel', charged: channel } as const, { closes: 'connection', charged: connection } as const].map(
+    ({ closes, charged: [together, alone] }) => ({ code, closes, together, alone }),
+  ),
+);
+
+/** With whatever `amqplib` is in the file that calls it. */
+export function describeRabbitMqCodes(client: string): void {
+  describeWith(['rabbitmq', 'postgres'], `every reply code of AMQP, ${client}`, () => {
+    let observer: RabbitMqObserver;
+    let proxy: TcpProxy;
+    let queue: string;
+    /** Of the messages that the broker closes for. */
+    let poison: string;
+    let refusals: AmqpRefusals;
+    const opened: OutboxTransport[] = [];
+    beforeAll(async () => {
+      observer = await RabbitMqObserver.connect(requiredUrl('rabbitmq'));
+      [queue, poison] = [await observer.queue(), await observer.queue()];
+      refusals = new AmqpRefusals(poison);
+      proxy = await TcpProxy.start(requiredUrl('rabbitmq'));
+      proxy.intercept = () => refusals.connection();
+    });
+    afterEach(async () => {
+      refusals.refusal = undefined;
+      for (const transport of opened.splice(0)) await transport.close!();
+    });
+    afterAll(async () => {
+      await proxy?.close();
+      await observer?.close();
+    });
+
+    const open = async (options: Partial<RabbitMqOptions> = {}) => {
+      const url = Object.assign(new URL(requiredUrl('rabbitmq')), { port: String(proxy.port) }).href;
+      const transport = await rabbitmq({ url, ...options }).create();
+      opened.push(transport);
+      return transport;
+    };
+    const publish = async (transport: OutboxTransport, topics: string[]) => {
+      const batch = topics.map((topic) => contractMessage({ topic }));
+      return (await probePublish(transport, batch, { timeout: 10_000 })).results;
+    };
+    const said = (result: PublishResult | undefined) =>
+      result?.ok === false ? `${result.blame} ${(result.error as Error).message}` : 'ok';
+
+    it.each(ROWS)(
+      'C3: $code closes the $closes: $together, alone $alone',
+      async ({ code, closes, together, alone }) => {
+        const transport = await open();
+        await transport.connect!(AbortSignal.timeout(5_000));
+        refusals.refusal = { code, closes };
+        // What stands behind it was written and never confirmed, so it was not alone.
+        const [before, culprit, behind] = await publish(transport, [queue, poison, queue]);
+        const expected = expect.stringMatching(new RegExp(`^${together} .*\\(${code} [A-Z_]+\\)`));
+        expect([said(culprit), said(behind)]).toEqual([expected, expected]);
+        expect(said(before)).not.toMatch(/^message/);
+        expect(said((await publish(transport, [poison]))[0])).toMatch(new RegExp(`^${alone} .*\\(${code} [A-Z_]+\\)`));
+        refusals.refusal = undefined;
+        // A destination that was refused is asked again after a moment.
+        await until(async () => (await publish(transport, [queue, poison])).every(({ ok }) => ok));
+        expect(transport.health!()).toEqual({ up: true, state: 'connected' });
+      },
+    );
+
+    it('C16: 405: a queue of the topology is somebody else’s alone: nobody is charged, and it opens when that one is gone', async () => {
+      const other = await amqp.connect(requiredUrl('rabbitmq'));
+      const name = observer.unusedName();
+      await (await other.createChannel()).assertQueue(name, { exclusive: true });
+      const transport = await open({ topology: { assertQueue: [{ name, options: { exclusive: true } }] } });
+      await expect(transport.connect!(AbortSignal.timeout(5_000))).rejects.toMatchObject({ code: 405 });
+      expect(said((await publish(transport, [queue]))[0])).toMatch(/^transport .*\(405 RESOURCE_LOCKED\)/);
+      await other.close();
+      expect((await publish(transport, [queue])).map(said)).toEqual(['ok']);
+    });
+
+    describe('in a relay', () => {
+      let harness: Harness;
+      let running: OutboxDispatcher | undefined;
+      beforeAll(async () => {
+        harness = await createHarness('postgres', { retry: { maxAttempts: 1 } });
+      });
+      afterEach(() => running?.stop());
+      afterAll(() => harness?.close());
+
+      const relayOf = async (refusal: AmqpRefusal) => {
+        refusals.refusal = refusal;
+        const { dispatcher, hooks } = harness.relay({ default: await open() });
+        running = dispatcher;
+        const neighbours = Array.from({ length: 10 }, (_, n) => ({ topic: queue, key: `k${n % 3}` }));
+        const ids = await harness.enqueue(neighbours.toSpliced(5, 0, { topic: poison, key: 'poison' }));
+        await dispatcher.start();
+        return { hooks, culprit: ids[5]! };
+      };
+
+      it.each<AmqpRefusal>([
+        { code: 506, closes: 'connection' },
+        { code: 320, closes: 'channel' },
+        { code: 541, closes: 'connection' },
+        { code: 541, closes: 'channel' },
+      ])('C3, C16: $code closes the $closes: an outage, which charges nobody and ends', async (refusal) => {
+        const { hooks } = await relayOf(refusal);
+        expect((await hooks.until('circuitOpened')).error).toContain(String(refusal.code));
+        refusals.refusal = undefined;
+        await until(async () => (await harness.count('ready')) + (await harness.count('parked')) === 0);
+        expect([...hooks.of('dead'), ...hooks.of('retried')]).toEqual([]);
+      });
+
+      it.each<AmqpRefusal>([
+        { code: 313, closes: 'channel' },
+        { code: 502, closes: 'connection' },
+      ])('C3: $code closes the $closes: it alone is charged', async (refusal) => {
+        const { hooks, culprit } = await relayOf(refusal);
+        expect(await hooks.until('dead')).toMatchObject({ id: culprit, attempts: 1 });
+        refusals.refusal = undefined;
+        await until(async () => (await harness.count('ready')) === 0);
+        expect([hooks.of('dead').length, await harness.count('parked')]).toEqual([1, 1]);
+        expect(hooks.of('retried')).toEqual([]);
+        await harness.dataSource.query('delete from outbox_parked');
+      });
+    });
+  });
+}

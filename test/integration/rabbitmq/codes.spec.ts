@@ -1,0 +1,3 @@
+import { describeRabbitMqCodes } from './codes.contract.js';
+
+describeRabbitMqCodes('amqplib 2');

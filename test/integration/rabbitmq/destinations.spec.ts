@@ -1,0 +1,134 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import type { NewMessage, OutboxMessage } from '../../../lib/outbox-message.js';
+import type { OutboxTransport, PublishResult } from '../../../lib/transports/transport.js';
+import { rabbitmq, type RabbitMqOptions } from '../../../lib/transports/rabbitmq/index.js';
+import { contractMessage } from '../../../lib/testing/transport-contract/contract-message.js';
+import { probePublish } from '../../../lib/testing/transport-contract/publish-probe.js';
+import { RabbitMqNode } from '../../support/rabbitmq-node.js';
+import { RabbitMqObserver } from '../../support/rabbitmq.js';
+import { createHarness, type Harness } from '../../support/relay.js';
+import { describeUnlessMissing, serviceUrl, type Service } from '../../support/services.js';
+import { until } from '../../support/until.js';
+
+const missing: Service[] = RabbitMqNode.isInstalled ? [] : ['rabbitmq'];
+if (serviceUrl('postgres') === undefined) missing.push('postgres');
+
+describeUnlessMissing(missing, 'a queue that confirms nothing, as a quorum queue without its majority', () => {
+  let node: RabbitMqNode;
+  let observer: RabbitMqObserver;
+  let harness: Harness;
+  const suspended: string[] = [];
+  const opened: OutboxTransport[] = [];
+  beforeAll(async () => {
+    [node, harness] = await Promise.all([
+      RabbitMqNode.start(),
+      createHarness('postgres', { retry: { maxAttempts: 1 } }),
+    ]);
+    observer = await RabbitMqObserver.connect(node.url);
+  }, 90_000);
+  afterEach(async () => {
+    for (const queue of suspended.splice(0)) await resume(queue);
+    await Promise.all(opened.splice(0).map((transport) => transport.close?.()));
+  }, 30_000);
+  afterAll(async () => {
+    await harness?.close();
+    await observer?.connection.close();
+    await node?.remove();
+  }, 30_000);
+
+  /** Its leader takes what it is sent, and commits nothing: what it does without a majority. */
+  async function stuckQueue(before: (queue: string) => Promise<unknown> = async () => undefined): Promise<string> {
+    const queue = await observer.queue({ arguments: { 'x-queue-type': 'quorum' } });
+    await before(queue);
+    await node.ctl('eval', `sys:suspend('%2F_${queue}').`);
+    suspended.push(queue);
+    return queue;
+  }
+  const resume = (queue: string): Promise<void> => node.ctl('eval', `sys:resume('%2F_${queue}').`);
+
+  async function connected(options: Partial<RabbitMqOptions> = {}): Promise<OutboxTransport> {
+    const transport = await rabbitmq({ url: node.url, ...options }).create();
+    opened.push(transport);
+    await transport.connect?.(AbortSignal.timeout(30_000));
+    return transport;
+  }
+  const toAll = (topics: readonly string[]) => topics.map((topic, n) => contractMessage({ topic, key: `k${n}` }));
+  const verdicts = (results: readonly PublishResult[]): unknown[] =>
+    results.map((result) => (result.ok ? 'ok' : [result.blame, result.suspect, result.destination]));
+
+  it('M1: is given up without the connection, not sent to again, and its late confirm counts', async () => {
+    const transport = await connected();
+    const publish = (batch: OutboxMessage[]) => probePublish(transport, batch, { timeout: 10_000 });
+    const [stuck, good] = [await stuckQueue((queue) => publish(toAll([queue]))), await observer.queue()];
+    const states: string[] = [];
+    transport.onState = (state) => states.push(state);
+    const away = ['transport', 'destination', `queue "${stuck}"`];
+    const batch = toAll([stuck, good, stuck, good]);
+    const first = await publish(batch);
+    expect(verdicts(first.results)).toEqual([away, 'ok', away, 'ok']);
+    expect(first.took).toBeLessThan(8_000);
+    const again = await publish([batch[0]!, ...toAll([good, stuck])]);
+    expect(verdicts(again.results)).toEqual([away, 'ok', away]);
+    expect(again.took).toBeLessThan(1_500);
+    await resume(stuck);
+    suspended.pop();
+    await until(async () => (await observer.depth(stuck)) === 3);
+    const later = await publish([batch[0]!, batch[2]!, ...toAll([stuck])]);
+    expect(verdicts(later.results)).toEqual(['ok', 'ok', 'ok']);
+    await until(async () => (await observer.depth(stuck)) === 4); // the two were not sent a second time
+    expect(states).toEqual([]);
+  }, 60_000);
+
+  it('M1: stops the channel with the first message to it: the connection goes once, then it is asked over another one', async () => {
+    const [stuck, good, more] = [await stuckQueue(), await observer.queue(), await observer.queue()];
+    const transport = await connected();
+    const publish = (timeout: number) => probePublish(transport, toAll([stuck, good, more]), { timeout });
+    const lost = ['transport', undefined, undefined];
+    expect(verdicts((await publish(1_500)).results)).toEqual([lost, lost, lost]);
+    expect(transport.health?.()).toMatchObject({ up: false });
+    const away = ['transport', 'destination', `queue "${stuck}"`];
+    for (let n = 0; n < 3; n += 1) expect(verdicts((await publish(10_000)).results)).toEqual([away, 'ok', 'ok']);
+    expect(transport.health?.()).toMatchObject({ up: true });
+  }, 60_000);
+
+  /** Messages at a steady pace; @returns the share of the good ones that was there at the end */
+  async function paced(good: string, ticks: number, more: (tick: number) => Partial<NewMessage>[] = () => []) {
+    const [{ length: before }, ids] = [await observer.received(good, 0), [] as string[]];
+    for (let tick = 0; tick < ticks; tick += 1) {
+      const goods = Array.from({ length: 5 }, (_, n) => ({ topic: good, key: `g${n}` }));
+      const [own] = await Promise.all([harness.enqueue([...goods, ...more(tick)]), pause(100)]);
+      ids.push(...own.slice(0, goods.length));
+    }
+    const { length: after } = await observer.received(good, before);
+    return { share: (after - before) / ids.length, ids };
+  }
+
+  it('M1: at the default publish timeout the others go on at 80 % of their speed, nobody is charged, and it is named', async () => {
+    const transport = await connected();
+    const before = (queue: string) => probePublish(transport, toAll([queue]), { timeout: 10_000 });
+    const [stuck, good] = [await stuckQueue(before), await observer.queue()];
+    await observer.consume(good);
+    const { dispatcher, hooks } = harness.relay({ default: transport });
+    await dispatcher.start();
+    const bad: string[] = [];
+    try {
+      const without = await paced(good, 30);
+      // More than there are batches in flight, each in a transaction of its own.
+      const withIt = await paced(good, 90, (tick) => {
+        if (tick % 3 === 0) void harness.enqueue([{ topic: stuck, key: `b${tick}` }]).then((ids) => bad.push(...ids));
+        return [];
+      });
+      expect(withIt.share / without.share).toBeGreaterThan(0.8);
+      expect(hooks.of('circuitOpened')).toEqual([]);
+      const [lane] = dispatcher.status().lanes;
+      expect(lane?.away).toEqual([expect.objectContaining({ name: `queue "${stuck}"` })]);
+      await resume(suspended.pop()!);
+      await observer.receivedAll(stuck, bad);
+      await observer.receivedAll(good, withIt.ids);
+      expect(hooks.of('dead')).toEqual([]);
+      expect(hooks.of('retried').filter(({ attempts }) => attempts > 0)).toEqual([]);
+    } finally {
+      await dispatcher.stop();
+    }
+  }, 120_000);
+});

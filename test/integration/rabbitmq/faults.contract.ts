@@ -1,0 +1,213 @@
+import amqp from 'amqplib';
+import { systemClock } from '../../../lib/time/clock.js';
+import type { OutboxMessage } from '../../../lib/outbox-message.js';
+import type { OutboxTransport, PublishResult } from '../../../lib/transports/transport.js';
+import { rabbitmq, type RabbitMqOptions } from '../../../lib/transports/rabbitmq/index.js';
+import { contractMessage } from '../../../lib/testing/transport-contract/contract-message.js';
+import { probePublish } from '../../../lib/testing/transport-contract/publish-probe.js';
+import { RabbitMqObserver } from '../../support/rabbitmq.js';
+import { describeWith, requiredUrl } from '../../support/services.js';
+import { TcpProxy } from '../../support/tcp-proxy.js';
+import { until } from '../../support/until.js';
+
+/** With whatever `amqplib` is in the file that calls it. */
+export function describeRabbitMqFaults(client: string): void {
+  describeWith('rabbitmq', `rabbitmq() over a bad network, ${client}`, () => {
+    let observer: RabbitMqObserver;
+    let proxy: TcpProxy;
+    const opened: OutboxTransport[] = [];
+    beforeAll(async () => {
+      observer = await RabbitMqObserver.connect(requiredUrl('rabbitmq'));
+    });
+    afterAll(() => observer.close());
+    beforeEach(async () => {
+      proxy = await TcpProxy.start(requiredUrl('rabbitmq'));
+    });
+    afterEach(async () => {
+      await Promise.all(opened.splice(0).map((transport) => transport.close?.()));
+      await proxy.close();
+    });
+
+    function proxied(): string {
+      const url = new URL(requiredUrl('rabbitmq'));
+      url.host = `${proxy.host}:${proxy.port}`;
+      return url.href;
+    }
+    async function transportOf(options: Partial<RabbitMqOptions> = {}): Promise<OutboxTransport> {
+      const source = options.connection === undefined ? { url: proxied() } : {};
+      const transport = await rabbitmq({ ...source, ...options }).create();
+      opened.push(transport);
+      await transport.connect?.(AbortSignal.timeout(10_000));
+      return transport;
+    }
+    const blames = (results: readonly PublishResult[]) =>
+      new Set(results.map((result) => (result.ok ? 'ok' : result.blame)));
+    const many = (topic: string, count: number, bytes = 10): OutboxMessage[] =>
+      Array.from({ length: count }, (_, n) => contractMessage({ topic, key: `k${n}`, payload: 'x'.repeat(bytes) }));
+
+    it('knows of every message what happened when the connection breaks in the middle of a batch', async () => {
+      const [topic, transport] = [await observer.queue(), await transportOf({ maxUnconfirmed: 500 })];
+      const states: string[] = [];
+      transport.onState = (state) => states.push(state);
+      const batch = many(topic, 2_000, 5_000);
+      let reported = 0;
+      const { results } = await probePublish(transport, batch, {
+        timeout: 10_000,
+        onReport: () => {
+          reported += 1;
+          if (reported === 100) proxy.cut();
+        },
+      });
+      expect(blames(results)).toEqual(new Set(['ok', 'transport']));
+      expect(states).toContain('down');
+      // Without reset or connect: the next publish finds its way.
+      const retry = batch.filter((_, index) => !results[index]!.ok);
+      expect(blames((await probePublish(transport, retry, { timeout: 10_000 })).results)).toEqual(new Set(['ok']));
+      const seen = new Set((await observer.receivedUpTo(topic, retry.at(-1)!.id)).map(({ id }) => id));
+      expect(batch.every(({ id }) => seen.has(id)) && seen.size === 2_000).toBe(true);
+    });
+
+    it('C2: destroys the connection before a timed-out publish settles, for everybody on it', async () => {
+      const [topic, transport] = [await observer.queue(), await transportOf()];
+      proxy.set({ down: 'hold' });
+      const [short, long] = await Promise.all([
+        probePublish(transport, many(topic, 3), { timeout: 500 }),
+        probePublish(transport, many(topic, 3), { timeout: 20_000 }),
+      ]);
+      expect(transport.health?.().up).toBe(false);
+      expect([...blames(short.results), ...blames(long.results)]).toEqual(['transport', 'transport']);
+      expect(long.took).toBeLessThan(10_000);
+      expect(short.results[0]).toMatchObject({ error: { code: 'PUBLISH_TIMEOUT' } });
+    });
+
+    it('holds to its own confirm timeout', async () => {
+      const [topic, transport] = [await observer.queue(), await transportOf({ confirmTimeout: 300 })];
+      proxy.set({ down: 'hold' });
+      expect((await probePublish(transport, many(topic, 1), { timeout: 20_000 })).took).toBeLessThan(10_000);
+    });
+
+    it('C2: notices a silent peer by its heartbeat', async () => {
+      const transport = await transportOf({ heartbeat: '1s' });
+      const down = new Promise<void>((resolve) => {
+        transport.onState = (state) => (state === 'down' ? resolve() : undefined);
+      });
+      proxy.set({ up: 'drop', down: 'drop' });
+      await down;
+      expect(transport.health?.()).toMatchObject({ up: false });
+    });
+
+    it('C4: writes no more than the window and the buffers take from a broker that does not answer', async () => {
+      const [topic, transport] = [await observer.queue(), await transportOf({ maxUnconfirmed: 50 })];
+      proxy.set({ down: 'hold' });
+      const before = proxy.bytesUp;
+      await probePublish(transport, many(topic, 5_000, 1_000), { timeout: 700 });
+      expect(proxy.bytesUp - before).toBeLessThan(50 * 2_000);
+    });
+
+    it('sends a batch larger than all buffers', async () => {
+      const [topic, transport] = [await observer.queue(), await transportOf({ maxUnconfirmed: 100_000 })];
+      expect(blames((await probePublish(transport, many(topic, 10_000, 3_000), { timeout: 80_000 })).results)).toEqual(
+        new Set(['ok']),
+      );
+      expect(await observer.depth(topic)).toBe(10_000);
+    }, 120_000);
+
+    it('C6: destroys even a connection of the application rather than send later, and the process survives', async () => {
+      const connection = await amqp.connect(proxied(), { timeout: 5_000 });
+      const [topic, transport] = [await observer.queue(), await transportOf({ connection })];
+      const closed = new Promise((resolve) => connection.once('close', resolve));
+      proxy.set({ up: 'drop' });
+      const { results } = await probePublish(transport, many(topic, 3), { timeout: 500 });
+      expect(blames(results)).toEqual(new Set(['transport']));
+      await closed;
+      expect(await observer.depth(topic)).toBe(0);
+    });
+
+    it('C6: nothing that waits in the kernel’s buffer is sent when its publish has failed', async () => {
+      const [topic, transport] = [await observer.queue(), await transportOf()];
+      proxy.stall();
+      const batch = many(topic, 5_000, 2_000);
+      const { results } = await probePublish(transport, batch, { timeout: 500 });
+      expect(blames(results)).toEqual(new Set(['transport']));
+      const { bytesUp } = proxy;
+      proxy.resume();
+      await until(() => proxy.left > 0);
+      // What the other side's kernel had taken is on its way: a tenth of what this one's takes.
+      expect(proxy.bytesUp - bytesUp).toBeLessThan(1_000_000);
+    });
+
+    it('C16: charges nobody for what a broker that was away does not find yet, and believes it later', async () => {
+      const [topic, transport] = [await observer.queue(), await transportOf()];
+      const missing = `${topic}-not-loaded-yet`;
+      const lost = new Promise<void>((resolve) => {
+        transport.onState = (state) => (state === 'down' ? resolve() : undefined);
+      });
+      // A queue that never was: before the outage it is missing, right after it nobody knows.
+      const ofOne = async () => (await probePublish(transport, many(missing, 1), { timeout: 10_000 })).results[0];
+      expect(await ofOne()).toMatchObject({ suspect: 'destination', certain: true });
+      proxy.cut();
+      await lost;
+      const { results } = await probePublish(transport, [...many(missing, 2), ...many(topic, 2)], { timeout: 10_000 });
+      expect(results.map((result) => (result.ok ? 'ok' : result.blame))).toEqual([
+        'transport',
+        'transport',
+        'ok',
+        'ok',
+      ]);
+      expect(results[0]).toMatchObject({ error: { reason: 'unroutable', code: 'TRANSPORT_UNAVAILABLE' } });
+      expect(results[0]).not.toHaveProperty('suspect');
+      const now = systemClock.monotonic();
+      const later = jest.spyOn(systemClock, 'monotonic').mockReturnValue(now + 10_000);
+      expect(await ofOne()).toMatchObject({ suspect: 'destination', certain: true });
+      later.mockRestore();
+    });
+
+    it('M1: a destination that was silent with its connection is told as the broker answers once it is asked', async () => {
+      const transport = await transportOf();
+      const full = await observer.queue({ arguments: { 'x-max-length': 1, 'x-overflow': 'reject-publish' } });
+      expect(blames((await probePublish(transport, many(full, 1), { timeout: 2_000 })).results)).toEqual(
+        new Set(['ok']),
+      );
+      const exchange = observer.unusedName();
+      const [unbound, nowhere, refusing] = [
+        many(`${full}-missing`, 1),
+        [contractMessage({ topic: 'any', key: 'k', options: { rabbitmq: { exchange } } })],
+        many(full, 1),
+      ];
+      const batch = [...unbound, ...nowhere, ...refusing];
+      proxy.set({ down: 'hold' });
+      expect(blames((await probePublish(transport, batch, { timeout: 2_000 })).results)).toEqual(
+        new Set(['transport']),
+      );
+      proxy.heal();
+      const { results } = await probePublish(transport, batch, { timeout: 10_000 });
+      const certain = { suspect: 'destination', certain: true };
+      expect(results).toMatchObject([
+        { ...certain, error: { reason: 'unroutable' } },
+        { ...certain, error: { reason: 'channel-closed', replyCode: 404 } },
+        { ...certain, error: { reason: 'nacked' } },
+      ]);
+    });
+
+    it('M1: a destination is asked for as long as it has to answer, however long the connection for that takes', async () => {
+      const [topic, transport] = [await observer.queue(), await transportOf()];
+      const publish = async () => (await probePublish(transport, many(topic, 1), { timeout: 2_400 })).results[0];
+      proxy.set({ down: 'hold' });
+      expect(await publish()).toMatchObject({ ok: false });
+      proxy.heal();
+      await transport.connect?.(AbortSignal.timeout(10_000));
+      proxy.set({ delay: 120 }); // six times there and back until the channel is open
+      expect(await publish()).toEqual({ ok: true });
+    });
+
+    it('fails at once while connections are refused', async () => {
+      const [topic, transport] = [await observer.queue(), await transportOf()];
+      await proxy.refuse();
+      proxy.cut();
+      const outcome = await probePublish(transport, many(topic, 2), { timeout: 20_000 });
+      expect(blames(outcome.results)).toEqual(new Set(['transport']));
+      expect(outcome.took).toBeLessThan(10_000);
+      await expect(transport.connect?.(AbortSignal.timeout(5_000))).rejects.toThrow('ECONNREFUSED');
+    });
+  });
+}

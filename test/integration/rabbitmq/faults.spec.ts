@@ -1,0 +1,3 @@
+import { describeRabbitMqFaults } from './faults.contract.js';
+
+describeRabbitMqFaults('amqplib 2');

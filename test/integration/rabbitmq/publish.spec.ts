@@ -1,0 +1,263 @@
+import amqp from 'amqplib';
+import { keyText } from '../../../lib/message/key-bytes.js';
+import type { OutboxMessage } from '../../../lib/outbox-message.js';
+import type { OutboxTransport, PublishFailure, PublishResult } from '../../../lib/transports/transport.js';
+import { rabbitmq, type RabbitMqOptions, type RabbitMqPublishError } from '../../../lib/transports/rabbitmq/index.js';
+import { contractMessage } from '../../../lib/testing/transport-contract/contract-message.js';
+import { probePublish } from '../../../lib/testing/transport-contract/publish-probe.js';
+import { RabbitMqObserver } from '../../support/rabbitmq.js';
+import { describeWith, requiredUrl } from '../../support/services.js';
+
+describeWith('rabbitmq', 'rabbitmq() on a real broker', () => {
+  let observer: RabbitMqObserver;
+  const opened: OutboxTransport[] = [];
+  beforeAll(async () => {
+    observer = await RabbitMqObserver.connect(requiredUrl('rabbitmq'));
+  });
+  afterAll(async () => {
+    await Promise.all(opened.map((transport) => transport.close?.()));
+    await observer.close();
+  });
+
+  async function transportOf(
+    options: Partial<RabbitMqOptions> = {},
+    ...dependencies: unknown[]
+  ): Promise<OutboxTransport> {
+    const source = options.connection === undefined ? { url: requiredUrl('rabbitmq') } : {};
+    const transport = await rabbitmq({ ...source, ...options }).create(...dependencies);
+    opened.push(transport);
+    await transport.connect?.(AbortSignal.timeout(10_000));
+    return transport;
+  }
+  const publish = async (transport: OutboxTransport, ...batch: OutboxMessage[]) =>
+    (await probePublish(transport, batch, { timeout: 10_000 })).results;
+  const blames = (results: readonly PublishResult[]) => results.map((result) => (result.ok ? 'ok' : result.blame));
+  const reason = (result: PublishResult | undefined) =>
+    ((result as PublishFailure).error as RabbitMqPublishError).reason;
+
+  it('delivers properties, headers and bytes as a consumer expects them', async () => {
+    const [exchange, queue] = [await observer.exchange(), await observer.queue({ maxPriority: 10 })];
+    await observer.channel.bindQueue(queue, exchange, 'orders.#');
+    const message = contractMessage({
+      topic: 'orders.created.eu',
+      key: 'order-1',
+      type: 'order.created',
+      version: 2,
+      payload: '{"id":1}',
+      headers: { traceparent: '00-ab-cd-01', many: ['a', Buffer.of(1, 2)], raw: Buffer.of(255, 0) },
+      options: { rabbitmq: { priority: 3, expiration: 60_000, correlationId: 'c-1', replyTo: 'answers' } },
+    });
+    expect(blames(await publish(await transportOf({ exchange, appId: 'shop' }), message))).toEqual(['ok']);
+    const [found] = await observer.received(queue, 1);
+    expect(found!.content.toString()).toBe('{"id":1}');
+    expect(found!.fields).toMatchObject({ exchange, routingKey: 'orders.created.eu' });
+    expect(found!.properties).toMatchObject({
+      messageId: message.id,
+      type: 'order.created',
+      contentType: 'application/json',
+      timestamp: Math.floor(message.createdAt.getTime() / 1000),
+      deliveryMode: 2,
+      appId: 'shop',
+      priority: 3,
+      expiration: '60000',
+      correlationId: 'c-1',
+      replyTo: 'answers',
+    });
+    expect(found!.headers).toEqual({
+      id: message.id,
+      type: 'order.created',
+      version: '2',
+      time: message.createdAt.toISOString(),
+      key: 'order-1',
+      traceparent: '00-ab-cd-01',
+      many: ['a', Buffer.of(1, 2)],
+      raw: Buffer.of(255, 0),
+    });
+  });
+
+  it('C17: confirms what a limited queue drops: with drop-head, the default, an older message for each new one', async () => {
+    const topic = await observer.queue({ maxLength: 1 });
+    const transport = await transportOf();
+    const [older, newer] = [contractMessage({ topic, key: 'a' }), contractMessage({ topic, key: 'a' })];
+    for (const message of [older, newer]) expect(blames(await publish(transport, message))).toEqual(['ok']);
+    const [found] = await observer.received(topic, 1);
+    expect(found!.properties.messageId).toBe(newer.id);
+  });
+
+  it('delivers a key of bytes that are no UTF-8 as text: their digits', async () => {
+    const topic = await observer.queue();
+    const keys = [Buffer.of(0xff, 1), Buffer.of(0xfe, 1)].map(keyText);
+    const sent = keys.map((key) => contractMessage({ topic, key }));
+    expect(blames(await publish(await transportOf(), ...sent))).toEqual(['ok', 'ok']);
+    const found = await observer.received(topic, 2);
+    expect(found.map(({ headers }) => headers?.['key'])).toEqual(['\ufffdff01', '\ufffdfe01']);
+  });
+
+  it('C1: fails an unroutable message, and only that one', async () => {
+    const topic = await observer.queue();
+    const [good, lost] = [contractMessage({ topic }), contractMessage({ topic: `${topic}-nowhere` })];
+    const results = await publish(await transportOf(), good, lost, contractMessage({ topic }));
+    expect(blames(results)).toEqual(['ok', 'transport', 'ok']);
+    expect(results[1]).toMatchObject({ suspect: 'destination', certain: true });
+    expect(results[1]).toMatchObject({ error: { reason: 'unroutable', replyCode: 312 } });
+    expect((results[1] as PublishFailure).final).toBeUndefined();
+  });
+
+  it('F8: of two messages with one id the one that no queue took is never ok', async () => {
+    const topic = await observer.queue();
+    const batch = Array.from({ length: 2_000 }, () => contractMessage({ topic })).flatMap((taken) => [
+      taken,
+      contractMessage({ topic: `${topic}-nowhere`, id: taken.id }),
+    ]);
+    // What need not be written is confirmed at once, together with what came back.
+    const results = await publish(await transportOf({ persistent: false }), ...batch);
+    expect(new Set(blames(results.filter((_, index) => index % 2 === 1)))).toEqual(new Set(['transport']));
+  });
+
+  it('believes the broker when told not to be mandatory', async () => {
+    const transport = await transportOf({ mandatory: false });
+    expect(blames(await publish(transport, contractMessage({ topic: `${observer.prefix}-nowhere` })))).toEqual(['ok']);
+  });
+
+  it('finds who named a missing exchange, and publishes all its neighbours', async () => {
+    const topic = await observer.queue();
+    const transport = await transportOf();
+    const good = Array.from({ length: 99 }, () => contractMessage({ topic }));
+    const bad = contractMessage({ topic, options: { rabbitmq: { exchange: `${observer.prefix}-missing` } } });
+    const batch = [...good.slice(0, 50), bad, ...good.slice(50)];
+    const first = await publish(transport, ...batch);
+    expect(blames(first)).not.toContain('message');
+    expect(first[50]).toMatchObject({ blame: 'transport', certain: true });
+    const open = batch.filter((_, index) => !first[index]!.ok);
+    expect(open).toContain(bad);
+    // Also together: suspects are sent one by one, up to a hundred confirms after each other.
+    const { results: second } = await probePublish(transport, open, { timeout: 40_000 });
+    expect(blames(second)).toEqual(open.map((message) => (message === bad ? 'transport' : 'ok')));
+    // A known culprit takes nobody with it any more.
+    const neighbours = Array.from({ length: 20 }, () => contractMessage({ topic }));
+    const [again, others] = await Promise.all([publish(transport, bad), publish(transport, ...neighbours)]);
+    expect([...blames(again), ...new Set(blames(others))]).toEqual(['transport', 'ok']);
+    // Who was published before the channel ended and has no confirm comes twice.
+    const delivered = [...good, ...neighbours].map(({ id }) => id);
+    const found = await observer.receivedAll(topic, delivered);
+    expect(new Set(found.map(({ id }) => id))).toEqual(new Set(delivered));
+  });
+
+  it('R2: a full queue that refuses is away, and other queues go on', async () => {
+    const full = await observer.queue({ maxLength: 1, overflow: 'reject-publish' });
+    const free = await observer.queue();
+    const transport = await transportOf();
+    await publish(transport, contractMessage({ topic: full }));
+    await expect(observer.depth(full)).resolves.toBe(1);
+    const results = await publish(transport, contractMessage({ topic: full }), contractMessage({ topic: free }));
+    expect(blames(results)).toEqual(['transport', 'ok']);
+    expect(results[0]).toMatchObject({ destination: `queue "${full}"`, certain: true });
+    expect(reason(results[0])).toBe('nacked');
+  });
+
+  it.each([
+    ['a type of 300 bytes', { type: 't'.repeat(300) }],
+    ['headers of 70 KB', { headers: { x: 'y'.repeat(70_000) } }],
+    ['a routing key of 256 bytes', { options: { rabbitmq: { routingKey: 'r'.repeat(256) } } }],
+    ['a priority of 1000', { options: { rabbitmq: { priority: 1000 } } }],
+  ])('gives up for good on %s, without a mix-up of the confirms behind it', async (_, fields) => {
+    const [topic, transport] = [await observer.queue(), await transportOf()];
+    const nowhere = contractMessage({ topic: `${topic}-nowhere` });
+    const results = await publish(
+      transport,
+      contractMessage({ topic }),
+      contractMessage({ topic, ...fields }),
+      nowhere,
+      contractMessage({ topic }),
+    );
+    expect(blames(results)).toEqual(['ok', 'message', 'transport', 'ok']);
+    expect(results[1]).toMatchObject({ final: true });
+    expect(reason(results[2])).toBe('unroutable');
+  });
+
+  it('publishes nothing by a routingKey() that gives no key, where every key would be taken, and charges it not for good', async () => {
+    const [exchange, queue] = [await observer.exchange(), await observer.queue()];
+    await observer.channel.bindQueue(queue, exchange, '#');
+    const keys: Record<string, string> = { known: 'orders' };
+    const transport = await transportOf({ exchange, routingKey: ({ type }) => keys[type]! });
+    const [unknown, known] = ['unknown', 'known'].map((type) => contractMessage({ topic: queue, type }));
+    const results = await publish(transport, unknown!, known!);
+    expect(blames(results)).toEqual(['message', 'ok']);
+    expect((results[0] as PublishFailure).final).toBeUndefined();
+    expect((await observer.receivedUpTo(queue, known!.id)).map(({ id }) => id)).toEqual([known!.id]);
+  });
+
+  it('reports each message when its confirm comes', async () => {
+    const [topic, transport] = [await observer.queue(), await transportOf()];
+    const second = contractMessage({ topic, key: 'a' });
+    const order: string[] = [];
+    await new Promise<void>((resolve) => {
+      const batch = [contractMessage({ topic, key: 'a' }), contractMessage({ topic, key: 'b' })];
+      // The key's next message is handed over from within the report, as the relay does.
+      void probePublish(transport, batch, {
+        timeout: 10_000,
+        onReport: (index) => {
+          order.push(batch[index]!.key!);
+          if (batch[index]!.key === 'a') void publish(transport, second).then(() => resolve(void order.push('a2')));
+        },
+      });
+    });
+    expect(order.at(-1)).toBe('a2');
+    expect(
+      (await observer.received(topic, 3))
+        .filter(({ key }) => key === 'a')
+        .map(({ id }) => id)
+        .at(-1),
+    ).toBe(second.id);
+  });
+
+  it('asserts a topology when asked, as data or by a function', async () => {
+    const [exchange, queue] = [observer.unusedName(), await observer.queue()];
+    const topology = {
+      assertExchange: [{ name: exchange, type: 'direct' }],
+      assertQueue: [{ name: queue }],
+      bind: [{ queue, exchange, routingKey: 'a' }],
+    };
+    expect(blames(await publish(await transportOf({ exchange, topology }), contractMessage({ topic: 'a' })))).toEqual([
+      'ok',
+    ]);
+    const byFunction = await transportOf({
+      exchange,
+      topology: async (channel) => void (await channel.bindQueue(queue, exchange, 'b')),
+    });
+    expect(blames(await publish(byFunction, contractMessage({ topic: 'b' })))).toEqual(['ok']);
+    await expect(transportOf({ topology: { assertExchange: [{ name: exchange, type: 'fanout' }] } })).rejects.toThrow(
+      '406',
+    );
+  });
+
+  it.each(['object', 'token', 'factory'] as const)(
+    'publishes over a connection of the application and leaves it open: %s',
+    async (how) => {
+      const connection = await amqp.connect(requiredUrl('rabbitmq'));
+      const token = Symbol('connection');
+      const option = {
+        object: connection,
+        token,
+        factory: { inject: [token], useFactory: (given: typeof connection) => given },
+      }[how];
+      expect(rabbitmq({ connection: option }).inject).toEqual(how === 'object' ? [] : [token]);
+      const [topic, transport] = [await observer.queue(), await transportOf({ connection: option }, connection)];
+      expect(blames(await publish(transport, contractMessage({ topic })))).toEqual(['ok']);
+      await transport.reset?.();
+      await transport.connect?.(AbortSignal.timeout(5_000));
+      expect(blames(await publish(transport, contractMessage({ topic })))).toEqual(['ok']);
+      await transport.close?.();
+      const own = await connection.createChannel();
+      expect(await own.checkQueue(topic)).toMatchObject({ messageCount: 2 });
+      await connection.close();
+    },
+  );
+
+  it('tries the next server when one does not answer', async () => {
+    const transport = await rabbitmq({ urls: ['amqp://127.0.0.1:1', requiredUrl('rabbitmq')] }).create();
+    opened.push(transport);
+    await transport.connect?.(AbortSignal.timeout(10_000));
+    expect(transport.health?.()).toEqual({ up: true, state: 'connected' });
+  });
+});

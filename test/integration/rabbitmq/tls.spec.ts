@@ -1,0 +1,3 @@
+import { describeRabbitMqTls } from './tls.contract.js';
+
+describeRabbitMqTls('amqplib 2');

@@ -1,0 +1,196 @@
+import { randomBytes } from 'node:crypto';
+import type { NewMessage } from '../../../lib/outbox-message.js';
+import type { OutboxOptions } from '../../../lib/outbox.options.js';
+import type { OutboxStore } from '../../../lib/store/outbox-store.js';
+import { CANARY, SECRETS } from '../../security/canaries.js';
+import { createHarness, ScriptedTransport, wrapped, type Harness } from '../../support/relay.js';
+import { takeChunks } from '../../support/lost-chunks.js';
+import { describeOnEach, describeWith, dialectOf } from '../../support/services.js';
+import { until } from '../../support/until.js';
+
+const large = (text: string) => Buffer.alloc(100_000, text);
+const small = (text: string) => Buffer.from(text);
+const ROW_LOCKS = { ordering: 'none', coordination: 'rowLock' } as const;
+const WAYS: [string, Partial<OutboxOptions>][] = [
+  ['buckets', { buckets: 1 }],
+  ['rowLock', { buckets: 1, ...ROW_LOCKS }],
+];
+
+/** What a server says about one row, or about everything. */
+const ABOUT_ROW = {
+  postgres: { code: 'XX000' },
+  mysql: { code: 'ER_INVALID_JSON_CHARSET', errno: 3144, sqlState: '22032' },
+};
+const AWAY = {
+  postgres: { code: '57P01' },
+  mysql: { code: 'PROTOCOL_CONNECTION_LOST' },
+};
+/** Refuses to read this payload, and every payload with it. */
+const refusing =
+  (id: () => string | undefined, error: object) =>
+  (store: OutboxStore): OutboxStore =>
+    wrapped(store, {
+      readPayloads: async (transport, messages) => {
+        if (messages.some((message) => message.id === id()))
+          throw Object.assign(new Error(`refused by the test: ${CANARY.header}`), error);
+        return store.readPayloads(transport, messages);
+      },
+    });
+
+describeOnEach([], 'a large payload that cannot be read', (kind) => {
+  let harness: Harness;
+  afterEach(async () => {
+    const told = await harness.secretsTold();
+    await harness.close();
+    expect(told).toEqual([]);
+  });
+
+  /** A relay at work on one that cannot be read, five neighbours, and what comes after them. */
+  async function start(
+    options: Partial<OutboxOptions>,
+    maxAttempts: number,
+    error: object,
+    after: readonly Partial<NewMessage>[] = [],
+  ) {
+    harness = await createHarness(kind, { retry: { initial: 1, max: 1, maxAttempts }, ...options });
+    const transport = new ScriptedTransport();
+    const poison: { id?: string | undefined } = {};
+    const wrapStore = refusing(() => poison.id, error);
+    const { dispatcher, hooks } = harness.relay({ default: transport }, {}, { wrapStore });
+    const ids = await harness.enqueue([
+      { key: 'a', payload: large('p'), headers: SECRETS.headers },
+      ...[1, 2, 3].map((n) => ({ key: `s${n}`, payload: small(`s${n}`) })),
+      ...[1, 2].map((n) => ({ key: `l${n}`, payload: large(`l${n}`) })),
+      ...after,
+    ]);
+    poison.id = ids[0];
+    await dispatcher.start();
+    return { transport, hooks, poison };
+  }
+
+  it.each(WAYS)(
+    'D8: its neighbours are published, it dies by its attempts, and its key waits (%s)',
+    async (_, options) => {
+      const { transport, hooks, poison } = await start(options, 2, ABOUT_ROW[dialectOf(kind)], [
+        { key: 'a', payload: small('behind') },
+      ]);
+      await hooks.until('dead', 1);
+      const others = options.ordering === 'none' ? 6 : 5;
+      await transport.until(() => transport.published.length === others);
+      expect(hooks.of('dead')).toMatchObject([
+        {
+          id: poison.id,
+          attempts: 2,
+          error: expect.stringMatching(/^The payload could not be read from the database/),
+        },
+      ]);
+      expect(new Set(transport.published.map(({ id }) => id)).size).toBe(others);
+      expect(transport.published.every(({ attempts }) => attempts === 0)).toBe(true);
+      expect(transport.texts.includes('behind')).toBe(options.ordering === 'none');
+    },
+  );
+
+  if (kind === 'mysql') return; // the driver, and what it says of a lost connection, are MariaDB's
+
+  it.each(WAYS)(
+    'D8: while the connection goes with it, nobody is charged, and its neighbours are published (%s)',
+    async (_, options) => {
+      const { transport, hooks, poison } = await start(options, 1, AWAY[dialectOf(kind)]);
+      await transport.until(() => transport.published.length === 5);
+      await hooks.until('error', 6);
+      poison.id = undefined;
+      await transport.until(() => transport.published.length === 6);
+      expect(hooks.of('failed')).toEqual([]);
+      expect(await harness.count('parked')).toBe(0);
+    },
+  );
+});
+
+/** Stored out of line both, and the small one is read with its row. */
+const SIZES = [100_000, 10_000];
+/** Nothing that could be compressed. */
+const secret = (size: number) => Buffer.concat([SECRETS.payload, randomBytes(size)]);
+
+describeWith('postgres', 'a payload that PostgreSQL has lost', () => {
+  let harness: Harness;
+  afterEach(async () => {
+    const told = await harness.secretsTold();
+    await harness.close();
+    expect(told).toEqual([]);
+  });
+
+  it.each(SIZES.flatMap((size) => WAYS.map(([name, options]) => ({ size, name, options }))))(
+    'D8: its neighbours are published, its key waits, and it is published when it is back ($size bytes, $name)',
+    async ({ size, options }) => {
+      harness = await createHarness('postgres', options);
+      const [lost, other, last] = [1, 2, 3].map(() => secret(size));
+      const [id] = await harness.enqueue([
+        { key: 'a', payload: lost! },
+        ...[1, 2, 3].map((n) => ({ key: `s${n}`, payload: small(`s${n}`) })),
+        { key: 'l', payload: other! },
+        { key: 'a', payload: small('behind') },
+      ]);
+      const chunks = await takeChunks(harness, id as string);
+      const transport = new ScriptedTransport();
+      const { dispatcher, hooks } = harness.relay({ default: transport });
+      await dispatcher.start();
+      const others = options.ordering === 'none' ? 5 : 4;
+      await transport.until(() => transport.published.length === others);
+      await until(() => hooks.of('error').some(({ retryIn }) => retryIn === 10_000));
+      await harness.enqueue([
+        { key: 'later', payload: small('later') },
+        { key: 'later', payload: last! },
+      ]);
+      await transport.until(() => transport.published.length === others + 2);
+      expect(hooks.of('failed')).toEqual([]);
+      expect(transport.texts.includes('behind')).toBe(options.ordering === 'none');
+      await chunks.putBack();
+      await transport.until(() => transport.published.length === 8, 60_000);
+      expect(transport.published.find((message) => message.id === id)?.payload).toEqual(lost);
+    },
+    120_000,
+  );
+
+  it.each(SIZES)(
+    'D8: it waits by itself in the parked table, too, and no lease goes for it (%d bytes)',
+    async (size) => {
+      harness = await createHarness('postgres', { buckets: 2 });
+      const messages = [0, 1, 0, 1].map((bucket, n) => ({
+        bucket,
+        delay: 60_000,
+        payload: secret(size),
+        key: `${n}`,
+      }));
+      const [id, ...others] = await harness.enqueue(messages);
+      await takeChunks(harness, id as string, 'outbox_parked');
+      await harness.dataSource.query('update outbox_parked set due_at = now()');
+      const transport = new ScriptedTransport();
+      const { dispatcher, hooks } = harness.relay({ default: transport });
+      await dispatcher.start();
+      await transport.until(() => transport.published.length === 3);
+      expect(transport.published.map((message) => message.id).sort()).toEqual(others.sort());
+      await until(() => hooks.of('error').some(({ retryIn }) => retryIn === 10_000));
+      expect(hooks.of('error').map(({ operation }) => operation)).not.toContain('take');
+      expect([hooks.of('leasesAcquired').length, hooks.of('leasesLost').length]).toEqual([1, 0]);
+    },
+  );
+
+  it('D8: dead letters are told beside one whose payload is lost', async () => {
+    const told: string[] = [];
+    const deadLetter = ({ message }: { message: { id: string } }): void => void told.push(message.id);
+    harness = await createHarness('postgres', { buckets: 1, retry: { maxAttempts: 1 }, deadLetter });
+    const ids = await harness.enqueue([1, 2].map(() => ({ payload: secret(10_000) })));
+    const transport = new ScriptedTransport();
+    transport.behave = () => ({ ok: false, blame: 'message', error: new Error('no') });
+    const deaf = harness.relay({ default: transport }, { deadLetter: () => Promise.reject(new Error('nobody')) });
+    await deaf.dispatcher.start();
+    await deaf.hooks.until('dead', 2);
+    await deaf.dispatcher.stop();
+    await takeChunks(harness, ids[0] as string, 'outbox_parked');
+    const { dispatcher, hooks } = harness.relay({ default: transport });
+    await dispatcher.start();
+    await until(() => told.length > 0);
+    expect(told).toEqual([ids[1]]);
+    expect(hooks.of('error')).toMatchObject([{ operation: 'deadLetter', error: { code: 'XX001' } }]);
+  });
+});

@@ -1,0 +1,101 @@
+import { randomUUID } from 'node:crypto';
+import { KeyQueues } from '../../../lib/relay/order/key-queues.js';
+import { ParkedKeys } from '../../../lib/relay/order/parked-keys.js';
+import { systemClock } from '../../../lib/time/clock.js';
+import type { LaneDependencies } from '../../../lib/relay/lane.types.js';
+import { ParkedReader } from '../../../lib/relay/order/parked-reader.js';
+import type { OutboxMessage } from '../../../lib/outbox-message.js';
+import type { Lease } from '../../../lib/store/lease-store.js';
+import { createHarness, type Harness } from '../../support/relay.js';
+import { describeWith, DATABASES } from '../../support/services.js';
+
+const KEYS = 12;
+
+/** More keys are blocked than fit into memory. */
+describe.each(DATABASES)('%s: more blocked keys than are held', (kind) => {
+  describeWith(kind, 'blocked keys', () => {
+    let harness: Harness;
+    let leases: Lease[];
+    let owner: string;
+    const buckets = [0, 1];
+    beforeEach(async () => {
+      harness = await createHarness(kind, { buckets: buckets.length });
+      owner = randomUUID();
+      leases = await acquire();
+    });
+    afterEach(() => harness.close());
+    const acquire = () => harness.store.acquire({ owner, leaseMs: 60_000, transport: 0, limit: buckets.length });
+
+    /** In each bucket the keys in front are dead; what is behind the last one was being sent when its owner crashed. */
+    async function crashed(): Promise<string[]> {
+      const names = Array.from({ length: KEYS }, (_, i) => `k${String(i).padStart(2, '0')}`);
+      await harness.enqueue(buckets.flatMap((bucket) => names.map((key) => ({ bucket, key: `${bucket} ${key}` }))));
+      const { messages } = await harness.store.fetch({
+        transport: 0,
+        positions: buckets.map((bucket) => ({ bucket, after: '0' })),
+        perBucket: 100,
+        limit: 100,
+      });
+      const isLast = ({ key }: OutboxMessage): boolean => key?.endsWith(names.at(-1) as string) === true;
+      const entries = messages.map((message) => {
+        const state = isLast(message) ? ('blocked' as const) : ('dead' as const);
+        const { id, bucket, seq } = message;
+        return { id, bucket, seq, state, blocks: true, attempts: 1, delay: null, error: 'no' };
+      });
+      await harness.store.park(owner, leases, entries);
+      const keys = messages.filter(isLast).map(({ bucket, key }) => ({ bucket, key: key as string }));
+      const taken = await harness.store.take({ owner, transport: 0, leases, due: [], keys, perKey: 10 });
+      expect(taken.messages).toHaveLength(buckets.length);
+      await harness.store.giveBack(owner, leases);
+      leases = await acquire();
+      return taken.messages.map(({ id }) => id);
+    }
+
+    it('what an older epoch was sending is found behind them, a part of the keys at each pass', async () => {
+      const ids = await crashed();
+      const asked: number[] = [];
+      const { store } = harness;
+      const lane = {
+        id: 0,
+        clock: systemClock,
+        options: { ordering: 'key', pollInterval: 60_000 },
+        leases: {
+          owner,
+          of: () => new Map(leases.map((lease) => [lease.bucket, lease])),
+          lease: (_: number, bucket: number) => leases.find((lease) => lease.bucket === bucket),
+        },
+        store: {
+          due: store.due.bind(store),
+          take: store.take.bind(store),
+          blockingKeys: async (...of: Parameters<typeof store.blockingKeys>) => {
+            const keys = await store.blockingKeys(...of);
+            asked.push(keys.length);
+            return keys;
+          },
+        },
+      } as unknown as LaneDependencies;
+      const accepted: string[] = [];
+      const reader = new ParkedReader(
+        lane,
+        new KeyQueues(({ key }) => key),
+        {
+          accept: (messages) => accepted.push(...messages.map(({ id }) => id)),
+          giveBack: () => undefined,
+          isAside: () => false,
+          uncertain: () => undefined,
+        },
+        { hold: () => undefined },
+        new ParkedKeys(5),
+      );
+      await reader.load(buckets);
+      for (let pass = 0; pass < KEYS && accepted.length < ids.length; pass += 1)
+        await reader.runOnce(buckets, leases, 100);
+      expect(accepted.sort()).toEqual([...ids].sort());
+      const rounds = asked.length;
+      expect(Math.max(...asked)).toBe(5);
+      for (let pass = 0; pass < KEYS; pass += 1) await reader.runOnce(buckets, leases, 100);
+      expect(asked.length).toBeLessThanOrEqual(rounds + 1); // once round, and not again soon
+      expect(reader.keys.size).toBeLessThanOrEqual(10);
+    });
+  });
+});

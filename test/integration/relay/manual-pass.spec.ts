@@ -1,0 +1,21 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { PUBLISHED } from '../../../lib/transports/transport.js';
+import { createHarness, ScriptedTransport, type Harness } from '../../support/relay.js';
+import { describeOnEach } from '../../support/services.js';
+
+describeOnEach([], 'a pass of a relay that is not started', (kind) => {
+  let harness: Harness;
+  afterEach(() => harness?.close());
+
+  it('L11: renews its leases: it publishes all that is ready, for as long as one lease, and gives them back', async () => {
+    harness = await createHarness(kind, { lease: '12s', publishTimeout: '2s', buckets: 4 });
+    const transport = new ScriptedTransport();
+    transport.behave = async () => (await pause(100), PUBLISHED); // one key: one message after the other
+    await harness.enqueue(Array.from({ length: 40 }, () => ({ key: 'k' })));
+    const { dispatcher } = harness.relay({ default: transport });
+    expect(await dispatcher.runOnce()).toMatchObject({ published: 40 });
+    expect(await harness.count('ready')).toBe(0);
+    const [{ n }] = await harness.dataSource.query('select count(*) as n from outbox_leases where owner is not null');
+    expect(Number(n)).toBe(0);
+  }, 30_000);
+});

@@ -1,0 +1,173 @@
+import { once } from 'node:events';
+import { PUBLISHED, type PublishResult } from '../../../lib/transports/transport.js';
+import { gate } from '../../support/lane.js';
+import { createHarness, ScriptedTransport, type Harness } from '../../support/relay.js';
+import { describeOnEach } from '../../support/services.js';
+import { until } from '../../support/until.js';
+
+const text = (value: string | number) => Buffer.from(String(value));
+const rejected = (): PublishResult => ({ ok: false, blame: 'message', error: new Error('no') });
+/** What an event class says for its own messages, as it is stored with them. */
+const onDead = (value: 'block' | 'skip') => JSON.stringify({ $retry: { onDead: value } });
+
+const KEYS = 1_000;
+const ROUNDS = 4;
+
+describeOnEach([], 'one poison among many', (kind) => {
+  let harness: Harness;
+  afterEach(() => harness?.close());
+
+  /** Commit to publish in ms of each good message, when `poisoned` of 1,000 keys is refused: its 99th percentile. */
+  async function p99(poisoned: string | undefined): Promise<number> {
+    const transport = new ScriptedTransport();
+    const [committed, delays] = [new Map<string, number>(), [] as number[]];
+    transport.behave = ({ key, id }) => {
+      if (key === poisoned) return rejected();
+      delays.push(performance.now() - (committed.get(id) ?? performance.now())); // it may be here before its commit is told
+      return PUBLISHED;
+    };
+    const { dispatcher } = harness.relay({ default: transport });
+    await dispatcher.start();
+    for (let round = 1; round <= ROUNDS; round += 1) {
+      const now = performance.now();
+      const ids = await harness.enqueue(
+        Array.from({ length: KEYS }, (_, i) => ({ key: i === 500 && poisoned !== undefined ? poisoned : `good ${i}` })),
+      );
+      for (const id of ids) committed.set(id, now);
+      dispatcher.nudge();
+      await transport.until(() => delays.length === round * (poisoned === undefined ? KEYS : KEYS - 1));
+    }
+    await dispatcher.stop();
+    return delays.sort((a, b) => a - b)[Math.floor(delays.length * 0.99)]!;
+  }
+
+  it.each([
+    ['blocked by a dead message', { maxAttempts: 1 }],
+    ['held by backoff', { initial: '1h', max: '1h' }],
+  ] as const)('D1: one key of 1,000 is %s: the others are as quick as without', async (_, retry) => {
+    harness = await createHarness(kind, { retry, pollInterval: '30s' });
+    const calm = await p99(undefined);
+    const poisoned = Math.min(await p99('poison'), await p99('poison'));
+    // Held for one poll they would wait for 30 s. Shared cores are no place for less: `npm run bench -- poison` measures it.
+    expect(poisoned).toBeLessThan(3 * calm + 1_000);
+    const stats = (await harness.store.stats())[0]!;
+    expect(stats).toMatchObject({ ready: 0, blockedKeys: 1 });
+    expect(stats.dead + stats.waiting).toBe(1);
+    expect(stats.blocked).toBe(2 * ROUNDS - 1);
+  });
+
+  it('D1: block and skip by event, side by side; blocked keys are seen, and freed in order by release, requeue, discard', async () => {
+    harness = await createHarness(kind, { retry: { maxAttempts: 1 } });
+    const transport = new ScriptedTransport();
+    transport.behave = ({ payload }) => (String(payload).endsWith('1') ? rejected() : PUBLISHED);
+    const { dispatcher, hooks } = harness.relay({ default: transport });
+    const of = (key: string, options: string | null) =>
+      [1, 2, 3].map((n) => ({ key, options, payload: text(`${key}${n}`) }));
+    const ids = await harness.enqueue([
+      ...of('skipped', onDead('skip')),
+      ...of('released', onDead('block')),
+      ...of('requeued', onDead('block')),
+      ...of('discarded', null),
+      { payload: text('later'), delay: 60_000, key: 'released' },
+    ]);
+    await dispatcher.start();
+    await hooks.until('dead', 4);
+    await transport.until(() => transport.published.length === 2);
+    expect(transport.texts).toEqual(['skipped2', 'skipped3']);
+    await until(async () => (await harness.store.stats())[0]!.blocked === 6);
+    expect((await harness.store.stats())[0]).toMatchObject({ dead: 4, blocked: 6, blockedKeys: 3, scheduled: 1 });
+    transport.behave = () => PUBLISHED;
+    await harness.store.release({ key: 'released' });
+    await harness.store.requeue({ ids: [ids[6]!], limit: 10 });
+    await harness.store.discard({ ids: [ids[9]!], limit: 10 });
+    dispatcher.nudge();
+    await transport.until(() => transport.published.length === 9);
+    const order = (key: string) => transport.texts.filter((each) => each.startsWith(key)).slice();
+    expect(order('released')).toEqual(['released2', 'released3']);
+    expect(order('requeued')).toEqual(['requeued1', 'requeued2', 'requeued3']);
+    expect(order('discarded')).toEqual(['discarded2', 'discarded3']);
+    await until(async () => (await harness.store.stats())[0]!.blockedKeys === 0);
+  });
+
+  it('D5: two operators requeue 1,000 dead letters at once: each is published once', async () => {
+    harness = await createHarness(kind, { retry: { maxAttempts: 1 } });
+    const transport = new ScriptedTransport();
+    transport.behave = rejected;
+    const { dispatcher, hooks, store } = harness.relay({ default: transport });
+    const ids = await harness.enqueue(
+      Array.from({ length: 1_000 }, (_, i) => ({ key: i % 2 ? `k${i % 20}` : null, options: onDead('skip') })),
+    );
+    await dispatcher.start();
+    await hooks.until('dead', 1_000, 30_000);
+    transport.behave = () => PUBLISHED;
+    transport.attempted.length = 0;
+    const done = await Promise.all([harness.store, store].map((each) => each.requeue({ ids, limit: 1_000 })));
+    dispatcher.nudge();
+    await transport.until(() => transport.published.length === 1_000, 30_000);
+    await dispatcher.drain();
+    expect(transport.attempted.map(({ id }) => id).sort()).toEqual([...ids].sort());
+    // Which of the two freed a letter is told to one, or to both while it still waits.
+    expect(new Set(done.flatMap((each) => each.done)).size).toBe(1_000);
+    expect(await harness.count('parked')).toBe(0);
+  });
+
+  it('D6: bytes that nobody can read are published as they are', async () => {
+    harness = await createHarness(kind);
+    const transport = new ScriptedTransport();
+    const { dispatcher } = harness.relay({ default: transport });
+    const payloads = [Buffer.from([0xc3, 0x28, 0, 0xff]), text('{"broken":'), Buffer.alloc(0), text('ok')];
+    await harness.enqueue(payloads.map((payload) => ({ key: 'k', payload })));
+    expect(await dispatcher.drain()).toEqual({ published: 4, retried: 0, dead: 0 });
+    expect(transport.published.map(({ payload }) => payload)).toEqual(payloads);
+  });
+
+  it('D7: 5,000 that are due at one instant, and what is enqueued meanwhile is not held up by them', async () => {
+    harness = await createHarness(kind);
+    const transport = new ScriptedTransport();
+    const { dispatcher } = harness.relay({ default: transport });
+    const deliverAt = new Date(Date.now() + 15_000);
+    await harness.enqueue(
+      Array.from({ length: 5_000 }, (_, i) => ({ key: `k${i % 700}`, deliverAt, payload: text(i) })),
+    );
+    expect((await harness.store.stats())[0]).toMatchObject({ scheduled: 5_000 });
+    await dispatcher.start();
+    await harness.enqueue(Array.from({ length: 10 }, () => ({ key: 'k1', payload: text('before') })));
+    dispatcher.nudge();
+    await transport.until(() => transport.published.length >= 10);
+    expect(transport.texts.slice(0, 10)).toEqual(Array.from({ length: 10 }, () => 'before'));
+    await transport.until(() => transport.published.length > 10, 30_000);
+    expect(Date.now()).toBeGreaterThanOrEqual(deliverAt.getTime() - 100); // two clocks of one machine
+    const from = performance.now();
+    const [live] = await harness.enqueue([{ key: 'of its own' }]);
+    dispatcher.nudge();
+    await transport.until(() => transport.published.some(({ id }) => id === live));
+    const waited = performance.now() - from;
+    await transport.until(() => transport.published.length === 5_011, 30_000);
+    const drained = performance.now() - from;
+    expect(waited).toBeLessThan(Math.max(1_000, drained));
+    for (const k of [0, 1, 699]) {
+      const seen = transport.published
+        .filter(({ key, payload }) => key === `k${k}` && String(payload) !== 'before')
+        .map(({ payload }) => Number(payload));
+      expect(seen).toEqual([...seen].sort((a, b) => a - b));
+    }
+  });
+
+  it('D7: more than a page that are due of a key that is busy hide nothing of the others', async () => {
+    harness = await createHarness(kind, { buckets: 1, batchSize: 100 });
+    const transport = new ScriptedTransport();
+    const answer = gate<PublishResult>();
+    transport.behave = ({ payload }) => (String(payload) === 'slow' ? answer.opened : PUBLISHED);
+    const { dispatcher } = harness.relay({ default: transport });
+    await dispatcher.start();
+    const slow = once(transport.signals, 'attempt');
+    await harness.enqueue([{ key: 'busy', payload: text('slow') }]);
+    await slow;
+    await harness.enqueue(Array.from({ length: 200 }, () => ({ key: 'busy', delay: 1 })));
+    await harness.enqueue([{ key: 'other', payload: text('other'), delay: 100 }]);
+    await transport.until(() => transport.published.length > 0, 10_000);
+    expect(transport.texts).toEqual(['other']);
+    answer.open(PUBLISHED);
+    await transport.until(() => transport.published.length === 202);
+  });
+});

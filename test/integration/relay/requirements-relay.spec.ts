@@ -1,0 +1,296 @@
+import { setTimeout as pause } from 'node:timers/promises';
+import { systemClock } from '../../../lib/time/clock.js';
+import { PUBLISHED, type PublishResult } from '../../../lib/transports/transport.js';
+import type { OutboxStore } from '../../../lib/store/outbox-store.js';
+import { transactionExecutor } from '../../../lib/data-layers/typeorm/transaction.js';
+import { createHarness, newMessage, ScriptedTransport, type Harness } from '../../support/relay.js';
+import { describeWith, DATABASES } from '../../support/services.js';
+import { until } from '../../support/until.js';
+
+const text = (value: string | number) => Buffer.from(String(value));
+const rejected = (): PublishResult => ({ ok: false, blame: 'message', error: new Error('no') });
+
+describe.each(DATABASES)('the work of a relay on %s', (kind) => {
+  describeWith(kind, kind, () => {
+    let harness: Harness;
+    afterEach(() => harness?.close());
+
+    it('begins at once, sees nothing in an empty outbox, and stops at once', async () => {
+      harness = await createHarness(kind, { pollInterval: '1m' });
+      const transport = new ScriptedTransport();
+      const idle = harness.relay({ default: transport });
+      for (let i = 0; i < 100; i += 1)
+        expect(await idle.dispatcher.runOnce()).toEqual({ published: 0, retried: 0, dead: 0 });
+      expect(idle.hooks.of('error')).toEqual([]);
+      await harness.enqueue([{}]);
+      const startedAt = performance.now();
+      await idle.dispatcher.start();
+      await transport.until(() => transport.published.length === 1);
+      expect(performance.now() - startedAt).toBeLessThan(20_000); // not a poll of a minute
+      const stops: number[] = [];
+      for (let i = 0; i < 5; i += 1) {
+        await until(() => idle.dispatcher.status().lanes[0]?.buckets.length === 32);
+        const stoppedAt = performance.now();
+        await idle.dispatcher.stop();
+        stops.push(performance.now() - stoppedAt);
+        await idle.dispatcher.start();
+      }
+      expect(Math.min(...stops)).toBeLessThan(2_000); // not a poll of a minute, not the shutdown's timeout
+    });
+
+    it('drains a backlog without a pause, in few statements', async () => {
+      harness = await createHarness(kind, { pollInterval: '1m', batchSize: 100 });
+      const transport = new ScriptedTransport();
+      const calls: Record<string, number> = {};
+      const counted = { wrapStore: (store: OutboxStore) => countCalls(store, calls) };
+      const { dispatcher } = harness.relay({ default: transport }, {}, counted);
+      const total = 5_000;
+      await harness.enqueue(Array.from({ length: total }, (_, i) => ({ key: `k${i % 500}`, payload: text(i) })));
+      await dispatcher.start();
+      await transport.until(() => transport.published.length === total, 40_000);
+      await until(async () => (await harness.count('ready')) === 0);
+      const reads = (calls['fetch'] ?? 0) + (calls['sweep'] ?? 0) + (calls['readPlaces'] ?? 0);
+      expect((100 * (calls['settle'] as number)) / total).toBeLessThan(5); // statements per 100 messages
+      expect((100 * reads) / total).toBeLessThan(10);
+    });
+
+    it('stops under load: nothing lost, nothing twice, no lease left', async () => {
+      harness = await createHarness(kind, { batchSize: 20 });
+      const total = 600;
+      await harness.enqueue(Array.from({ length: total }, (_, i) => ({ key: `k${i % 50}`, payload: text(i) })));
+      const seen: string[] = [];
+      for (let relay = 0; relay < 3; relay += 1) {
+        const transport = new ScriptedTransport();
+        transport.behave = () => new Promise((resolve) => setTimeout(resolve, 1, PUBLISHED));
+        const { dispatcher } = harness.relay({ default: transport });
+        await dispatcher.start();
+        await transport.until(() => transport.published.length >= 150);
+        await dispatcher.stop();
+        expect(transport.attempted).toHaveLength(transport.published.length);
+        seen.push(...transport.texts);
+        const [{ n }] = await harness.dataSource.query(
+          'select count(*) as n from outbox_leases where owner is not null',
+        );
+        expect(Number(n)).toBe(0);
+        expect((await harness.count('ready')) + seen.length).toBe(total);
+      }
+      const rest = new ScriptedTransport();
+      await harness.relay({ default: rest }).dispatcher.drain();
+      expect([...seen, ...rest.texts].map(Number).sort((a, b) => a - b)).toEqual(
+        Array.from({ length: total }, (_, i) => i),
+      );
+    });
+
+    it('lets a key that takes long, or for ever, hold up nobody', async () => {
+      harness = await createHarness(kind, { batchSize: 10, batchesInFlight: 2, publishTimeout: '20s' });
+      const transport = new ScriptedTransport();
+      let finish: (result: PublishResult) => void = () => undefined;
+      const slow = new Promise<PublishResult>((resolve) => (finish = resolve));
+      transport.behave = ({ key }) => (key === 'slow' ? slow : PUBLISHED);
+      const { dispatcher } = harness.relay({ default: transport });
+      await dispatcher.start();
+      await harness.enqueue(Array.from({ length: 200 }, (_, i) => ({ key: i % 10 === 0 ? 'slow' : `k${i}` })));
+      dispatcher.nudge();
+      await transport.until(() => transport.published.length === 180, 15_000);
+      await harness.enqueue([{ key: 'new' }]);
+      dispatcher.nudge();
+      await transport.until(() => transport.published.length === 181, 15_000);
+      finish(PUBLISHED);
+      await transport.until(() => transport.published.length === 201);
+    });
+
+    it('keeps no more messages and bytes on their way than allowed, and forgets all of them', async () => {
+      const limits = { batchSize: 5, batchesInFlight: 2, batchBytes: 1_024 };
+      harness = await createHarness(kind, { ...limits, retry: { initial: 1, max: 2, maxAttempts: 3 } });
+      const transport = new ScriptedTransport();
+      let open = 0;
+      let bytes = 0;
+      let most = [0, 0];
+      transport.behave = async ({ size }) => {
+        most = [Math.max(most[0] as number, ++open), Math.max(most[1] as number, (bytes += size))];
+        await new Promise((resolve) => setImmediate(resolve));
+        open -= 1;
+        bytes -= size;
+        return rejected();
+      };
+      await harness.enqueue(
+        Array.from({ length: 200 }, (_, i) => ({ key: i % 2 ? `k${i % 40}` : null, payload: Buffer.alloc(400) })),
+      );
+      const { dispatcher, hooks } = harness.relay(
+        { default: transport },
+        { retry: { ...harness.options.retry, onDead: 'skip' } },
+      );
+      await dispatcher.start();
+      await hooks.until('dead', 200, 50_000);
+      expect(transport.attempted).toHaveLength(600);
+      expect(most[0]).toBeLessThanOrEqual(10);
+      expect(most[1]).toBeLessThanOrEqual(2 * (1_024 + 400));
+      await until(() => dispatcher.status().lanes[0]?.blockedKeys === 0); // it learns so from its next look
+      expect(dispatcher.status().lanes[0]).toMatchObject({ buffered: 0, inFlight: 0 });
+    });
+
+    it('survives a transport that throws, never answers, or answers when nobody listens any more', async () => {
+      harness = await createHarness(kind, { publishTimeout: 300 });
+      const transport = new ScriptedTransport();
+      const publish = transport.publish.bind(transport);
+      let calls = 0;
+      let answerLate: (result: PublishResult) => void = () => undefined;
+      transport.behave = () => (calls === 2 ? new Promise((resolve) => (answerLate = resolve)) : PUBLISHED);
+      transport.publish = (batch, context) => {
+        calls += 1;
+        if (calls === 1) throw new Error('at once');
+        if (calls === 3) answerLate(PUBLISHED);
+        return publish(batch, context);
+      };
+      const [id] = await harness.enqueue([{ key: 'k', payload: text(1) }]);
+      const { dispatcher, hooks } = harness.relay({ default: transport });
+      await dispatcher.start();
+      await hooks.until('circuitOpened', 2);
+      expect(hooks.of('circuitOpened').map(({ error }) => error)).toEqual([
+        'at once',
+        expect.stringContaining('did not finish within 300 ms'),
+      ]);
+      expect(await hooks.until('published')).toMatchObject({ ids: [id] });
+      await until(async () => (await harness.count('ready')) === 0);
+      expect(hooks.of('published')).toHaveLength(1);
+      expect(hooks.of('retried')).toEqual([]);
+      expect(transport.resets).toBeGreaterThanOrEqual(2);
+    });
+
+    it('keeps the order past 2^53', async () => {
+      harness = await createHarness(kind);
+      const start = '9007199254740990';
+      await harness.dataSource.query(
+        kind === 'postgres'
+          ? `alter sequence outbox_ready_seq_seq restart with ${start}`
+          : `alter table outbox_ready auto_increment = ${start}`,
+      );
+      const transport = new ScriptedTransport();
+      transport.behave = ({ payload, attempts }) =>
+        String(payload) === '4' && attempts === 0 ? rejected() : PUBLISHED;
+      await harness.enqueue(Array.from({ length: 10 }, (_, i) => ({ key: 'k', payload: text(i) })));
+      const { dispatcher } = harness.relay({ default: transport });
+      await dispatcher.start();
+      await transport.until(() => transport.published.length === 10);
+      expect(transport.texts.map(Number)).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+      expect(BigInt((transport.published[9] as { seq: string }).seq)).toBeGreaterThan(2n ** 53n);
+    });
+
+    it('E1: needs two connections, and none of the application’s', async () => {
+      harness = await createHarness(kind, { database: { poolSize: 2 } });
+      const transport = new ScriptedTransport();
+      const { dispatcher, hooks } = harness.relay({ default: transport });
+      await dispatcher.start();
+      const ids = (
+        await Promise.all(Array.from({ length: 40 }, (_, i) => harness.enqueue([{ key: `k${i}` }, { delay: 50 }])))
+      ).flat();
+      await transport.until(() => transport.published.length === ids.length);
+      await harness.store.stats();
+      expect(hooks.of('error')).toEqual([]);
+    });
+
+    it('has no transaction open while it publishes', async () => {
+      harness = await createHarness(kind);
+      const transport = new ScriptedTransport();
+      let finish: (result: PublishResult) => void = () => undefined;
+      transport.behave = () => new Promise((resolve) => (finish = resolve));
+      const { dispatcher } = harness.relay({ default: transport });
+      await harness.enqueue([{}]);
+      await dispatcher.start();
+      await until(() => transport.attempted.length === 1);
+      // A statement of a loop may be running at any one moment; a transaction that stays would be in every sample.
+      const samples: string[][] = [];
+      for (let i = 0; i < 20; i += 1) {
+        samples.push(await openTransactions(harness));
+        await pause(50); // the server renews what it shows
+      }
+      finish(PUBLISHED);
+      const stayed = (samples[0] as string[]).filter((each) => samples.every((sample) => sample.includes(each)));
+      expect(stayed).toEqual([]);
+      await transport.until(() => transport.published.length === 1);
+    });
+
+    it('B3: believes the database’s clock, whatever those of the machines say', async () => {
+      harness = await createHarness(kind, {
+        pollInterval: 20,
+        lease: '10s',
+        publishTimeout: '1s',
+        retry: { initial: 300, max: 300 },
+      });
+      const skewed = (by: number) => ({
+        clock: { ...systemClock, wall: () => Date.now() + by },
+        random: () => 0.999_999,
+      });
+      const attemptedAt = new Map<string, number[]>();
+      const transports = [3_600_000, -3_600_000].map((by) => {
+        const transport = new ScriptedTransport();
+        transport.behave = ({ id }) => {
+          const times = attemptedAt.get(id) ?? [];
+          attemptedAt.set(id, [...times, performance.now()]);
+          return times.length === 0 ? rejected() : PUBLISHED;
+        };
+        return { transport, ...harness.relay({ default: transport }, {}, skewed(by)) };
+      });
+      for (const { dispatcher } of transports) await dispatcher.start();
+      await until(() => transports.every(({ dispatcher }) => dispatcher.status().lanes[0]?.buckets.length === 16));
+      const enqueuedAt = performance.now();
+      await harness.enqueue(Array.from({ length: 64 }, (_, i) => ({ bucket: i % 32, delay: i < 32 ? 4_000 : null })));
+      await until(() => transports.reduce((sum, { transport }) => sum + transport.published.length, 0) === 64);
+      expect(attemptedAt.size).toBe(64);
+      for (const times of attemptedAt.values()) {
+        expect(times).toHaveLength(2);
+        expect((times[1] as number) - (times[0] as number)).toBeGreaterThan(280);
+      }
+      const first = [...attemptedAt.values()].map(([at]) => (at as number) - enqueuedAt).sort((a, b) => a - b);
+      expect(first.slice(0, 32).every((ms) => ms < 3_900)).toBe(true);
+      expect(first.slice(32).every((ms) => ms > 3_900 && ms < 15_000)).toBe(true);
+    });
+
+    it('reads times right from a session in any time zone', async () => {
+      harness = await createHarness(kind);
+      const transport = new ScriptedTransport();
+      const { dispatcher } = harness.relay({ default: transport });
+      const runner = harness.dataSource.createQueryRunner();
+      await runner.query(kind === 'postgres' ? `set time zone 'Asia/Kathmandu'` : `set time_zone = '+05:45'`);
+      await dispatcher.start();
+      await harness.enqueue([{ payload: text('first') }]);
+      await transport.until(() => transport.published.length === 1); // connected, and every bucket is read
+      await runner.startTransaction();
+      const soon = new Date(Date.now() + 4_000);
+      const rows = [newMessage({ payload: text('now') }), newMessage({ payload: text('then'), deliverAt: soon })];
+      await harness.store.insert(transactionExecutor(runner), rows);
+      await runner.commitTransaction();
+      await runner.query(kind === 'postgres' ? 'reset time zone' : 'set time_zone = default');
+      await runner.release();
+      await transport.until(() => transport.texts.includes('then'));
+      expect(Math.abs(Date.now() - soon.getTime())).toBeLessThan(10 * 60_000); // an error is a quarter of an hour or more
+      expect(transport.texts).toEqual(['first', 'now', 'then']);
+      for (const { createdAt } of transport.published)
+        expect(Math.abs(Date.now() - createdAt.getTime())).toBeLessThan(10 * 60_000);
+    });
+  });
+});
+
+async function openTransactions({ database, dataSource }: Harness): Promise<string[]> {
+  const rows = (await dataSource.query(
+    database.kind === 'postgres'
+      ? `select pid || ' ' || xact_start as t from pg_stat_activity
+         where datname = current_database() and pid <> pg_backend_pid() and xact_start is not null`
+      : `select concat(trx_mysql_thread_id, ' ', trx_id) as t from information_schema.innodb_trx
+         join information_schema.processlist on id = trx_mysql_thread_id where db = database()`,
+  )) as { t: string }[];
+  return rows.map(({ t }) => t);
+}
+
+function countCalls(store: OutboxStore, calls: Record<string, number>): OutboxStore {
+  return new Proxy(store, {
+    get(target, name, receiver) {
+      const value: unknown = Reflect.get(target, name, receiver);
+      if (typeof value !== 'function') return value;
+      return (...given: unknown[]): unknown => {
+        calls[String(name)] = (calls[String(name)] ?? 0) + 1;
+        return value.apply(target, given);
+      };
+    },
+  });
+}

@@ -1,0 +1,157 @@
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import {
+  ConflictException,
+  Controller,
+  Module,
+  Param,
+  Post,
+  UseInterceptors,
+  type INestApplication,
+} from '@nestjs/common';
+import { Test, type TestingModule } from '@nestjs/testing';
+import { DataSource } from 'typeorm';
+import { OutboxService } from '../../lib/index.js';
+import { outboxTesting, overrideOutbox } from '../../lib/testing/index.js';
+import { DocumentedModules } from './modules.js';
+import { plainBlocks, runOn } from './sql.js';
+import { createTestDatabase, type TestDatabase } from '../support/databases.js';
+import { httpAdapter, HTTP_SERVERS } from '../support/http.js';
+import { describeWith } from '../support/services.js';
+import { until } from '../support/until.js';
+
+interface Order {
+  id: string;
+  total: number;
+}
+type OrderService = new (...args: never[]) => { place(order: Order): Promise<unknown> };
+type Class = new (...args: never[]) => object;
+
+describeWith('postgres', 'the example of the README', () => {
+  const tests: { name: string; body: () => Promise<void> }[] = [];
+  const modules = new DocumentedModules(require, (name, body) => tests.push({ name, body }));
+  let database: TestDatabase;
+  let app: TestingModule | INestApplication | undefined;
+
+  beforeAll(async () => {
+    database = await createTestDatabase('postgres');
+    process.env['DATABASE_URL'] = database.url;
+  });
+  afterEach(async () => {
+    await app?.close();
+    app = undefined;
+  });
+  afterAll(async () => {
+    delete process.env['DATABASE_URL'];
+    await database.drop();
+  });
+
+  /** The documented AppModule, its outbox told to record. */
+  const builder = (controllers: Class[] = [], providers: Class[] = []) => {
+    const { AppModule } = modules.load<{ AppModule: Class }>('src/app.module.ts');
+    @Module({ imports: [AppModule], controllers, providers })
+    class Root {}
+    const testing = Test.createTestingModule({ imports: [Root] }).setLogger(false as never);
+    return overrideOutbox(testing, { options: { logLevel: 'silent' } });
+  };
+  const started = async (): Promise<TestingModule> => {
+    const compiled = await builder().compile();
+    app = compiled;
+    return compiled.init();
+  };
+  const count = async (of: DataSource, where: string): Promise<number> =>
+    ((await of.query(`select count(*)::int as n from ${where}`)) as { n: number }[])[0]?.n as number;
+
+  it('passes its own test, again and again: the first message is enqueued and published', async () => {
+    modules.load('src/orders/orders.service.spec.ts');
+    expect(tests.map(({ name }) => name)).toEqual(['tells the world of an order']);
+    for (const { body } of tests) await body();
+    for (const { body } of tests) await body(); // the database keeps what the first run committed
+  });
+
+  it('keeps the message of an order when the broker is down, where the dual write loses it', async () => {
+    const { DualWriteService } = modules.load<{ DualWriteService: OrderService }>('src/orders/dual-write.service.ts');
+    const { OrdersService } = modules.load<{ OrdersService: OrderService }>('src/orders/orders.service.ts');
+    const running = await started();
+    const dataSource = running.get(DataSource);
+    const broker = { emit: () => Promise.reject(new Error('the broker is down')) };
+    const dualWrite = new DualWriteService(dataSource as never, broker as never);
+    await expect(dualWrite.place({ id: 'dual', total: 1 })).rejects.toThrow('the broker is down');
+    expect(await count(dataSource, `orders where id = 'dual'`)).toBe(1);
+
+    const outbox = outboxTesting(running);
+    const back = outbox.transport().fail({ blame: 'transport', error: new Error('the broker is down') });
+    await running.get(OrdersService).place({ id: 'kept', total: 2 });
+    await outbox.drain();
+    expect(outbox.published()).toEqual([]);
+    back();
+    await until(async () => (await outbox.drain()).published > 0);
+    expect(outbox.published().map(({ key, payload }) => ({ key, payload }))).toEqual([
+      { key: 'kept', payload: { orderId: 'kept', total: 2 } },
+    ]);
+  });
+
+  it.each(HTTP_SERVERS)('has an interceptor that keeps the transaction around a request, on %s', async (server) => {
+    const { TransactionInterceptor } = modules.load<{ TransactionInterceptor: Class }>(
+      'src/transaction.interceptor.ts',
+    );
+    @Controller('shop')
+    @UseInterceptors(TransactionInterceptor)
+    class Shop {
+      constructor(readonly outbox: OutboxService) {}
+
+      @Post(':name')
+      async place(@Param('name') name: string): Promise<string> {
+        const id = await this.outbox.enqueue({ type: 'asked', key: name, payload: {} });
+        if (name === 'bad') throw new ConflictException('rolled back');
+        return id;
+      }
+    }
+    const compiled = await builder([Shop], [TransactionInterceptor]).compile();
+    app = compiled.createNestApplication(httpAdapter(server));
+    await app.init();
+    await (app as INestApplication).listen(0, '127.0.0.1');
+    const { port } = (app as INestApplication).getHttpServer().address() as AddressInfo;
+    const post = (name: string) => fetch(`http://127.0.0.1:${port}/shop/${name}`, { method: 'POST' });
+    const [good, bad] = [await post('good'), await post('bad')];
+    expect([good.status, bad.status]).toEqual([201, 409]);
+    expect(outboxTesting(app).enqueued()).toEqual([expect.objectContaining({ id: await good.text(), key: 'good' })]);
+  });
+
+  it('has a consumer that applies each message once', async () => {
+    type HandleOnce = (dataSource: DataSource, id: string, effect: () => Promise<void>) => Promise<void>;
+    const { handleOnce } = modules.load<{ handleOnce: HandleOnce }>('src/consumer/handle-once.ts');
+    const dataSource = (await started()).get(DataSource);
+    await runOn(
+      dataSource,
+      plainBlocks('postgres').filter(({ text }) => text.includes('handled_messages')),
+    );
+    const [first, second] = ['01890a5d-ac96-774b-bcce-b302099a8057', '01890a5d-ac96-774b-bcce-b302099a8058'] as const;
+    const applied: string[] = [];
+    const handle = (id: string, effect = async () => void applied.push(id)) => handleOnce(dataSource, id, effect);
+    await expect(handle(first, () => Promise.reject(new Error('not now')))).rejects.toThrow('not now');
+    await Promise.all([handle(first), handle(first), handle(second)]);
+    await handle(first);
+    expect(applied.sort()).toEqual([first, second]);
+  });
+});
+
+describe('the transport of the README', () => {
+  let server: Server;
+  const modules = new DocumentedModules(require);
+
+  beforeAll(async () => {
+    server = createServer((request, response) => {
+      request.resume().once('end', () => response.writeHead(request.headers['message-id'] ? 204 : 400).end());
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    process.env['WEBHOOK_URL'] = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  });
+  afterAll(async () => {
+    delete process.env['WEBHOOK_URL'];
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  });
+
+  modules.load('src/webhook.transport.spec.ts'); // the contract suite, as documented
+});

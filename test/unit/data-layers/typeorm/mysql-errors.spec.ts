@@ -1,0 +1,25 @@
+import { withoutStatement } from '../../../../lib/data-layers/typeorm/mysql-connection.js';
+
+const SECRET = `it's 'a "secret"' for key 'x'`;
+it.each([
+  [1062, `Duplicate entry '${SECRET}' for key 'by_header'`, `Duplicate entry '***' for key 'by_header'`],
+  [
+    1062,
+    `Doppelter Eintrag '${SECRET}' für Schlüssel 'by_header'`,
+    `Doppelter Eintrag '***' für Schlüssel 'by_header'`,
+  ],
+  [1292, `Truncated incorrect INTEGER value: '${SECRET}'`, `Truncated incorrect INTEGER value: '***'`],
+  [
+    1366,
+    `Incorrect integer value: '${SECRET}' for column \`t\`.\`c\` at row 1`,
+    `Incorrect integer value: '***' for column \`t\`.\`c\` at row 1`,
+  ],
+  [1146, `Table 'own.outbox_ready' doesn't exist`, `Table 'own.outbox_ready' doesn't exist`],
+])('what error %i quotes of a row is in none of its properties: %s', (errno, text, told) => {
+  const before = Object.assign(new Error(text), { errno, sqlMessage: text, sql: text });
+  const error = withoutStatement(before) as Error & { sqlMessage: string };
+  expect(error).toBe(before);
+  expect([error.message, error.sqlMessage]).toEqual([told, told]);
+  expect(error.stack?.startsWith(`Error: ${error.message}\n    at `)).toBe(true);
+  expect(error).not.toHaveProperty('sql');
+});

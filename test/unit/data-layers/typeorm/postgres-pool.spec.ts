@@ -1,0 +1,63 @@
+import { once } from 'node:events';
+import { createServer, type AddressInfo, type Server } from 'node:net';
+import { DataSource, type DataSourceOptions } from 'typeorm';
+import { PostgresPool } from '../../../../lib/data-layers/typeorm/postgres-pool.js';
+import type { StoreSettings } from '../../../../lib/store/names.js';
+
+/** `AuthenticationCleartextPassword`. */
+const WHICH_PASSWORD = Buffer.from([0x52, 0, 0, 0, 8, 0, 0, 0, 3]);
+
+/** Asks who comes for a password, and hangs up. */
+class Gatekeeper {
+  private readonly server: Server;
+  readonly heard: string[] = [];
+
+  constructor() {
+    this.server = createServer((socket) => {
+      socket.on('error', () => undefined);
+      socket.once('data', () => void socket.write(WHICH_PASSWORD));
+      socket.on('data', (bytes: Buffer) => {
+        if (bytes[0] !== 0x70) return; // `PasswordMessage`
+        this.heard.push(bytes.subarray(5, -1).toString());
+        socket.destroy();
+      });
+    });
+  }
+  async url(user: string): Promise<string> {
+    this.server.listen(0, '127.0.0.1');
+    await once(this.server, 'listening');
+    return `postgres://${user}@127.0.0.1:${(this.server.address() as AddressInfo).port}/shop`;
+  }
+  close(): void {
+    this.server.close();
+  }
+}
+
+describe('database.listenUrl', () => {
+  let gatekeeper: Gatekeeper;
+  beforeEach(() => {
+    gatekeeper = new Gatekeeper();
+  });
+  afterEach(() => gatekeeper.close());
+
+  it.each([
+    ['of its own', 'app:own%20word', { password: 'other' }, 'own word'],
+    ['of the options', 'app', { password: 'option' }, 'option'],
+    ['of a function', 'app', { password: async () => 'fetched' }, 'fetched'],
+    ['of the URL', 'app', { url: 'postgres://app:in%20url@pooler/shop', password: 'option' }, 'in url'],
+    ['beside a URL without one', 'app', { url: 'postgres://app@pooler/shop', password: 'option' }, 'option'],
+    [
+      'of the primary',
+      'app',
+      { replication: { master: { url: 'postgres://app:first@pooler/shop' }, slaves: [] } },
+      'first',
+    ],
+  ])('W6: logs in with the password %s', async (_, user, options, password) => {
+    const application = new DataSource({ type: 'postgres', ...options } as DataSourceOptions);
+    const settings = { connectTimeout: 5_000, statementTimeout: 5_000 } as StoreSettings;
+    const pool = new PostgresPool(application, settings, 1, await gatekeeper.url(user));
+    await expect(pool.take()).rejects.toThrow();
+    expect(gatekeeper.heard).toEqual([password]);
+    await pool.close();
+  });
+});

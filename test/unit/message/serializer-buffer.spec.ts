@@ -1,0 +1,22 @@
+import { encodePayload } from '../../../lib/enqueue/payload.js';
+import type { Serializer } from '../../../lib/message/serializer.js';
+
+/** As FlatBuffers' `asUint8Array()`, and encoders with a scratch buffer: a view of memory that the next payload overwrites. */
+class ReusingSerializer implements Serializer {
+  readonly contentType = 'application/json';
+  readonly buffer = Buffer.alloc(64);
+  serialize(payload: unknown): Uint8Array {
+    return this.buffer.subarray(0, this.buffer.write(JSON.stringify(payload)));
+  }
+  deserialize(bytes: Uint8Array): unknown {
+    return JSON.parse(Buffer.from(bytes).toString('utf8'));
+  }
+}
+
+describe('a serializer that uses its buffer again', () => {
+  it('H6: leaves each message its own payload', () => {
+    const serializer = new ReusingSerializer();
+    const encoded = [1111, 2222].map((n) => encodePayload({ n }, undefined, serializer, 'Event'));
+    expect(encoded.map(({ bytes }) => String(bytes))).toEqual(['{"n":1111}', '{"n":2222}']);
+  });
+});

@@ -1,0 +1,273 @@
+import type { OutboxEventMap, OutboxEventName } from '../../../lib/observe/events.js';
+import { logEvents, type LogLevel } from '../../../lib/observe/log-events.js';
+import { OutboxEvents } from '../../../lib/observe/outbox-events.js';
+import { FakeClock } from '../../../lib/testing/fake-clock.js';
+import { LineLogger } from '../../nest/support/app.js';
+
+const published = (id: string): OutboxEventMap['published'] => ({ transport: 't', ids: [id] });
+
+describe('the event stream', () => {
+  it('delivers later, in order, until the listener leaves', async () => {
+    const clock = new FakeClock();
+    const events = new OutboxEvents(clock);
+    const seen: string[] = [];
+    const off = events.on('published', ({ ids }) => seen.push(...ids));
+    events.emit('published', published('1'));
+    events.emit('published', published('2'));
+    expect(seen).toEqual([]);
+    await clock.advance(0);
+    expect(seen).toEqual(['1', '2']);
+    off();
+    events.emit('published', published('3'));
+    await clock.advance(1);
+    expect(seen).toEqual(['1', '2']);
+    expect(events.has('published')).toBe(false);
+  });
+
+  it('lets one function listen twice and leave once', async () => {
+    const clock = new FakeClock();
+    const events = new OutboxEvents(clock);
+    let calls = 0;
+    const listener = (): unknown => calls++;
+    events.on('cleaned', listener)();
+    events.on('cleaned', listener);
+    events.emit('cleaned', { published: 1, dead: 0, dedup: 0 });
+    await clock.advance(0);
+    expect(calls).toBe(1);
+  });
+
+  it('gives the next event once', async () => {
+    const clock = new FakeClock();
+    const events = new OutboxEvents(clock);
+    const next = events.once('published');
+    events.emit('published', published('1'));
+    events.emit('published', published('2'));
+    await clock.advance(0);
+    expect(await next).toEqual(published('1'));
+    expect(events.has('published')).toBe(false);
+  });
+
+  it('survives listeners that throw, reject, hang, or cannot be reported', async () => {
+    const clock = new FakeClock();
+    const complaints: string[] = [];
+    const events = new OutboxEvents(clock, (name, error) => {
+      complaints.push(`${name}: ${(error as Error).message}`);
+      throw new Error('the reporter is broken too');
+    });
+    const seen: string[] = [];
+    events.on('published', () => {
+      throw new Error('thrown');
+    });
+    events.on('published', async () => {
+      throw new Error('rejected');
+    });
+    events.on('published', () => new Promise(() => {}));
+    events.on('published', ({ ids }) => seen.push(...ids));
+    events.emit('published', published('1'));
+    events.emit('published', published('2'));
+    await clock.advance(1);
+    expect(seen).toEqual(['1', '2']);
+    expect(complaints.sort()).toEqual([
+      'published: rejected',
+      'published: rejected',
+      'published: thrown',
+      'published: thrown',
+    ]);
+  });
+
+  it('drops and counts what is too much, and never holds up the emitter', async () => {
+    const clock = new FakeClock();
+    const events = new OutboxEvents(clock);
+    let seen = 0;
+    events.on('published', () => seen++);
+    for (let i = 0; i < 10_500; i++) events.emit('published', published('1'));
+    expect(events.dropped).toBe(500);
+    await clock.advance(1);
+    expect(seen).toBe(10_000);
+    events.emit('published', published('1'));
+    await clock.advance(1);
+    expect(seen).toBe(10_001);
+  });
+
+  it('gives the event loop back between batches', async () => {
+    const clock = new FakeClock();
+    const events = new OutboxEvents(clock);
+    let seen = 0;
+    events.on('published', () => seen++);
+    for (let i = 0; i < 600; i++) events.emit('published', published('1'));
+    const [first] = clock.timers;
+    clock.timers.clear();
+    first?.action();
+    expect(seen).toBe(256);
+    expect(clock.pending).toBe(1);
+  });
+
+  it('delivers the rest when it is closed, then nothing', () => {
+    const clock = new FakeClock();
+    const events = new OutboxEvents(clock);
+    const seen: string[] = [];
+    events.on('published', ({ ids }) => {
+      seen.push(...ids);
+      events.emit('published', published('from a listener'));
+    });
+    events.emit('published', published('1'));
+    events.close();
+    events.emit('published', published('2'));
+    expect(seen).toEqual(['1']);
+    expect(clock.pending).toBe(0);
+  });
+
+  it('does nothing without listeners', () => {
+    const clock = new FakeClock();
+    new OutboxEvents(clock).emit('published', published('1'));
+    expect(clock.pending).toBe(0);
+  });
+});
+
+describe('the log', () => {
+  const all: { [K in OutboxEventName]: OutboxEventMap[K] } = {
+    enqueued: { ids: ['1'] },
+    deduplicated: { ids: ['1'] },
+    published: { transport: 'kafka', ids: ['1', '2'] },
+    retried: { transport: 'kafka', id: '1', type: 'a', topic: 'b', attempts: 2, delay: 1500, error: 'no' },
+    dead: { transport: 'kafka', id: '1', type: 'a', topic: 'b', attempts: 20, error: 'no' },
+    failed: { transport: 'kafka', count: 3, blame: 'transport', error: 'gone away' },
+    connected: { transport: 'kafka', took: 12, kind: 'kafka', broker: 'kafka-1:9092' },
+    firstPublished: { transport: 'kafka', id: '1', type: 'a', topic: 'b' },
+    circuitOpened: { transport: 'kafka', error: 'gone', retryIn: 1000 },
+    circuitClosed: { transport: 'kafka', openFor: 61_000 },
+    destinationAway: { transport: 'kafka', destination: 'topic "orders"', error: 'unknown topic' },
+    destinationBack: { transport: 'kafka', destination: 'topic "orders"', awayFor: 61_000, putOff: 3 },
+    leasesAcquired: { transport: 'kafka', buckets: [1, 2] },
+    leasesLost: { transport: 'kafka', buckets: [1] },
+    leasesHeld: { buckets: 2, owners: ['o'], places: ['laptop pid 7'], runOutIn: 28_000, ofDead: 2 },
+    leasesExpired: { owner: 'o', buckets: 2 },
+    snapshotHeld: { server: 'PostgreSQL', table: 'outbox_ready', holder: 'session 4711 (pg_dump)', heldFor: 840_000 },
+    snapshotReleased: {
+      server: 'PostgreSQL',
+      table: 'outbox_ready',
+      holder: 'session 4711 (pg_dump)',
+      heldFor: 900_000,
+    },
+    cleaned: { published: 3, dead: 0, dedup: 1 },
+    started: { role: 'relay', transports: ['kafka', 'local'], buckets: 32 },
+    stopped: { released: true, took: 12.4 },
+    error: { operation: 'fetch', error: new Error('boom'), retryIn: 500 },
+    warning: { text: 'be careful' },
+  };
+
+  async function log(level: LogLevel, clock = new FakeClock()): Promise<{ logger: LineLogger; events: OutboxEvents }> {
+    const events = new OutboxEvents(clock);
+    const logger = new LineLogger();
+    logEvents(events, logger, level, clock);
+    for (const name of Object.keys(all) as OutboxEventName[]) events.emit(name, all[name]);
+    await clock.advance(0);
+    return { logger, events };
+  }
+
+  it('has one stable line per event', async () => {
+    expect((await log('debug')).logger.lines).toEqual([
+      'debug enqueued count=1',
+      'debug known, not written count=1',
+      'debug published transport=kafka count=2',
+      'debug message will be tried again transport=kafka id=1 type=a topic=b attempts=2 error=no delay=1500ms',
+      'error message is dead transport=kafka id=1 type=a topic=b attempts=20 error=no',
+      'warn publish failed transport=kafka blame=transport count=3 error="gone away"',
+      "log transport 'kafka' connected (kafka kafka-1:9092) transport=kafka took=12ms",
+      "log transport 'kafka' published its first message since the start transport=kafka id=1 type=a topic=b",
+      'error transport is down, publishing pauses transport=kafka retryIn=1s error=gone',
+      'log transport is back transport=kafka after=61s',
+      'warn destination takes nothing, its messages wait transport=kafka destination="topic \\"orders\\"" error="unknown topic"',
+      'log destination is back transport=kafka destination="topic \\"orders\\"" after=61s putOff=3',
+      'debug buckets taken transport=kafka buckets=2',
+      'warn buckets lost transport=kafka buckets=1',
+      'log buckets are held by an instance whose process has ended: they are taken over within seconds buckets=2 owners=o places="laptop pid 7" runOutIn=28s ofDead=2',
+      'warn buckets of an instance whose lease had run out are free or taken over owner=o buckets=2',
+      'warn PostgreSQL keeps dead rows of outbox_ready, as somebody holds a snapshot holder="session 4711 (pg_dump)" heldFor=14m',
+      'log PostgreSQL may remove dead rows of outbox_ready again holder="session 4711 (pg_dump)" heldFor=15m',
+      'log cleaned published=3 dead=0 dedup=1',
+      'log started role=relay transports=kafka,local buckets=32',
+      'log stopped took=12ms released=true',
+      'error fetch failed operation=fetch error=boom retryIn=500ms',
+      'warn be careful',
+    ]);
+  });
+
+  it('has structured fields for JSON loggers', async () => {
+    const { logger } = await log('log');
+    const { line } = logger.entries.find(({ level }) => level === 'log') as { line: object };
+    expect(JSON.parse(JSON.stringify(line))).toEqual({
+      event: 'connected',
+      message: "transport 'kafka' connected (kafka kafka-1:9092)",
+      transport: 'kafka',
+      took: '12ms',
+    });
+  });
+
+  it.each([
+    ['log', 18],
+    ['warn', 9],
+    ['error', 3],
+    ['silent', 0],
+  ] as const)('at %s has %d of them', async (level, count) => {
+    expect((await log(level)).logger.lines).toHaveLength(count);
+  });
+
+  it('does not make the hot path build events for lines that are off', async () => {
+    const { events } = await log('log');
+    expect([events.has('published'), events.has('enqueued'), events.has('retried'), events.has('dead')]).toEqual([
+      false,
+      false,
+      false,
+      true,
+    ]);
+    expect((await log('debug')).events.has('published')).toBe(true);
+  });
+
+  it('does not mind a logger whose promises are not kept', async () => {
+    const [clock, rejected] = [new FakeClock(), jest.fn()];
+    const events = new OutboxEvents(clock);
+    process.once('unhandledRejection', rejected);
+    const away = (): Promise<void> => Promise.reject(new Error('the log server is away'));
+    logEvents(events, { log: away, warn: away, error: away }, 'log', clock);
+    events.emit('error', all.error);
+    await clock.advance(0);
+    await new Promise((resolve) => setImmediate(resolve));
+    process.off('unhandledRejection', rejected);
+    expect(rejected).not.toHaveBeenCalled();
+  });
+
+  it('counts repetitions instead of printing them', async () => {
+    const clock = new FakeClock();
+    const { logger, events } = await log('error', clock);
+    const before = logger.lines.length;
+    for (let i = 0; i < 100; i++) events.emit('error', all.error);
+    await clock.advance(0);
+    expect(logger.lines).toHaveLength(before);
+    await clock.advance(30_000);
+    events.emit('error', all.error);
+    await clock.advance(0);
+    expect(logger.lines.at(-1)).toBe('error fetch failed operation=fetch error=boom retryIn=500ms repeated=100');
+    for (let i = 0; i < 1000; i++) {
+      events.emit('error', { ...all.error, error: new Error(`another ${i}`) });
+      if (i % 200 === 0) await clock.advance(0);
+    }
+    await clock.advance(0);
+    expect(logger.lines).toHaveLength(before + 1001);
+  });
+
+  it('outlives a logger that throws', async () => {
+    const clock = new FakeClock();
+    const events = new OutboxEvents(clock);
+    const fail = (): never => {
+      throw new Error('disk full');
+    };
+    logEvents(events, { log: fail, warn: fail, error: fail }, 'debug', clock);
+    const seen: string[] = [];
+    events.on('warning', ({ text }) => seen.push(text));
+    events.emit('warning', { text: 'x' });
+    events.emit('enqueued', { ids: [] });
+    await clock.advance(0);
+    expect(seen).toEqual(['x']);
+  });
+});

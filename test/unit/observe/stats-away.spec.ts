@@ -1,0 +1,44 @@
+import { readStats } from '../../../lib/observe/stats.js';
+
+const NOW = Date.UTC(2030, 0, 1);
+const ids = new Map([
+  ['default', 1],
+  ['other', 2],
+]);
+function createStore(...counts: [topic: string, count: number][]) {
+  const asked: number[] = [];
+  const parkedByTopic = async (transport: number) => {
+    asked.push(transport);
+    return new Map(counts);
+  };
+  return { asked, store: { stats: async () => [], parkedByTopic } };
+}
+const lane = (transport: string, ...away: { name: string; topics: string[] | null }[]) => ({
+  transport,
+  away: away.map((one) => ({ ...one, awayFor: 60_000, error: 'There is none.' })),
+});
+
+describe('stats() by destination', () => {
+  it('R7: names each that is away, since when, why, and how many messages of its topics are put off', async () => {
+    const { store, asked } = createStore(['a', 3], ['b', 4], ['c', 5]);
+    const lanes = [
+      lane('default', { name: 'queue "x"', topics: ['a', 'b', 'z'] }, { name: 'queue "y"', topics: [] }),
+      lane('other'),
+    ];
+    const { away } = await readStats(store, ids, lanes, NOW);
+    const common = { transport: 'default', since: new Date(NOW - 60_000), lastError: 'There is none.' };
+    expect(away).toEqual([
+      { ...common, destination: 'queue "x"', waiting: 7 },
+      { ...common, destination: 'queue "y"', waiting: 0 },
+    ]);
+    expect(asked).toEqual([1]); // once, and not where nothing is away
+  });
+
+  it('R7: says that a count is not known: of more topics than are kept, and in a store that does not count', async () => {
+    const lanes = [lane('default', { name: 'exchange "x"', topics: null })];
+    expect((await readStats(createStore().store, ids, lanes, NOW)).away).toMatchObject([{ waiting: null }]);
+    const silent = { stats: async () => [] };
+    const few = [lane('default', { name: 'exchange "x"', topics: ['a'] })];
+    expect((await readStats(silent, ids, few, NOW)).away).toMatchObject([{ waiting: null }]);
+  });
+});

@@ -1,0 +1,245 @@
+import { NO_PROCESSES } from '../../../lib/relay/leases/host-process.js';
+import { OutboxDispatcher } from '../../../lib/relay/dispatcher.js';
+import type { OutboxOptions } from '../../../lib/outbox.options.js';
+import { PUBLISHED, type PublishResult } from '../../../lib/transports/transport.js';
+import { resolveOptions } from '../../../lib/options/resolve.js';
+import type { OutboxStore } from '../../../lib/store/outbox-store.js';
+import { FakeClock } from '../../../lib/testing/fake-clock.js';
+import { gate, StubStore, stored, turn } from '../../support/lane.js';
+import { RecordedHooks, ScriptedTransport } from '../../support/relay.js';
+
+function relay(given: Partial<OutboxOptions> = {}) {
+  const transport = new ScriptedTransport();
+  const store = new StubStore(4);
+  const clock = new FakeClock();
+  const hooks = new RecordedHooks();
+  const made: Promise<void>[] = [];
+  let building: Promise<void> = Promise.resolve();
+  const dispatcher = new OutboxDispatcher({
+    options: resolveOptions({ transports: { default: transport }, buckets: 4, ...given }, {}),
+    store: store as unknown as OutboxStore,
+    clock,
+    random: () => 0.5,
+    processes: NO_PROCESSES,
+    hooks,
+    transportIds: new Map([['default', 0]]),
+    createTransports: async () => {
+      made.push(building);
+      await building;
+      return new Map([['default', transport]]);
+    },
+  });
+  return {
+    dispatcher,
+    transport,
+    store,
+    clock,
+    hooks,
+    made,
+    buildAfter: (other: Promise<void>): void => void (building = other),
+  };
+}
+type Relay = ReturnType<typeof relay>;
+
+/** Time passes in small steps, until the work is done. */
+async function during<T>({ clock }: Relay, work: Promise<T>): Promise<T> {
+  let done = false;
+  const end = (): void => void (done = true);
+  work.then(end, end);
+  for (let i = 0; i < 2_000 && !done; i += 1) {
+    await clock.advance(50);
+    await turn();
+  }
+  return work;
+}
+const owners = ({ store }: Relay) => new Set([...store.leases.values()].map(({ owner }) => owner));
+
+describe('the dispatcher', () => {
+  it('refuses a transport that is fenced by bucket where nobody owns buckets', async () => {
+    const under = relay({ coordination: 'rowLock', ordering: 'none' });
+    Object.assign(under.transport, { perBucket: true });
+    await expect(under.dispatcher.start()).rejects.toMatchObject({ code: 'INVALID_OPTIONS' });
+  });
+
+  it('starts, publishes, stops, leaves no timer and no lease, and starts again', async () => {
+    const under = relay();
+    for (let life = 1; life <= 3; life += 1) {
+      under.store.ready = [stored()];
+      await under.dispatcher.start();
+      await under.clock.advance(100);
+      await turn();
+      expect(under.transport.published).toHaveLength(life);
+      await during(under, under.dispatcher.stop());
+      expect(under.clock.pending).toBe(0);
+      expect(owners(under)).toEqual(new Set([null]));
+      expect(under.dispatcher.status()).toMatchObject({ running: false, lanes: [] });
+    }
+    expect(under.hooks.of('stopped')).toHaveLength(3);
+  });
+
+  it('two stops at once are one', async () => {
+    const under = relay();
+    await under.dispatcher.start();
+    await under.clock.advance(100);
+    await during(under, Promise.all([under.dispatcher.stop(), under.dispatcher.stop()]));
+    expect(under.hooks.of('stopped')).toHaveLength(1);
+    await under.dispatcher.stop();
+    expect(under.hooks.of('stopped')).toHaveLength(1);
+  });
+
+  it('a stop while it starts wins', async () => {
+    const under = relay();
+    const building = gate();
+    under.buildAfter(building.opened);
+    const started = under.dispatcher.start();
+    const stopped = under.dispatcher.stop();
+    building.open();
+    await during(under, Promise.all([started, stopped]));
+    expect(under.dispatcher.running).toBe(false);
+    expect(under.clock.pending).toBe(0);
+  });
+
+  it('a stop is bounded also when the transports are never built', async () => {
+    const under = relay({ shutdownTimeout: '2s' });
+    under.buildAfter(new Promise(() => undefined));
+    void under.dispatcher.start();
+    await turn();
+    await during(under, under.dispatcher.stop());
+    expect(under.clock.monotonic()).toBeLessThan(3_000);
+  });
+
+  it('a start while it stops is a new life after it', async () => {
+    const under = relay();
+    await under.dispatcher.start();
+    await under.clock.advance(100);
+    const outcome = gate<PublishResult>();
+    under.transport.behave = () => outcome.opened;
+    under.store.ready = [stored()];
+    under.dispatcher.nudge();
+    await turn();
+    const stopped = under.dispatcher.stop();
+    const started = under.dispatcher.start();
+    await turn();
+    outcome.open(PUBLISHED);
+    await during(under, Promise.all([stopped, started]));
+    expect(under.made).toHaveLength(2);
+    under.store.ready = [stored()];
+    under.dispatcher.nudge();
+    await under.clock.advance(100);
+    await turn();
+    expect(under.transport.published).toHaveLength(2);
+    await during(under, under.dispatcher.stop());
+    expect(under.clock.pending).toBe(0);
+  });
+
+  it('a stop is the end of a drain: what comes next is not published, nor anything opened again', async () => {
+    const under = relay();
+    const outcome = gate<PublishResult>();
+    under.transport.behave = () => outcome.opened;
+    under.store.ready = [stored()];
+    const drained = under.dispatcher.drain({ timeout: 60_000 });
+    await turn();
+    expect(under.transport.attempted).toHaveLength(1);
+    const stopped = under.dispatcher.stop();
+    outcome.open(PUBLISHED);
+    await during(under, stopped);
+    under.store.ready = [stored()];
+    await during(under, drained);
+    expect(under.transport.attempted).toHaveLength(1);
+    expect(under.made).toHaveLength(1);
+    expect(under.clock.pending).toBe(0);
+  });
+
+  it('a start during a pass waits for it: reads never overlap', async () => {
+    const under = relay();
+    let reading = 0;
+    let most = 0;
+    const { fetch } = under.store;
+    under.store.fetch = async (request) => {
+      most = Math.max(most, (reading += 1));
+      await turn();
+      reading -= 1;
+      return fetch(request);
+    };
+    under.store.ready = [stored(), stored()];
+    const pass = under.dispatcher.runOnce();
+    const started = under.dispatcher.start();
+    await during(under, Promise.all([pass, started]));
+    expect(most).toBe(1);
+    expect(under.transport.published).toHaveLength(2);
+    await during(under, under.dispatcher.stop());
+  });
+
+  it('a pass right after the start has leases, and publishes', async () => {
+    const under = relay();
+    under.store.ready = [stored()];
+    await under.dispatcher.start();
+    await expect(during(under, under.dispatcher.runOnce())).resolves.toMatchObject({ published: 1 });
+    await during(under, under.dispatcher.stop());
+  });
+
+  it('a pass that fails gives its leases back', async () => {
+    const under = relay();
+    under.store.fetch = () => Promise.reject(new Error('away'));
+    await expect(during(under, under.dispatcher.runOnce())).rejects.toThrow('away');
+    expect(owners(under)).toEqual(new Set([null]));
+  });
+
+  it('a stop ends a pass that waits for a database that is away', async () => {
+    const under = relay({ shutdownTimeout: '2s' });
+    under.store.ready = [stored()];
+    under.store.settle = () => Promise.reject(new Error('away'));
+    const pass = under.dispatcher.runOnce();
+    await turn();
+    await during(under, under.dispatcher.stop());
+    await during(under, pass);
+    expect(under.transport.published).toHaveLength(1);
+    expect(under.clock.monotonic()).toBeLessThan(8_000);
+    expect(under.clock.pending).toBe(0);
+  });
+
+  it('a stop during an outage leaves no probe behind', async () => {
+    const under = relay();
+    under.transport.behave = () => ({ ok: false, blame: 'transport', error: new Error('gone') });
+    under.store.ready = [stored()];
+    await under.dispatcher.start();
+    await under.clock.advance(100);
+    await under.hooks.until('circuitOpened');
+    await during(under, under.dispatcher.stop());
+    expect(under.clock.pending).toBe(0);
+    under.transport.onState?.('down', 'closed');
+    expect(under.clock.pending).toBe(0);
+  });
+
+  it('a transport that hangs is torn down before its leases are freed, and the stop is bounded', async () => {
+    const under = relay({ shutdownTimeout: '2s' });
+    under.transport.behave = () => new Promise(() => undefined);
+    under.store.ready = [stored()];
+    await under.dispatcher.start();
+    await under.clock.advance(100);
+    await turn();
+    const heldAtReset: boolean[] = [];
+    under.transport.reset = () => void heldAtReset.push(!owners(under).has(null));
+    await during(under, under.dispatcher.stop());
+    expect(heldAtReset[0]).toBe(true);
+    expect(owners(under)).toEqual(new Set([null]));
+    expect(under.clock.monotonic()).toBeLessThan(8_000);
+  });
+
+  it('says that the leases were not freed when they were not', async () => {
+    const under = relay({ shutdownTimeout: '1s' });
+    await under.dispatcher.start();
+    await under.clock.advance(100);
+    under.store.giveBack = () => Promise.reject(new Error('away'));
+    await during(under, under.dispatcher.stop());
+    expect(under.hooks.of('stopped')).toMatchObject([{ released: false }]);
+  });
+
+  it('a drain that cannot end in time says so', async () => {
+    const under = relay();
+    under.transport.behave = () => new Promise(() => undefined);
+    under.store.ready = [stored()];
+    await expect(during(under, under.dispatcher.drain({ timeout: 1_000 }))).rejects.toMatchObject({ code: 'TIMEOUT' });
+    await during(under, under.dispatcher.stop());
+  });
+});

@@ -1,0 +1,237 @@
+import { BucketLeases } from '../../../../lib/relay/leases/bucket-leases.js';
+import { LeaseDeadline } from '../../../../lib/relay/leases/lease-deadline.js';
+import { gate, turn } from '../../../support/lane.js';
+import { Holder, LEASE, LeaseFleet, Machine, sizes } from '../../../support/lease-fleet.js';
+
+describe('bucket leases', () => {
+  it.each([
+    [1, [32]],
+    [2, [16, 16]],
+    [3, [11, 11, 10]],
+    [4, [8, 8, 8, 8]],
+    [5, [7, 7, 6, 6, 6]],
+  ])('%i instances share 32 buckets as %j, whoever came first', async (count, shares) => {
+    const fleet = new LeaseFleet();
+    const members = [];
+    for (let i = 0; i < count; i += 1) {
+      members.push(fleet.join(`owner ${i}`));
+      await fleet.settle(members, 2);
+    }
+    await fleet.settle(members);
+    expect(sizes(members)).toEqual(shares);
+    const owners = [...fleet.store.leases.values()].map(({ owner }) => owner);
+    expect(owners).not.toContain(null);
+  });
+
+  it('what an instance leaves is shared by the others', async () => {
+    const fleet = new LeaseFleet();
+    const members = [fleet.join('a'), fleet.join('b'), fleet.join('c')];
+    await fleet.settle(members);
+    await members[1]?.leases.releaseAll();
+    const rest = [members[0], members[2]] as typeof members;
+    await fleet.settle(rest);
+    expect(sizes(rest)).toEqual([16, 16]);
+  });
+
+  it.each(['giveBack', 'leave'] as const)(
+    'asks a second time at its end when the database has just ended the connection (%s)',
+    async (method) => {
+      const { store, clock } = new LeaseFleet();
+      const settings = { lease: LEASE, buckets: 32, leader: false, every: 1_000, need: 17_000 };
+      const leases = new BucketLeases(store, clock, 'a', 'a', settings);
+      leases.register(0, new Holder());
+      await leases.runOnce();
+      const [works, asked] = [store[method].bind(store), [] as string[]];
+      store[method] = (owner: string, ...rest: readonly never[]) => {
+        asked.push(owner);
+        return asked.length === 1
+          ? Promise.reject(new Error('Connection terminated unexpectedly'))
+          : works(owner, ...(rest as [never]));
+      };
+      await leases.releaseAll();
+      expect(asked).toEqual(['a', 'a']);
+      expect(await store.acquire({ owner: 'b', leaseMs: LEASE, transport: 0, limit: 32 })).toHaveLength(32);
+    },
+  );
+
+  it('an instance that does not reach its broker keeps one bucket; it gets its share again later', async () => {
+    const fleet = new LeaseFleet();
+    const members = [fleet.join('a'), fleet.join('b')] as const;
+    await fleet.settle(members);
+    members[0].holder.participates = false;
+    await fleet.settle(members);
+    expect(sizes(members)).toEqual([1, 31]);
+    members[0].holder.participates = true;
+    await fleet.settle(members);
+    expect(sizes(members)).toEqual([16, 16]);
+  });
+
+  it('when nobody reaches the broker everybody keeps what he has', async () => {
+    const fleet = new LeaseFleet();
+    const members = [fleet.join('a'), fleet.join('b')];
+    await fleet.settle(members);
+    for (const { holder } of members) holder.participates = false;
+    for (const { leases } of [...members, ...members]) await leases.tell('beat');
+    await fleet.settle(members);
+    expect(sizes(members)).toEqual([16, 16]);
+  });
+
+  it('one leader has everything; when it leaves, another has', async () => {
+    const fleet = new LeaseFleet();
+    const members = [fleet.join('a', true), fleet.join('b', true)] as const;
+    await fleet.settle(members);
+    expect(sizes(members)).toEqual([32, 0]);
+    await members[0].leases.releaseAll();
+    await fleet.settle([members[1]]);
+    expect(sizes(members)).toEqual([0, 32]);
+  });
+
+  it('drains before it gives back, and publishes nothing of a bucket meanwhile', async () => {
+    const fleet = new LeaseFleet();
+    const first = fleet.join('a');
+    await fleet.settle([first]);
+    const draining = gate();
+    first.holder.drained = () => draining.opened;
+    const second = fleet.join('b');
+    await fleet.settle([second, first, second]);
+    expect(second.leases.of(0).size).toBe(0);
+    expect([...Array(32).keys()].filter((bucket) => first.leases.usable(0, bucket, 0))).toHaveLength(16);
+    draining.open();
+    await turn();
+    await fleet.settle([second, first]);
+    expect(sizes([first, second])).toEqual([16, 16]);
+  });
+
+  it('is called again when buckets came back: they may be its own share', async () => {
+    const fleet = new LeaseFleet();
+    const { leases, holder } = fleet.join('a');
+    await fleet.settle([{ leases }]);
+    let freed = 0;
+    leases.freed = () => (freed += 1);
+    leases.giveBack(0, holder, [3]);
+    await turn();
+    expect(freed).toBe(1);
+    expect(leases.lease(0, 3)).toBeUndefined();
+    await leases.runOnce();
+    expect(leases.lease(0, 3)?.epoch).toBe('2');
+  });
+
+  it('a bucket that could not be given back is never used again under its old epoch', async () => {
+    const fleet = new LeaseFleet();
+    const { leases, holder } = fleet.join('a');
+    await fleet.settle([{ leases }]);
+    const { giveBack } = fleet.store;
+    fleet.store.giveBack = () => Promise.reject(new Error('connection lost'));
+    leases.giveBack(0, holder, [3]);
+    await turn();
+    expect(leases.lease(0, 3)).toBeUndefined();
+    fleet.store.giveBack = giveBack;
+    await fleet.settle([{ leases }], 12);
+    expect(leases.lease(0, 3)?.epoch).toBe('2');
+  });
+
+  it('frees what it acquired without hearing of it, instead of renewing it for ever', async () => {
+    const fleet = new LeaseFleet();
+    const { leases, holder } = fleet.join('a');
+    const { acquire } = fleet.store;
+    fleet.store.acquire = async (request) => {
+      const all = await acquire(request);
+      return all.filter(({ bucket }) => bucket !== 7); // the answer of that one got lost
+    };
+    await leases.runOnce();
+    fleet.store.acquire = acquire;
+    expect(leases.lease(0, 7)).toBeUndefined();
+    await fleet.settle([{ leases }], 25);
+    expect(leases.lease(0, 7)?.epoch).toBe('2');
+    expect(holder.losses).toEqual([]);
+  });
+});
+
+describe('the end of a lease', () => {
+  it('is before the database says so: taken before the statement was sent', async () => {
+    const fleet = new LeaseFleet();
+    const { leases } = fleet.join('a');
+    const { acquire } = fleet.store;
+    fleet.store.acquire = async (request) => {
+      await fleet.clock.advance(5_000); // a slow answer
+      return acquire(request);
+    };
+    await leases.runOnce();
+    expect(leases.usable(0, 0, LEASE - 5_001)).toBe(true);
+    expect(leases.usable(0, 0, LEASE - 4_999)).toBe(false);
+  });
+
+  it('renews in time for one more publish, always', async () => {
+    const fleet = new LeaseFleet();
+    const { leases, holder } = fleet.join('a');
+    let waits = 0;
+    for (let delay = await leases.runOnce(); waits < 40; waits += 1) {
+      await fleet.clock.advance(delay);
+      expect(leases.usable(0, 0, 17_000)).toBe(true);
+      delay = await leases.runOnce();
+    }
+    expect(holder.losses).toEqual([]);
+  });
+
+  it('is lost when the renewal does not know it any more', async () => {
+    const fleet = new LeaseFleet();
+    const { leases, holder } = fleet.join('a');
+    await leases.runOnce();
+    Object.assign(fleet.store.leases.get(5) as object, { owner: 'b', epoch: 9n });
+    await fleet.clock.advance(LEASE / 3 + 1);
+    await leases.runOnce();
+    expect(holder.losses).toEqual([5]);
+    expect(leases.usable(0, 5, 0)).toBe(false);
+  });
+
+  it('is lost when it passed without a renewal', async () => {
+    const fleet = new LeaseFleet();
+    const { leases, holder } = fleet.join('a');
+    await leases.runOnce();
+    fleet.store.renew = () => Promise.reject(new Error('away'));
+    await fleet.clock.advance(LEASE);
+    await leases.runOnce();
+    expect(holder.losses).toHaveLength(32);
+  });
+
+  it('is lost when it expired and is acquired again in one pass', async () => {
+    const fleet = new LeaseFleet();
+    const { leases, holder } = fleet.join('a');
+    const { acquire } = fleet.store;
+    fleet.store.acquire = async (request) => acquire({ ...request, limit: 10 });
+    await leases.runOnce();
+    // The process stood still for longer than a lease; another owner came and went meanwhile.
+    Object.assign(fleet.store.leases.get(5) as object, { owner: null, epoch: 8n });
+    fleet.store.renew = async () => [...leases.of(0)].map(([bucket, { epoch }]) => ({ transport: 0, bucket, epoch }));
+    await leases.runOnce();
+    expect(holder.losses).toEqual([5]);
+    expect(leases.lease(0, 5)?.epoch).toBe('9');
+  });
+
+  it('counts the larger of both clocks: a machine that slept, a wall clock that was set', () => {
+    const clock = new Machine();
+    const deadline = new LeaseDeadline(clock, LEASE);
+    expect(deadline.remaining).toBe(LEASE);
+    clock.jump = 10_000;
+    expect(deadline.remaining).toBe(LEASE - 10_000);
+    clock.jump = -3_600_000;
+    expect(deadline.remaining).toBe(LEASE);
+    clock.elapsed = 12_000;
+    expect(deadline.remaining).toBe(LEASE - 12_000);
+    clock.jump = 3_600_000;
+    expect(deadline.remaining).toBeLessThan(0);
+  });
+
+  it('after a jump of the wall clock nothing is usable, and new leases are', async () => {
+    const fleet = new LeaseFleet();
+    const { leases, holder } = fleet.join('a');
+    await leases.runOnce();
+    fleet.clock.jump = 3_600_000;
+    expect(leases.usable(0, 0, 0)).toBe(false);
+    for (const lease of fleet.store.leases.values()) lease.owner = null; // the database's clock says so later
+    await leases.runOnce();
+    expect(holder.losses).toHaveLength(32);
+    expect(leases.usable(0, 0, 17_000)).toBe(true);
+    expect(leases.lease(0, 0)?.epoch).toBe('2');
+  });
+});

@@ -1,0 +1,299 @@
+import { Outage, type OutageLane } from '../../../../lib/relay/publish/outage.js';
+import { delayFor } from '../../../../lib/relay/publish/putting-off.js';
+import type { LaneDependencies } from '../../../../lib/relay/lane.types.js';
+import type { OutboxMessage } from '../../../../lib/outbox-message.js';
+import type { OutboxTransport, PublishFailure } from '../../../../lib/transports/transport.js';
+import { FakeClock } from '../../../../lib/testing/fake-clock.js';
+import { stored } from '../../../support/lane.js';
+import { RecordedHooks } from '../../../support/relay.js';
+
+const gone: PublishFailure = { ok: false, blame: 'transport', suspect: 'message', error: new Error('gone') };
+const late: PublishFailure = { ok: false, blame: 'transport', error: new Error('no answer in time') };
+const leaderless: PublishFailure = {
+  ok: false,
+  blame: 'transport',
+  suspect: 'destination',
+  error: new Error('no leader'),
+};
+/** As the database prints it. */
+const textOf = (ms: number): string => new Date(ms).toISOString().replace('T', ' ').replace('Z', '+00');
+const RELEASE = { kind: 'release', alone: false } as const;
+
+function createOutage(transport: Pick<OutboxTransport, 'destinationOf'> = {}) {
+  const clock = new FakeClock();
+  const hooks = new RecordedHooks();
+  const alone: string[] = [];
+  const lane: OutageLane = {
+    giveUpWaiting: () => undefined,
+    reconnect: async () => undefined,
+    unresolved: 0,
+    onlyOne: true,
+    markAlone: ({ id }) => void alone.push(id),
+    wanted: () => undefined,
+  };
+  const leases = { now: Date.now() };
+  const retry = { maxAge: null };
+  const options = { publishTimeout: 10_000, retry };
+  const deps = {
+    clock,
+    hooks,
+    name: 'default',
+    random: () => 1,
+    leases,
+    transport,
+    options,
+  } as unknown as LaneDependencies;
+  const outage = new Outage(lane, deps);
+  /** It fails alone, and after the delay a connection is there. @returns whom the failure is charged to */
+  const fails = async (message: OutboxMessage): Promise<string> => {
+    const { blame } = outage.charge(message, gone);
+    outage.failed(gone.error, message, gone.suspect);
+    await clock.advance(hooks.of('circuitOpened').at(-1)?.retryIn ?? 0);
+    expect(await outage.mayRead()).toBe(true);
+    return blame;
+  };
+  /** What becomes of it, if it is nobody's. @returns for how long it is put off */
+  const putOff = (message: OutboxMessage, failure: PublishFailure): number | undefined => {
+    expect(outage.charge(message, failure).blame).toBe('transport');
+    const outcome = outage.insteadOf(RELEASE, message, failure);
+    if (outcome.kind === 'retry') expect(outcome.attempts).toBe(message.attempts);
+    return outcome.kind === 'retry' ? outcome.delay : undefined;
+  };
+  const delays = (): (number | null)[] => hooks.of('circuitOpened').map(({ retryIn }) => retryIn);
+  return { outage, lane, leases, clock, hooks, fails, putOff, delays, alone };
+}
+
+describe('an outage', () => {
+  it('C16: a connection without a message convicts nobody, however often', async () => {
+    const { outage, fails } = createOutage();
+    const message = stored();
+    for (let i = 0; i < 10; i += 1) {
+      expect(await fails(message)).toBe('transport');
+      outage.probeAgain(0, 1);
+      expect(outage.circuit.state).toBe('closed');
+    }
+    expect(outage.suspects.size).toBe(0);
+  });
+
+  it('another message that got through does, three times', async () => {
+    const { outage, fails } = createOutage();
+    const message = stored();
+    const blames: string[] = [];
+    for (let i = 0; i < 4; i += 1) {
+      blames.push(await fails(message));
+      outage.succeeded(stored());
+    }
+    expect(blames).toEqual(['transport', 'transport', 'transport', 'message']);
+  });
+
+  it('C2: one that times out alone while others get through is put off from the third time on, and never charged', async () => {
+    const { outage, leases, fails, putOff } = createOutage();
+    const message = stored({ createdText: textOf(leases.now - 5_000) });
+    for (let i = 0; i < 3; i += 1) {
+      expect(putOff(message, late)).toBeUndefined();
+      await fails(message);
+      outage.succeeded(stored());
+    }
+    for (let i = 0; i < 10; i += 1) expect(putOff(message, late)).toBe(5_000);
+    outage.succeeded(message);
+    expect(putOff(message, late)).toBeUndefined();
+  });
+
+  it('C2: a destination that is away is nobody’s outage while others get through', () => {
+    const { outage, lane, putOff } = createOutage();
+    Object.assign(lane, { onlyOne: false });
+    expect(putOff(stored(), leaderless)).toBeUndefined(); // who knows
+    for (let i = 0; i < 1_000; i += 1) {
+      outage.succeeded(stored());
+      expect(putOff(stored(), leaderless)).toBeGreaterThan(0);
+    }
+    expect(outage.circuit.state).toBe('closed');
+  });
+
+  it('C16: destinations that are all away are an outage, noticed after fifty messages', () => {
+    const { outage, lane, putOff } = createOutage();
+    Object.assign(lane, { onlyOne: false });
+    for (let i = 0; i < 1_000; i += 1) outage.succeeded(stored());
+    const delays = Array.from({ length: 60 }, () => putOff(stored(), leaderless));
+    expect(delays.filter((delay) => delay !== undefined)).toHaveLength(50);
+    expect(delays.at(-1)).toBeUndefined();
+  });
+
+  it('C2: who was put off may be so again, whether others get through or not', () => {
+    const { outage, putOff } = createOutage();
+    const parked = stored({ parkedId: '1', parkedState: 'waiting' });
+    for (let i = 0; i < 100; i += 1) expect(putOff(parked, leaderless)).toBeGreaterThan(0);
+    expect(outage.circuit.state).toBe('closed');
+  });
+
+  it('C2: probes to a destination that is away make way for the next ones, for a while, and prove nothing', async () => {
+    const { outage, clock, fails, putOff, delays } = createOutage();
+    await fails(stored());
+    expect(outage.probing).toBe(true);
+    for (let i = 0; i < 50; i += 1) {
+      expect(putOff(stored(), leaderless)).toBeGreaterThan(0);
+      expect(outage.circuit.allows).toBe('none');
+      await clock.advance(10);
+      expect(outage.probing).toBe(true);
+    }
+    await fails(stored());
+    expect(delays()).toEqual([500, 1_000]);
+  });
+
+  it('C2: time-outs convict nobody of breaking a connection: that it must do alone, three times', async () => {
+    const { outage, clock, hooks } = createOutage();
+    const message = stored();
+    const blames: string[] = [];
+    for (const failure of [late, late, late, gone, gone, gone, gone]) {
+      const { blame } = outage.charge(message, failure);
+      blames.push(blame);
+      if (blame === 'message' || outage.insteadOf(RELEASE, message, failure).kind === 'retry') continue;
+      outage.failed(failure.error, message, failure.suspect);
+      await clock.advance(hooks.of('circuitOpened').at(-1)?.retryIn ?? 0);
+      expect(await outage.mayRead()).toBe(true);
+      outage.succeeded(stored());
+    }
+    expect(blames).toEqual([...Array<string>(6).fill('transport'), 'message']);
+  });
+
+  describe('M1: of a destination that has a name', () => {
+    const named = (destination: string): PublishFailure => ({ ...leaderless, destination });
+
+    it('any number of messages are put off once others got through, and the circuit stays closed', () => {
+      const { outage, lane, putOff } = createOutage({ destinationOf: ({ topic }) => topic });
+      Object.assign(lane, { onlyOne: false });
+      outage.puttingOff.refill();
+      expect(putOff(stored(), named('away'))).toBeGreaterThan(0);
+      outage.succeeded(stored({ topic: 'there' }));
+      for (let i = 0; i < 1_000; i += 1) expect(putOff(stored(), named('away'))).toBeGreaterThan(0);
+      expect(outage.circuit.state).toBe('closed');
+    });
+
+    it('all that are away together are an outage, noticed after fifty messages', () => {
+      const { outage, lane, putOff } = createOutage({ destinationOf: ({ topic }) => topic });
+      Object.assign(lane, { onlyOne: false });
+      outage.puttingOff.refill();
+      const delays = Array.from({ length: 60 }, (_, n) => putOff(stored(), named(`d${n % 7}`)));
+      expect(delays.filter((delay) => delay !== undefined)).toHaveLength(50);
+    });
+
+    it('is told with its name until one of its messages gets through, and waits as long again as it was away', async () => {
+      const { outage, clock, putOff } = createOutage({ destinationOf: ({ topic }) => topic });
+      outage.puttingOff.refill();
+      const away = () => outage.destinations.list(clock.monotonic());
+      expect(putOff(stored({ topic: 'a' }), named('a'))).toBe(1_000);
+      await clock.advance(20_000);
+      expect(putOff(stored({ topic: 'a' }), named('a'))).toBe(20_000);
+      outage.succeeded(stored({ topic: 'b' }));
+      expect(away()).toEqual([
+        { name: 'a', awayFor: 20_000, putOff: 2, topics: ['a'], error: expect.stringContaining('no leader') },
+      ]);
+      expect(outage.isTroubled).toBe(true);
+      outage.succeeded(stored({ topic: 'a' }));
+      expect(away()).toEqual([]);
+      expect(putOff(stored({ topic: 'a' }), named('a'))).toBe(1_000);
+      await clock.advance(200_000);
+      expect(away()).toEqual([]); // nobody asked for so long
+    });
+  });
+
+  it('M1: what got no answer alone is tried alone again, also where that takes as long as the publish timeout', async () => {
+    const { outage, clock, fails, alone } = createOutage();
+    const message = stored();
+    await fails(message);
+    outage.probeAgain(0, 1);
+    await clock.advance(10_500); // it gets no answer for the default publish timeout
+    alone.length = 0;
+    outage.failed(late.error, message);
+    expect(alone).toEqual([message.id]);
+  });
+
+  it('M1: what got no answer alone is suspected by the next message that gets through, whatever closed the circuit', async () => {
+    const { outage, fails, putOff } = createOutage();
+    const message = stored();
+    for (let i = 0; i < 3; i += 1) {
+      expect(putOff(message, late)).toBeUndefined();
+      await fails(message);
+      outage.probeAgain(0, 1);
+      expect(outage.circuit.state).toBe('closed');
+      outage.succeeded(stored());
+    }
+    expect(putOff(message, late)).toBeGreaterThan(0);
+  });
+
+  it('C4: a broker that asks to wait during a probe is believed, whatever it confirms meanwhile', async () => {
+    const { outage, hooks, fails } = createOutage();
+    await fails(stored());
+    outage.transportState('blocked', 'memory alarm');
+    outage.succeeded(stored());
+    expect(outage.probeAgain(0, 1)).toBe(true); // its read was under way
+    expect(outage.circuit.state).toBe('blocked');
+    expect(hooks.of('circuitClosed')).toHaveLength(0);
+    outage.transportState('up', undefined);
+    expect(outage.circuit.state).toBe('closed');
+    expect(hooks.of('circuitClosed')).toHaveLength(1);
+    outage.transportState('blocked', 'memory alarm');
+    outage.transportState('up', undefined);
+    expect(hooks.of('circuitClosed')).toHaveLength(1); // nobody was told that it opened
+  });
+
+  it('tells nothing of the payload when the probe that fails is put off', async () => {
+    const { outage, hooks, fails, putOff } = createOutage();
+    const message = stored({ body: 'canary-of-the-payload' });
+    for (let i = 0; i < 3; i += 1) {
+      await fails(message);
+      outage.succeeded(stored());
+    }
+    await fails(stored());
+    expect(putOff(message, { ...late, error: new Error('refused: canary-of-the-payload') })).toBeGreaterThan(0);
+    expect(hooks.of('circuitOpened').at(-1)?.error).toContain('refused');
+    expect(JSON.stringify(hooks.of('circuitOpened'))).not.toContain('canary');
+    expect(String(outage.circuit.lastError)).not.toContain('canary');
+  });
+
+  it('waits about as long again as the message is old, between a second and a minute', () => {
+    const now = Date.now();
+    const after = (age: number): number => delayFor(stored({ createdText: textOf(now - age) }), now, 1);
+    expect([0, 500, 2_000, 59_000, 3_600_000].map(after)).toEqual([1_000, 1_000, 2_000, 59_000, 60_000]);
+    expect(delayFor(stored({ createdText: textOf(now) }), now, 0)).toBe(500);
+    expect(delayFor(stored({ createdText: 'infinity' }), now, 1)).toBe(1_000);
+  });
+
+  it('its own success acquits it', async () => {
+    const { outage, fails } = createOutage();
+    const message = stored();
+    for (let i = 0; i < 2; i += 1) {
+      await fails(message);
+      outage.succeeded(stored());
+    }
+    await fails(message);
+    outage.succeeded(message);
+    for (let i = 0; i < 3; i += 1) {
+      expect(await fails(message)).toBe('transport');
+      outage.succeeded(stored());
+    }
+  });
+
+  it('waits longer and longer while nothing but connections get through', async () => {
+    const { outage, fails, delays } = createOutage();
+    for (let i = 0; i < 8; i += 1) {
+      await fails(stored());
+      outage.probeAgain(0, 1);
+    }
+    expect(delays()).toEqual([500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]);
+  });
+
+  it('starts from the shortest delay after a message, and after a while without a failure', async () => {
+    const { outage, clock, fails, delays } = createOutage();
+    await fails(stored());
+    outage.probeAgain(0, 1);
+    expect(outage.circuit.isTroubled).toBe(true);
+    outage.succeeded(stored());
+    expect(outage.circuit.isTroubled).toBe(false);
+    await fails(stored());
+    outage.probeAgain(0, 1);
+    await clock.advance(31_000);
+    await fails(stored());
+    expect(delays()).toEqual([500, 500, 500]);
+  });
+});

@@ -1,0 +1,229 @@
+import type { OutboxMessage } from '../../../../lib/outbox-message.js';
+import { Publisher } from '../../../../lib/relay/publish/publisher.js';
+import {
+  MAX_PROGRESS,
+  OutboxTransport,
+  PUBLISHED,
+  type PublishContext,
+  type PublishResult,
+} from '../../../../lib/transports/transport.js';
+import { FakeClock } from '../../../../lib/testing/fake-clock.js';
+import { gate, stored, turn } from '../../../support/lane.js';
+
+class Odd extends OutboxTransport {
+  readonly receipt = 'broker' as const;
+  resets = 0;
+  contexts: PublishContext[] = [];
+  act: (batch: readonly OutboxMessage[], context: PublishContext) => unknown = (batch) => batch.map(() => PUBLISHED);
+  publish(batch: readonly OutboxMessage[], context: PublishContext): Promise<readonly PublishResult[] | void> {
+    this.contexts.push(context);
+    return this.act(batch, context) as Promise<readonly PublishResult[] | void>;
+  }
+  override reset(): void | Promise<void> {
+    this.resets += 1;
+  }
+}
+
+function under(transport = new Odd()) {
+  const clock = new FakeClock();
+  const results: [number, PublishResult][] = [];
+  const kill = new AbortController();
+  const publisher = new Publisher(transport, clock, 10_000);
+  const publish = (count: number): Promise<void> =>
+    publisher.publish(
+      Array.from({ length: count }, () => stored()),
+      (index, result) => results.push([index, result]),
+      kill.signal,
+    );
+  const verdicts = () => results.map(([index, result]) => (result.ok ? index : `${index} ${result.blame}`));
+  return { clock, publisher, transport, results, kill, publish, verdicts };
+}
+
+describe('the publisher', () => {
+  it('passes each result on once: the first counts, reported or returned', async () => {
+    const { transport, publish, verdicts } = under();
+    transport.act = async (_batch, { report }) => {
+      report(1, { ok: false, blame: 'message', error: new Error('no') });
+      report(1, PUBLISHED);
+      report(7, PUBLISHED);
+      return [PUBLISHED, PUBLISHED, PUBLISHED, PUBLISHED];
+    };
+    await publish(3);
+    expect(verdicts()).toEqual(['1 message', 0, 2]);
+    expect(transport.resets).toBe(0);
+  });
+
+  it('passes on what a transport leaves with a message up to a length, and beyond it the failure alone', async () => {
+    const { transport, publish, results } = under();
+    const error = new Error('no');
+    const failure = { ok: false, blame: 'message', error } as const;
+    const most = 'x'.repeat(MAX_PROGRESS);
+    transport.act = () => [
+      { ...failure, progress: most },
+      { ...failure, progress: `${most}x` },
+    ];
+    await publish(2);
+    expect(results).toEqual([
+      [0, { ...failure, progress: most }],
+      [1, failure],
+    ]);
+  });
+
+  it.each([
+    ['returns too few', async () => [PUBLISHED]],
+    ['returns nothing', async () => undefined],
+    ['returns null', async () => null],
+    ['returns holes', async () => [PUBLISHED, undefined, null]],
+    ['rejects', () => Promise.reject(new Error('no'))],
+    ['rejects with nothing', () => Promise.reject(undefined)],
+    [
+      'throws before it has a promise',
+      () => {
+        throw new Error('no');
+      },
+    ],
+  ])('a transport that %s was away for what it said nothing of, and is reset first', async (_name, act) => {
+    const { transport, publish, results, verdicts } = under();
+    transport.act = (_batch, { report }) => {
+      report(0, PUBLISHED);
+      return act();
+    };
+    const resetBefore: number[] = [];
+    transport.reset = () => void resetBefore.push(results.length);
+    await publish(3);
+    expect(verdicts()).toEqual([0, '1 transport', '2 transport']);
+    expect(resetBefore).toEqual([1]);
+  });
+
+  it('one that rejects with nothing fails a message that contains the word for it', async () => {
+    const { publisher, transport, results } = under();
+    transport.act = () => Promise.reject(undefined);
+    const quoted = stored({ body: '{"a":"undefined"}' });
+    await publisher.publish([quoted], (index, result) => results.push([index, result]), new AbortController().signal);
+    expect(results).toMatchObject([[0, { ok: false, blame: 'transport' }]]);
+  });
+
+  it('one that hangs is aborted at the timeout, torn down a second later, and what it says then is not heard', async () => {
+    const { clock, transport, publish, verdicts } = under();
+    transport.act = () => new Promise(() => undefined);
+    let ended = false;
+    const publishing = publish(2).then(() => (ended = true));
+    await clock.advance(9_999);
+    expect(transport.contexts[0]?.signal.aborted).toBe(false);
+    await clock.advance(1);
+    expect(transport.contexts[0]?.signal.aborted).toBe(true);
+    expect(ended).toBe(false);
+    await clock.advance(1_000);
+    await publishing;
+    transport.contexts[0]?.report(0, PUBLISHED);
+    expect(verdicts()).toEqual(['0 transport', '1 transport']);
+    expect(transport.resets).toBe(1);
+    expect(clock.pending).toBe(0);
+  });
+
+  it('hears what comes while it tears down', async () => {
+    const { clock, transport, publish, verdicts } = under();
+    transport.act = (_batch, { signal, report }) =>
+      new Promise((_resolve, reject) =>
+        signal.addEventListener('abort', () => {
+          report(0, PUBLISHED);
+          reject(new Error('aborted'));
+        }),
+      );
+    const publishing = publish(2);
+    await turn();
+    await clock.advance(10_000);
+    await publishing;
+    expect(verdicts()).toEqual([0, '1 transport']);
+  });
+
+  it('a reset that hangs holds nobody longer than a second', async () => {
+    const { clock, transport, publish, verdicts } = under();
+    transport.act = () => Promise.reject(new Error('no'));
+    transport.reset = () => new Promise(() => undefined);
+    const publishing = publish(1);
+    await turn();
+    await clock.advance(1_000);
+    await publishing;
+    expect(verdicts()).toEqual(['0 transport']);
+  });
+
+  it('B1: begins nothing when its time passed, unnoticed by any timer, while it connected', async () => {
+    const { clock, transport, publish, verdicts } = under();
+    Object.assign(transport, { connect: async () => void (clock.elapsed = 10_000) });
+    await publish(1);
+    expect(transport.contexts).toEqual([]);
+    expect(verdicts()).toEqual(['0 transport']);
+  });
+
+  it('begins nothing when it was broken off while the transport connected, and that connects in spite of it', async () => {
+    const { transport, kill, publish, verdicts } = under();
+    const connected = gate();
+    Object.assign(transport, { connect: () => connected.opened });
+    const publishing = publish(1);
+    await turn();
+    kill.abort();
+    connected.open();
+    await publishing;
+    expect(transport.contexts).toEqual([]);
+    expect(verdicts()).toEqual(['0 transport']);
+  });
+
+  it('is killed at a shutdown, also when that came before', async () => {
+    const { clock, transport, publish, verdicts, kill } = under();
+    transport.act = () => new Promise(() => undefined);
+    const first = publish(1);
+    await turn();
+    kill.abort();
+    await clock.advance(1_000);
+    await first;
+    const second = publish(1);
+    await clock.advance(1_000);
+    await second;
+    expect(verdicts()).toEqual(['0 transport', '0 transport']);
+  });
+
+  it('connects once for all that wait, and what the connection took is off the time for the publish', async () => {
+    const { clock, transport, publish } = under();
+    const connecting = gate();
+    let attempts = 0;
+    transport.connect = () => ((attempts += 1), connecting.opened);
+    const both = Promise.all([publish(1), publish(1)]);
+    await turn();
+    await clock.advance(3_000);
+    connecting.open();
+    await both;
+    expect(attempts).toBe(1);
+    expect(transport.contexts.map(({ timeout }) => timeout)).toEqual([7_000, 7_000]);
+  });
+
+  it('a connection attempt that a reset overtook is not taken for the one that followed', async () => {
+    const { clock, transport, publisher, publish, kill } = under();
+    const attempts = [gate(), gate()];
+    let made = 0;
+    transport.connect = () => (attempts[made++] as { opened: Promise<void> }).opened;
+    const first = publish(1);
+    await clock.advance(11_000); // it never came, and was given up
+    await first;
+    const again = publisher.reconnect(kill.signal);
+    await turn();
+    attempts[0]?.open();
+    await turn();
+    expect(publisher.connected).toBe(false);
+    attempts[1]?.open();
+    await again;
+    expect(publisher.connected).toBe(true);
+    await publish(1);
+    expect(made).toBe(2);
+  });
+
+  it('closes in time or destroys', async () => {
+    const { clock, transport, publisher } = under();
+    transport.close = () => new Promise(() => undefined);
+    const closing = publisher.close(2_000);
+    await clock.advance(2_000);
+    await closing;
+    expect(transport.resets).toBe(1);
+    expect(clock.pending).toBe(0);
+  });
+});

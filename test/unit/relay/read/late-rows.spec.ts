@@ -1,0 +1,162 @@
+import { FullScan } from '../../../../lib/relay/read/full-scan.js';
+import { LateRows } from '../../../../lib/relay/read/late-rows.js';
+import { SnapshotFloor } from '../../../../lib/relay/read/snapshot-floor.js';
+import { compareSeq } from '../../../../lib/outbox-message.js';
+import type { ReadRange, ReadyStore } from '../../../../lib/store/ready-store.js';
+import { FakeClock } from '../../../../lib/testing/fake-clock.js';
+
+const FULL_SCAN = 45_000;
+/** Numbers of rows that are gone; each takes a microsecond to walk over, in each of two buckets. */
+const GONE = 3_000_000;
+const BUCKETS = [0, 1];
+/** Milliseconds. */
+const LIMIT = 500;
+
+/** A table in which somebody's snapshot keeps what is gone, on a server that cancels what takes too long. */
+class HeldTable implements Pick<ReadyStore, 'sweep'> {
+  readonly live: { bucket: number; seq: string }[] = [];
+  readonly asked: { ranges: readonly ReadRange[]; ms: number; cancelled: boolean }[] = [];
+
+  constructor(
+    readonly clock: FakeClock,
+    /** Milliseconds. */
+    public limit = LIMIT,
+    /** From here upwards what is gone is still there. */
+    readonly from = 0,
+    /** Milliseconds that any statement takes: the way to the server and back. */
+    readonly away = 0,
+  ) {}
+
+  async sweep(_: number, ranges: readonly ReadRange[]) {
+    const walked = ranges.map(({ after, upTo }) => Number(upTo) - Math.max(this.from, Number(after)));
+    const ms = walked.reduce((sum, rows) => sum + Math.max(0, rows), 0) / 1000 / BUCKETS.length + this.away;
+    const cancelled = ms > this.limit;
+    this.asked.push({ ranges, ms, cancelled });
+    await this.clock.advance(Math.min(ms, this.limit));
+    if (cancelled) throw Object.assign(new Error('canceling statement due to statement timeout'), { code: '57014' });
+    const places = this.live.filter(({ bucket, seq }) =>
+      ranges.some((r) => r.bucket === bucket && compareSeq(seq, r.after) > 0 && compareSeq(seq, r.upTo) <= 0),
+    );
+    return { places, complete: true };
+  }
+}
+
+describe('LateRows', () => {
+  let clock: FakeClock;
+  let table: HeldTable;
+  let floor: SnapshotFloor;
+  const heads = new Map(BUCKETS.map((bucket) => [bucket, String(GONE)]));
+  const positions = BUCKETS.map((bucket) => ({ bucket, after: String(GONE) }));
+  const known = new Set<string>();
+  const open = (limit?: number, from?: number, away?: number): LateRows => {
+    clock = new FakeClock();
+    table = new HeldTable(clock, limit, from, away);
+    floor = new SnapshotFloor();
+    floor.restart(heads);
+    return new LateRows(table, 0, floor, clock, () => undefined, FULL_SCAN);
+  };
+  const find = (late: LateRows) => late.find(undefined, heads, positions, known);
+  /** Reads until a turn of the full scan that is due is through. */
+  const turn = async (late: LateRows): Promise<void> => {
+    await clock.advance(FULL_SCAN);
+    do {
+      await find(late);
+      await clock.advance(50);
+    } while (late.scan.left !== undefined);
+  };
+  /** What was looked at of a bucket, without a hole from the top down. */
+  const lowest = (bucket: number): number => {
+    let down = GONE;
+    for (const { ranges, cancelled } of table.asked) {
+      const range = ranges.find((each) => each.bucket === bucket);
+      if (cancelled || range === undefined || Number(range.upTo) < down) continue;
+      down = Math.min(down, Number(range.after));
+    }
+    return down;
+  };
+
+  it('Q1: looks at everything in slices of milliseconds, and reading goes on between two of them', async () => {
+    const late = open();
+    await turn(late);
+    expect(BUCKETS.map(lowest)).toEqual([0, 0]);
+    expect(Math.max(...table.asked.map(({ ms }) => ms))).toBeLessThanOrEqual(10);
+    const began = clock.monotonic();
+    table.asked.length = 0;
+    await find(late); // a turn is through: there is nothing to do
+    expect(table.asked).toEqual([]);
+    expect(clock.monotonic()).toBe(began);
+  });
+
+  it('Q1: a slice that is cancelled is looked at again in smaller ones, where it was, and the read does not fail', async () => {
+    const late = open(1);
+    await turn(late);
+    const cancelled = table.asked.filter((each) => each.cancelled);
+    expect(cancelled.length).toBeGreaterThan(0);
+    expect(cancelled.length).toBeLessThan(table.asked.length / 3);
+    expect(BUCKETS.map(lowest)).toEqual([0, 0]);
+  });
+
+  it('Q1: five billion numbers of which nothing is left take a few statements', async () => {
+    const late = open(LIMIT, GONE);
+    const far = new Map(BUCKETS.map((bucket) => [bucket, '5000000000']));
+    floor.restart(far);
+    await clock.advance(FULL_SCAN);
+    table.live.push({ bucket: 1, seq: '7' });
+    for (let i = 0; i < 40 && table.asked.length < 60; i += 1) {
+      await late.find(undefined, far, positions, known);
+      await clock.advance(1_000);
+    }
+    expect(table.asked.length).toBeLessThan(60);
+  });
+
+  it.each([0, 20])(
+    'Q1: a turn ends as soon where the server is %d ms away: that is not what rows cost',
+    async (away) => {
+      const late = open(LIMIT, GONE - 100_000, away);
+      await turn(late);
+      expect(BUCKETS.map(lowest)).toEqual([0, 0]);
+      expect(table.asked.length).toBeLessThan(60);
+    },
+  );
+
+  it('Q1: what a slice meets below the floors is found together with all that is before it, in order', async () => {
+    const late = open();
+    const live = [3, GONE / 2, GONE - 1].flatMap((seq) => BUCKETS.map((bucket) => ({ bucket, seq: String(seq) })));
+    table.live.push(...live);
+    await clock.advance(FULL_SCAN);
+    const { places, complete } = await find(late);
+    expect(complete).toBe(true);
+    for (const bucket of BUCKETS)
+      expect(places.filter((place) => place.bucket === bucket).map(({ seq }) => Number(seq))).toEqual([
+        3,
+        GONE / 2,
+        GONE - 1,
+      ]);
+  });
+
+  it('a slice that took seconds is followed by a pause of one turn, and no longer', () => {
+    const scan = new FullScan(FULL_SCAN, 0);
+    expect(scan.due(heads, FULL_SCAN)).not.toEqual([]);
+    scan.done(FULL_SCAN, FULL_SCAN + 10_000);
+    expect(scan.due(heads, 2 * FULL_SCAN)).toEqual([]);
+    expect(scan.due(heads, 2 * FULL_SCAN + 10_000)).not.toEqual([]);
+  });
+
+  it('P1: a turn of the full scan that has nothing to look at is followed by the next one', () => {
+    const scan = new FullScan(FULL_SCAN, 0);
+    expect(scan.due(new Map([[0, '0']]), FULL_SCAN)).toEqual([]); // nothing was read yet
+    expect(scan.due(heads, 2 * FULL_SCAN)).not.toEqual([]);
+    expect(scan.due(new Map(), 2 * FULL_SCAN)).toEqual([]); // its buckets were given up within the turn
+    expect(scan.due(heads, 3 * FULL_SCAN)).not.toEqual([]);
+  });
+
+  it('Q1: a sweep that is too wide for one statement is made in several, and none begins again', async () => {
+    const late = open(100);
+    table.live.push({ bucket: 0, seq: '5' }, { bucket: 0, seq: String(GONE - 5) });
+    late.sweepAll();
+    const { places } = await find(late);
+    expect(places.map(({ seq }) => Number(seq))).toEqual([5, GONE - 5]);
+    expect(table.asked.filter(({ cancelled }) => cancelled).length).toBeLessThan(5);
+    expect(clock.monotonic()).toBeLessThan(3 * (GONE / 1000));
+  });
+});

@@ -1,0 +1,276 @@
+import type { OutboxMessage } from '../../../lib/outbox-message.js';
+import { systemClock } from '../../../lib/time/clock.js';
+import fc from 'fast-check';
+import { ParkedKeys } from '../../../lib/relay/order/parked-keys.js';
+import { Circuit } from '../../../lib/relay/publish/circuit.js';
+import { backoff } from '../../../lib/relay/settle/backoff.js';
+import { DeadLetters } from '../../../lib/relay/settle/dead-letters.js';
+import type { Death } from '../../../lib/store/parked-store.js';
+import { OutboxCleaner } from '../../../lib/clean/cleaner.js';
+import { stored } from '../../support/lane.js';
+import { RecordedHooks } from '../../support/relay.js';
+import { until } from '../../support/until.js';
+
+describe('backoff', () => {
+  it('is a whole number of milliseconds within its bounds, for every number of attempts', () => {
+    fc.assert(
+      fc.property(
+        fc.integer({ min: 1, max: 2 ** 31 }),
+        fc.integer({ min: 1, max: 3_600_000 }),
+        fc.integer({ min: 1, max: 30 * 86_400_000 }),
+        fc.double({ min: 0, max: 1, maxExcluded: true, noNaN: true }),
+        (attempts, initial, max, random) => {
+          const delay = backoff(attempts, initial, max, random);
+          return Number.isSafeInteger(delay) && delay >= 1 && delay <= Math.max(1, max);
+        },
+      ),
+      { numRuns: 2_000 },
+    );
+  });
+});
+
+describe('the circuit', () => {
+  it('opens at the first failure, and another failure asks for no second probe', () => {
+    const circuit = new Circuit();
+    expect(circuit.allows).toBe('all');
+    expect(circuit.fail('a', 10, 0)).toBe(250);
+    expect(circuit.fail('b', 11, 0)).toBeUndefined();
+    expect([circuit.allows, circuit.lastError, circuit.openedAt]).toEqual(['none', 'b', 10]);
+  });
+
+  it('a late success proves nothing while it is open; one while probing closes it', () => {
+    const circuit = new Circuit();
+    circuit.fail('a', 10, 0);
+    expect(circuit.succeed(20)).toBeUndefined();
+    expect(circuit.state).toBe('open');
+    circuit.probe();
+    expect(circuit.allows).toBe('one');
+    expect(circuit.succeed(30)).toBe(20);
+    expect([circuit.allows, circuit.lastError]).toEqual(['all', undefined]);
+  });
+
+  it('waits longer after each probe that fails, up to the cap, and counts from the first failure', () => {
+    const circuit = new Circuit(500, 4_000);
+    const delays = [circuit.fail('a', 10, 1)];
+    for (let i = 0; i < 5; i += 1) {
+      circuit.probe();
+      delays.push(circuit.fail('a', 100 + i, 1));
+    }
+    expect(delays).toEqual([500, 1_000, 2_000, 4_000, 4_000, 4_000]);
+    expect(circuit.openedAt).toBe(10);
+    circuit.probe();
+    circuit.succeed(200);
+    expect(circuit.fail('a', 300, 1)).toBe(500);
+  });
+
+  it('a broker that asks to wait is waited for until it says so, or fails', () => {
+    const circuit = new Circuit();
+    circuit.block('alarm', 10);
+    expect(circuit.allows).toBe('none');
+    expect(circuit.unblock(25)).toBe(15);
+    expect(circuit.unblock(26)).toBeUndefined();
+    circuit.block('alarm', 30);
+    expect(circuit.fail('gone', 40, 0)).toBe(250);
+    circuit.block('alarm', 50);
+    expect(circuit.unblock(60)).toBeUndefined();
+    expect(circuit.state).toBe('open');
+    circuit.probe();
+    circuit.probe();
+    expect(circuit.state).toBe('probing');
+  });
+
+  it('C4: a confirm of what was sent before does not end that wait', () => {
+    const circuit = new Circuit();
+    circuit.block('alarm', 10);
+    expect(circuit.succeed(20)).toBeUndefined();
+    expect([circuit.allows, circuit.lastError]).toEqual(['none', 'alarm']);
+    expect(circuit.unblock(25)).toBe(15);
+  });
+});
+
+describe('parked keys', () => {
+  it('says when there were more than fit', () => {
+    const keys = new ParkedKeys(2);
+    for (const key of ['a', 'b']) keys.add(0, key);
+    keys.add(0, 'a');
+    expect([keys.size, keys.overflow]).toEqual([2, false]);
+    keys.add(1, 'c');
+    expect([keys.size, keys.overflow, keys.has(1, 'c')]).toEqual([2, true, false]);
+  });
+
+  it('what is at hand comes on top, and pushes out the oldest: bounded, and whoever is missing is asked for', () => {
+    const keys = new ParkedKeys(10);
+    for (let i = 0; i < 1_000; i += 1) keys.addBeyond(i % 4, `k${i}`);
+    expect(keys.size).toBe(20);
+    expect(keys.overflow).toBe(true);
+    expect(keys.has(3, 'k999')).toBe(true);
+    expect([...keys.buckets.values()].reduce((n, each) => n + each.size, 0)).toBe(20);
+  });
+
+  it('and not what is at hand in a bucket that has few', () => {
+    const keys = new ParkedKeys(10);
+    keys.addBeyond(0, 'at hand');
+    for (let i = 0; i < 40; i += 1) keys.addBeyond(1 + (i % 2), `k${i}`);
+    expect(keys.has(0, 'at hand')).toBe(true);
+    expect(keys.size).toBe(20);
+  });
+
+  it('comes round to every key in turn', () => {
+    const keys = new ParkedKeys();
+    for (let i = 0; i < 37; i += 1) keys.add(i % 5, `k${i}`);
+    const seen = new Set<string>();
+    for (let i = 0; i < 8; i += 1) for (const { key } of keys.next(5, keys.recheck)) seen.add(key);
+    expect(seen.size).toBe(37);
+    expect(keys.next(1_000, keys.recheck)).toHaveLength(37);
+    for (let bucket = 0; bucket < 5; bucket += 1) keys.forget(bucket);
+    expect([keys.size, keys.next(5, keys.recheck)]).toEqual([0, []]);
+  });
+});
+
+describe('dead letters', () => {
+  function lettersOf(count: number) {
+    const all = Array.from({ length: count }, (_, i) => ({
+      parkedId: String(i),
+      message: stored(),
+      transport: 0,
+      error: null,
+      died: String(i),
+      diedAt: new Date(),
+    }));
+    const announced = new Set<string>();
+    const pages: number[] = [];
+    const store = {
+      unannouncedDead: async (_: readonly number[], limit: number, after?: Death) => {
+        const behind = all.slice(after === undefined ? 0 : Number(after.parkedId) + 1);
+        const page = behind.filter(({ parkedId }) => !announced.has(parkedId)).slice(0, limit);
+        pages.push(page.length);
+        return page;
+      },
+      markAnnounced: async (deaths: readonly Death[]) => deaths.forEach(({ parkedId }) => announced.add(parkedId)),
+      readPayloads: async (_: number, __: readonly OutboxMessage[]): Promise<string[]> => [],
+    };
+    return { all, announced, pages, store };
+  }
+
+  it('a hook that never ends for one of them hears of the others all the same', async () => {
+    const { all, store } = lettersOf(5);
+    const told: string[] = [];
+    const hook = ({ message }: { message: OutboxMessage }) => {
+      if (message === all[0]?.message) return new Promise<void>(() => undefined);
+      told.push(message.id);
+      return undefined;
+    };
+    const letters = new DeadLetters(store, hook, new Map([[0, 'default']]), new RecordedHooks(), systemClock, 20);
+    await letters.runOnce();
+    expect(told).toEqual([]);
+    await letters.runOnce();
+    expect(told).toEqual(all.slice(1).map(({ message }) => message.id));
+  });
+
+  it('a hook that refuses a hundred and more hears of the next ones too', async () => {
+    const { all, store } = lettersOf(250);
+    const told = new Set<string>();
+    const bad = new Set(all.slice(0, 120).map(({ message }) => message.id));
+    const letters = new DeadLetters(
+      store,
+      ({ message }) => {
+        if (bad.has(message.id)) throw new Error('no');
+        told.add(message.id);
+      },
+      new Map([[0, 'default']]),
+      new RecordedHooks(),
+      systemClock,
+      1_000,
+    );
+    for (let i = 0; i < 6; i += 1) await letters.runOnce();
+    expect(told.size).toBe(130);
+  });
+
+  it('a hook that refuses thousands hears of the next ones too, a page in memory, and is left alone in between', async () => {
+    const { all, announced, pages, store } = lettersOf(4_350);
+    const bad = new Set(all.slice(0, 4_250).map(({ message }) => message));
+    let calls = 0;
+    const hook = ({ message }: { message: OutboxMessage }) => {
+      calls += 1;
+      if (bad.has(message)) throw new Error('no');
+    };
+    const letters = new DeadLetters(store, hook, new Map([[0, 'default']]), new RecordedHooks(), systemClock, 1_000);
+    for (let round = 0; round < 3; round += 1) {
+      calls = 0;
+      while (await letters.runOnce());
+      expect(calls).toBeLessThanOrEqual(2_100);
+    }
+    expect(announced.size).toBe(100);
+    expect(Math.max(...pages)).toBe(100);
+    bad.clear();
+    for (let round = 0; round < 3; round += 1) while (await letters.runOnce());
+    expect(announced.size).toBe(all.length);
+  });
+
+  it('one whose payload cannot be read keeps nobody from being told, nor told once', async () => {
+    const { all, announced, store } = lettersOf(3);
+    for (const { message } of all) message.unread = 100_000;
+    const unreadable = new Set([all[1]?.message]);
+    store.readPayloads = async (_, [message]) => {
+      if (unreadable.has(message)) throw new Error('too large');
+      return ['{}'];
+    };
+    const told: string[] = [];
+    const hooks = new RecordedHooks();
+    const hook = ({ message }: { message: OutboxMessage }) => void told.push(message.id);
+    const letters = new DeadLetters(store, hook, new Map([[0, 'default']]), hooks, systemClock, 1_000);
+    await letters.runOnce();
+    expect([...announced]).toEqual(['0', '2']);
+    expect(hooks.of('error')).toMatchObject([{ operation: 'deadLetter' }]);
+    unreadable.clear();
+    await letters.runOnce();
+    expect(told).toEqual([0, 2, 1].map((index) => all[index]?.message.id));
+  });
+
+  it('one for which the hook hung once is told while it hangs for another', async () => {
+    const { all, announced, store } = lettersOf(3);
+    let hanging = all.slice(0, 2).map(({ message }) => message);
+    const hook = ({ message }: { message: OutboxMessage }) =>
+      hanging.includes(message) ? new Promise<void>(() => undefined) : undefined;
+    const letters = new DeadLetters(store, hook, new Map([[0, 'default']]), new RecordedHooks(), systemClock, 20);
+    for (let i = 0; i < 3; i += 1) await letters.runOnce();
+    expect(announced).toEqual(new Set(['2']));
+    hanging = hanging.slice(0, 1);
+    // The call that hung is given up after 30 times its time.
+    await until(async () => (await letters.runOnce(), announced.has('1')));
+    expect(announced).toEqual(new Set(['1', '2']));
+  });
+});
+
+describe('the cleaner', () => {
+  it('goes on in batches until less than one is left, each kind by itself, and says what failed', async () => {
+    let archived = 2_500;
+    const store = {
+      cleanArchive: async (_: number, limit: number) => {
+        const deleted = Math.min(archived, limit);
+        archived -= deleted;
+        return deleted;
+      },
+      cleanDead: () => Promise.reject(new Error('away')),
+      cleanDedup: async () => ({ removed: 3, looked: 3 }),
+    };
+    const hooks = new RecordedHooks();
+    const cleaner = new OutboxCleaner(store, hooks, { published: 1, dead: 1, dedup: 1, every: 1 } as never, false);
+    await expect(cleaner.runOnce()).rejects.toMatchObject({ report: { published: 2_500, dead: 0, dedup: 3 } });
+    expect(hooks.of('cleaned')).toEqual([{ published: 2_500, dead: 0, dedup: 3 }]);
+  });
+
+  it('comes past dedup keys that stay, but in one pass not past all of them', async () => {
+    let looked = 0;
+    const store = {
+      cleanArchive: async () => 0,
+      cleanDead: async () => 0,
+      cleanDedup: async (_: number, limit: number) => ({ removed: (looked += limit) === 2_000 ? 1 : 0, looked: limit }),
+    };
+    const retention = { published: 1, dead: 1, dedup: 1, every: 1 };
+    const cleaner = new OutboxCleaner(store, new RecordedHooks(), retention, false);
+    expect(await cleaner.runOnce()).toEqual({ published: 0, dead: 0, dedup: 1 });
+    expect(looked).toBeGreaterThanOrEqual(100_000);
+    expect(looked).toBeLessThan(110_000);
+  });
+});

@@ -1,0 +1,65 @@
+import { PUBLISHED } from '../../../../lib/transports/transport.js';
+import type { OutboxStore } from '../../../../lib/store/outbox-store.js';
+import { gate, stored } from '../../../support/lane.js';
+import { createRowLockLane } from '../../../support/row-lock-lane.js';
+
+describe('a lane with row locks, once the session that holds them is over', () => {
+  const over = new Error('the session is over');
+
+  it('the next of those that go alone is not begun', async () => {
+    const { lane, stub, transport, ending } = createRowLockLane();
+    stub.ready = [stored(), stored(), stored()];
+    for (const row of stub.ready) lane.markAlone(row);
+    transport.behave = () => {
+      ending.abort(over);
+      return PUBLISHED;
+    };
+    await expect(lane.runPass()).rejects.toBe(over);
+    expect(transport.attempted).toHaveLength(1);
+  });
+
+  it('nothing is begun whose large payload was read meanwhile', async () => {
+    const { lane, stub, transport, ending } = createRowLockLane();
+    stub.ready = [stored({ body: null, unread: 100_000 })];
+    const readPayloads: OutboxStore['readPayloads'] = async () => {
+      ending.abort(over);
+      return ['{}'];
+    };
+    Object.assign(stub, { readPayloads });
+    await expect(lane.runPass()).rejects.toBe(over);
+    expect(transport.attempted).toEqual([]);
+  });
+
+  it('nothing is begun of rows that come after a stand-still, before the end of their session is read', async () => {
+    const { lane, stub, transport, clock } = createRowLockLane();
+    stub.ready = [stored()];
+    const { withLockedRows } = stub as unknown as OutboxStore;
+    const late: OutboxStore['withLockedRows'] = (request, work) =>
+      withLockedRows(request, async (rows, durable, { ended }) => {
+        await clock.advance(2_000);
+        return work(rows, durable, { ended, alive: () => Promise.reject(over) });
+      });
+    Object.assign(stub, { withLockedRows: late });
+    await expect(lane.runPass()).rejects.toBe(over);
+    expect(transport.attempted).toEqual([]);
+  });
+
+  it('what is on its way is broken off, and that is no outage of the broker', async () => {
+    const { lane, stub, transport, ending, hooks, clock } = createRowLockLane();
+    stub.ready = [stored(), stored()];
+    const begun = gate();
+    transport.publish = (_batch, { signal }) => {
+      begun.open();
+      return new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason as Error)));
+    };
+    const pass = lane.runPass();
+    await begun.opened;
+    expect(lane.unresolved).toBe(2);
+    ending.abort(over);
+    await expect(pass).rejects.toBe(over);
+    expect(clock.elapsed).toBe(0);
+    expect(lane.outage.circuit.state).toBe('closed');
+    expect(hooks.events).toEqual([]);
+    expect(lane.unresolved).toBe(0);
+  });
+});

@@ -1,0 +1,138 @@
+import { pause, systemClock } from '../../../../lib/time/clock.js';
+import type { OutboxMessage } from '../../../../lib/outbox-message.js';
+import type { OutboxHandlerContext } from '../../../../lib/index.js';
+import { Publisher } from '../../../../lib/relay/publish/publisher.js';
+import type { PublishFailure, PublishResult } from '../../../../lib/transports/transport.js';
+import { InProcessHandlers } from '../../../../lib/transports/in-process/handlers.js';
+import { InProcessTransport } from '../../../../lib/transports/in-process/in-process.js';
+import { gate, stored } from '../../../support/lane.js';
+import { until } from '../../../support/until.js';
+
+/** Publishes to one handler, as the relay does. */
+function publishingTo(handler: (message: OutboxMessage, context: OutboxHandlerContext) => unknown, timeout: number) {
+  const handlers = new InProcessHandlers();
+  handlers.add({ id: 'slow', type: 't', version: undefined, call: handler });
+  const publisher = new Publisher(new InProcessTransport(handlers, 10), systemClock, timeout);
+  return async (message: OutboxMessage, kill = new AbortController().signal): Promise<PublishResult | undefined> => {
+    const results: PublishResult[] = [];
+    await publisher.publish([message], (_index, result) => results.push(result), kill);
+    return results[0];
+  };
+}
+const never = (): Promise<void> => new Promise(() => {});
+
+describe('a handler that goes on past its time', () => {
+  it('K6: is told so by its signal, and one that ends itself is called anew by the next try', async () => {
+    const reasons: string[] = [];
+    const publish = publishingTo(async (_message, { signal }) => {
+      if (reasons.length > 0) return;
+      await new Promise<void>((_resolve, reject) => {
+        signal.addEventListener('abort', () => {
+          reasons.push(String(signal.reason));
+          reject(signal.reason as Error);
+        });
+      });
+    }, 300);
+    const message = stored();
+    expect(await publish(message)).toMatchObject({ ok: false, blame: 'message' });
+    expect(reasons).toEqual([expect.stringContaining('did not finish within')]);
+    expect(await publish(message)).toEqual({ ok: true });
+  });
+
+  it('K6: is told of a stop that does not wait for it', async () => {
+    const kill = new AbortController();
+    const reasons: string[] = [];
+    const publish = publishingTo((_message, { signal }) => {
+      signal.addEventListener('abort', () => reasons.push(String(signal.reason)));
+      kill.abort();
+      return never();
+    }, 60_000);
+    expect(await publish(stored(), kill.signal)).toMatchObject({ ok: false, blame: 'transport' });
+    expect(reasons).toEqual([expect.stringContaining('The relay stopped')]);
+  });
+
+  it('K6: hears nothing when it ends in time', async () => {
+    const signals: AbortSignal[] = [];
+    const publish = publishingTo((_message, { signal }) => void signals.push(signal), 60_000);
+    expect(await publish(stored())).toEqual({ ok: true });
+    expect(signals.map(({ aborted }) => aborted)).toEqual([false]);
+  });
+
+  it('K6: is waited for until three times its time have passed, by no slot and no attempt, then called anew', async () => {
+    const begun: number[] = [];
+    const publish = publishingTo(() => {
+      begun.push(performance.now());
+      return begun.length === 1 ? never() : undefined;
+    }, 300);
+    const message = stored();
+    expect(await publish(message)).toMatchObject({ ok: false, blame: 'message', destination: 'handler "slow"' });
+    const asked = performance.now();
+    const busy = { ok: false, blame: 'transport', suspect: 'handler', destination: 'handler "slow"' };
+    const waiting = (await publish(message)) as PublishFailure;
+    expect(waiting).toMatchObject(busy);
+    expect(performance.now() - asked).toBeLessThan(200);
+    await pause(systemClock, waiting.retryIn as number);
+    await until(async () => (await publish(message))?.ok === true);
+    expect(begun).toHaveLength(2);
+    expect((begun[1] as number) - (begun[0] as number)).toBeGreaterThan(600);
+  });
+
+  it('K7: its late success settles the next try, also while it is called anew', async () => {
+    const calls: ReturnType<typeof gate<void>>[] = [];
+    const publish = publishingTo(() => {
+      calls.push(gate<void>());
+      return calls.at(-1)?.opened;
+    }, 300);
+    const message = stored();
+    expect(await publish(message)).toMatchObject({ ok: false, blame: 'message' });
+    // A timer may come a little early, and the message would be put off once more.
+    await pause(systemClock, ((await publish(message)) as PublishFailure).retryIn! + 50);
+    const second = publish(message);
+    await until(() => calls.length === 2);
+    calls[0]?.open();
+    expect(await second).toEqual({ ok: true });
+  });
+
+  it('K7: has half of the slots once one of its calls took too long, and one more for each that ends in time', async () => {
+    const begun: string[] = [];
+    let hangs = true;
+    const publish = publishingTo(({ id }) => {
+      begun.push(id);
+      return hangs ? never() : undefined;
+    }, 1_000);
+    const many = () => Promise.all(Array.from({ length: 12 }, () => publish(stored())));
+    expect(await many()).toEqual(Array(12).fill(expect.objectContaining({ blame: 'message' })));
+    begun.length = 0;
+    const results = await many();
+    expect(begun).toHaveLength(5);
+    const put = results.filter((result) => result?.ok === false && result.suspect === 'handler');
+    expect(put).toHaveLength(7);
+    expect(put[0]).not.toHaveProperty('retryIn');
+    hangs = false;
+    for (let i = 0; i < 7; i += 1) expect(await publish(stored())).toEqual({ ok: true });
+    hangs = true;
+    begun.length = 0;
+    await many();
+    expect(begun).toHaveLength(12);
+  });
+
+  it('K6: is called anew at once when an operator set the attempts back', async () => {
+    let calls = 0;
+    const first = new AbortController();
+    const publish = publishingTo(() => {
+      first.abort(); // a stop, so that nobody waits for the first call
+      return ++calls === 1 ? never() : undefined;
+    }, 10_000);
+    const row = { id: '00000000-0000-7000-8000-00000000abcd', seq: '77' };
+    expect(await publish(stored({ ...row, attempts: 2 }), first.signal)).toMatchObject({ ok: false });
+    expect(await publish(stored({ ...row, attempts: 0 }))).toEqual({ ok: true });
+    expect(calls).toBe(2);
+  });
+});
+
+it('K8: a handler that is missing is no attempt of the message, and says what is missing', async () => {
+  const publisher = new Publisher(new InProcessTransport(new InProcessHandlers(), 10), systemClock, 1_000);
+  const results: PublishResult[] = [];
+  await publisher.publish([stored()], (_index, result) => results.push(result));
+  expect(results).toMatchObject([{ ok: false, blame: 'transport', suspect: 'handler', missing: '1 t' }]);
+});

@@ -1,0 +1,146 @@
+import { NEVER } from 'rxjs';
+import { clientProxy, type ClientProxyOptions } from 'nestjs-outbox/client-proxy';
+import { OutboxMessage } from '../../../../lib/outbox-message.js';
+import type { PublishResult } from '../../../../lib/transports/transport.js';
+import { contractMessage } from '../../../../lib/testing/transport-contract/contract-message.js';
+import { probePublish } from '../../../../lib/testing/transport-contract/publish-probe.js';
+import { OwnClient } from '../../../support/own-client.js';
+
+async function results(
+  options: Omit<ClientProxyOptions, 'client'>,
+  ...batch: OutboxMessage[]
+): Promise<readonly PublishResult[]> {
+  const transport = await clientProxy({ client: new OwnClient(), allowUnconfirmed: true, ...options }).create();
+  const outcome = await probePublish(transport, batch, { timeout: 5_000 });
+  await transport.close?.();
+  return outcome.results;
+}
+const [bad, good] = [contractMessage({ topic: 'bad' }), contractMessage({ topic: 'good' })];
+
+describe('clientProxy() and a message that cannot be given to the client', () => {
+  const bug = (message: OutboxMessage): string => {
+    if (message.topic === 'bad') throw new TypeError('a bug of this deployment');
+    return message.topic;
+  };
+
+  it.each(['pattern', 'record'] as const)(
+    'what the application’s %s function throws costs an attempt, and is not final: its next deployment may work',
+    async (option) => {
+      const [failed, ok] = await results({ [option]: bug }, bad, good);
+      expect(ok).toEqual({ ok: true });
+      expect(failed).toMatchObject({
+        ok: false,
+        blame: 'message',
+        error: {
+          code: 'PUBLISH_REJECTED',
+          message: expect.stringContaining(option),
+          cause: { message: 'a bug of this deployment' },
+        },
+      });
+      expect(failed).not.toHaveProperty('final');
+    },
+  );
+
+  it.each(['pattern', 'record'] as const)(
+    'K4: what the application’s %s function promises is waited for, and its rejection is the message’s',
+    async (option) => {
+      const client = new OwnClient();
+      const call = async (message: OutboxMessage): Promise<string> => bug(message);
+      const transport = await clientProxy({ client, allowUnconfirmed: true, [option]: call }).create();
+      const { results: found } = await probePublish(transport, [bad, good], { timeout: 5_000 });
+      await transport.close?.();
+      expect(client.packets).toEqual([{ pattern: 'good', data: option === 'record' ? 'good' : {} }]);
+      expect(found).toEqual([
+        expect.objectContaining({
+          ok: false,
+          blame: 'message',
+          error: expect.objectContaining({ code: 'PUBLISH_REJECTED' }),
+        }),
+        { ok: true },
+      ]);
+      expect(found[0]).not.toHaveProperty('final');
+    },
+  );
+
+  it.each(['pattern', 'record'] as const)(
+    'K4: a %s function that never ends fails its message, in time, and costs nobody the connection',
+    async (option) => {
+      const client = new OwnClient();
+      const call = (message: OutboxMessage): unknown =>
+        message.topic === 'bad' ? new Promise(() => {}) : message.topic;
+      const options = { client, allowUnconfirmed: true, concurrency: 2, [option]: call };
+      const transport = await clientProxy(options).create();
+      const outcome = await probePublish(transport, [bad, good, good, good], { timeout: 1_000 });
+      expect(outcome.results.map(({ ok }) => ok)).toEqual([false, true, true, true]);
+      expect(outcome.results[0]).toMatchObject({
+        blame: 'message',
+        error: { message: expect.stringContaining(option) },
+      });
+      expect(transport.health?.()).toMatchObject({ up: true });
+      await transport.close?.();
+    },
+  );
+
+  it.each([
+    ['rmq', contractMessage({ topic: 'bad', payload: '{"cut' })],
+    ['plain', contractMessage({ topic: 'bad', payload: '{"cut' })],
+    ['kafka', new OutboxMessage({ ...bad, headersJson: '{"cut' })],
+    ['kafka', new OutboxMessage({ ...bad, optionsJson: '{"cut' })],
+  ] as const)('what the record %s cannot be made of is final: it stays what it is', async (record, message) => {
+    const [failed, ok] = await results({ record }, message, good);
+    expect(failed).toMatchObject({ ok: false, blame: 'message', final: true });
+    expect(ok).toEqual({ ok: true });
+  });
+});
+
+describe('clientProxy() and a client that is not as Nest’s are', () => {
+  const emitting = (given: () => unknown): OwnClient => Object.assign(new OwnClient(), { emit: given }) as OwnClient;
+
+  it.each([
+    ['a promise', async () => undefined],
+    ['a promise that rejects', async () => Promise.reject(new Error('nobody listens'))],
+    ['nothing', () => undefined],
+  ])('N5: emit() that gives %s is nobody’s fault, and is named', async (_what, given) => {
+    const transport = await clientProxy({ client: emitting(given), allowUnconfirmed: true }).create();
+    const { results: found } = await probePublish(transport, [good], { timeout: 5_000 });
+    await transport.close?.();
+    expect(found[0]).toMatchObject({
+      ok: false,
+      blame: 'transport',
+      error: { code: 'TRANSPORT_UNAVAILABLE', message: expect.stringContaining('Observable') },
+    });
+  });
+
+  it('N5: what gets no answer is told in whole milliseconds', async () => {
+    const client = emitting(() => NEVER);
+    const transport = await clientProxy({ client, allowUnconfirmed: true }).create();
+    const { results: found } = await probePublish(transport, [good], { timeout: 50.4 });
+    await transport.close?.();
+    expect(found[0]).toMatchObject({ error: { message: 'No answer within 50 ms; the connection was closed.' } });
+  });
+});
+
+describe('clientProxy() over ClientKafka and a message without a topic', () => {
+  /** As kafkajs answers. */
+  class ClientKafka extends OwnClient {
+    protected override async dispatchEvent<T>(...[packet]: unknown[]): Promise<T> {
+      const { pattern } = packet as { pattern: string };
+      if (pattern === '') throw Object.assign(new Error('Invalid topic'), { name: 'KafkaJSNonRetriableError' });
+      return [{ topicName: pattern, partition: 0, errorCode: 0 }] as T;
+    }
+  }
+  const empty = contractMessage({ topic: '' });
+
+  it.each([
+    ['dead at once', {}, true],
+    ['as long as the pattern is a function’s, tried again', { pattern: () => '' }, undefined],
+  ] as const)('it alone fails: %s', async (_what, options, final) => {
+    const transport = await clientProxy({ client: new ClientKafka(), concurrency: 1, ...options }).create();
+    const { results: found } = await probePublish(transport, final ? [good, empty, good] : [empty], { timeout: 5_000 });
+    await transport.close?.();
+    const failed = found[final ? 1 : 0];
+    expect(failed).toMatchObject({ ok: false, blame: 'message', error: { code: 'INVALID_MESSAGE' } });
+    expect((failed as { final?: true }).final).toBe(final);
+    expect(found.filter(({ ok }) => ok)).toHaveLength(final ? 2 : 0);
+  });
+});
