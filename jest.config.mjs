@@ -1,5 +1,24 @@
+import { readFileSync } from 'node:fs';
+
 /** The folder of another TypeORM than the installed one: `npm run matrix -- typeorm`. */
 const typeorm = process.env.OUTBOX_TEST_TYPEORM;
+
+/** The package's own names, as `exports` has them, are its sources. */
+function entryPoints() {
+  const { name, exports } = JSON.parse(readFileSync(new URL('package.json', import.meta.url), 'utf8'));
+  return Object.fromEntries(
+    Object.entries(exports).flatMap(([path, targets]) =>
+      typeof targets === 'string'
+        ? []
+        : [
+            [
+              `^${name}${path.slice(1)}$`,
+              targets.import.default.replace('./dist/esm', '<rootDir>/lib').replace(/js$/, 'ts'),
+            ],
+          ],
+    ),
+  );
+}
 
 /** One configuration for every layer; `npm test` runs all of it through `tools/test.mjs`. */
 export default {
@@ -27,8 +46,7 @@ export default {
   ],
   moduleNameMapper: {
     ...(typeorm === undefined ? {} : { '^typeorm$': typeorm }),
-    '^nestjs-outbox$': '<rootDir>/lib/index.ts',
-    '^nestjs-outbox/(typeorm|kafka|rabbitmq|client-proxy|consumer|testing)$': '<rootDir>/lib/$1.ts',
+    ...entryPoints(),
     '^(\\.{1,2}/.*)\\.js$': ['$1.ts', '$1.js'],
   },
   setupFiles: ['<rootDir>/test/support/async-storages.ts'],

@@ -18,13 +18,7 @@ export { inProcess, type InProcessOptions } from './transports/in-process/in-pro
 export { OutboxMessage } from './outbox-message.js';
 export type { Duration, HeaderValue, MessageHeaders, MessageOptions } from './outbox-message.js';
 export type { KafkaMessageOptions, RabbitMqMessageOptions } from './outbox-message.js';
-export type {
-  EnqueueOptions,
-  EnqueueReport,
-  MessageSettings,
-  PlainMessage,
-  ReportOption,
-} from './enqueue/options.js';
+export type { EnqueueOptions, EnqueueReport, MessageSettings, PlainMessage, ReportOption } from './enqueue/options.js';
 export type { OutboxStore } from './store/outbox-store.js';
 export type { BrokenLeases, LeaseSelection } from './admin/break-leases.js';
 export type { DryRun, MessageSelection, OperatorCount } from './admin/selection.js';

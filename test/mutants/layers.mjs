@@ -4,7 +4,7 @@ import { basename, join } from 'node:path';
 import { BROKE, CONVICTS, ofChaos, ofContract, ofSimulation } from './verdicts.mjs';
 
 /** A mutant of these is seen by real servers only: the simulation has a store and a broker of its own. */
-const OUTSIDE_SIMULATION = /^lib\/(store\/(postgres|mysql|schema|executors)|publish\/transports)\//;
+const OUTSIDE_SIMULATION = /^lib\/(store\/(postgres|mysql)|data-layers|transports)\//;
 const TYPESCRIPT = ['--import', './tools/typescript.mjs'];
 const MINUTE = 60_000;
 

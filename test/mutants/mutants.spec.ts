@@ -56,9 +56,9 @@ describe('the mutants', () => {
       trials: (mutants: object[]) => { layer: { name: string }; what: string; mutant: object }[];
     }>('control');
     const given = [
-      { file: 'lib/claim/a.ts', contract: 'one' },
-      { file: 'lib/claim/a.ts', contract: 'one', chaos: false, noScan: true },
-      { file: 'lib/claim/a.ts', contract: 'one', chaos: { signs: ['lost'] } },
+      { file: 'lib/relay/read/a.ts', contract: 'one' },
+      { file: 'lib/relay/read/a.ts', contract: 'one', chaos: false, noScan: true },
+      { file: 'lib/relay/read/a.ts', contract: 'one', chaos: { signs: ['lost'] } },
       { file: 'lib/store/mysql/a.ts', contract: 'two', chaos: { store: 'mariadb' } },
       { file: 'lib/store/mysql/a.ts', contract: 'two', chaos: { store: 'mariadb', faults: ['relay-kill'] } },
       { file: 'lib/store/mysql/a.ts', contract: 'two', chaos: { ordering: 'strict' } },

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import ts from 'typescript';
 import { ROOT, type Block } from './documents.js';
@@ -20,8 +21,19 @@ const OPTIONS: ts.CompilerOptions = {
   skipLibCheck: true,
   noEmit: true,
   types: ['node', 'jest'],
-  paths: { 'nestjs-outbox': [join(ROOT, 'lib/index.ts')], 'nestjs-outbox/*': [join(ROOT, 'lib/*.ts')] },
+  paths: ownNames(),
 };
+
+function ownNames(): Record<string, string[]> {
+  const { paths } = (
+    JSON.parse(readFileSync(join(ROOT, 'tsconfig.json'), 'utf8')) as {
+      compilerOptions: { paths: Record<string, string[]> };
+    }
+  ).compilerOptions;
+  return Object.fromEntries(
+    Object.entries(paths).map(([name, files]) => [name, files.map((file) => join(ROOT, file))]),
+  );
+}
 
 /** What a project without `lib` in its tsconfig.json gets, with the DOM; and what one that is strict about it has. */
 const LIBS = { default: undefined, es2023: ['lib.es2023.d.ts'] };

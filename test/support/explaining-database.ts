@@ -1,10 +1,4 @@
-import type {
-  ConnectionRole,
-  SqlConnection,
-  SqlDatabase,
-  SqlExecutor,
-  SqlResult,
-} from '../../lib/store/executor.js';
+import type { ConnectionRole, SqlConnection, SqlDatabase, SqlExecutor, SqlResult } from '../../lib/store/executor.js';
 import { statement, type Sql } from '../../lib/store/sql.js';
 
 export interface PlanNode {

@@ -5,7 +5,12 @@ import { unquoted } from '../../observe/redact/error-text.js';
 import { OutboxError } from '../../outbox.errors.js';
 import { counted } from '../../observe/plural.js';
 import { PayloadOpener } from './open-payloads.js';
-import { MAX_PROGRESS, type OutboxTransport, type PublishFailure, type PublishResult } from '../../transports/transport.js';
+import {
+  MAX_PROGRESS,
+  type OutboxTransport,
+  type PublishFailure,
+  type PublishResult,
+} from '../../transports/transport.js';
 
 /** What a transport may take beyond its deadline to tear its connection down. */
 const TEARDOWN = 1_000;

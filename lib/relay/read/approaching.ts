@@ -1,7 +1,21 @@
-import type { Claimer, ReadResult } from './claimer.js';
+import type { Approach } from './approach.js';
+import type { NumberWatch } from './number-watch.js';
+import type { ReadResult } from './read-result.js';
 
-/** A step of the {@link Claimer.approach}, before a read. @returns what ends the read */
-export async function goOnApproaching(claimer: Claimer): Promise<ReadResult | undefined> {
+/** Who reads, as far as an approach moves it. */
+interface Reader {
+  readonly approach: Approach | undefined;
+  /** Bucket → the number up to which it was read. */
+  readonly heads: Map<number, string>;
+  readonly forgotten: ReadonlySet<number>;
+  readonly numbers: NumberWatch;
+  session: number | undefined;
+  newSession(session: number): ReadResult;
+  startOver(reason: string): ReadResult;
+}
+
+/** A step of an approach, before a read. @returns what ends the read */
+export async function goOnApproaching(claimer: Reader): Promise<ReadResult | undefined> {
   const { approach, heads } = claimer;
   if (approach === undefined) return undefined;
   if (approach.asksEdge) {

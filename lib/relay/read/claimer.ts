@@ -7,16 +7,8 @@ import type { Floor } from './floor.js';
 import { KnownRows } from './known-rows.js';
 import { LateRows } from './late-rows.js';
 import { NumberWatch } from './number-watch.js';
+import type { ReadResult } from './read-result.js';
 
-export interface ReadResult {
-  /** Not seen before, per bucket in the order of `seq`. */
-  readonly messages: readonly OutboxMessage[];
-  readonly durable: boolean;
-  /** Whether the head fetch returned as many rows as it might: more are waiting. */
-  readonly more: boolean;
-  /** All that was concluded from earlier reads is void: another connection, perhaps to another server, or numbers that went back. */
-  readonly startedOver?: boolean;
-}
 type Reads = 'fetch' | 'sweep' | 'readPlaces' | 'probe' | 'lowest' | 'edge' | 'bucketsPerRead' | 'numberSource';
 const NOTHING: ReadResult = { messages: [], durable: true, more: false };
 

@@ -1,4 +1,5 @@
-import type { Claimer, ReadResult } from './claimer.js';
+import type { Claimer } from './claimer.js';
+import type { ReadResult } from './read-result.js';
 import { firstOfEach, type GateOf } from '../order/key-queues.js';
 
 export interface Probe {

@@ -161,7 +161,7 @@ const OF_KAFKAJS = [
   'Error', // KafkaJSFetcherRebalanceError has no name of its own; nor has the end of a producer
   'AggregateError', // of a connect to several addresses
 ];
-/** Ours, from kafka-producer.ts: an answer that does not fit the request. */
+/** Ours, from producer.ts: an answer that does not fit the request. */
 const OF_THE_OUTBOX = ['TRANSPORT_UNAVAILABLE', 'PUBLISH_TIMEOUT'];
 
 /** By the protocol's name, Node's code or the class's name. */

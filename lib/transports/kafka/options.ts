@@ -4,7 +4,13 @@ import { OutboxConfigurationError } from '../../outbox.errors.js';
 import type { TransportDefinition } from '../../outbox.options.js';
 import type { CloudEventsOptions } from '../envelope.js';
 import { LEAST_MESSAGE_BYTES, topicProblem } from './limits.js';
-import { headerProblems, refuseNoOptions, refuseOptions, switchProblems, unknownNames } from '../../options/option-names.js';
+import {
+  headerProblems,
+  refuseNoOptions,
+  refuseOptions,
+  switchProblems,
+  unknownNames,
+} from '../../options/option-names.js';
 
 export type Token = NonNullable<TransportDefinition['inject']>[number];
 export type Client = Kafka | KafkaConfig;

@@ -3,15 +3,7 @@ import type { InjectionToken } from '@nestjs/common';
 import type { OutboxMessage } from '../../outbox-message.js';
 import { OutboxConfigurationError } from '../../outbox.errors.js';
 import type { TransportDefinition } from '../../outbox.options.js';
-import {
-  isIdempotentKafka,
-  isNestClient,
-  kindOfClient,
-  limitsOf,
-  type NestClient,
-  receiptOf,
-  WORTH,
-} from './kind.js';
+import { isIdempotentKafka, isNestClient, kindOfClient, limitsOf, type NestClient, receiptOf, WORTH } from './kind.js';
 import { refuseNoOptions, refuseOptions, unknownNames } from '../../options/option-names.js';
 import type { RecordOption } from './record.js';
 import { ClientProxyTransport } from './transport.js';

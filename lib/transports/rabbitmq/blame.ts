@@ -56,7 +56,7 @@ export class RabbitMqPublishError extends OutboxError {
  * - A close of the channel (404, 403, 406 …) takes innocent neighbours down. Only who was alone is charged, and nobody for a
  *   right (403): it is of the destination as well where others get through, else a login has lost all of its rights.
  * - So does a close of the connection over what was sent (501, 502); a forced or broken one is nobody's fault. Which code
- *   is which: rabbitmq-errors.ts.
+ *   is which: errors.ts.
  */
 export function blameFor(trouble: RabbitMqTrouble, recovering = false): PublishFailure {
   const [blame, code, text] = verdict(trouble);

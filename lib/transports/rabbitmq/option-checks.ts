@@ -1,6 +1,12 @@
 import { milliseconds } from '../../time/duration.js';
 import type { Duration } from '../../outbox-message.js';
-import { headerProblems, refuseNoOptions, refuseOptions, switchProblems, unknownNames } from '../../options/option-names.js';
+import {
+  headerProblems,
+  refuseNoOptions,
+  refuseOptions,
+  switchProblems,
+  unknownNames,
+} from '../../options/option-names.js';
 import { rabbitMqLimits } from './limits.js';
 import { isServer, type RabbitMqOptions, type RabbitMqSettings, type RabbitMqTopology } from './options.js';
 

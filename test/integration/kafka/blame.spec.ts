@@ -39,8 +39,8 @@ const CHARGED: readonly Row[] = [
 ];
 
 /**
- * What one broker says of a message by itself. Of rights and logins: kafka-codes.spec.ts. Of leaders, replicas (a lone broker
- * asks for no more in-sync replicas than there are), disks and all the rest: kafka-answers.spec.ts.
+ * What one broker says of a message by itself. Of rights and logins: codes.spec.ts. Of leaders, replicas (a lone broker
+ * asks for no more in-sync replicas than there are), disks and all the rest: answers.spec.ts.
  */
 describeWith(['kafka', 'postgres'], 'one message that Kafka refuses among a hundred', () => {
   let harness: Harness;

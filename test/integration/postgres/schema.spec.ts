@@ -1,6 +1,11 @@
 import { DataSource } from 'typeorm';
 import { bucketOf } from '../../../lib/message/bucket-of.js';
-import { outboxEntities, outboxMigrations, outboxSql, type OutboxMessageRow } from '../../../lib/data-layers/typeorm/index.js';
+import {
+  outboxEntities,
+  outboxMigrations,
+  outboxSql,
+  type OutboxMessageRow,
+} from '../../../lib/data-layers/typeorm/index.js';
 import { describeWith } from '../../support/services.js';
 import { DATABASE, PostgresFixture, SETTINGS } from '../../support/postgres-store.js';
 

@@ -4,7 +4,15 @@ import { TypeOrmModule } from '@nestjs/typeorm';
 import { OutboxDispatcher, OutboxModule, OutboxService } from '../../../lib/index.js';
 import type { PostgresStore } from '../../../lib/store/postgres/store.js';
 import { outboxSql } from '../../../lib/data-layers/typeorm/index.js';
-import { Applications, build, CollectingTransport, failure, OrderPlaced, quiet, typeOrm } from '../../nest/support/app.js';
+import {
+  Applications,
+  build,
+  CollectingTransport,
+  failure,
+  OrderPlaced,
+  quiet,
+  typeOrm,
+} from '../../nest/support/app.js';
 import type { TestDatabase } from '../../support/databases.js';
 import {
   canStart,

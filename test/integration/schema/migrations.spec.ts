@@ -1,7 +1,12 @@
 import { DataSource, type DataSourceOptions } from 'typeorm';
 import { transactionExecutor } from '../../../lib/data-layers/typeorm/transaction.js';
 import { openStore } from '../../../lib/data-layers/typeorm/open-store.js';
-import { outboxEntities, outboxMigrations, outboxSql, type OutboxMessageRow } from '../../../lib/data-layers/typeorm/index.js';
+import {
+  outboxEntities,
+  outboxMigrations,
+  outboxSql,
+  type OutboxMessageRow,
+} from '../../../lib/data-layers/typeorm/index.js';
 import { createTestDatabase, type TestDatabase } from '../../support/databases.js';
 import { newMessage } from '../../support/relay.js';
 import { describeWith, DATABASES, dialectOf } from '../../support/services.js';

@@ -1,7 +1,11 @@
 import { Destinations } from '../../../lib/enqueue/destinations.js';
 import { sealPayloads } from '../../../lib/enqueue/seal-payloads.js';
 import { systemClock } from '../../../lib/time/clock.js';
-import { OutboxUndecryptableError, type EncryptionContext, type PayloadEncryption } from '../../../lib/message/encryption.js';
+import {
+  OutboxUndecryptableError,
+  type EncryptionContext,
+  type PayloadEncryption,
+} from '../../../lib/message/encryption.js';
 import { OutboxMessage, type StoredMessage } from '../../../lib/outbox-message.js';
 import { PayloadOpener } from '../../../lib/relay/publish/open-payloads.js';
 import { OutboxTransport, PUBLISHED, type PublishResult } from '../../../lib/transports/transport.js';

@@ -5,7 +5,7 @@ interface Entry {
   readonly integrity?: string;
   readonly resolved?: string;
 }
-const file = join(__dirname, '..', '..', 'package-lock.json');
+const file = join(__dirname, '..', '..', '..', 'package-lock.json');
 const { packages } = JSON.parse(readFileSync(file, 'utf8')) as { packages: Record<string, Entry> };
 const entries = Object.entries(packages).filter(([path]) => path !== '');
 

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-const LIB = join(__dirname, '..', '..', 'lib');
+const LIB = join(__dirname, '..', '..', '..', 'lib');
 /** Code without its comments: they may speak of what the code does not do. */
 const sources = readdirSync(LIB, { recursive: true, encoding: 'utf8' })
   .filter((file) => file.endsWith('.ts'))
@@ -12,10 +12,10 @@ const sources = readdirSync(LIB, { recursive: true, encoding: 'utf8' })
 
 const NAMED_LOCK = /\b(get_lock|release_lock)\s*\(/i;
 /** Its locks have the database in their name; they are held while tables are made, never at work. */
-const MAY_LOCK = join('store', 'schema', 'mysql-lock.ts');
+const MAY_LOCK = join('store', 'mysql', 'schema', 'lock.ts');
 const SESSION_LOCK = /pg_(try_)?advisory_lock\b/i;
 /** An index is built in no transaction. Nobody waits for this lock for more than seconds, should a pooler keep its session. */
-const MAY_LOCK_SESSION = join('store', 'schema', 'postgres-online.ts');
+const MAY_LOCK_SESSION = join('store', 'postgres', 'schema', 'online.ts');
 const EXCEPT = new Map([
   [NAMED_LOCK, [MAY_LOCK]],
   [SESSION_LOCK, [MAY_LOCK_SESSION]],

@@ -1,5 +1,10 @@
 import type { OutboxMessage } from '../../../lib/outbox-message.js';
-import { OutboxTransport, PUBLISHED, type PublishContext, type PublishResult } from '../../../lib/transports/transport.js';
+import {
+  OutboxTransport,
+  PUBLISHED,
+  type PublishContext,
+  type PublishResult,
+} from '../../../lib/transports/transport.js';
 import { describeTransportContract } from '../../../lib/testing/transport-contract/contract.js';
 import type { ReceivedMessage, TransportHarness } from '../../../lib/testing/transport-contract/harness.js';
 

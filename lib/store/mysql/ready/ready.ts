@@ -2,7 +2,14 @@ import { randomUUID } from 'node:crypto';
 import { compareSeq, type Place } from '../../../outbox-message.js';
 import type { SqlDatabase } from '../../executor.js';
 import { sameSession } from '../../same-session.js';
-import type { FetchResult, NumberSource, ProbeResult, ReadPosition, ReadRange, SweepResult } from '../../ready-store.js';
+import type {
+  FetchResult,
+  NumberSource,
+  ProbeResult,
+  ReadPosition,
+  ReadRange,
+  SweepResult,
+} from '../../ready-store.js';
 import type { StoreSettings, TableNames } from '../../names.js';
 import { statement } from '../../sql.js';
 import { messageFrom, readMessage, readTime, type Row } from '../columns.js';

@@ -2,7 +2,16 @@ import { LONGEST_WAIT } from '../../parked-store.js';
 import { literal, type StoreSettings, type TableNames } from '../../names.js';
 import type { Statement } from '../../sql.js';
 import { statement } from '../statement.js';
-import { BLOCKED, DEAD, failures, messageColumns, PARKED_COLUMNS, SCHEDULED, WAITING, type RowsAs } from '../columns.js';
+import {
+  BLOCKED,
+  DEAD,
+  failures,
+  messageColumns,
+  PARKED_COLUMNS,
+  SCHEDULED,
+  WAITING,
+  type RowsAs,
+} from '../columns.js';
 import { DURABLE, heldLeases } from '../ready/statements.js';
 import { eachWay } from '../ready/rows-read.js';
 

@@ -4,7 +4,10 @@ import type { RabbitMqOptions, RabbitMqTopology } from '../../../../lib/transpor
 import { MAX_HEADER_TABLE } from '../../../../lib/transports/rabbitmq/limits.js';
 import { createEncoder } from '../../../../lib/transports/rabbitmq/message.js';
 import { rabbitmq } from '../../../../lib/transports/rabbitmq/index.js';
-import { contractMessage, type ContractMessageFields } from '../../../../lib/testing/transport-contract/contract-message.js';
+import {
+  contractMessage,
+  type ContractMessageFields,
+} from '../../../../lib/testing/transport-contract/contract-message.js';
 
 const encode = (fields: Partial<ContractMessageFields> = {}, options: RabbitMqOptions = {}) =>
   createEncoder(resolveRabbitMqOptions({ url: 'amqp://h', ...options }))(
