@@ -143,6 +143,33 @@ describeWith(['postgres', 'rabbitmq'], 'the first steps with RabbitMQ', () => {
     }
   });
 
+  it('src/shop.module.ts: the one listing of the README publishes the order that it saves', async () => {
+    const exchange = observer.unusedName();
+    const queue = `${exchange}.orders`;
+    const ours = blocksIn('ts').map((block) => ({ ...block, text: block.text.replaceAll(`'shop`, `'${exchange}`) }));
+    const listing = new DocumentedModules(require, undefined, ours);
+    process.env['DATABASE_URL'] = database.url;
+    const { ShopModule, OrdersService } = listing.load<{ ShopModule: Class; OrdersService: Class }>(
+      'src/shop.module.ts',
+    );
+    app = await Test.createTestingModule({ imports: [ShopModule] })
+      .setLogger(false as never)
+      .compile();
+    try {
+      await app.init();
+      const outbox = app.get(OutboxService);
+      const published = new Promise((resolve) => void outbox.events.on('published', resolve));
+      const id = await app.get<{ place(order: object): Promise<string> }>(OrdersService).place({ id: '1', total: 10 });
+      await published;
+      const [arrived] = await observer.received(queue, 1);
+      expect(arrived?.properties.messageId).toBe(id);
+      expect(JSON.parse(String(arrived?.content))).toEqual({ orderId: '1', total: 10 });
+    } finally {
+      delete process.env['DATABASE_URL'];
+      await observer.channel.deleteQueue(queue);
+    }
+  });
+
   it('src/outbox-rabbitmq.module.ts: copied, it makes what it names and publishes there', async () => {
     const exchange = observer.unusedName();
     const queue = `${exchange}.orders`;

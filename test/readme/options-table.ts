@@ -1,6 +1,6 @@
 import { OPTIONS_TABLE, type OptionRow } from '../../lib/options/table.js';
 
-/** The rows of the README's table, as they must stand there. */
+/** The rows of the table in docs/options.md, as they must stand there. */
 export function optionsTable(): string[] {
   return OPTIONS_TABLE.map((row) => `| \`${row.name}\` | ${defaultOf(row)} | ${unitOf(row)} | ${row.reason} |`);
 }
