@@ -1,7 +1,7 @@
 import type { LeaseHolder } from '../claim/bucket-leases.js';
-import { isAnotherSession } from '../claim/another-session.js';
 import { Claimer } from '../claim/claimer.js';
 import { KeyQueues } from '../claim/key-queues.js';
+import { mustReadAgain } from '../claim/must-read-again.js';
 import { ProbeFloor } from '../claim/probe-floor.js';
 import { readProbe } from '../claim/read-probe.js';
 import { SnapshotFloor } from '../claim/snapshot-floor.js';
@@ -140,7 +140,7 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
 
   /** Where nothing may be read, a connection is proof enough that the broker is back. @internal */
   async probeWithout(): Promise<typeof IDLE> {
-    if (this.globalHold.on && (await isAnotherSession(this.claimer))) this.parked.doubt();
+    if (this.globalHold.on && (await mustReadAgain(this.claimer))) this.parked.doubt();
     if (this.outage.probing && (await this.outage.mayRead())) this.outage.probeAgain(0, 1);
     return IDLE;
   }

@@ -184,6 +184,30 @@ export function describeNumbers(kind: DatabaseKind): void {
     expect(transport.texts).toEqual(['again', 'again', 'held', 'last']);
   });
 
+  it('P1: numbers go back in a global order that is held, and pass what was seen: what comes then is read in order, at once', async () => {
+    harness = await createHarness(kind, { ordering: 'global', pollInterval: 100, retry: { initial: 100, max: 100 } });
+    const transport = new ScriptedTransport();
+    let isRight = false;
+    transport.behave = ({ payload }) =>
+      isRight || String(payload) !== 'held' ? PUBLISHED : { ok: false, blame: 'message', error: new Error('refused') };
+    const enqueue = (text: string) => harness.enqueue([{ bucket: 0, key: text, payload: Buffer.from(text) }]);
+    const { dispatcher, hooks } = harness.relay({ default: transport });
+    await dispatcher.start();
+    const old = Array.from({ length: 4 }, (__, n) => `old${n}`);
+    for (const text of old) await enqueue(text);
+    await transport.until(() => transport.published.length === old.length);
+    await enqueue('held');
+    await until(async () => (await harness.count('parked')) === 1 && (await harness.count('ready')) === 0);
+    for (const statement of SET_BACK) await harness.dataSource.query(statement);
+    await hooks.until('warning');
+    const texts = Array.from({ length: 8 }, (__, n) => `new${n}`); // the last ones have numbers that nobody saw before
+    for (const text of texts) await enqueue(text);
+    isRight = true;
+    await transport.until(() => transport.published.length === old.length + 1 + texts.length, SOON);
+    expect(transport.texts).toEqual([...old, 'held', ...texts]);
+    expect(hooks.of('warning')).toHaveLength(1);
+  });
+
   it('P3: a full scan that finds a row below the low-water mark says so, and everything is read again, in order', async () => {
     harness = await createHarness(kind, { buckets: 1 });
     const { store, dataSource } = harness;

@@ -39,6 +39,38 @@ export const SIMULATED = [
     to: '    // the one before',
   },
   {
+    name: 'simulated-floor-of-who-was-not-told',
+    breaks: 'the judge asks of a relay to know that numbers went back before any answer could tell it',
+    file: 'test/simulation/heard.ts',
+    from: 'return this.asOf === this.database.wentBackAt && ',
+    to: 'return ',
+    contract: 'test/simulation/heard.spec.ts',
+  },
+  {
+    name: 'simulated-numbers-seen-that-passed-again',
+    breaks: 'the judge asks of a relay to know that numbers went back where they reached again what it had seen',
+    file: 'test/simulation/heard.ts',
+    from: ' && this.unseen !== this.readAgain();',
+    to: ';',
+    contract: 'test/simulation/heard.spec.ts',
+  },
+  {
+    name: 'simulated-one-read-for-a-large-transaction',
+    breaks: 'the judge does not wait for the reads of what comes before a message in a large transaction',
+    file: 'test/simulation/judge.ts',
+    from: '8_000 + 4_000 * rooms',
+    to: '8_000 + 0 * rooms',
+  },
+  {
+    name: 'simulated-prompt-whatever-else',
+    breaks: 'the judge asks for promptness where destinations are missing and a broker is away for hours, too',
+    file: 'test/simulation/judge.ts',
+    from: "if (destinations === 'by key' && kinds.every((kind) => kind === 'destination missing'))",
+    to: "if (destinations === 'by key')",
+    simulation: false, // one of some 128,000 histories
+    contract: 'test/simulation/judge.spec.ts',
+  },
+  {
     name: 'simulated-lease-before-its-time',
     breaks: 'the store gives a lease away that has not expired',
     file: 'test/simulation/store/memory-leases.ts',

@@ -4,6 +4,7 @@ import { LaneLoops } from '../../lib/dispatch/lane-loops.js';
 import type { DeadLetterEvent, ResolvedOptions } from '../../lib/outbox.options.js';
 import { AskingTransport } from './asking.js';
 import { SimulatedTransport, type BrokerState } from './broker.js';
+import { listenTo } from './heard.js';
 import { NO_EXCUSE, type History } from './history.js';
 import { inspect } from './inspect.js';
 import type { PlannedFault } from './plan-faults.js';
@@ -69,6 +70,7 @@ export class Fleet {
       this.sends(slot, operation);
       return call(operation, () => {
         if (operation === 'fetch') inspect(relay, this.database, history, options, plan);
+        if (operation === 'acquire') listenTo(relay.dispatcher, this.database);
         if (operation === 'blockingKeys') this.adjust();
         return effect();
       });

@@ -5,15 +5,13 @@ import { lengthOf } from '../../lib/large-payloads.js';
 import { compareSeq, type OutboxMessage } from '../../lib/message.js';
 import type { ResolvedOptions } from '../../lib/outbox.options.js';
 import type { Relay } from './fleet.js';
+import { heardBy } from './heard.js';
 import type { History } from './history.js';
 import type { Plan } from './plan.js';
 import type { MemoryDatabase } from './store/memory-database.js';
 
 /** That come on top: under a backlog that fills the room, retries would never find any. */
 const RETRIES = 100;
-
-/** Milliseconds in which the next answer tells a relay that numbers went back, also where one is lost. */
-const NOTICED = 5_000;
 
 type Tell = (number: number, what: string) => void;
 
@@ -28,19 +26,13 @@ export function inspect(
   const tell: Tell = (number, what) => history.violated(number, `${process.name}: ${what}`);
   for (const each of dispatcher.lanes) {
     if (!(each instanceof LaneLoops)) continue;
-    if (mayHaveRead(each.lane, database)) floors(each.lane, database, tell);
+    if (heardBy(each.lane.claimer)?.knows !== false) floors(each.lane, database, tell);
     bounds(each.lane, options, tell);
     if (bytes !== undefined) bytesRead(each.lane, bytes, options, tell);
   }
 }
 
-/** Whether a lane can know where the numbers are: behind an open circuit it reads nothing, and learns with its next probe. */
-function mayHaveRead({ outage }: Lane, { wentBackAt }: MemoryDatabase): boolean {
-  return wentBackAt === -Infinity || outage.circuit.allows === 'all';
-}
-
 function floors({ claimer, deps }: Lane, database: MemoryDatabase, tell: Tell): void {
-  if (database.now() - database.wentBackAt < NOTICED) return;
   for (const { rows, reserved } of database.open) {
     for (const { seq, bucket, transport } of rows) {
       if (transport !== deps.id) continue;

@@ -1,7 +1,10 @@
 import { inProcess } from '../../lib/publish/transports/in-process.js';
+import type { ResolvedOptions } from '../../lib/outbox.options.js';
 import { resolveOptions } from '../../lib/resolve-options.js';
-import { Fate, History } from './history.js';
-import { judge } from './judge.js';
+import { Fate, History, NO_EXCUSE } from './history.js';
+import { judge, prompt } from './judge.js';
+import type { FaultKind, PlannedFault } from './plan-faults.js';
+import { drawOutage } from './plan-hours.js';
 import { MemoryDatabase } from './store/memory-database.js';
 
 describe('the judge of a simulated history', () => {
@@ -30,6 +33,28 @@ describe('the judge of a simulated history', () => {
     first.insertTook = 1_500;
     expect(passed((history) => (history.overtaken = true))).toEqual(broken);
   });
+
+  it('asks for promptness where destinations are missing and nothing else goes wrong, also for hours', () => {
+    const late = fate('00000000-0000-7000-8000-000000000003', 0);
+    late.taken.splice(0, 1, 60_000);
+    const brokenBeside = (...kinds: FaultKind[]): readonly string[] => {
+      const history = new History(() => 10, false, undefined);
+      history.fates.set(late.id, late);
+      const faults = kinds.map((kind): PlannedFault => ({
+        kind,
+        at: 0,
+        slot: 0,
+        ms: 50_000,
+        after: 0,
+        topic: 'topic 1',
+      }));
+      for (const { kind } of faults) history.fault(kind, '', NO_EXCUSE);
+      prompt(history, { ...drawOutage(1, faults), destinations: 'by key' }, options());
+      return history.violations;
+    };
+    expect(brokenBeside('destination missing')).toEqual([expect.stringMatching(/^invariant 15: .* waited \d+ ms/)]);
+    expect(brokenBeside('destination missing', 'broker blocks')).toEqual([]);
+  });
 });
 
 /** Of one transaction and one key, in this place of it. */
@@ -49,6 +74,10 @@ function orderOf(
   for (const one of sightings) history.fates.set(one.id, one);
   history.sightings.push(...sightings);
   happened(history);
-  judge(history, new MemoryDatabase({ now: () => 10 }), resolveOptions({ transports: { default: inProcess() } }));
+  judge(history, new MemoryDatabase({ now: () => 10 }), options());
   return history.violations;
+}
+
+function options(): ResolvedOptions {
+  return resolveOptions({ transports: { default: inProcess() } });
 }

@@ -127,4 +127,27 @@ export const SEEDS: readonly KeptSeed[] = [
     found: 'the only message that tried a destination was refused itself, and nobody else tried (15)',
     convictedBy: 'poison-keeps-its-destination-away',
   },
+  {
+    seed: 91000424,
+    found:
+      'a process slept, and its database was away, while numbers went back: the judge asked of it what no answer had told it (8)',
+    convictedBy: 'simulated-floor-of-who-was-not-told',
+  },
+  {
+    seed: 91017787,
+    found: 'in a global order that was held nobody looked whether numbers went back (8)',
+    convictedBy: 'held-order-sees-no-numbers',
+  },
+  {
+    seed: 91051596,
+    found:
+      'behind an open circuit nothing was read until numbers that went back had reached again what was seen: the judge asked for what nobody can know (8)',
+    convictedBy: 'simulated-numbers-seen-that-passed-again',
+  },
+  {
+    seed: 91041198,
+    found:
+      'two in a read, with a sweep over what is gone for each writer that ends: the judge did not wait for the end of a large transaction (15)',
+    convictedBy: 'simulated-one-read-for-a-large-transaction',
+  },
 ];

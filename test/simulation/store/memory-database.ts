@@ -68,6 +68,8 @@ export class MemoryDatabase {
   caughtUp = false;
   /** When numbers went back last. */
   wentBackAt = -Infinity;
+  /** Likewise, when it said this of them. */
+  readonly wentBackWhen = new WeakMap<NumberSource, number>();
   deaths = 0;
   /** From one number to the next. */
   stride = 1n;
@@ -199,7 +201,9 @@ export class MemoryDatabase {
   numberSource(relay?: object): NumberSource {
     const last = this.nextSeq - 1n;
     if (relay !== undefined) this.told.set(relay, { before: this.told.get(relay)?.last ?? last, last, at: this.now() });
-    return { server: 'the only one', table: String(this.table), last: String(last) };
+    const source = { server: 'the only one', table: String(this.table), last: String(last) };
+    this.wentBackWhen.set(source, this.wentBackAt);
+    return source;
   }
 
   /** Committed rows of a bucket in the order of their numbers. */

@@ -1,0 +1,92 @@
+import type { Claimer } from '../../lib/claim/claimer.js';
+import type { OutboxDispatcher } from '../../lib/dispatch/dispatcher.js';
+import { LaneLoops } from '../../lib/dispatch/lane-loops.js';
+import { compareSeq } from '../../lib/message.js';
+import type { NumberSource } from '../../lib/store/ready-store.js';
+import type { MemoryDatabase } from './store/memory-database.js';
+
+/** Of a read, or of a question about numbers. */
+interface Answer {
+  readonly session?: number | undefined;
+  readonly source?: NumberSource | undefined;
+}
+
+/**
+ * What the reader of a lane was told of the numbers. Answers count once they reached it: a process that stood still, or whose
+ * database or broker was away, was told nothing meanwhile. The first answer since numbers went back shows it, unless they reached
+ * again what the answer before had said. Nobody can know then (docs/reliability.md, "Not promised"), until all is read again.
+ */
+export class Heard {
+  /** @internal */ session: number | undefined;
+  /** @internal */ last: NumberSource | undefined;
+  /** When numbers had gone back last, as the last answer was given. @internal */ asOf = -Infinity;
+  /** They went back, and no answer shows it: how often all had been read again before. @internal */
+  unseen: number | undefined;
+
+  constructor(
+    readonly database: Pick<MemoryDatabase, 'wentBackAt' | 'wentBackWhen'>,
+    /** How often it has read all again. */
+    readonly readAgain: () => number,
+  ) {}
+
+  /** Whether it can know where the numbers are. */
+  get knows(): boolean {
+    return this.asOf === this.database.wentBackAt && this.unseen !== this.readAgain();
+  }
+
+  /** An answer reaches it. */
+  told({ session, source }: Answer): void {
+    if (session !== undefined && session !== this.session) {
+      this.session = session;
+      this.last = undefined; // all is read again
+      this.unseen = undefined;
+    }
+    if (source === undefined) return;
+    const { last, asOf } = this;
+    this.last = source;
+    this.asOf = this.database.wentBackWhen.get(source) ?? -Infinity;
+    if (last === undefined) return;
+    if (isBack(last, source)) this.unseen = undefined;
+    else if (this.asOf !== asOf) this.unseen = this.readAgain();
+  }
+}
+
+const listeners = new WeakMap<Claimer, Heard>();
+export const heardBy = (claimer: Claimer): Heard | undefined => listeners.get(claimer);
+
+/** From now on it is heard what its readers are told. */
+export function listenTo({ lanes }: Pick<OutboxDispatcher, 'lanes'>, database: MemoryDatabase): void {
+  for (const each of lanes) {
+    if (each instanceof LaneLoops && !listeners.has(each.lane.claimer)) listen(each.lane.claimer, database);
+  }
+}
+
+function listen(claimer: Claimer, database: MemoryDatabase): void {
+  const heard = new Heard(database, () => claimer.readAgain);
+  listeners.set(claimer, heard);
+  const { store, numbers, approach } = claimer;
+  const { fetch, edge, numberSource } = store;
+  const hears = <A>(answer: Promise<A>, of: (answer: A) => Answer): Promise<A> => {
+    answer.then(
+      (given) => heard.told(of(given)),
+      () => undefined,
+    );
+    return answer; // whoever waits for it goes on at the same moment, after this
+  };
+  Object.assign(claimer, {
+    store: within(store, { fetch: (request) => hears(fetch.call(store, request), (answer) => answer) }),
+  });
+  if (numberSource !== undefined) {
+    const ask = (): Promise<NumberSource> => hears(numberSource(), (source) => ({ source }));
+    Object.assign(numbers, { store: { numberSource: ask } });
+  }
+  if (edge !== undefined && approach !== undefined) {
+    Object.assign(approach, { store: within(approach.store, { edge: () => hears(edge(), (answer) => answer) }) });
+  }
+}
+
+const isBack = (before: NumberSource, now: NumberSource): boolean =>
+  now.table !== before.table || compareSeq(now.last ?? '0', before.last ?? '0') < 0;
+
+/** The same with a method of its own. */
+const within = <S extends object>(store: S, own: Partial<S>): S => Object.assign(Object.create(store) as S, own);
