@@ -23,7 +23,7 @@ export type { OutboxStore } from './store/outbox-store.js';
 export type { BrokenLeases, LeaseSelection } from './admin/break-leases.js';
 export type { DryRun, MessageSelection, OperatorCount } from './admin/selection.js';
 export type { MessageState, OperatorReport } from './store/admin-store.js';
-export type { RelayStatus, LaneStatus, RunReport } from './relay/relay.js';
+export type { RelayStatus, TransportStatus, RunReport } from './relay/relay.js';
 export type { FailingOperation } from './relay/database-failures.js';
 
 export { OutboxTransport, PUBLISHED } from './transports/transport.js';

@@ -40,7 +40,7 @@ export function reportOf(sources: ReportSources): EnqueueRuntime['report'] {
   const counted = shared(clock, () => probe.ask().catch((error: unknown) => ({ error })));
   const { lease, publishTimeout, ordering, coordination, transports, relay: mode } = options;
   return {
-    stats: () => readStats(store, transportIds, dispatcher.status().lanes, clock.wall()),
+    stats: () => readStats(store, transportIds, dispatcher.status().transports, clock.wall()),
     async health() {
       const stats = await counted();
       const waitsFor = (name: string, seq: string): boolean => known(transportIds.get(name))?.waitsFor(seq) ?? false;

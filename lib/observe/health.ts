@@ -29,7 +29,7 @@ export interface TransportHealthReport {
   /** What a publish is worth here: stored by the broker, finished by a handler, or only handed off (`none`). */
   readonly receipt: 'broker' | 'handler' | 'none';
   /** `idle`: this process does not publish to it. */
-  readonly circuit: LaneView['circuit'] | 'idle';
+  readonly circuit: TransportView['circuit'] | 'idle';
   readonly lastError: string | null;
   /** `null`: the database did not answer, or not in time. */
   readonly stats: OutboxTransportStats | null;
@@ -45,7 +45,7 @@ export interface RelayView {
   readonly heartbeatLate?: number;
   readonly slowRenewal?: number | null;
   readonly heldSnapshot?: { readonly text: string; readonly isSlow: boolean } | null;
-  readonly lanes: readonly LaneView[];
+  readonly transports: readonly TransportView[];
 }
 export interface FailingView {
   readonly operation: keyof typeof TASKS;
@@ -54,7 +54,7 @@ export interface FailingView {
   readonly failingFor: number;
   readonly error: string;
 }
-export interface LaneView {
+export interface TransportView {
   readonly transport: string;
   readonly receipt: 'broker' | 'handler' | 'none';
   readonly circuit: 'closed' | 'open' | 'probing' | 'blocked';
@@ -111,15 +111,15 @@ export function healthOf(sources: HealthSources): OutboxHealth {
     ...(heldSnapshot?.isSlow === true ? [`${heldSnapshot.text}.`] : []),
     ...('late' in stats ? [`The database has not counted the messages within ${durationText(stats.late)}.`] : []),
     ...failures(failing.filter(({ operation }) => operation !== 'lease')),
-    ...relay.lanes.flatMap(laneProblems),
+    ...relay.transports.flatMap(laneProblems),
     ...Object.entries(counts ?? {}).flatMap(([name, one]) => countedReasons(name, one, isOrphan(name, one, relay))),
     ...('standing' in stats ? [...(stats.standing ?? [])] : []).flatMap(([name, one]) =>
       standstill(one, around(name, counts?.[name], sources, down.length > 0)),
     ),
   ];
   const unread = failing.filter(({ operation }) => operation === 'fetch').map(({ transport }) => transport);
-  const isDown = ({ circuit, transport }: LaneView): boolean => circuit !== 'closed' || unread.includes(transport);
-  const allDown = relay.lanes.length > 0 && relay.lanes.every(isDown);
+  const isDown = ({ circuit, transport }: TransportView): boolean => circuit !== 'closed' || unread.includes(transport);
+  const allDown = relay.transports.length > 0 && relay.transports.every(isDown);
   return {
     status: down.length > 0 || allDown ? 'down' : problems.length > 0 ? 'degraded' : 'up',
     reasons: [...down, ...problems],
@@ -138,8 +138,8 @@ export function healthOf(sources: HealthSources): OutboxHealth {
  * No heartbeat names the transport. The running relay of this process publishes to it all the same before its first heartbeat,
  * and until the next one after its broker came back; while its broker is away, and when heartbeats fail, that is said already.
  */
-function isOrphan(name: string, { instances }: OutboxTransportStats, { running, lanes }: RelayView): boolean {
-  const lane = lanes.find(({ transport }) => transport === name);
+function isOrphan(name: string, { instances }: OutboxTransportStats, { running, transports }: RelayView): boolean {
+  const lane = transports.find(({ transport }) => transport === name);
   return instances === 0 && (lane === undefined || (!running && lane.circuit === 'closed'));
 }
 
@@ -147,7 +147,7 @@ function reportsOf(
   { transports, relay }: HealthSources,
   counts: OutboxStats['transports'] | undefined,
 ): OutboxHealth['transports'] {
-  const lanes = new Map(relay.lanes.map((lane) => [lane.transport, lane]));
+  const lanes = new Map(relay.transports.map((lane) => [lane.transport, lane]));
   const reports: Record<string, TransportHealthReport> = Object.create(null) as Record<string, TransportHealthReport>;
   for (const [name, { kind, receipt }] of transports) {
     const lane = lanes.get(name);
@@ -170,7 +170,7 @@ function around(
   isDown: boolean,
 ): Around {
   const { relay, lease = Infinity, publishTimeout = Infinity, ordering, coordination, waitsFor } = sources;
-  const lane = relay.lanes.find(({ transport }) => transport === name);
+  const lane = relay.transports.find(({ transport }) => transport === name);
   const isHeld = ordering === 'global' && (counts?.blockedKeys ?? 0) > 0;
   const fails = (relay.failing ?? []).some(({ transport }) => transport === name);
   const isLaneAway =
@@ -222,7 +222,7 @@ const TASKS = {
 /** In whole seconds. */
 const secondsText = (ms: number): string => String(durationText(Math.ceil(ms / 1_000) * 1_000));
 
-function laneProblems({ transport, circuit, lastError, away = [] }: LaneView): string[] {
+function laneProblems({ transport, circuit, lastError, away = [] }: TransportView): string[] {
   const what = circuit === 'blocked' ? 'asks to wait' : 'is down';
   return [
     ...(circuit === 'closed' ? [] : [sentence(`Transport '${transport}' ${what}`, lastError)]),

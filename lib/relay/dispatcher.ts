@@ -152,7 +152,7 @@ export class OutboxDispatcher {
       heartbeatLate: Math.round(this.leaseLoop?.lateBy ?? 0),
       slowRenewal: this.leases?.slowRenewal ?? null,
       heldSnapshot: this.snapshots?.status() ?? null,
-      lanes: this.lanes.map((lane) => lane.status()),
+      transports: this.lanes.map((lane) => lane.status()),
     };
   }
 

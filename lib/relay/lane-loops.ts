@@ -7,7 +7,7 @@ import type { Deadline } from '../time/deadline.js';
 import { FirstConnection } from './publish/first-connection.js';
 import type { Lane } from './lane.js';
 import { Loop } from '../time/loop.js';
-import type { LaneStatus, ReadyKnowledge, RunningLane, RunReport } from './relay.js';
+import type { TransportStatus, ReadyKnowledge, RunningLane, RunReport } from './relay.js';
 
 /** Milliseconds between two looks at the parked table when nothing is known to fall due, in polls. */
 export const PARKED_POLLS = 2;
@@ -82,7 +82,7 @@ export class LaneLoops implements RunningLane {
     return this.lane.drain([...this.lane.open]);
   }
 
-  status(): LaneStatus {
+  status(): TransportStatus {
     const { outage, deps, open, room, handOver, parked, claimer } = this.lane;
     const { state, lastError } = outage.circuit;
     return {

@@ -31,7 +31,7 @@ export interface RelayDependencies {
   createTransports(): Promise<ReadonlyMap<string, OutboxTransport>>;
 }
 
-export interface LaneStatus {
+export interface TransportStatus {
   readonly transport: string;
   readonly receipt: 'broker' | 'handler' | 'none';
   readonly circuit: 'closed' | 'open' | 'probing' | 'blocked';
@@ -61,7 +61,8 @@ export interface RelayStatus {
   readonly slowRenewal: number | null;
   /** Who holds a snapshot that keeps dead rows in the way of reads, or `null`. */
   readonly heldSnapshot: HeldSnapshotStatus | null;
-  readonly lanes: readonly LaneStatus[];
+  /** One for each transport. */
+  readonly transports: readonly TransportStatus[];
 }
 export interface RunReport {
   readonly published: number;
@@ -82,7 +83,7 @@ export interface RunningLane {
   readonly holdsAll: boolean;
   /** Resolves when every lease of this lane may be given to somebody else. */
   drain(): Promise<void>;
-  status(): LaneStatus;
+  status(): TransportStatus;
   /** What is known of ready messages, where they are read under leases. @internal */
   readonly knows?: ReadyKnowledge;
   /** What could not be written down, and still is not. */

@@ -53,7 +53,7 @@ export function describeNumbers(kind: DatabaseKind): void {
     expect(transport.texts).toEqual([...old, ...texts]);
     const warning = await hooks.until('warning');
     expect(warning.text).toMatch(/^transport 'default': .*(back|emptied).*everything is read again, in order/);
-    expect(dispatcher.status().lanes[0]?.readAgain).toBe(1);
+    expect(dispatcher.status().transports[0]?.readAgain).toBe(1);
     expect(hooks.of('warning')).toHaveLength(1);
   });
 

@@ -144,7 +144,7 @@ function describeLeader(kind: DatabaseKind): void {
     await until(async () => (await harness.store.stats())[0]?.instances === 2);
     for (let i = 0; i < 64; i += 1) await harness.enqueue([{ key: `k${i}`, payload: text(i) }]);
     await first.until(() => first.published.length === 64);
-    expect(a.dispatcher.status().lanes[0]?.buckets).toHaveLength(32);
+    expect(a.dispatcher.status().transports[0]?.buckets).toHaveLength(32);
     expect(second.attempted).toEqual([]);
     await a.dispatcher.stop();
     await harness.enqueue(Array.from({ length: 64 }, (_, i) => ({ key: `k${i}`, payload: text(i) })));
@@ -175,6 +175,6 @@ function describeLeader(kind: DatabaseKind): void {
     await harness.enqueue(Array.from({ length: 64 }, (_, i) => ({ key: `k${i}`, payload: text(i) })));
     await second.until(() => second.published.length === 128);
     expect(first.published).toEqual([]);
-    expect(b.dispatcher.status().lanes[0]?.buckets).toHaveLength(32);
+    expect(b.dispatcher.status().transports[0]?.buckets).toHaveLength(32);
   });
 }

@@ -129,7 +129,7 @@ export function describeVisibility(kind: DatabaseKind): void {
     }
     let most = 0;
     const watch = until(() => {
-      most = Math.max(most, ...dispatcher.status().lanes.map(({ buffered, inFlight }) => buffered + inFlight));
+      most = Math.max(most, ...dispatcher.status().transports.map(({ buffered, inFlight }) => buffered + inFlight));
       return ledger.complete && open.ended;
     }, 90_000);
     await large.commitTransaction();

@@ -50,7 +50,7 @@ describeOnFewer([], 'a handler that is missing here', (kind) => {
     const both = [await start(WithX, options), await start(WithY, options)] as const;
     await until(() => {
       both[0].relay.lookAtLeases();
-      return both.every(({ relay }) => relay.status().lanes[0]?.buckets.length === 16);
+      return both.every(({ relay }) => relay.status().transports[0]?.buckets.length === 16);
     });
     return { outbox: both[0].outbox, handled };
   };

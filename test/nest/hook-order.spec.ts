@@ -177,6 +177,6 @@ describeWith('postgres', 'The order of hooks', () => {
     await app.close(); // an HTTP application of Nest does not wait for its init
     held.open();
     await starting;
-    expect(compiled.get(OutboxDispatcher).status()).toMatchObject({ running: false, lanes: [] });
+    expect(compiled.get(OutboxDispatcher).status()).toMatchObject({ running: false, transports: [] });
   });
 });

@@ -15,7 +15,7 @@ describeWith('postgres', 'B17: an application, and a relay of another process th
   let application: Dispatcher;
   let peer: Dispatcher;
   let told: number;
-  const buckets = (dispatcher: Dispatcher): number => dispatcher.status().lanes[0]?.buckets.length ?? 0;
+  const buckets = (dispatcher: Dispatcher): number => dispatcher.status().transports[0]?.buckets.length ?? 0;
   const shares = (ofApplication: number, ofPeer: number) => () =>
     buckets(application) === ofApplication && buckets(peer) === ofPeer;
 

@@ -39,7 +39,7 @@ describeWith('postgres', 'the relay in an application', () => {
       const id = await api.get(OutboxService).enqueueOutsideTransaction(new OrderPlaced('1'));
       await until(() => transport.ids.includes(id));
       expect(created).toBe(0);
-      expect(api.get(OutboxDispatcher).status()).toMatchObject({ running: false, lanes: [] });
+      expect(api.get(OutboxDispatcher).status()).toMatchObject({ running: false, transports: [] });
       expect(await api.get(OutboxService).health()).toMatchObject({
         status: 'up',
         relay: { mode: false, running: false },
@@ -55,7 +55,7 @@ describeWith('postgres', 'the relay in an application', () => {
         worker
           .get(OutboxDispatcher)
           .status()
-          .lanes.some((lane) => lane.buckets.length === 32),
+          .transports.some((lane) => lane.buckets.length === 32),
       );
       const id = await api.get(OutboxService).enqueueOutsideTransaction(new OrderPlaced('1'));
       await until(() => transport.ids.includes(id));

@@ -112,7 +112,7 @@ describeWith('postgres', 'what an application sees of its outbox', () => {
     const outbox = app.get(OutboxService);
     const told = record(outbox);
     outbox.events.on('error', () => new Promise(() => {})); // nobody who matters
-    await until(() => app.get(OutboxDispatcher).status().lanes[0]?.buckets.length === 32);
+    await until(() => app.get(OutboxDispatcher).status().transports[0]?.buckets.length === 32);
     void proxy.refuse();
     proxy.cut();
     await expect(outbox.enqueueOutsideTransaction(new OrderPlaced('refused'))).rejects.toThrow();

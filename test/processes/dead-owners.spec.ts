@@ -49,7 +49,7 @@ describeOnEach([], 'leases that a dead process of this machine left', (kind) => 
     const transport = new ScriptedTransport();
     const { dispatcher, hooks } = harness.relay({ default: transport }, { pollInterval });
     await dispatcher.start();
-    return { hooks, transport, buckets: () => dispatcher.status().lanes[0]?.buckets.length ?? 0 };
+    return { hooks, transport, buckets: () => dispatcher.status().transports[0]?.buckets.length ?? 0 };
   }
   const messages = (count: number) => Array.from({ length: count }, (_, n) => ({ key: `k${n}` }));
 

@@ -92,7 +92,7 @@ describe.each(DATABASES)('lease rows that somebody deleted', (kind) => {
 
 const HEALTHY = {
   mode: true,
-  relay: { running: true, storeDownFor: null, lanes: [] },
+  relay: { running: true, storeDownFor: null, transports: [] },
   transports: new Map(),
 } as const;
 const PAST = { postgres: `'-infinity'`, mysql: `'1970-01-01 00:00:00'` } as const;

@@ -6,7 +6,7 @@ import { newMessage } from '../support/relay.js';
 import { PostgresFixture, SETTINGS } from '../support/postgres-store.js';
 import { describeWith } from '../support/services.js';
 
-const RUNNING = { running: true, storeDownFor: null, lanes: [] };
+const RUNNING = { running: true, storeDownFor: null, transports: [] };
 
 describeWith('postgres', 'what others may do on PostgreSQL', () => {
   const fixture = new PostgresFixture();

@@ -99,4 +99,4 @@ export class Watchdog {
   }
 }
 
-const NOBODY = { running: false, storeDownFor: null, lanes: [] };
+const NOBODY = { running: false, storeDownFor: null, transports: [] };

@@ -15,7 +15,7 @@ import { LockedResults } from './locked-results.js';
 import { Loop } from '../../time/loop.js';
 import { Outage, type OutageLane } from '../publish/outage.js';
 import { RefusedRows } from './refused-rows.js';
-import type { LaneStatus, RunningLane, RunReport } from '../relay.js';
+import type { TransportStatus, RunningLane, RunReport } from '../relay.js';
 
 /**
  * The relay of one transport for slow, unordered work: rows are locked (`SKIP LOCKED`) and the transaction stays open
@@ -147,7 +147,7 @@ export class RowLockLane implements RunningLane, OutageLane {
     this.alone.add(id);
   }
 
-  status(): LaneStatus {
+  status(): TransportStatus {
     const { circuit, destinations } = this.outage;
     return {
       transport: this.deps.name,

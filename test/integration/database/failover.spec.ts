@@ -57,7 +57,7 @@ describe('E2: a server that becomes read-only under a running relay', () => {
       now: () => performance.now(),
       goneUpTo: () => () => '0',
     });
-    const relay = { running: false, storeDownFor: null, lanes: [] };
+    const relay = { running: false, storeDownFor: null, transports: [] };
     return healthOf({ mode: false, relay, transports: new Map(), stats: await probe.ask() });
   }
 

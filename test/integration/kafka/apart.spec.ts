@@ -63,13 +63,13 @@ describeWith(['kafka', 'postgres'], 'topics that Kafka refuses', () => {
       await harness.enqueue(Array.from({ length: BAD }, (__, n) => ({ topic: missing, key: `bad ${n}` })));
       const sent = await trickle(good);
       expect(shareOf(sent, hooks)).toBeGreaterThanOrEqual(0.8);
-      expect(dispatcher.status().lanes[0]!.away).toMatchObject([{ name: `topic "${missing}"` }]);
+      expect(dispatcher.status().transports[0]!.away).toMatchObject([{ name: `topic "${missing}"` }]);
       expect(hooks.of('circuitOpened')).toEqual([]);
       expect(new Set(hooks.of('failed').map(({ blame }) => blame))).toEqual(new Set(['transport']));
       await topics.create(1, {}, missing);
       await until(async () => (await harness.count('ready')) + (await harness.count('parked')) === 0);
       expect(await topics.total(missing)).toBe(BAD);
-      expect(dispatcher.status().lanes[0]!.away).toEqual([]);
+      expect(dispatcher.status().transports[0]!.away).toEqual([]);
     },
   );
 });

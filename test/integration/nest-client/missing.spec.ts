@@ -140,7 +140,7 @@ describeWith(['rabbitmq', 'kafka', 'postgres'], 'a destination that takes nothin
       await until(() => published(lateOthers), 20_000);
       await until(async () => (await harness.count('ready')) === 0, 20_000);
       expect(tries() - before).toBeLessThan(10);
-      expect(dispatcher.status().lanes[0]).toMatchObject({ circuit: 'closed', away: [{ name }] });
+      expect(dispatcher.status().transports[0]).toMatchObject({ circuit: 'closed', away: [{ name }] });
       await bring();
       await until(() => published([...missing, ...late]), 30_000);
       await until(async () => (await harness.count('parked')) === 0);

@@ -201,7 +201,7 @@ describeWith(['rabbitmq', 'postgres'], 'one message that RabbitMQ refuses among 
   it.each(WAITING)('R2: $what: it waits, uncharged, 99 are delivered, in order', async ({ error, ...row }) => {
     const { dispatcher, hooks, topic, found, culprit } = await run(row);
     await until(async () => (await harness.count('ready')) === 0);
-    await until(() => dispatcher.status().lanes[0]!.away.some((away) => away.error.includes(error)));
+    await until(() => dispatcher.status().transports[0]!.away.some((away) => away.error.includes(error)));
     expect(hooks.of('dead')).toEqual([]);
     expect(hooks.of('retried').filter(({ attempts }) => attempts > 0)).toEqual([]);
     expect(found.map(({ id }) => id)).not.toContain(culprit);

@@ -120,7 +120,7 @@ describeUnlessMissing(missing, 'a queue that confirms nothing, as a quorum queue
       });
       expect(withIt.share / without.share).toBeGreaterThan(0.8);
       expect(hooks.of('circuitOpened')).toEqual([]);
-      const [lane] = dispatcher.status().lanes;
+      const [lane] = dispatcher.status().transports;
       expect(lane?.away).toEqual([expect.objectContaining({ name: `queue "${stuck}"` })]);
       await resume(suspended.pop()!);
       await observer.receivedAll(stuck, bad);

@@ -93,7 +93,7 @@ describeWith(['rabbitmq', 'postgres'], 'a destination of RabbitMQ that takes not
       await observer.receivedAll(good, ids);
       await until(async () => (await harness.count('ready')) === 0);
       expect(tries() - before).toBeLessThan(10);
-      expect(dispatcher.status().lanes[0]).toMatchObject({ circuit: 'closed', away: [{ name }] });
+      expect(dispatcher.status().transports[0]).toMatchObject({ circuit: 'closed', away: [{ name }] });
       expect(hooks.of('destinationAway')).toMatchObject([{ destination: name }]);
       await bring(queue);
       const found = await observer.receivedAll(queue, missing);

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto';
-import type { LaneStatus } from '../../../lib/relay/relay.js';
+import type { TransportStatus } from '../../../lib/relay/relay.js';
 import { rabbitmq } from '../../../lib/transports/rabbitmq/index.js';
 import { RabbitMqNode } from '../../support/rabbitmq-node.js';
 import { RabbitMqObserver } from '../../support/rabbitmq.js';
@@ -18,7 +18,7 @@ describeUnlessMissing(missing, 'a RabbitMQ user whose rights are taken away whil
   let exchanges: [string, string, string];
   let queue: string;
   let hooks: RecordedHooks;
-  let lane: () => LaneStatus;
+  let lane: () => TransportStatus;
   beforeAll(async () => {
     node = await RabbitMqNode.start();
     observer = await RabbitMqObserver.connect(node.url);
@@ -37,7 +37,7 @@ describeUnlessMissing(missing, 'a RabbitMQ user whose rights are taken away whil
     const url = node.url.replace('guest:guest', `${user}:${user}`);
     const relay = harness.relay({ default: await rabbitmq({ url }).create() });
     hooks = relay.hooks;
-    lane = () => relay.dispatcher.status().lanes[0] as LaneStatus;
+    lane = () => relay.dispatcher.status().transports[0] as TransportStatus;
     await relay.dispatcher.start();
     await enqueue(exchanges[0], 1); // RabbitMQ remembers that it may, until the channel is closed
     await observer.received(queue, 1);

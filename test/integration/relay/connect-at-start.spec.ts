@@ -43,14 +43,14 @@ describeUnlessMissing(missing, 'a relay that starts', () => {
         );
       };
       await until(isThere);
-      expect(dispatcher.status().lanes).toMatchObject([{ circuit: 'closed', lastError: null }]);
+      expect(dispatcher.status().transports).toMatchObject([{ circuit: 'closed', lastError: null }]);
       await dispatcher.stop();
     });
 
     it('C20: a broker that cannot be reached is told before there is a message', async () => {
       const { dispatcher, hooks } = await start({ url: 'amqp://127.0.0.1:1' });
       expect((await hooks.until('circuitOpened')).error).toContain('ECONNREFUSED');
-      expect(dispatcher.status().lanes).toMatchObject([{ circuit: expect.stringMatching(/open|probing/) }]);
+      expect(dispatcher.status().transports).toMatchObject([{ circuit: expect.stringMatching(/open|probing/) }]);
       expect(hooks.of('failed')).toEqual([]);
       await dispatcher.stop();
     });

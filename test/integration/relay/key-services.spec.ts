@@ -62,10 +62,10 @@ describe.each(LANES)('the key of encrypted payloads', (kind, lane) => {
       const all = quiet({ ...options, logLevel: 'warn', lease: '15s', ...lane, ...more });
       const app = await applications.start(build([typeOrm(database), OutboxModule.forRoot(all)]));
       outbox = app.get(OutboxService);
-      lanes = () => app.get(OutboxDispatcher).status().lanes;
+      lanes = () => app.get(OutboxDispatcher).status().transports;
       query = (sql) => app.get(DataSource).query(sql);
     };
-    let lanes: () => ReturnType<OutboxDispatcher['status']>['lanes'];
+    let lanes: () => ReturnType<OutboxDispatcher['status']>['transports'];
     let query: (sql: string) => Promise<{ attempts: unknown; state: string }[]>;
     const write = (type: string, payloads: readonly number[], keys = 10): Promise<unknown> =>
       outbox.enqueueOutsideTransaction(

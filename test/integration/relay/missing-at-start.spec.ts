@@ -104,13 +104,13 @@ describeWith(['rabbitmq', 'postgres'], 'RabbitMQ destinations that are missing w
     const { hooks, dispatcher } = await start({ exchange });
     await hooks.until('destinationAway');
     const ids = await harness.enqueue([{ topic: 'a' }, { topic: 'b' }]);
-    await until(() => (dispatcher.status().lanes[0]?.away[0]?.putOff ?? 0) > 0);
-    expect(dispatcher.status().lanes[0]?.away).toHaveLength(1);
+    await until(() => (dispatcher.status().transports[0]?.away[0]?.putOff ?? 0) > 0);
+    expect(dispatcher.status().transports[0]?.away).toHaveLength(1);
     await observer.channel.assertExchange(exchange, 'fanout');
     await observer.channel.bindQueue(queue, exchange, '');
     await observer.receivedAll(queue, ids);
     expect(hooks.of('destinationAway')).toHaveLength(1);
-    await until(() => hooks.of('destinationBack').length === 1 && dispatcher.status().lanes[0]?.away.length === 0);
+    await until(() => hooks.of('destinationBack').length === 1 && dispatcher.status().transports[0]?.away.length === 0);
   }, 30_000);
 
   it('R8: what only a message knew to be missing is back when it is there, though the message is gone', async () => {
@@ -124,7 +124,7 @@ describeWith(['rabbitmq', 'postgres'], 'RabbitMQ destinations that are missing w
     await until(() => JSON.stringify(answers.at(-1)).includes(exchange));
     await observer.channel.assertExchange(exchange, 'fanout');
     expect(await hooks.until('destinationBack')).toMatchObject({ destination });
-    expect(dispatcher.status().lanes[0]?.away).toEqual([]);
+    expect(dispatcher.status().transports[0]?.away).toEqual([]);
   }, 40_000);
 });
 

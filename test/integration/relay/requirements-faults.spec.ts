@@ -89,7 +89,7 @@ describe.each(DATABASES)('faults around the relay on %s', (kind) => {
       const transport = new ScriptedTransport();
       const { dispatcher, hooks, goAway, comeBack } = await proxied(transport);
       await dispatcher.start();
-      await until(() => dispatcher.status().lanes[0]?.buckets.length === 32);
+      await until(() => dispatcher.status().transports[0]?.buckets.length === 32);
       goAway();
       await until(() => (dispatcher.status().storeDownFor ?? 0) > 2_500);
       expect(dispatcher.status().running).toBe(true);

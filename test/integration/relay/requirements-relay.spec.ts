@@ -29,7 +29,7 @@ describe.each(DATABASES)('the work of a relay on %s', (kind) => {
       expect(performance.now() - startedAt).toBeLessThan(20_000); // not a poll of a minute
       const stops: number[] = [];
       for (let i = 0; i < 5; i += 1) {
-        await until(() => idle.dispatcher.status().lanes[0]?.buckets.length === 32);
+        await until(() => idle.dispatcher.status().transports[0]?.buckets.length === 32);
         const stoppedAt = performance.now();
         await idle.dispatcher.stop();
         stops.push(performance.now() - stoppedAt);
@@ -125,8 +125,8 @@ describe.each(DATABASES)('the work of a relay on %s', (kind) => {
       expect(transport.attempted).toHaveLength(600);
       expect(most[0]).toBeLessThanOrEqual(10);
       expect(most[1]).toBeLessThanOrEqual(2 * (1_024 + 400));
-      await until(() => dispatcher.status().lanes[0]?.blockedKeys === 0); // it learns so from its next look
-      expect(dispatcher.status().lanes[0]).toMatchObject({ buffered: 0, inFlight: 0 });
+      await until(() => dispatcher.status().transports[0]?.blockedKeys === 0); // it learns so from its next look
+      expect(dispatcher.status().transports[0]).toMatchObject({ buffered: 0, inFlight: 0 });
     });
 
     it('survives a transport that throws, never answers, or answers when nobody listens any more', async () => {
@@ -232,7 +232,7 @@ describe.each(DATABASES)('the work of a relay on %s', (kind) => {
         return { transport, ...harness.relay({ default: transport }, {}, skewed(by)) };
       });
       for (const { dispatcher } of transports) await dispatcher.start();
-      await until(() => transports.every(({ dispatcher }) => dispatcher.status().lanes[0]?.buckets.length === 16));
+      await until(() => transports.every(({ dispatcher }) => dispatcher.status().transports[0]?.buckets.length === 16));
       const enqueuedAt = performance.now();
       await harness.enqueue(Array.from({ length: 64 }, (_, i) => ({ bucket: i % 32, delay: i < 32 ? 4_000 : null })));
       await until(() => transports.reduce((sum, { transport }) => sum + transport.published.length, 0) === 64);

@@ -46,7 +46,7 @@ describe.each(DATABASES)('attempts, delays and errors on %s', (kind) => {
           return { ...relay, transport };
         }),
       );
-      await until(() => relays.every(({ dispatcher }) => (dispatcher.status().lanes[0]?.buckets.length ?? 0) > 5));
+      await until(() => relays.every(({ dispatcher }) => (dispatcher.status().transports[0]?.buckets.length ?? 0) > 5));
       const ids = await harness.enqueue(Array.from({ length: 60 }, (_, i) => ({ key: i % 2 ? `k${i}` : null })));
       const deaths = (): number => relays.reduce((sum, { hooks }) => sum + hooks.of('dead').length, 0);
       await until(() => deaths() === 60, 40_000);

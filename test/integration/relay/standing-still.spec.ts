@@ -11,7 +11,7 @@ import { until } from '../../support/until.js';
 
 const LEASE = 30_000;
 const BUCKETS = 4;
-const NO_RELAY = { status: () => ({ running: false, storeDownFor: null, lanes: [] }) as never, lanes: [] };
+const NO_RELAY = { status: () => ({ running: false, storeDownFor: null, transports: [] }) as never, lanes: [] };
 
 describe.each(DATABASES)('%s: ready messages that stand still', (kind) => {
   describeWith(kind, kind, () => {

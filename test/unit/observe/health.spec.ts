@@ -18,7 +18,7 @@ describe('health', () => {
   };
   const sources = (change: Partial<HealthSources> = {}): HealthSources => ({
     mode: true,
-    relay: { running: true, storeDownFor: null, lanes: [lane] },
+    relay: { running: true, storeDownFor: null, transports: [lane] },
     transports: new Map([['kafka', { kind: 'kafka', receipt: 'broker' }]]),
     stats: { transports: { kafka: counts }, total: counts },
     ...change,
@@ -58,7 +58,7 @@ describe('health', () => {
     ]);
   });
   it('G7: degraded while heartbeats come more than a third of a lease late', () => {
-    const relay = (heartbeatLate: number) => ({ running: true, storeDownFor: null, lanes: [lane], heartbeatLate });
+    const relay = (heartbeatLate: number) => ({ running: true, storeDownFor: null, transports: [lane], heartbeatLate });
     expect(healthOf({ ...sources({ relay: relay(9_000) }), lease: 30_000 }).status).toBe('up');
     expect(healthOf({ ...sources({ relay: relay(12_000) }), lease: 30_000 })).toMatchObject({
       status: 'degraded',
@@ -68,7 +68,7 @@ describe('health', () => {
   });
 
   it('E15: degraded while renewing the leases takes too long to publish', () => {
-    const relay = { running: true, storeDownFor: null, lanes: [lane], slowRenewal: 1_204.6 };
+    const relay = { running: true, storeDownFor: null, transports: [lane], slowRenewal: 1_204.6 };
     expect(healthOf(sources({ relay })).reasons).toEqual([expect.stringMatching(/^Renewing the leases took 1205ms\./)]);
   });
 
@@ -80,23 +80,25 @@ describe('health', () => {
     expect(healthOf(sources({ stats: { error: new StoreClosed() } })).reasons).toEqual([
       'This outbox is closed, as its application is: nothing can be asked of its tables.',
     ]);
-    expect(healthOf(sources({ relay: { running: false, storeDownFor: null, lanes: [] } }))).toMatchObject({
+    expect(healthOf(sources({ relay: { running: false, storeDownFor: null, transports: [] } }))).toMatchObject({
       status: 'down',
       reasons: ['The relay is not running.'],
     });
     const failing = [{ operation: 'lease', transport: null, failingFor: 61_000, error: 'gone' }] as const;
-    expect(healthOf(sources({ relay: { running: true, storeDownFor: 61_000, failing, lanes: [lane] } }))).toMatchObject(
-      { status: 'down', reasons: ['Renewing the leases in the database has failed for 61s: gone.'] },
-    );
+    expect(
+      healthOf(sources({ relay: { running: true, storeDownFor: 61_000, failing, transports: [lane] } })),
+    ).toMatchObject({ status: 'down', reasons: ['Renewing the leases in the database has failed for 61s: gone.'] });
     const open = { ...lane, circuit: 'open', lastError: 'gone' } as const;
-    expect(healthOf(sources({ relay: { running: true, storeDownFor: null, lanes: [open] } }))).toMatchObject({
+    expect(healthOf(sources({ relay: { running: true, storeDownFor: null, transports: [open] } }))).toMatchObject({
       status: 'down',
       reasons: ["Transport 'kafka' is down: gone."],
     });
   });
   it('is degraded when one of several transports is down, when messages are dead, or nobody publishes them', () => {
     const blocked = { ...lane, transport: 'rabbit', circuit: 'blocked' } as const;
-    expect(healthOf(sources({ relay: { running: true, storeDownFor: null, lanes: [lane, blocked] } }))).toMatchObject({
+    expect(
+      healthOf(sources({ relay: { running: true, storeDownFor: null, transports: [lane, blocked] } })),
+    ).toMatchObject({
       status: 'degraded',
       reasons: ["Transport 'rabbit' asks to wait."],
     });
@@ -116,7 +118,7 @@ describe('health', () => {
       healthOf(
         sources({
           mode: running ? true : 'manual',
-          relay: { running, storeDownFor: null, lanes: [{ ...lane, circuit, lastError: 'gone' }] },
+          relay: { running, storeDownFor: null, transports: [{ ...lane, circuit, lastError: 'gone' }] },
           stats,
         }),
       ).reasons;
@@ -143,7 +145,7 @@ describe('health', () => {
   it('E14: is down while no transport can be read, and degraded while something else fails, or one of several', () => {
     const relay = (operation: 'fetch' | 'take', names: readonly string[]) => {
       const failing = names.map((transport, i) => ({ operation, transport, failingFor: 500 + i, error: 'denied' }));
-      return { running: true, storeDownFor: 500, failing, lanes: [lane, { ...lane, transport: 'rabbit' }] };
+      return { running: true, storeDownFor: 500, failing, transports: [lane, { ...lane, transport: 'rabbit' }] };
     };
     const seen = (operation: 'fetch' | 'take', names: readonly string[]) => {
       const { status, reasons } = healthOf(sources({ relay: relay(operation, names) }));
@@ -160,7 +162,7 @@ describe('health', () => {
     expect(seen('take', ['kafka', 'rabbit'])).toEqual(['degraded', expect.stringMatching(/^Reading what is due/)]);
   });
   it('does not ask a process that only enqueues for a relay', () => {
-    const relay = { running: false, storeDownFor: null, lanes: [] };
+    const relay = { running: false, storeDownFor: null, transports: [] };
     expect(healthOf(sources({ mode: false, relay }))).toMatchObject({
       status: 'up',
       transports: { kafka: { circuit: 'idle' } },

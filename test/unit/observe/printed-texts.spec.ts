@@ -18,7 +18,7 @@ const counts = {
 };
 const sources = (change: Partial<HealthSources>): HealthSources => ({
   mode: true,
-  relay: { running: true, storeDownFor: null, lanes: [lane] },
+  relay: { running: true, storeDownFor: null, transports: [lane] },
   transports: new Map([['kafka', { kind: 'kafka', receipt: 'broker' }]]),
   stats: { transports: { kafka: counts }, total: counts },
   ...change,
@@ -41,7 +41,7 @@ describe('what is printed', () => {
       healthOf(sources({ relay, stats: { transports: { kafka: { ...counts, ...change } }, total: counts } })).reasons;
     expect([
       ...reasons({ dead: 1, blockedKeys: 1, blocked: 1 }),
-      ...reasons({ ready: 1, instances: 0 }, { running: true, storeDownFor: null, lanes: [] }),
+      ...reasons({ ready: 1, instances: 0 }, { running: true, storeDownFor: null, transports: [] }),
       ...reasons({ failingOften: 1, mostAttempts: 36 }),
       ...reasons({ missingLeases: 1 }),
       ...reasons({ dead: 2, blockedKeys: 2, blocked: 2 }),

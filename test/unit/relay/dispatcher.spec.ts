@@ -72,7 +72,7 @@ describe('the dispatcher', () => {
       await during(under, under.dispatcher.stop());
       expect(under.clock.pending).toBe(0);
       expect(owners(under)).toEqual(new Set([null]));
-      expect(under.dispatcher.status()).toMatchObject({ running: false, lanes: [] });
+      expect(under.dispatcher.status()).toMatchObject({ running: false, transports: [] });
     }
     expect(under.hooks.of('stopped')).toHaveLength(3);
   });

@@ -75,7 +75,7 @@ describe('SnapshotWatch', () => {
     const health = () =>
       healthOf({
         mode: true,
-        relay: { running: true, storeDownFor: null, lanes: [], heldSnapshot: watch.status() },
+        relay: { running: true, storeDownFor: null, transports: [], heldSnapshot: watch.status() },
         transports: new Map(),
         stats: { transports: {} } as never,
       });
