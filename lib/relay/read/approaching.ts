@@ -1,14 +1,36 @@
-import type { Approach } from './approach.js';
+import type { Clock } from '../../time/clock.js';
+import type { ReadyStore } from '../../store/ready-store.js';
+import { Approach } from './approach.js';
+import type { Floor } from './floor.js';
+import type { LateRows } from './late-rows.js';
 import type { NumberWatch } from './number-watch.js';
+import { ProbeFloor } from './probe-floor.js';
+import { ProbedApproach } from './probed-approach.js';
 import type { ReadResult } from './read-result.js';
+
+export type AnyApproach = Approach | ProbedApproach;
+
+/** By what reads prove; `undefined` where the store cannot look: there a bucket is fetched from its beginning. */
+export function approachOn(
+  store: Pick<ReadyStore, 'fetch' | 'edge' | 'lowest' | 'probe' | 'numberSource'>,
+  transport: number,
+  floor: Floor,
+  clock: Clock,
+): AnyApproach | undefined {
+  const { lowest, probe, numberSource } = store;
+  if (!(floor instanceof ProbeFloor)) return Approach.on(store, transport, floor, clock);
+  if (lowest === undefined || probe === undefined || numberSource === undefined) return undefined;
+  return new ProbedApproach(store as Required<typeof store>, transport, floor, clock);
+}
 
 /** Who reads, as far as an approach moves it. */
 interface Reader {
-  readonly approach: Approach | undefined;
+  readonly approach: AnyApproach | undefined;
   /** Bucket → the number up to which it was read. */
   readonly heads: Map<number, string>;
   readonly forgotten: ReadonlySet<number>;
   readonly numbers: NumberWatch;
+  readonly lateRows: LateRows;
   session: number | undefined;
   newSession(session: number): ReadResult;
   startOver(reason: string): ReadResult;
@@ -19,7 +41,7 @@ export async function goOnApproaching(claimer: Reader): Promise<ReadResult | und
   const { approach, heads } = claimer;
   if (approach === undefined) return undefined;
   if (approach.asksEdge) {
-    const edge = await approach.store.edge();
+    const edge = await approach.edge();
     claimer.session ??= edge.session;
     if (claimer.session !== edge.session) return claimer.newSession(edge.session);
     const wrong = await claimer.numbers.look(edge, heads);
@@ -27,5 +49,6 @@ export async function goOnApproaching(claimer: Reader): Promise<ReadResult | und
     for (const [bucket, seq] of approach.begin(edge, claimer.forgotten)) heads.set(bucket, seq);
   }
   for (const [bucket, seq] of await approach.goOn()) heads.set(bucket, seq);
+  if (approach instanceof ProbedApproach) claimer.lateRows.sweepFor(approach.takeMet());
   return undefined;
 }

@@ -1,5 +1,5 @@
 import { within, type Clock } from '../../time/clock.js';
-import { compareSeq, type Place } from '../../outbox-message.js';
+import { compareSeq, lowerSeq, type Place } from '../../outbox-message.js';
 import { waitedTooLong } from '../../store/read-errors.js';
 import type { ReadPosition, ReadRange, ReadyStore, Snapshot, SweepResult } from '../../store/ready-store.js';
 import type { Floor, Heads } from './floor.js';
@@ -28,6 +28,7 @@ export class LateRows {
   /** @internal */ readonly probes = new Reach(SWEEP, SWEEP_FIRST);
   /** A slice of the scan met what no floor allows for: all is swept, in order. @internal */
   all = false;
+  /** @internal */ readonly met = new Map<number, Place>();
   /** Set by the lane. */
   cost: ReadCost | undefined;
   /** What the last sweep found may be below the floors, where nothing else looks. @internal */
@@ -49,6 +50,11 @@ export class LateRows {
   /** The next sweep is of everything. */
   sweepAll(): void {
     this.all = true;
+  }
+
+  /** Somebody met them where no sweep looks. */
+  sweepFor(places: readonly Place[]): void {
+    for (const place of places) this.met.set(place.bucket, place);
   }
 
   /** What the last sweep found was not published: what no floor leads to is swept once more. */
@@ -78,7 +84,9 @@ export class LateRows {
     const narrow = snapshot === undefined && positions.length < heads.size;
     const read = new Set(positions.map(({ bucket }) => bucket));
     if (narrow) toSweep = toSweep.filter(({ bucket }) => read.has(bucket));
-    toSweep = this.withScanned(await this.scanSlice(heads, known), toSweep, heads);
+    const met = [...this.met.values()].filter(({ seq }) => !known.has(seq));
+    this.met.clear();
+    toSweep = this.withScanned([...met, ...(await this.scanSlice(heads, known))], toSweep, heads);
     const raise = await this.probe((bucket) => !narrow || read.has(bucket));
     const { places, complete } = toSweep.length === 0 ? NONE : await this.timed(() => this.sweep(toSweep, known));
     this.foundInAll = this.all;
@@ -114,11 +122,12 @@ export class LateRows {
   withScanned(scanned: readonly Place[], toSweep: ReadRange[], heads: Heads): ReadRange[] {
     this.all ||= scanned.some(({ bucket, seq }) => compareSeq(seq, this.floor.floorOf(bucket)) <= 0);
     if (this.all) return everything(heads);
-    const met = new Set(scanned.map(({ bucket }) => bucket));
+    const met = new Map<number, string>(); // of each bucket the lowest
+    for (const { bucket, seq } of scanned) met.set(bucket, lowerSeq(seq, met.get(bucket) ?? seq));
     if (met.size === 0) return toSweep;
     const again = everything(heads)
       .filter(({ bucket }) => met.has(bucket))
-      .map((range) => ({ ...range, after: this.floor.floorOf(range.bucket) }));
+      .map((range) => ({ ...range, after: this.floor.sweptFrom(range.bucket, met.get(range.bucket) as string) }));
     return [...toSweep.filter(({ bucket }) => !met.has(bucket)), ...again];
   }
 
