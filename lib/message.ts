@@ -208,3 +208,5 @@ const NO_OPTIONS: MessageOptions = Object.freeze({});
 export function compareSeq(a: string, b: string): number {
   return a.length - b.length || (a < b ? -1 : a > b ? 1 : 0);
 }
+
+export const lowerSeq = (a: string, b: string): string => (compareSeq(a, b) <= 0 ? a : b);

@@ -1,6 +1,6 @@
 import type { Clock } from '../dispatch/clock.js';
 import { STATEMENT_TIMEOUT, waitedTooLong } from '../read-errors.js';
-import type { Edge, ReadRange, ReadyStore, Snapshot } from '../store/ready-store.js';
+import type { Edge, FetchResult, ReadRange, ReadyStore, Snapshot } from '../store/ready-store.js';
 import type { Floor, Heads } from './floor.js';
 import { Reach } from './reach.js';
 import type { ReadCost } from './read-cost.js';
@@ -21,6 +21,8 @@ interface Turn {
   /** All at once took too long. */
   inSlices: boolean;
 }
+/** Where the numbers end; with a fence where `fetch` returns snapshots. */
+export type Asked = Pick<Edge, 'session' | 'source'> & Pick<FetchResult, 'snapshot'> & Partial<Pick<Edge, 'fence'>>;
 type Store = Pick<ReadyStore, 'edge' | 'lowest'>;
 
 /**
@@ -86,18 +88,30 @@ export class Approach {
     return this.turn === undefined && this.waiting.size > 0;
   }
 
+  edge(): Promise<Asked> {
+    return this.store.edge();
+  }
+
   /**
    * @param given given up, and had again, since the read began: what it concludes is not of them, and the next one takes them
    * @returns buckets that are fetched from their beginning, as nobody says what the last number is, or there is none
    */
-  begin({ source, fence }: Pick<Edge, 'source' | 'fence'>, given: ReadonlySet<number>): Heads {
+  begin({ source, fence }: Pick<Asked, 'source' | 'fence'>, given: ReadonlySet<number>): Heads {
     const buckets = new Set([...this.waiting].filter((bucket) => !given.has(bucket)));
     if (buckets.size === 0) return NONE;
     for (const bucket of buckets) this.waiting.delete(bucket);
     const last = source?.last ?? '0';
     if (last === '0') return new Map([...buckets].map((bucket) => [bucket, '0']));
     this.limit = LIMIT;
-    this.turn = { buckets, last, fence: BigInt(fence), left: [], lowest: new Map(), open: undefined, inSlices: false };
+    this.turn = {
+      buckets,
+      last,
+      fence: BigInt(fence as string),
+      left: [],
+      lowest: new Map(),
+      open: undefined,
+      inSlices: false,
+    };
     this.lookFromTop(this.turn);
     return NONE;
   }
@@ -135,7 +149,7 @@ export class Approach {
     try {
       const { places, snapshot } = await this.store.lowest(this.transport, now, this.limit);
       turn.left = rest;
-      turn.open ??= snapshot.open.filter((id) => BigInt(id) < turn.fence);
+      turn.open ??= (snapshot as Snapshot).open.filter((id) => BigInt(id) < turn.fence);
       for (const { bucket, seq } of places) turn.lowest.set(bucket, seq); // lower than what was met before
       if (!turn.inSlices) return;
       const walked = this.reach.took(took());

@@ -1,8 +1,7 @@
 import type { Clock } from '../dispatch/clock.js';
-import { compareSeq, type OutboxMessage, type Place } from '../message.js';
+import { compareSeq, lowerSeq, type OutboxMessage, type Place } from '../message.js';
 import type { FetchResult, ReadPosition, ReadyStore, Snapshot } from '../store/ready-store.js';
-import { Approach } from './approach.js';
-import { goOnApproaching } from './approaching.js';
+import { approachOn, goOnApproaching, type AnyApproach } from './approaching.js';
 import type { Floor } from './floor.js';
 import { KnownRows } from './known-rows.js';
 import { LateRows } from './late-rows.js';
@@ -47,7 +46,7 @@ export class Claimer {
   readonly lateRows: LateRows;
   readonly numbers: NumberWatch;
   /** Of its buckets nothing is read yet; `undefined` where they are fetched from 0. */
-  readonly approach: Approach | undefined;
+  readonly approach: AnyApproach | undefined;
   /** How often positions turned out to be wrong, so that everything was read again. */
   readAgain = 0;
   /** Hears of what went out of order, or may have. Set by the lane. */
@@ -63,7 +62,7 @@ export class Claimer {
   ) {
     this.lateRows = new LateRows(store, transport, floor, clock, ownWrites, fullScanEvery);
     this.numbers = new NumberWatch(store, clock);
-    this.approach = Approach.on(store, transport, floor, clock);
+    this.approach = approachOn(store, transport, floor, clock);
   }
 
   add(bucket: number): void {
@@ -164,7 +163,7 @@ export class Claimer {
   rewind(messages: Iterable<OutboxMessage>): void {
     const points = new Map<number, string>();
     // A bucket that is read from its start again may still be below a floor that holds all the same.
-    for (const [bucket, head] of this.heads) points.set(bucket, lower(head, this.floor.rewindTo(bucket)));
+    for (const [bucket, head] of this.heads) points.set(bucket, lowerSeq(head, this.floor.rewindTo(bucket)));
     for (const message of messages) {
       const { bucket, seq } = message;
       this.known.delete(message);
@@ -289,8 +288,6 @@ export class Claimer {
     return { bucket, after: this.heads.get(bucket) ?? '0' };
   }
 }
-
-const lower = (a: string, b: string): string => (compareSeq(a, b) <= 0 ? a : b);
 
 /** Of a row that a scan found at or below the floor. */
 const BELOW = 'where none could appear any more (numbers that went back, or a writer that sets them by hand)';

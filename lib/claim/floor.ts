@@ -30,6 +30,8 @@ export interface Floor {
   /** Reading starts again at these points; what the floor knew is void. */
   restart(points: Heads): void;
   floorOf(bucket: number): string;
+  /** From where a bucket is swept in which a full scan met a row. */
+  sweptFrom(bucket: number, met: string): string;
   /** Where a bucket of which something is given back is read from again, unless that lies below. */
   rewindTo(bucket: number): string;
 }

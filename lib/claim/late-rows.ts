@@ -1,5 +1,5 @@
 import { within, type Clock } from '../dispatch/clock.js';
-import { compareSeq, type Place } from '../message.js';
+import { compareSeq, lowerSeq, type Place } from '../message.js';
 import { waitedTooLong } from '../read-errors.js';
 import type { ReadPosition, ReadRange, ReadyStore, Snapshot, SweepResult } from '../store/ready-store.js';
 import type { Floor, Heads } from './floor.js';
@@ -114,11 +114,12 @@ export class LateRows {
   withScanned(scanned: readonly Place[], toSweep: ReadRange[], heads: Heads): ReadRange[] {
     this.all ||= scanned.some(({ bucket, seq }) => compareSeq(seq, this.floor.floorOf(bucket)) <= 0);
     if (this.all) return everything(heads);
-    const met = new Set(scanned.map(({ bucket }) => bucket));
+    const met = new Map<number, string>(); // of each bucket the lowest
+    for (const { bucket, seq } of scanned) met.set(bucket, lowerSeq(seq, met.get(bucket) ?? seq));
     if (met.size === 0) return toSweep;
     const again = everything(heads)
       .filter(({ bucket }) => met.has(bucket))
-      .map((range) => ({ ...range, after: this.floor.floorOf(range.bucket) }));
+      .map((range) => ({ ...range, after: this.floor.sweptFrom(range.bucket, met.get(range.bucket) as string) }));
     return [...toSweep.filter(({ bucket }) => !met.has(bucket)), ...again];
   }
 

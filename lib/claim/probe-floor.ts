@@ -1,4 +1,4 @@
-import { compareSeq, type OutboxMessage, type Place } from '../message.js';
+import { compareSeq, lowerSeq, type OutboxMessage, type Place } from '../message.js';
 import type { ReadRange } from '../store/ready-store.js';
 import { ranges, type Floor, type Heads } from './floor.js';
 import { ProbedMark } from './probed-mark.js';
@@ -21,6 +21,11 @@ export class ProbeFloor implements Floor {
   deep = true;
   /** Whether one before it did not. @internal */
   skipped = false;
+  /**
+   * Buckets that joined at both marks while the floor is still at 0: an INSERT may hold a number up to there, for which
+   * no sweep looks. @internal
+   */
+  readonly unproved = new Map<number, string>();
 
   /**
    * @param upperAge milliseconds that a statement has where sweeps are costly
@@ -64,29 +69,55 @@ export class ProbeFloor implements Floor {
 
   /** The first of these that was found in no sweep of the upper mark: later messages of its key may have left before it. */
   overtaken(places: readonly Place[]): Place | undefined {
-    if (!this.skipped) return undefined;
-    return places.find(({ bucket, seq }) => compareSeq(seq, this.upper.of(bucket)) <= 0);
+    return places.find(({ bucket, seq }) => {
+      const until = this.skipped ? this.upper.of(bucket) : (this.unproved.get(bucket) ?? '0');
+      return compareSeq(seq, until) <= 0;
+    });
   }
 
   wrote(): void {}
 
   add(bucket: number): void {
+    this.unproved.delete(bucket);
     this.lower.add(bucket);
     this.upper.add(bucket);
   }
 
+  /** It is read from there on; nothing can appear below but what an INSERT holds for more than 2 s. */
+  join(bucket: number, mark: string): void {
+    this.lower.marks.set(bucket, mark);
+    this.upper.marks.set(bucket, mark);
+    this.unproved.set(bucket, mark);
+  }
+
+  /** Nothing can appear below where the bucket joined. */
+  proved(bucket: number): void {
+    this.unproved.delete(bucket);
+  }
+
   forget(bucket: number): void {
+    this.unproved.delete(bucket);
     this.lower.forget(bucket);
     this.upper.forget(bucket);
   }
 
   restart(points: Heads): void {
+    for (const [bucket, mark] of [...this.unproved]) {
+      const point = lowerSeq(mark, points.get(bucket) ?? '0');
+      if (point === '0') this.unproved.delete(bucket);
+      else this.unproved.set(bucket, point);
+    }
     this.lower.restart(points);
     this.upper.restart(points);
   }
 
   floorOf(bucket: number): string {
-    return this.lower.of(bucket);
+    return this.unproved.has(bucket) ? '0' : this.lower.of(bucket);
+  }
+
+  sweptFrom(bucket: number, met: string): string {
+    const mark = this.lower.of(bucket);
+    return compareSeq(met, mark) > 0 ? mark : this.floorOf(bucket);
   }
 
   rewindTo(bucket: number): string {

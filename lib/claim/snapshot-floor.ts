@@ -108,6 +108,10 @@ export class SnapshotFloor implements Floor {
     return this.floorOf(bucket);
   }
 
+  sweptFrom(bucket: number): string {
+    return this.floorOf(bucket);
+  }
+
   floorOf(bucket: number): string {
     return this.floors.get(bucket) ?? '0';
   }

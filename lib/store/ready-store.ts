@@ -132,15 +132,15 @@ export interface ReadyStore {
    */
   sweep(transport: number, ranges: readonly ReadRange[], known?: number): Promise<SweepResult>;
   /**
-   * The lowest place in each range, keys only, as of a snapshot that is returned, too; the server gives up after `ms`. With
-   * {@link edge} or not at all: absent where `fetch` returns no snapshots.
+   * The lowest place in each range, keys only; the server gives up after `ms`. As of a snapshot that is returned, too, where
+   * `fetch` returns them. Absent: a bucket that is taken over is fetched from its beginning.
    */
   lowest?(
     transport: number,
     ranges: readonly ReadRange[],
     ms: number,
-  ): Promise<{ readonly places: readonly Place[]; readonly snapshot: Snapshot }>;
-  /** Writes nothing, and is committed when it returns. */
+  ): Promise<{ readonly places: readonly Place[]; readonly snapshot: Snapshot | undefined }>;
+  /** Writes nothing, and is committed when it returns. With {@link lowest}, where `fetch` returns snapshots. */
   edge?(): Promise<Edge>;
   /**
    * The rows at these places that are still there, ascending per bucket; with `visibleIn` only those which that snapshot
@@ -158,8 +158,9 @@ export interface ReadyStore {
   /**
    * Where snapshots tell nothing: for each range, whether no uncommitted insert is in it (a dirty read against a committed one);
    * and the database's time, in milliseconds since the epoch. `undefined` where `fetch` returns snapshots.
+   * @param ms after which the server gives up each of its statements; absent: as for all
    */
-  probe?(transport: number, ranges: readonly ReadRange[]): Promise<ProbeResult>;
+  probe?(transport: number, ranges: readonly ReadRange[], ms?: number): Promise<ProbeResult>;
   /** Where `fetch` does not return it. Asked some times a second at most. */
   numberSource?(): Promise<NumberSource>;
   /** Who keeps what was removed in the tables. Asked only where reading costs more than it should, some times a minute at most. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { compareSeq } from '../message.js';
 import type { StoreRun } from './store-harness.js';
 
-/** A store without `edge` and `lowest` leaves it to `fetch`. */
+/** A store without `lowest` leaves it to `fetch`. */
 export function describeEdge(run: StoreRun): void {
   const { describe, it } = run.runner;
   describe('the beginning of a bucket', () => {
@@ -32,7 +32,9 @@ export function describeEdge(run: StoreRun): void {
       );
       await late.commit();
       const after = await run.store.lowest?.(lane.transport, ranges, 10_000);
-      assert.ok(looked.snapshot.open.some((id) => after?.snapshot.open.includes(id) === false));
+      assert.equal(looked.snapshot === undefined, run.harness.proof === 'probe');
+      if (looked.snapshot === undefined) return;
+      assert.ok(looked.snapshot.open.some((id) => after?.snapshot?.open.includes(id) === false));
     });
 
     it('is not above the last number, behind which an id of our own was assigned', async () => {
@@ -43,13 +45,13 @@ export function describeEdge(run: StoreRun): void {
       const edge = await run.store.edge?.();
       if (edge === undefined) return late.rollback();
       assert.ok(edge.source?.last !== undefined);
-      const looked = await run.store.lowest?.(lane.transport, [], 10_000);
-      assert.ok(looked && BigInt(looked.snapshot.xmax) > BigInt(edge.fence), 'it has ended');
+      const { snapshot } = (await run.store.lowest?.(lane.transport, [], 10_000)) ?? {};
+      assert.ok(snapshot && BigInt(snapshot.xmax) > BigInt(edge.fence), 'it has ended');
       assert.ok(
-        looked.snapshot.open.some((id) => BigInt(id) < BigInt(edge.fence)),
+        snapshot.open.some((id) => BigInt(id) < BigInt(edge.fence)),
         'older than what is open',
       );
-      assert.ok(!looked.snapshot.open.includes(edge.fence));
+      assert.ok(!snapshot.open.includes(edge.fence));
       await late.commit();
       const seqs = (await lane.ready()).map(({ seq }) => seq);
       const { last } = edge.source;

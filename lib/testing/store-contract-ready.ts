@@ -135,10 +135,17 @@ function describeProbe(run: StoreRun): void {
       await lane.insert({}, { bucket: 2 });
       const messages = await lane.ready();
       const ranges = messages.map(({ bucket, seq }) => ({ bucket, after: '0', upTo: seq }));
-      const probe = () => run.store.probe?.(lane.transport, ranges);
+      let limit: number | undefined;
+      const probe = () => run.store.probe?.(lane.transport, ranges, limit);
       assert.deepEqual(
         (await probe())?.clean,
         ranges.map(({ bucket }) => bucket === 2),
+      );
+      limit = 10_000;
+      assert.deepEqual(
+        (await probe())?.clean,
+        ranges.map(({ bucket }) => bucket === 2),
+        'with a limit of its own, too',
       );
       await late.commit();
       const { clean, now } = (await probe()) ?? { clean: [], now: 0 };

@@ -1,5 +1,5 @@
 import { describeStoreContract } from '../../lib/testing/store-contract.js';
-import { MariaDbStores } from '../support/mariadb-store.js';
+import { BoundedMariaDbStores, MariaDbStores } from '../support/mariadb-store.js';
 import { NARROW, ODD_SESSION } from '../support/mysql-contract.js';
 import { describeWith } from '../support/services.js';
 
@@ -10,5 +10,6 @@ describeWith('mariadb', 'MariaDB store', () => {
     new MariaDbStores('mariadb', { poolSize: 2, ordering: 'strict' }, ODD_SESSION, NARROW),
   );
   describeStoreContract('no order', new MariaDbStores('mariadb', { ordering: 'none' }));
+  describeStoreContract('reads by whole buckets', new BoundedMariaDbStores('mariadb'));
   describeStoreContract('a global order', new MariaDbStores('mariadb', { ordering: 'global' }));
 });

@@ -1,37 +1,22 @@
-import { Claimer } from '../../lib/claim/claimer.js';
+import { Claimer, type ReadResult } from '../../lib/claim/claimer.js';
 import { ProbeFloor } from '../../lib/claim/probe-floor.js';
 import { SnapshotFloor } from '../../lib/claim/snapshot-floor.js';
 import { compareSeq, type OutboxMessage, type Place } from '../../lib/message.js';
 import type { ReadRange, ReadyStore, Snapshot } from '../../lib/store/ready-store.js';
-import { FakeClock } from '../../lib/testing/fake-clock.js';
 import { stored } from './lane.js';
-
-interface Transaction {
-  id: bigint;
-  rows: Place[];
-  state: 'open' | 'committed';
-  readonly began: number;
-  finished: number;
-}
+import { ModelTransactions, type Transaction } from './model-transactions.js';
 
 /**
  * A ready table as the database keeps it: transactions take their id with their first row, rows their number before the
  * commit, and a snapshot is what PostgreSQL says: `xmax` is one past the highest *finished* id, whatever is open above it.
  * Reads go through a real {@link Claimer}; every read is checked against what was visible when it was made.
  */
-export class ModelTable {
-  readonly clock = new FakeClock();
+export class ModelTable extends ModelTransactions {
   readonly floor: SnapshotFloor | ProbeFloor;
   readonly claimer: Claimer;
-  readonly writers = new Map<number, Transaction>();
-  readonly transactions: Transaction[] = [];
   readonly handed = new Set<string>();
   readonly unsettled: OutboxMessage[] = [];
   readonly complaints: string[] = [];
-  nextId = 100n;
-  highestFinished = 99n;
-  nextSeq = 1n;
-  moment = 0;
   session = 0;
   /** Happens between a fetch and the sweep that follows it, and between that and the read of what it found. */
   between: () => void = () => undefined;
@@ -44,10 +29,11 @@ export class ModelTable {
   writing: { transaction: Transaction; settled: OutboxMessage[]; reads: number } | undefined;
   visibleAtFetch: Place[] = [];
 
-  constructor(readonly kind: 'snapshots' | 'probes') {
+  constructor(kind: 'snapshots' | 'probes') {
+    super(kind);
     this.floor = kind === 'snapshots' ? new SnapshotFloor() : new ProbeFloor(() => this.clock.monotonic());
     const store = {
-      ...(kind === 'probes' ? { bucketsPerRead: 1 } : this.looks()),
+      ...(kind === 'probes' ? { bucketsPerRead: 1, ...this.looksOfProbes() } : this.looks()),
       fetch: async ({
         positions,
         perBucket,
@@ -64,7 +50,7 @@ export class ModelTable {
             .slice(0, perBucket),
         );
         const result = {
-          messages: rows.slice(0, limit).map(message),
+          messages: rows.slice(0, limit).map((row) => this.message(row)),
           snapshot: this.snapshot(),
           durable: true,
           session: this.session,
@@ -79,15 +65,18 @@ export class ModelTable {
       readPlaces: async (_transport: number, places: readonly Place[], visibleIn: Snapshot | undefined) => ({
         messages: this.visible()
           .filter(({ seq }) => places.some((place) => place.seq === seq) && this.sees(visibleIn, seq))
-          .map(message),
+          .map((row) => this.message(row)),
         snapshot: this.snapshot(),
         durable: true,
         session: this.session,
       }),
-      probe: async (_transport: number, ranges: readonly ReadRange[]) => ({
-        clean: ranges.map((range) => !this.open().some(({ rows }) => rows.some((row) => inside(row, range)))),
-        now: this.clock.wall(),
-      }),
+      probe: async (_transport: number, ranges: readonly ReadRange[], ms?: number) => {
+        if (ms !== undefined) this.giveUpWide(ranges, ms);
+        const clean = ranges.map((range) => !this.open().some(({ rows }) => rows.some((row) => inside(row, range))));
+        const now = this.clock.wall();
+        this.looking();
+        return { clean, now };
+      },
     };
     this.claimer = new Claimer(
       store,
@@ -111,9 +100,8 @@ export class ModelTable {
         this.looking();
         return { source, snapshot, fence: String(transaction.id), session: this.session };
       },
-      lowest: async (_transport, ranges) => {
-        if (ranges.some(({ after, upTo }) => Number(upTo) - Number(after) > this.reach))
-          throw Object.assign(new Error('canceling statement due to statement timeout'), { code: '57014' });
+      lowest: async (_transport, ranges, ms) => {
+        this.giveUpWide(ranges, ms);
         const places = ranges.flatMap((range) =>
           this.visible()
             .filter((row) => inside(row, range))
@@ -126,18 +114,24 @@ export class ModelTable {
     };
   }
 
-  insert(writer: number, bucket: number): void {
-    let transaction = this.writers.get(writer);
-    if (transaction === undefined) this.writers.set(writer, (transaction = this.begin()));
-    transaction.rows.push({ bucket, seq: String(this.nextSeq++) });
+  /** @internal */ looksOfProbes(): Pick<ReadyStore, 'lowest' | 'numberSource'> {
+    const { lowest } = this.looks();
+    return {
+      lowest,
+      numberSource: async () => {
+        this.looking();
+        const source = { server: 'a', table: 't', last: String(this.nextSeq - 1n) };
+        this.looking();
+        return source;
+      },
+    };
   }
 
-  end(writer: number, how: 'commit' | 'rollback'): void {
-    const transaction = this.writers.get(writer);
-    if (transaction === undefined) return;
-    this.writers.delete(writer);
-    if (how === 'rollback') transaction.rows = [];
-    this.finish(transaction);
+  /** @internal */ giveUpWide(ranges: readonly ReadRange[], ms: number): void {
+    if (this.kind === 'probes' && ms > 50) return; // of one bucket it cannot ask for less
+    const last = (upTo: string): number => Math.min(Number(upTo), Number(this.nextSeq));
+    if (ranges.some(({ after, upTo }) => last(upTo) - Number(after) > this.reach))
+      throw Object.assign(new Error('canceling statement due to statement timeout'), { code: '57014' });
   }
 
   /** Sends a settle of what was handed out; {@link answer} is its commit and its acknowledgement. */
@@ -176,7 +170,7 @@ export class ModelTable {
   }
 
   async read(limit: number): Promise<number> {
-    const messages = this.claimer.stillOurs((await this.claimer.read(limit)).messages);
+    const messages = this.claimer.stillOurs((await this.readOnce(limit)).messages);
     for (const { bucket, seq } of messages) {
       if (this.handed.has(seq)) this.complaints.push(`${seq} came twice`);
       this.handed.add(seq);
@@ -196,60 +190,38 @@ export class ModelTable {
     return messages.length;
   }
 
+  /** It may rest while it reads. @internal */ async readOnce(limit: number): Promise<ReadResult> {
+    let isOver = false;
+    const reading = this.claimer.read(limit).finally(() => (isOver = true));
+    for (let i = 0; !isOver; i += 1) await (i < STEPS ? Promise.resolve() : this.pass(10));
+    return reading;
+  }
+
   /** No row that can still appear, and none that was not read, is at or below the floor. */
   checkFloor(): void {
     for (const row of [
       ...this.open().flatMap(({ rows }) => rows),
+      ...this.held.values(),
       ...this.visible().filter(({ seq }) => !this.handed.has(seq)),
     ]) {
-      const floor = this.floor.floorOf(row.bucket);
+      const floor = this.mark(row.bucket);
       if (compareSeq(floor, row.seq) >= 0) this.complaints.push(`floor ${floor} is not below ${row.seq}`);
     }
+  }
+
+  /** As no statement takes 2 s, nothing appears below the upper one either. @internal */ mark(bucket: number): string {
+    const { floor } = this;
+    return floor instanceof ProbeFloor ? floor.upper.of(bucket) : floor.floorOf(bucket);
+  }
+
+  /** The same at each read. @internal */ message(place: Place): OutboxMessage {
+    const createdText = (this.created.get(place.seq) as Date).toISOString();
+    return stored({ ...place, id: `message ${place.seq}`, createdText });
   }
 
   /** @internal */ swept(places: Place[]): Place[] {
     this.afterSweep();
     return places;
-  }
-  visible(): Place[] {
-    const rows = this.transactions.filter(({ state }) => state === 'committed').flatMap((each) => each.rows);
-    return rows.sort((a, b) => a.bucket - b.bucket || compareSeq(a.seq, b.seq));
-  }
-
-  /** @internal */ transactionOf(seq: string): Transaction | undefined {
-    return this.transactions.find(({ rows }) => rows.some((row) => row.seq === seq));
-  }
-  /** @internal */ open(): Transaction[] {
-    return this.transactions.filter(({ state }) => state === 'open');
-  }
-  /** @internal */ begin(): Transaction {
-    const transaction: Transaction = {
-      id: this.nextId++,
-      rows: [],
-      state: 'open',
-      began: (this.moment += 1),
-      finished: Infinity,
-    };
-    this.transactions.push(transaction);
-    return transaction;
-  }
-  /** @internal */ finish(transaction: Transaction): void {
-    transaction.state = 'committed';
-    transaction.finished = this.moment += 1;
-    if (transaction.id > this.highestFinished) this.highestFinished = transaction.id;
-  }
-  /** @internal */ sees(snapshot: Snapshot | undefined, seq: string): boolean {
-    const id = this.transactionOf(seq)?.id;
-    if (snapshot === undefined || id === undefined) return true;
-    return id < BigInt(snapshot.xmax) && !snapshot.open.includes(String(id));
-  }
-  snapshot(): Snapshot | undefined {
-    if (this.kind === 'probes') return undefined;
-    const xmax = this.highestFinished + 1n;
-    const open = this.open()
-      .map(({ id }) => id)
-      .filter((id) => id < xmax);
-    return { xmin: String(open[0] ?? xmax), xmax: String(xmax), open: open.map(String) };
   }
 }
 
@@ -257,5 +229,5 @@ function inside({ bucket, seq }: Place, range: ReadRange): boolean {
   return bucket === range.bucket && compareSeq(seq, range.after) > 0 && compareSeq(seq, range.upTo) <= 0;
 }
 
-/** The same at each read. */
-const message = (place: Place): OutboxMessage => stored({ ...place, id: `message ${place.seq}` });
+/** Turns of what waits in which a read is over that does not rest. */
+const STEPS = 1_000;

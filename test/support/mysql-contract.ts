@@ -1,5 +1,5 @@
 import { describeStoreContract } from '../../lib/testing/store-contract.js';
-import { MariaDbStores } from './mariadb-store.js';
+import { BoundedMariaDbStores, MariaDbStores } from './mariadb-store.js';
 import { describeWith } from './services.js';
 
 /** Everything that might go wrong with the caller's session: far from UTC, a narrow charset, other quotes, no escapes. */
@@ -21,6 +21,7 @@ export function describeMysqlStore(kind: 'mysql', name: string): void {
       new MariaDbStores(kind, { poolSize: 2, ordering: 'strict' }, ODD_SESSION, NARROW),
     );
     describeStoreContract('no order', new MariaDbStores(kind, { ordering: 'none' }));
+    describeStoreContract('reads by whole buckets', new BoundedMariaDbStores(kind));
     describeStoreContract('a global order', new MariaDbStores(kind, { ordering: 'global' }));
   });
 }

@@ -5,7 +5,8 @@ import { ModelTable } from '../support/model-table.js';
 const RUNS = 600;
 
 type Step =
-  | { do: 'insert'; writer: number; bucket: number }
+  | { do: 'insert' | 'reserve'; writer: number; bucket: number }
+  | { do: 'insertHeld'; writer: number }
   | { do: 'end'; writer: number; how: 'commit' | 'rollback' }
   | { do: 'settle' }
   | { do: 'answer' }
@@ -15,6 +16,8 @@ type Step =
 const writer = fc.nat(2);
 const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 6, arbitrary: fc.record({ do: fc.constant('insert' as const), writer, bucket: fc.nat(1) }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant('reserve' as const), writer, bucket: fc.nat(1) }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant('insertHeld' as const), writer }) },
   {
     weight: 4,
     arbitrary: fc.record({
@@ -27,7 +30,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 3, arbitrary: fc.record({ do: fc.constant('answer' as const) }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('rewind' as const) }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant('regain' as const), bucket: fc.nat(1) }) },
-  { weight: 1, arbitrary: fc.record({ do: fc.constant('pass' as const), ms: fc.constantFrom(100, 2_500) }) },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant('pass' as const), ms: fc.constantFrom(100, 2_500, 61_000) }) },
 );
 const read = fc.record({
   do: fc.constant('read' as const),
@@ -64,12 +67,14 @@ const REGAINED_WHILE_ASKED = [
 
 async function apply(table: ModelTable, each: Step): Promise<void> {
   if (each.do === 'insert') table.insert(each.writer, each.bucket);
+  else if (each.do === 'reserve') table.reserve(each.writer, each.bucket);
+  else if (each.do === 'insertHeld') table.insertHeld(each.writer);
   else if (each.do === 'end') table.end(each.writer, each.how);
   else if (each.do === 'settle') table.settle();
   else if (each.do === 'answer') await table.answer();
   else if (each.do === 'rewind') table.rewind();
   else if (each.do === 'regain') table.regain(each.bucket);
-  else await table.clock.advance(each.ms);
+  else if (each.do === 'pass') await table.pass(each.ms);
 }
 
 describe.each(['snapshots', 'probes'] as const)('reading past open transactions, with %s', (kind) => {
@@ -100,7 +105,7 @@ describe.each(['snapshots', 'probes'] as const)('reading past open transactions,
         }
         for (const each of [0, 1, 2]) table.end(each, 'commit');
         for (let i = 0; i < 400 && table.visible().some(({ seq }) => !table.handed.has(seq)); i += 1)
-          await table.read(3);
+          if ((await table.read(3)) === 0) await table.pass(500);
         const lost = table.visible().filter(({ seq }) => !table.handed.has(seq));
         expect({ lost, complaints: table.complaints }).toEqual({ lost: [], complaints: [] });
       }),
@@ -117,7 +122,7 @@ describe.each(['snapshots', 'probes'] as const)('reading past open transactions,
         await table.read(100);
         table.settle();
         await table.answer();
-        await table.clock.advance(2_500);
+        await table.clock.advance(61_000);
       }
       await table.read(100);
     };

@@ -5,7 +5,7 @@ import type { GlanceRequest, MessageFilter } from '../admin-store.js';
 import type { HeldLease, Instance, Lease } from '../lease-store.js';
 import type { OutboxStore, SchemaSettings } from '../outbox-store.js';
 import type { Death, KeyInBucket, ReparkEntry, ParkedStore, RowLockStore, TakeRequest } from '../parked-store.js';
-import type { ParkEntry, ReadRange, SettledMessage } from '../ready-store.js';
+import type { ParkEntry, SettledMessage } from '../ready-store.js';
 import { tableNames, type StoreSettings } from '../schema/names.js';
 import { MysqlAdmin } from './admin.js';
 import { missingLimits } from './missing-limits.js';
@@ -64,7 +64,8 @@ export class MysqlStore implements OutboxStore {
   sweep = (...args: Parameters<MysqlReady['sweep']>) => this.parts.ready.sweep(...args);
   readPlaces: OutboxStore['readPlaces'] = (transport, places) => this.parts.ready.readPlaces(transport, places);
   readPayloads: OutboxStore['readPayloads'] = (transport, messages) => this.parts.payloads.read(transport, messages);
-  probe = (transport: number, ranges: readonly ReadRange[]) => this.parts.ready.probe(transport, ranges);
+  lowest = (...args: Parameters<MysqlReady['lowest']>) => this.parts.ready.lowest(...args);
+  probe = (...args: Parameters<MysqlReady['probe']>) => this.parts.ready.probe(...args);
   numberSource = () => this.parts.ready.numberSource();
   heldSnapshot = () => this.parts.holder.look();
   flush = (session?: number) => this.parts.ready.flush(session);

@@ -1,15 +1,28 @@
 import { randomUUID } from 'node:crypto';
+import { systemClock } from '../../dispatch/clock.js';
 import { compareSeq, type Place } from '../../message.js';
 import type { SqlDatabase } from '../executors/executor.js';
 import { sameSession } from '../executors/same-session.js';
-import type { FetchResult, NumberSource, ProbeResult, ReadPosition, ReadRange, SweepResult } from '../ready-store.js';
+import type {
+  FetchResult,
+  NumberSource,
+  ProbeResult,
+  ReadPosition,
+  ReadRange,
+  ReadyStore,
+  SweepResult,
+} from '../ready-store.js';
 import type { StoreSettings, TableNames } from '../schema/names.js';
-import { statement } from '../sql.js';
+import { statement, type Statement } from '../sql.js';
+import { BoundedReads } from './bounded-reads.js';
+import { capabilitiesOf } from './capabilities.js';
 import { messageFrom, readMessage, readTime, type Row } from './columns.js';
 import { jsonRows, lookUp, PLACES } from './json-rows.js';
 import { retried } from './retry.js';
 import type { MysqlServer } from './server.js';
 import { sized, times } from './statements.js';
+
+type Lowest = Awaited<ReturnType<NonNullable<ReadyStore['lowest']>>>;
 
 /** Few rows are read with one range scan over all buckets, in 0.25 ms where a branch per bucket takes 0.7. */
 const FEW = 64;
@@ -20,6 +33,7 @@ export class MysqlReady {
   /** @internal */ readonly sql: ReturnType<typeof readyStatements>;
   /** @internal transports whose last fetch found more than {@link FEW} rows */
   readonly backlog = new Set<number>();
+  /** @internal */ readonly bounded = new BoundedReads(() => systemClock.monotonic());
   /** @internal */ flushed = false;
   /** @internal */ readonly flushRow = `flush:${randomUUID()}`;
 
@@ -42,16 +56,30 @@ export class MysqlReady {
     const { transport, positions, perBucket, limit } = request;
     const most = Math.min(perBucket, limit);
     if (positions.length === 0 || most <= 0) return this.result([]);
+    const branches = positions.flatMap(({ bucket, after: seq }) => [transport, bucket, BigInt(seq), perBucket]);
+    const rows = await this.bounded.measure((bounded) =>
+      bounded
+        ? this.read(this.sql.fetchBounded(positions.length).bind(...branches, limit))
+        : this.fetchRanges(transport, positions, branches, { most, limit }),
+    );
+    return this.result(rows);
+  }
+
+  /** @internal */ async fetchRanges(
+    transport: number,
+    positions: readonly ReadPosition[],
+    branches: readonly unknown[],
+    { most, limit }: { most: number; limit: number },
+  ): Promise<readonly Row[]> {
     const few = positions.length === 1 ? most : Math.min(most, FEW);
     if (positions.length === 1 || !this.backlog.has(transport)) {
       const rows = await this.read(this.sql.fetchFew(positions.length).bind(...after(transport, positions), few + 1));
-      if (rows.length <= few || positions.length === 1) return this.result(rows.slice(0, most));
+      if (rows.length <= few || positions.length === 1) return rows.slice(0, most);
     }
-    const branches = positions.flatMap(({ bucket, after: seq }) => [transport, bucket, BigInt(seq), perBucket]);
     const rows = await this.read(this.sql.fetchMany(positions.length).bind(...branches, limit));
     if (rows.length > few) this.backlog.add(transport);
     else this.backlog.delete(transport);
-    return this.result(rows);
+    return rows;
   }
 
   async readPlaces(transport: number, places: readonly Place[]): Promise<FetchResult> {
@@ -67,7 +95,11 @@ export class MysqlReady {
     if (ranges.length === 0) return { places: [], complete: true };
     const sorted = [...ranges].sort((a, b) => a.bucket - b.bucket);
     const page = SWEEP_PAGE + known;
-    const rows = await this.read(this.sql.sweep(sorted.length).bind(...within(transport, sorted), page));
+    const rows = await this.bounded.measure((bounded) =>
+      bounded
+        ? this.read(this.sql.sweepBounded(sorted.length).bind(...within(transport, sorted, page), page))
+        : this.read(this.sql.sweep(sorted.length).bind(...within(transport, sorted), page)),
+    );
     const places = rows.map(([bucket, seq]) => ({ bucket: bucket as number, seq: seq as string }));
     return { places, complete: rows.length < page };
   }
@@ -78,9 +110,12 @@ export class MysqlReady {
    * nobody wait; a locking NOWAIT read also fails on the open row of a neighbour, because InnoDB locks the row behind the range.
    * A commit or a settle between the two reads gives a `false` too much, which only means to ask again.
    */
-  async probe(transport: number, ranges: readonly ReadRange[]): Promise<ProbeResult> {
+  async probe(transport: number, ranges: readonly ReadRange[], ms?: number): Promise<ProbeResult> {
+    const { sums: ofRanges, sumsBounded } = this.sql;
+    const all = (ms !== undefined || this.bounded.areOn ? sumsBounded : ofRanges)(ranges.length);
+    const text = ms === undefined ? all : await this.within(ms, all);
     const read = this.database.connection('read');
-    const sums = this.sql.sums(ranges.length).bind(...within(transport, ranges));
+    const sums = text.bind(...within(transport, ranges));
     const { generation } = read;
     // Called in one go, so that no other statement can get between the setting and the read it is for.
     const [, dirty, committed] = await Promise.all([read.run(this.sql.dirty.bind()), read.run(sums), read.run(sums)]);
@@ -91,6 +126,16 @@ export class MysqlReady {
       clean: ranges.map(({ bucket }) => same && before.get(bucket) === after.get(bucket)),
       now: readTime(after.get(null)),
       lockWait: 1_000 * Number(committed.rows.at(-1)?.[2]),
+    };
+  }
+
+  async lowest(transport: number, ranges: readonly ReadRange[], ms: number): Promise<Lowest> {
+    if (ranges.length === 0) return { places: [], snapshot: undefined };
+    const sql = await this.within(ms, this.sql.lowest(ranges.length));
+    const rows = await this.read(sql.bind(...within(transport, ranges)));
+    return {
+      places: rows.map(([bucket, seq]) => ({ bucket: bucket as number, seq: seq as string })),
+      snapshot: undefined,
     };
   }
 
@@ -113,6 +158,11 @@ export class MysqlReady {
     if (this.flushed) await this.database.connection('lease').run(this.sql.dropFlushRow.bind(this.flushRow));
   }
 
+  /** @internal */ async within(ms: number, { questionMarks }: Statement): Promise<Statement> {
+    const { selectWithin } = capabilitiesOf((await this.server.state()).version);
+    return statement(undefined, selectWithin(ms, `x.* from (${questionMarks}) x`));
+  }
+
   /** @internal */ async read(
     sql: Parameters<ReturnType<SqlDatabase['connection']>['run']>[0],
   ): Promise<readonly Row[]> {
@@ -131,17 +181,26 @@ function readyStatements({ ready, meta }: TableNames) {
   // The transport stands in every branch: in front of them it would offer a look-up of the whole transport instead of ranges.
   const place = '(h.transport = ? and h.bucket = ? and h.seq > ?)';
   const range = '(h.transport = ? and h.bucket = ? and h.seq > ? and h.seq <= ?)';
+  // By the prefix of the key, which is left with the bucket. `+ 0` keeps the numbers out of the range.
+  const inBucket = 'h.transport = ? and h.bucket = ? and h.seq + 0 > ? and h.seq + 0 <= ?';
+  const sums = `select h.bucket, concat_ws(' ', count(*), sum(h.seq), bit_xor(h.seq)) s, null w ${from}`;
+  const perBucket = 'group by h.transport, h.bucket';
+  const clock = 'union all select null, cast(utc_timestamp(6) as char), @@global.innodb_lock_wait_timeout';
   const inOrder = 'order by h.transport, h.bucket, h.seq';
   const branch = `(select ${messageFrom('h')} ${from} where ${place.slice(1, -1)} order by h.seq limit ?)`;
+  const bounded = `(select ${messageFrom('h')} ${from} where h.transport = ? and h.bucket = ? and h.seq + 0 > ? order by h.seq limit ?)`;
+  const places = `(select h.bucket, h.seq ${from} where ${inBucket} order by h.seq limit ?)`;
   return {
     fetchFew: sized((n) => `select ${messageFrom('h')} ${from} where ${times(n, place, ' or ')} ${inOrder} limit ?`),
     fetchMany: sized((n) => `${times(n, branch, ' union all ')} limit ?`),
     sweep: sized((n) => `select h.bucket, h.seq ${from} where ${times(n, range, ' or ')} ${inOrder} limit ?`),
-    sums: sized(
-      (n) => `select h.bucket, concat_ws(' ', count(*), sum(h.seq), bit_xor(h.seq)), null
-      ${from} where ${times(n, range, ' or ')} group by h.transport, h.bucket
-      union all select null, cast(utc_timestamp(6) as char), @@global.innodb_lock_wait_timeout`,
+    fetchBounded: sized((n) => `${times(n, bounded, ' union all ')} limit ?`),
+    sweepBounded: sized((n) => `${times(n, places, ' union all ')} limit ?`),
+    lowest: sized((n) =>
+      times(n, `(select h.bucket, h.seq ${from} where ${inBucket} order by h.seq limit 1)`, ' union all '),
     ),
+    sumsBounded: sized((n) => `${times(n, `${sums} where ${inBucket} ${perBucket}`, ' union all ')} ${clock}`),
+    sums: sized((n) => `${sums} where ${times(n, range, ' or ')} ${perBucket} ${clock}`),
     dirty: statement('dirty read', 'set transaction isolation level read uncommitted'),
     readPlaces: statement(
       'read places',
@@ -164,6 +223,6 @@ function readyStatements({ ready, meta }: TableNames) {
 
 const after = (transport: number, positions: readonly ReadPosition[]): unknown[] =>
   positions.flatMap((position) => [transport, position.bucket, BigInt(position.after)]);
-const within = (transport: number, ranges: readonly ReadRange[]): unknown[] =>
-  ranges.flatMap((range) => [transport, range.bucket, BigInt(range.after), BigInt(range.upTo)]);
+const within = (transport: number, ranges: readonly ReadRange[], ...each: number[]): unknown[] =>
+  ranges.flatMap((range) => [transport, range.bucket, BigInt(range.after), BigInt(range.upTo), ...each]);
 const byBucket = (rows: readonly Row[]): Map<unknown, unknown> => new Map(rows.map(([bucket, sums]) => [bucket, sums]));
