@@ -34,5 +34,6 @@ export async function goOnApproaching(claimer: Claimer): Promise<ReadResult | un
     for (const [bucket, seq] of approach.begin(edge, claimer.forgotten)) heads.set(bucket, seq);
   }
   for (const [bucket, seq] of await approach.goOn()) heads.set(bucket, seq);
+  if (approach instanceof ProbedApproach) claimer.lateRows.sweepFor(approach.takeMet());
   return undefined;
 }

@@ -28,6 +28,7 @@ export class LateRows {
   /** @internal */ readonly probes = new Reach(SWEEP, SWEEP_FIRST);
   /** A slice of the scan met what no floor allows for: all is swept, in order. @internal */
   all = false;
+  /** @internal */ readonly met = new Map<number, Place>();
   /** Set by the lane. */
   cost: ReadCost | undefined;
   /** What the last sweep found may be below the floors, where nothing else looks. @internal */
@@ -49,6 +50,11 @@ export class LateRows {
   /** The next sweep is of everything. */
   sweepAll(): void {
     this.all = true;
+  }
+
+  /** Somebody met them where no sweep looks. */
+  sweepFor(places: readonly Place[]): void {
+    for (const place of places) this.met.set(place.bucket, place);
   }
 
   /** What the last sweep found was not published: what no floor leads to is swept once more. */
@@ -78,7 +84,9 @@ export class LateRows {
     const narrow = snapshot === undefined && positions.length < heads.size;
     const read = new Set(positions.map(({ bucket }) => bucket));
     if (narrow) toSweep = toSweep.filter(({ bucket }) => read.has(bucket));
-    toSweep = this.withScanned(await this.scanSlice(heads, known), toSweep, heads);
+    const met = [...this.met.values()].filter(({ seq }) => !known.has(seq));
+    this.met.clear();
+    toSweep = this.withScanned([...met, ...(await this.scanSlice(heads, known))], toSweep, heads);
     const raise = await this.probe((bucket) => !narrow || read.has(bucket));
     const { places, complete } = toSweep.length === 0 ? NONE : await this.timed(() => this.sweep(toSweep, known));
     this.foundInAll = this.all;

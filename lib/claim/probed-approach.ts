@@ -1,4 +1,5 @@
 import { pause, type Clock } from '../dispatch/clock.js';
+import type { Place } from '../message.js';
 import { STATEMENT_TIMEOUT, waitedTooLong } from '../read-errors.js';
 import type { ReadyStore } from '../store/ready-store.js';
 import type { Asked } from './approach.js';
@@ -30,7 +31,8 @@ type Store = Required<Pick<ReadyStore, 'lowest' | 'probe' | 'numberSource'>> & P
  * That nothing appears below rests on three facts. An INSERT that begins later gets a higher number than those that were given
  * out. Once no older one holds a number that it has not inserted, what may still appear is uncommitted, and a dirty read
  * sees it. What a committed read after that does not see, is not there. An INSERT is allowed 2 s, as above the upper mark; so the
- * floor stays at 0 until a second look, when none can wait for a lock any more. Those take 2 % of the time.
+ * floor stays at 0 until a later look, when none can wait for a lock any more. Those looks take 2 % of the time; a row that one of
+ * them meets is swept for.
  */
 export class ProbedApproach {
   /** Buckets that nobody looked at. */
@@ -39,11 +41,13 @@ export class ProbedApproach {
   readonly costly = new Set<number>();
   /** For the upper mark. @internal */
   readonly first = new Map<number, Claim>();
-  /** For the lower mark, of buckets that have joined. @internal */
+  /** For the lower mark, of buckets that have joined; who was looked at goes to the end. @internal */
   readonly second = new Map<number, Claim>();
   /** Milliseconds after which the server gives up a look. @internal */
   limit = LIMIT;
   /** @internal */ pauseUntil = -Infinity;
+  /** Rows where none was when their bucket joined. @internal */
+  met: Place[] = [];
   /** Set by the lane. */
   cost: ReadCost | undefined;
 
@@ -67,7 +71,13 @@ export class ProbedApproach {
     this.waiting.add(bucket);
   }
 
+  /** @returns what nobody swept for yet */
+  takeMet(): readonly Place[] {
+    return this.met.splice(0);
+  }
+
   forget(bucket: number): void {
+    this.met = this.met.filter((place) => place.bucket !== bucket);
     for (const each of [this.waiting, this.costly, this.first, this.second]) each.delete(bucket);
   }
 
@@ -75,6 +85,7 @@ export class ProbedApproach {
   restart(): void {
     for (const bucket of [...this.costly, ...this.first.keys()]) this.waiting.add(bucket);
     for (const each of [this.costly, this.first, this.second]) each.clear();
+    this.met = [];
   }
 
   /** The last number is to be known. */
@@ -139,22 +150,24 @@ export class ProbedApproach {
     }
     if (look.clean && look.head !== '0') {
       this.floor.join(bucket, look.head);
-      this.second.set(bucket, { upTo: look.head, since, tries: 0, tryAt: since });
+      this.second.set(bucket, { upTo: look.head, since, tries: 0, tryAt: this.clock.monotonic() + RARELY });
     }
     return new Map([[bucket, look.head]]);
   }
 
   /** @internal */ async proveFloor(): Promise<void> {
     const began = this.clock.monotonic();
-    const [bucket, claim] = (began < this.pauseUntil ? undefined : this.next(this.second, this.floor.lower.age)) ?? [];
+    const [bucket, claim] = (began < this.pauseUntil ? undefined : this.next(this.second, this.floor.upper.age)) ?? [];
     if (bucket === undefined || claim === undefined) return;
     const look = await this.look(bucket, claim);
     const now = this.clock.monotonic();
-    this.pauseUntil = now + (now - began) * PAUSE;
+    this.pauseUntil = now + Math.max((now - began) * PAUSE, RARELY);
     if (look === undefined || this.second.get(bucket) !== claim) return;
     this.second.delete(bucket);
-    if (look.clean && look.head === claim.upTo) this.floor.proved(bucket);
-    else this.second.set(bucket, { ...claim, since: now });
+    const isEmpty = look.head === claim.upTo;
+    if (!isEmpty) this.met.push({ bucket, seq: (BigInt(look.head) + 1n).toString() });
+    if (isEmpty && look.clean && began >= claim.since + this.floor.lower.age) this.floor.proved(bucket);
+    else this.second.set(bucket, claim);
   }
 
   /** @internal */ next(claims: ReadonlyMap<number, Claim>, age: number): [number, Claim] | undefined {
@@ -194,5 +207,6 @@ const REST = 10;
 /** Milliseconds after which a bucket is looked at again in which an uncommitted row was, and how often it is. */
 const AGAIN = 250;
 const TRIES = 4;
-/** Times what a second look took: 2 % of the time. */
+/** Times what a later look took: 2 % of the time; and milliseconds, at least. */
 const PAUSE = 50;
+const RARELY = 1_000;

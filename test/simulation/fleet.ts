@@ -76,10 +76,11 @@ export class Fleet {
       });
     };
     const { floor } = plan;
-    const { numbersGoBack: tellsNumbers } = this.said;
     // With a held snapshot, what is gone says how far a look gets.
-    const looks = plan.held === undefined ? Random.of(plan.seed, 'looks').pick([16, 64, Infinity]) : Infinity;
-    const store = new MemoryStore(this.database, { wire: watched, floor, tellsNumbers, looks });
+    const reaches = floor === 'probe' ? [16, Infinity, Infinity, Infinity] : [16, 64, Infinity];
+    const looks = plan.held === undefined ? Random.of(plan.seed, 'looks').pick(reaches) : Infinity;
+    history.walks ||= floor === 'probe' && looks !== Infinity;
+    const store = new MemoryStore(this.database, { wire: watched, floor, looks });
     wire.lost = () => store.reconnect();
     wire.cost = (operation) => this.database.dead?.cost(operation) ?? 0;
     const transports = this.connectTo(process);

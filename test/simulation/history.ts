@@ -102,6 +102,8 @@ export class History {
   readonly requeued = new Set<string>();
   /** A failover lost leases and verdicts as well: until each holds what it believes, only loss and standstill are judged. */
   failedOver = false;
+  /** Nobody holds a snapshot, and yet looks at buckets are given up for what is gone, where reads prove nothing. */
+  walks = false;
   /** A relay said that a message may have been overtaken. */
   overtaken = false;
   /** When a relay began to read anew, a bucket or all: what left before it does not know. */

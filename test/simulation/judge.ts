@@ -83,11 +83,11 @@ function order(history: History, { retry }: ResolvedOptions): void {
 }
 
 /**
- * Where sweeps cost too much, an INSERT has 2 s: the others of its key do not wait for longer. That is told, unless whoever finds its
+ * Where sweeps, or looks, cost too much, an INSERT has 2 s: the others of its key do not wait for longer. That is told, unless whoever finds its
  * row began to read anew meanwhile.
  */
-function mayBePassed({ faults, overtaken, begun }: History, late: Fate, other: Fate): boolean {
-  if (!faults.has('snapshot held') || late.insertTook <= 2_000) return false;
+function mayBePassed({ faults, walks, overtaken, begun }: History, late: Fate, other: Fate): boolean {
+  if (!(walks || faults.has('snapshot held')) || late.insertTook <= 2_000) return false;
   const [from, to] = [other.attempted ?? 0, late.attempted ?? Infinity];
   return overtaken || begun.some((at) => at >= from && at <= to);
 }

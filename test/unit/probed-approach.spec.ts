@@ -144,21 +144,31 @@ describe('ProbedApproach', () => {
     expect(floor.overtaken([{ bucket: 0, seq: '7' }])).toEqual({ bucket: 0, seq: '7' });
     expect(floor.overtaken([{ bucket: 0, seq: String(GONE + 1) }])).toBeUndefined();
     expect([floor.sweptFrom(0, '7'), floor.sweptFrom(0, String(GONE + 1))]).toEqual(['0', String(GONE)]);
-    const looks = table.asked.length;
-    await stepsFor(76_000);
-    expect(table.asked).toHaveLength(looks);
-    await stepsFor(20_000);
+    await stepsFor(70_000);
+    expect(floors()).toEqual(['0', '0']);
+    await stepsFor(25_000);
     expect(floors()).toEqual(ALL);
   });
 
-  it('Q6: a row that the second look meets leaves the floor at 0 until it is gone', async () => {
+  it('Q6: a row that a later look meets is swept for, and leaves the floor at 0 until it is gone', async () => {
     await joined();
+    expect(approach.takeMet()).toEqual([]);
     table.live = [{ bucket: 0, seq: '7' }];
+    await stepsFor(10_000);
+    expect(approach.takeMet()).toContainEqual({ bucket: 0, seq: '7' });
     await stepsFor(70_000);
     expect(floors()).toEqual(['0', String(GONE)]);
     table.live = [];
-    await stepsFor(70_000);
+    await stepsFor(10_000);
     expect(floors()).toEqual(ALL);
+  });
+
+  it('Q6: what a later look met of a bucket that was given up is nobody’s', async () => {
+    await joined();
+    table.live = [{ bucket: 0, seq: '7' }];
+    await stepsFor(10_000);
+    lose(0);
+    expect(approach.takeMet()).toEqual([]);
   });
 
   it('Q6: what was shown of a bucket that was given up is not of the same one, had again', async () => {

@@ -181,26 +181,16 @@ function readyStatements({ ready, meta }: TableNames) {
   // The transport stands in every branch: in front of them it would offer a look-up of the whole transport instead of ranges.
   const place = '(h.transport = ? and h.bucket = ? and h.seq > ?)';
   const range = '(h.transport = ? and h.bucket = ? and h.seq > ? and h.seq <= ?)';
-  // By the prefix of the key, which is left with the bucket. `+ 0` keeps the numbers out of the range.
-  const inBucket = 'h.transport = ? and h.bucket = ? and h.seq + 0 > ? and h.seq + 0 <= ?';
   const sums = `select h.bucket, concat_ws(' ', count(*), sum(h.seq), bit_xor(h.seq)) s, null w ${from}`;
-  const perBucket = 'group by h.transport, h.bucket';
   const clock = 'union all select null, cast(utc_timestamp(6) as char), @@global.innodb_lock_wait_timeout';
   const inOrder = 'order by h.transport, h.bucket, h.seq';
   const branch = `(select ${messageFrom('h')} ${from} where ${place.slice(1, -1)} order by h.seq limit ?)`;
-  const bounded = `(select ${messageFrom('h')} ${from} where h.transport = ? and h.bucket = ? and h.seq + 0 > ? order by h.seq limit ?)`;
-  const places = `(select h.bucket, h.seq ${from} where ${inBucket} order by h.seq limit ?)`;
   return {
+    ...boundedReads(from, sums, clock),
     fetchFew: sized((n) => `select ${messageFrom('h')} ${from} where ${times(n, place, ' or ')} ${inOrder} limit ?`),
     fetchMany: sized((n) => `${times(n, branch, ' union all ')} limit ?`),
     sweep: sized((n) => `select h.bucket, h.seq ${from} where ${times(n, range, ' or ')} ${inOrder} limit ?`),
-    fetchBounded: sized((n) => `${times(n, bounded, ' union all ')} limit ?`),
-    sweepBounded: sized((n) => `${times(n, places, ' union all ')} limit ?`),
-    lowest: sized((n) =>
-      times(n, `(select h.bucket, h.seq ${from} where ${inBucket} order by h.seq limit 1)`, ' union all '),
-    ),
-    sumsBounded: sized((n) => `${times(n, `${sums} where ${inBucket} ${perBucket}`, ' union all ')} ${clock}`),
-    sums: sized((n) => `${sums} where ${times(n, range, ' or ')} ${perBucket} ${clock}`),
+    sums: sized((n) => `${sums} where ${times(n, range, ' or ')} ${PER_BUCKET} ${clock}`),
     dirty: statement('dirty read', 'set transaction isolation level read uncommitted'),
     readPlaces: statement(
       'read places',
@@ -221,6 +211,23 @@ function readyStatements({ ready, meta }: TableNames) {
   };
 }
 
+/** By the prefix of the key, which is left with the bucket. `+ 0` keeps the numbers out of the range. */
+function boundedReads(from: string, sums: string, clock: string) {
+  const bucket = 'h.transport = ? and h.bucket = ? and h.seq + 0 > ?';
+  const range = `${bucket} and h.seq + 0 <= ?`;
+  const all = (n: number, branch: string): string => times(n, branch, ' union all ');
+  const rows = `(select ${messageFrom('h')} ${from} where ${bucket} order by h.seq limit ?)`;
+  const places = (limit: string): string =>
+    `(select h.bucket, h.seq ${from} where ${range} order by h.seq limit ${limit})`;
+  return {
+    fetchBounded: sized((n) => `${all(n, rows)} limit ?`),
+    sweepBounded: sized((n) => `${all(n, places('?'))} limit ?`),
+    lowest: sized((n) => all(n, places('1'))),
+    sumsBounded: sized((n) => `${all(n, `${sums} where ${range} ${PER_BUCKET}`)} ${clock}`),
+  };
+}
+
+const PER_BUCKET = 'group by h.transport, h.bucket';
 const after = (transport: number, positions: readonly ReadPosition[]): unknown[] =>
   positions.flatMap((position) => [transport, position.bucket, BigInt(position.after)]);
 const within = (transport: number, ranges: readonly ReadRange[], ...each: number[]): unknown[] =>

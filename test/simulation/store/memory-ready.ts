@@ -77,25 +77,51 @@ export function looks(
       store.call('lowest', () => {
         const { places } = sweep(database, transport, ranges, 1);
         const isWide = ranges.some(({ after, upTo }) => BigInt(upTo) - BigInt(after) > reach);
-        if (database.dead?.exceeds(ms) === true || isWide)
-          throw Object.assign(new Error('canceling statement due to statement timeout'), { code: '57014' });
+        if (database.dead?.exceeds(ms) === true || isWide) throw cancelled();
         return { places, snapshot: database.snapshot() };
       }),
   };
 }
 
-/** Statements of a store whose reads prove nothing. */
+/** Statements of a store whose reads prove nothing. Those with a limit read whole buckets, and cannot ask for less than one. */
 export function probes(
   store: MemoryStore,
-  { tellsNumbers = false }: MemoryStoreOptions,
-): Pick<ReadyStore, 'bucketsPerRead' | 'probe' | 'numberSource'> {
+  { looks: reach = Infinity }: MemoryStoreOptions,
+): Pick<ReadyStore, 'bucketsPerRead' | 'probe' | 'lowest' | 'numberSource'> {
   const { database } = store;
+  const walkAll = (transport: number, ranges: readonly ReadRange[], ms: number): void => {
+    for (const { bucket } of ranges) database.dead?.walk(transport, bucket, '0');
+    const isWide = ms <= A_LOOK && ranges.length > 0 && Number(database.nextSeq) > reach;
+    if (database.dead?.exceeds(ms) === true || isWide) throw cancelled();
+  };
   return {
     bucketsPerRead: 1,
-    probe: (transport, ranges) => store.call('probe', () => probe(database, transport, ranges)),
-    ...(tellsNumbers && { numberSource: () => store.call('numberSource', () => database.numberSource(store)) }),
+    probe: (transport, ranges, ms) =>
+      store.call(ms === undefined ? 'probe' : 'probe within', () => {
+        if (ms === undefined)
+          for (const { bucket, after, upTo } of ranges) database.dead?.walk(transport, bucket, after, upTo);
+        else walkAll(transport, ranges, ms);
+        return probe(database, transport, ranges);
+      }),
+    lowest: (transport, ranges, ms) =>
+      store.call('lowest', () => {
+        const places = ranges.flatMap((range) => first(database, transport, range) ?? []);
+        walkAll(transport, ranges, ms);
+        return { places, snapshot: undefined };
+      }),
+    numberSource: () => store.call('numberSource', () => database.numberSource(store)),
   };
 }
+
+function first(database: MemoryDatabase, transport: number, { bucket, after, upTo }: ReadRange): Place | undefined {
+  const row = database.readyRows(transport, bucket).find(({ seq }) => compareSeq(seq, after) > 0);
+  return row !== undefined && compareSeq(row.seq, upTo) <= 0 ? { bucket, seq: row.seq } : undefined;
+}
+
+const cancelled = (): Error =>
+  Object.assign(new Error('canceling statement due to statement timeout'), { code: '57014' });
+/** Milliseconds that the first look has. */
+const A_LOOK = 50;
 
 /** Of each range whether no uncommitted insert is in it, as a dirty read beside a committed one tells. */
 export function probe(
@@ -103,7 +129,6 @@ export function probe(
   transport: number,
   ranges: readonly ReadRange[],
 ): { clean: boolean[]; now: number } {
-  for (const { bucket, after, upTo } of ranges) database.dead?.walk(transport, bucket, after, upTo);
   const dirty = [...database.open].flatMap(({ rows }) => rows.filter((row) => row.transport === transport));
   const clean = ranges.map(({ bucket, after, upTo }) =>
     dirty.every((row) => row.bucket !== bucket || compareSeq(row.seq, after) <= 0 || compareSeq(row.seq, upTo) > 0),

@@ -11,8 +11,6 @@ export interface MemoryStoreOptions {
   readonly sweepPage?: number;
   /** What it says of open transactions: snapshots, as PostgreSQL; or the answers to probes, as MySQL and MariaDB. */
   readonly floor?: 'snapshot' | 'probe';
-  /** Whether it answers where numbers come from, where no read tells it. */
-  readonly tellsNumbers?: boolean;
-  /** Numbers of a bucket at which one look for its beginning gets, where snapshots are returned. */
+  /** Numbers of a bucket at which one look for its beginning gets. */
   readonly looks?: number;
 }
