@@ -59,4 +59,11 @@ export const A_DEAD_ROW = 0.0008;
  * By statement, how often it is paid. A scan of everything in one statement would be cancelled. The first read of a take-over is
  * one statement where reads prove nothing, and must get through: with 1.25 and more it would not.
  */
-const TIMES: Readonly<Record<string, number>> = { fetch: 1, lowest: 1, lockRows: 1, sweep: 2.5, probe: 2.5, 'probe within': 1 };
+const TIMES: Readonly<Record<string, number>> = {
+  fetch: 1,
+  lowest: 1,
+  lockRows: 1,
+  sweep: 2.5,
+  probe: 2.5,
+  'probe within': 1,
+};
