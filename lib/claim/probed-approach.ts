@@ -159,14 +159,19 @@ export class ProbedApproach {
     const began = this.clock.monotonic();
     const [bucket, claim] = (began < this.pauseUntil ? undefined : this.next(this.second, this.floor.upper.age)) ?? [];
     if (bucket === undefined || claim === undefined) return;
-    const look = await this.look(bucket, claim);
+    const least = RARELY / this.second.size;
+    const look = await this.look(bucket, claim).catch((error: unknown) => {
+      if (!waitedTooLong(error)) throw error;
+      return undefined; // with all the time that there is: the floor stays, and nobody is held up for it
+    });
     const now = this.clock.monotonic();
-    this.pauseUntil = now + Math.max((now - began) * PAUSE, RARELY);
-    if (look === undefined || this.second.get(bucket) !== claim) return;
+    this.pauseUntil = now + Math.max((now - began) * PAUSE, least);
+    if (this.second.get(bucket) !== claim) return;
     this.second.delete(bucket);
-    const isEmpty = look.head === claim.upTo;
-    if (!isEmpty) this.met.push({ bucket, seq: (BigInt(look.head) + 1n).toString() });
-    if (isEmpty && look.clean && began >= claim.since + this.floor.lower.age) this.floor.proved(bucket);
+    const isEmpty = look?.head === claim.upTo;
+    if (look !== undefined && !isEmpty) this.met.push({ bucket, seq: (BigInt(look.head) + 1n).toString() });
+    const isOver = isEmpty && look?.clean === true && began >= claim.since + this.floor.lower.age;
+    if (isOver) this.floor.proved(bucket);
     else this.second.set(bucket, claim);
   }
 
@@ -207,6 +212,6 @@ const REST = 10;
 /** Milliseconds after which a bucket is looked at again in which an uncommitted row was, and how often it is. */
 const AGAIN = 250;
 const TRIES = 4;
-/** Times what a later look took: 2 % of the time; and milliseconds, at least. */
+/** Times what a later look took: 2 % of the time. And milliseconds in which each bucket has one, if they are quick. */
 const PAUSE = 50;
 const RARELY = 1_000;

@@ -1,4 +1,6 @@
+import { Approach } from '../../lib/claim/approach.js';
 import type { Claimer } from '../../lib/claim/claimer.js';
+import { ProbedApproach } from '../../lib/claim/probed-approach.js';
 import type { OutboxDispatcher } from '../../lib/dispatch/dispatcher.js';
 import { LaneLoops } from '../../lib/dispatch/lane-loops.js';
 import { compareSeq } from '../../lib/message.js';
@@ -79,8 +81,10 @@ function listen(claimer: Claimer, database: MemoryDatabase): void {
   if (numberSource !== undefined) {
     const ask = (): Promise<NumberSource> => hears(numberSource(), (source) => ({ source }));
     Object.assign(numbers, { store: { numberSource: ask } });
+    if (approach instanceof ProbedApproach)
+      Object.assign(approach, { store: within(approach.store, { numberSource: ask }) });
   }
-  if (edge !== undefined && approach !== undefined) {
+  if (edge !== undefined && approach instanceof Approach) {
     Object.assign(approach, { store: within(approach.store, { edge: () => hears(edge(), (answer) => answer) }) });
   }
 }

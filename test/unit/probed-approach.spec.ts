@@ -163,6 +163,31 @@ describe('ProbedApproach', () => {
     expect(floors()).toEqual(ALL);
   });
 
+  it('Q6: a later look that takes longer than any statement may holds up nobody, and is made once in 500 s', async () => {
+    await joined();
+    table.gone = 20_000_000;
+    await stepsFor(3_000_000);
+    expect(floors()).toEqual(['0', '0']);
+    const longest = table.asked.filter(({ ms }) => ms === 10_000).length;
+    expect([longest >= 3, longest <= 6]).toEqual([true, true]);
+    table.gone = GONE;
+    await stepsFor(600_000);
+    expect(floors()).toEqual(ALL);
+  });
+
+  it('Q6: later looks that are quick come to each bucket about once a second', async () => {
+    await joined();
+    table.gone = 0;
+    table.asked.splice(0);
+    const end = clock.monotonic() + 10_000;
+    for (; clock.monotonic() < end; await clock.advance(10)) await step();
+    const looks = table.asked.filter(({ what, at }) => what === 'probe' && at < end);
+    for (const bucket of BUCKETS) {
+      const own = looks.filter(({ ranges }) => ranges[0]?.bucket === bucket).length;
+      expect([own >= 8, own <= 11]).toEqual([true, true]);
+    }
+  });
+
   it('Q6: what a later look met of a bucket that was given up is nobody’s', async () => {
     await joined();
     table.live = [{ bucket: 0, seq: '7' }];

@@ -4,12 +4,16 @@ import { waitedTooLong } from '../../read-errors.js';
  * Which way ranges of the ready table are read. InnoDB compares with the end of a range only rows that are there. While a
  * held snapshot keeps rows that are gone, a read of one walks over them past its end, and on through every bucket behind it, up to
  * the next row that is there. A read of a whole bucket ends with the bucket. It begins with its first row, so that it
- * is the way where the other one was slow, and for 50 times as long.
+ * is the way where the other one was slow, and for 50 times as long. On a server that is far away, or under a backlog, it is not
+ * quicker: then it is tried once in as long.
  */
 export class BoundedReads {
   /** @internal */ until = -Infinity;
   /** Milliseconds that a read of ranges took, when it was slow. @internal */
   slow = Infinity;
+  /** Not tried before, unless a read of ranges takes twice what the last try took. @internal */
+  restUntil = -Infinity;
+  /** @internal */ tried = 0;
 
   constructor(
     /** Monotonic. */
@@ -34,12 +38,18 @@ export class BoundedReads {
     }
   }
 
-  /** @internal */ took(bounded: boolean, ms: number): void {
+  /** @param ms that one statement took */
+  took(bounded: boolean, ms: number): void {
+    const now = this.now();
+    const long = Math.min(ms * TIMES, LONGEST);
     if (bounded) {
-      if (ms > this.slow) this.until = -Infinity;
-    } else if (ms > SLOW) {
+      if (ms <= this.slow) return;
+      this.until = -Infinity;
+      this.restUntil = now + long;
+      this.tried = ms;
+    } else if (ms > SLOW && (now >= this.restUntil || ms > 2 * this.tried)) {
       this.slow = ms;
-      this.until = this.now() + Math.min(ms * TIMES, LONGEST);
+      this.until = now + long;
     }
   }
 }

@@ -112,13 +112,16 @@ export class MysqlReady {
    */
   async probe(transport: number, ranges: readonly ReadRange[], ms?: number): Promise<ProbeResult> {
     const { sums: ofRanges, sumsBounded } = this.sql;
-    const all = (ms !== undefined || this.bounded.areOn ? sumsBounded : ofRanges)(ranges.length);
+    const bounded = ms !== undefined || this.bounded.areOn;
+    const all = (bounded ? sumsBounded : ofRanges)(ranges.length);
     const text = ms === undefined ? all : await this.within(ms, all);
     const read = this.database.connection('read');
     const sums = text.bind(...within(transport, ranges));
     const { generation } = read;
+    const began = this.bounded.now();
     // Called in one go, so that no other statement can get between the setting and the read it is for.
     const [, dirty, committed] = await Promise.all([read.run(this.sql.dirty.bind()), read.run(sums), read.run(sums)]);
+    if (ms === undefined) this.bounded.took(bounded, (this.bounded.now() - began) / 2);
     const before = byBucket(dirty.rows);
     const after = byBucket(committed.rows);
     const same = read.generation === generation;
