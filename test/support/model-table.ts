@@ -1,5 +1,6 @@
-import { Claimer, type ReadResult } from '../../lib/relay/read/claimer.js';
+import { Claimer } from '../../lib/relay/read/claimer.js';
 import { ProbeFloor } from '../../lib/relay/read/probe-floor.js';
+import type { ReadResult } from '../../lib/relay/read/read-result.js';
 import { SnapshotFloor } from '../../lib/relay/read/snapshot-floor.js';
 import { compareSeq, type OutboxMessage, type Place } from '../../lib/outbox-message.js';
 import type { ReadRange, ReadyStore, Snapshot } from '../../lib/store/ready-store.js';
