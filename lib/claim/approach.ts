@@ -5,6 +5,7 @@ import type { Floor, Heads } from './floor.js';
 import { Reach } from './reach.js';
 import type { ReadCost } from './read-cost.js';
 import { SnapshotFloor } from './snapshot-floor.js';
+import { Walks } from './walks.js';
 
 interface Turn {
   readonly buckets: Set<number>;
@@ -32,13 +33,15 @@ type Store = Pick<ReadyStore, 'edge' | 'lowest'>;
  * milliseconds, then from the last number that was given out downwards, one slice in a read, others being read between two.
  * Downwards, because of rows that are there each slice meets one, and rows that are gone are the youngest.
  *
- * The bucket joins the others with its head before that row. Its floor is there, too, once no transaction below the fence
- * is open: an id is older than the numbers of its rows, so nothing can appear any more up to the last number. One that ends
- * within the look may have left a row where nobody looks again: the look begins again. One that stays open pins the floor.
+ * The bucket joins the others with its head before that row, from which it is read in {@link Walks}: rows that are gone may
+ * stand above it. Its floor is at the last number, once no transaction below the fence is open: an id is older than the numbers
+ * of its rows, so nothing can appear any more up to there. One that ends within the look may have left a row where nobody
+ * looks again: the look begins again. One that stays open pins the floor.
  */
 export class Approach {
   /** Buckets of the next turn. */
   readonly waiting = new Set<number>();
+  readonly walks = new Walks();
   /** @internal */ turn: Turn | undefined;
   /** @internal */ readonly reach = new Reach(SLICE, FIRST);
   /** Milliseconds after which the server gives up a slice. @internal */
@@ -61,7 +64,7 @@ export class Approach {
   }
 
   get isOn(): boolean {
-    return this.waiting.size > 0 || this.turn !== undefined;
+    return this.waiting.size > 0 || this.turn !== undefined || this.walks.isOn;
   }
 
   has(bucket: number): boolean {
@@ -69,10 +72,12 @@ export class Approach {
   }
 
   add(bucket: number): void {
+    this.walks.forget(bucket);
     this.waiting.add(bucket);
   }
 
   forget(bucket: number): void {
+    this.walks.forget(bucket);
     this.waiting.delete(bucket);
     if (this.turn?.buckets.delete(bucket) === true && this.turn.buckets.size === 0) this.turn = undefined;
   }
@@ -128,9 +133,13 @@ export class Approach {
     // What ends from the last read on, the floor hears of with the next one.
     if (turn.left.length > 0 || (open.length > 0 && previous === undefined)) return NONE;
     this.turn = undefined;
+    this.floor.join(turn.buckets, turn.last, turn.fence, open.length === 0);
     const points = new Map<number, string>();
-    for (const bucket of turn.buckets) points.set(bucket, before(turn.lowest.get(bucket)) ?? turn.last);
-    this.floor.join(points, turn.fence, open.length === 0);
+    for (const bucket of turn.buckets) {
+      const first = turn.lowest.get(bucket);
+      points.set(bucket, before(first) ?? turn.last);
+      if (first !== undefined) this.walks.begin(bucket, turn.last);
+    }
     return points;
   }
 

@@ -1,11 +1,14 @@
 import type { Clock } from '../dispatch/clock.js';
 import { compareSeq, lowerSeq, type OutboxMessage, type Place } from '../message.js';
 import type { FetchResult, ReadPosition, ReadyStore, Snapshot } from '../store/ready-store.js';
+import { Approach } from './approach.js';
 import { approachOn, goOnApproaching, type AnyApproach } from './approaching.js';
+import { fetchHeads, passWalked, rowsPerBucket } from './fetching.js';
 import type { Floor } from './floor.js';
 import { KnownRows } from './known-rows.js';
 import { LateRows } from './late-rows.js';
 import { NumberWatch } from './number-watch.js';
+import type { Walks } from './walks.js';
 
 export interface ReadResult {
   /** Not seen before, per bucket in the order of `seq`. */
@@ -18,7 +21,6 @@ export interface ReadResult {
 }
 type Reads = 'fetch' | 'sweep' | 'readPlaces' | 'probe' | 'lowest' | 'edge' | 'bucketsPerRead' | 'numberSource';
 const NOTHING: ReadResult = { messages: [], durable: true, more: false };
-
 /**
  * Reads what the leased buckets of one transport hold. Keeps, in memory only, how far each bucket was read (head), until
  * where nothing can appear any more (floor), and which rows must not come out of a read again because they are being
@@ -47,6 +49,7 @@ export class Claimer {
   readonly numbers: NumberWatch;
   /** Of its buckets nothing is read yet; `undefined` where they are fetched from 0. */
   readonly approach: AnyApproach | undefined;
+  readonly walks: Walks | undefined;
   /** How often positions turned out to be wrong, so that everything was read again. */
   readAgain = 0;
   /** Hears of what went out of order, or may have. Set by the lane. */
@@ -63,6 +66,7 @@ export class Claimer {
     this.lateRows = new LateRows(store, transport, floor, clock, ownWrites, fullScanEvery);
     this.numbers = new NumberWatch(store, clock);
     this.approach = approachOn(store, transport, floor, clock);
+    this.walks = this.approach instanceof Approach ? this.approach.walks : undefined;
   }
 
   add(bucket: number): void {
@@ -75,9 +79,13 @@ export class Claimer {
   }
 
   /** @internal */ readFrom(bucket: number, seq: string): void {
-    if (seq !== '0' || this.approach === undefined) return void this.heads.set(bucket, seq);
-    this.heads.delete(bucket);
-    this.approach.add(bucket);
+    const { approach, heads } = this;
+    if (approach !== undefined && seq === '0') {
+      heads.delete(bucket);
+      return approach.add(bucket);
+    }
+    this.walks?.wentBack(bucket, seq, heads.get(bucket));
+    heads.set(bucket, seq);
   }
 
   forget(bucket: number): void {
@@ -119,10 +127,10 @@ export class Claimer {
 
   /** What is new beyond the heads, and before it what became visible behind them. @internal */
   async readHeads(limit: number, positions: readonly ReadPosition[], restarts: number): Promise<ReadResult> {
-    const perBucket = this.perBucket(limit, positions.length);
+    const perBucket = rowsPerBucket(this.full.size, limit, positions.length);
     const { lateRows, known } = this;
-    const fetch = () => this.store.fetch({ transport: this.transport, positions, perBucket, limit });
-    const fetched = await (lateRows.cost?.measure(fetch) ?? fetch());
+    const fetched = await fetchHeads(this, positions, { perBucket, limit });
+    if (fetched === undefined) return this.void();
     this.session ??= fetched.session;
     if (this.session !== fetched.session) return this.newSession(fetched.session);
     const wrong = await this.numbers.look(fetched, this.heads);
@@ -145,11 +153,12 @@ export class Claimer {
     raise?.(); // not before what the sweep found is in hand: a restart would skip it
     const messages = this.fresh(found.messages);
     const reached = this.advance(fetched, positions, perBucket);
+    const isPassed = passWalked(this, fetched, positions, limit);
     for (const message of this.fresh(fetched.messages)) messages.push(message);
     this.floor.passed(fetched.snapshot, this.heads, reached);
     this.reads += 1;
     for (const message of messages) this.known.add(message);
-    const more = fetched.messages.length >= limit || this.full.size > 0;
+    const more = fetched.messages.length >= limit || this.full.size > 0 || isPassed;
     return { messages, durable: fetched.durable && found.durable, more };
   }
 
@@ -170,13 +179,13 @@ export class Claimer {
       const point = points.get(bucket);
       if (point !== undefined && compareSeq(seq, point) <= 0) points.set(bucket, (BigInt(seq) - 1n).toString());
     }
-    this.restart(points);
+    this.restart(points, 'rewind');
   }
 
-  /** @internal */ restart(points: ReadonlyMap<number, string>): void {
+  /** @internal */ restart(points: ReadonlyMap<number, string>, how: 'restart' | 'rewind' = 'restart'): void {
     this.restarts += 1;
     for (const [bucket, seq] of points) this.readFrom(bucket, seq);
-    this.floor.restart(points);
+    this.floor[how](points);
     this.full.clear();
     this.backlog = [];
   }
@@ -232,11 +241,6 @@ export class Claimer {
     return { ...NOTHING, more: true, startedOver: true };
   }
 
-  /** @internal */ perBucket(limit: number, buckets: number): number {
-    const fair = this.full.size === 0 ? MIN_PER_BUCKET : Math.ceil(limit / Math.min(this.full.size, buckets));
-    return Math.min(limit, Math.max(MIN_PER_BUCKET, fair));
-  }
-
   /** @internal */ fresh(messages: readonly OutboxMessage[]): OutboxMessage[] {
     return messages.filter((message) => this.known.isNew(message) && this.isRead(message.bucket));
   }
@@ -285,13 +289,12 @@ export class Claimer {
   }
 
   /** @internal */ position(bucket: number): ReadPosition {
-    return { bucket, after: this.heads.get(bucket) ?? '0' };
+    const after = this.heads.get(bucket) ?? '0';
+    return this.walks?.bounded(bucket, after) ?? { bucket, after };
   }
 }
 
 /** Of a row that a scan found at or below the floor. */
 const BELOW = 'where none could appear any more (numbers that went back, or a writer that sets them by hand)';
-/** Rows per bucket when all of them have some: 32 × 16 = 512, one batch. */
-const MIN_PER_BUCKET = 16;
 /** Of the reads under a backlog one in so many looks at all buckets, where the others look at a few. */
 const WIDE_EVERY = 12;

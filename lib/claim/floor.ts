@@ -1,4 +1,4 @@
-import type { OutboxMessage } from '../message.js';
+import { compareSeq, type OutboxMessage } from '../message.js';
 import type { ReadRange, Snapshot } from '../store/ready-store.js';
 
 /** Per bucket, the `seq` up to which something holds. */
@@ -29,6 +29,8 @@ export interface Floor {
   forget(bucket: number): void;
   /** Reading starts again at these points; what the floor knew is void. */
   restart(points: Heads): void;
+  /** Reading starts again at these points, as something was given back; what lies below the floor still does. */
+  rewind(points: Heads): void;
   floorOf(bucket: number): string;
   /** From where a bucket is swept in which a full scan met a row. */
   sweptFrom(bucket: number, met: string): string;
@@ -41,7 +43,7 @@ export function ranges(lower: (bucket: number) => string, heads: Heads): ReadRan
   const out: ReadRange[] = [];
   for (const [bucket, head] of heads) {
     const after = lower(bucket);
-    if (after !== head) out.push({ bucket, after, upTo: head });
+    if (compareSeq(after, head) < 0) out.push({ bucket, after, upTo: head });
   }
   return out;
 }

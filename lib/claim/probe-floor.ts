@@ -111,6 +111,10 @@ export class ProbeFloor implements Floor {
     this.upper.restart(points);
   }
 
+  rewind(points: Heads): void {
+    this.restart(points);
+  }
+
   floorOf(bucket: number): string {
     return this.unproved.has(bucket) ? '0' : this.lower.of(bucket);
   }

@@ -36,10 +36,13 @@ export class Reach {
     return { now, rest };
   }
 
-  /** @returns milliseconds beyond what any statement takes */
-  took(ms: number): number {
+  /**
+   * @param forRows milliseconds of it that went into rows which came
+   * @returns milliseconds beyond what any statement takes
+   */
+  took(ms: number, forRows = 0): number {
     this.least = Math.min(this.least, ms);
-    const walked = ms - this.least;
+    const walked = Math.max(0, ms - this.least - forRows);
     // Less than the first one covers is asked for only after a cancel: a busy server is no reason.
     if (walked > this.goal && this.width > this.first) this.width = larger(this.width / 2n, this.first);
     else if (walked < this.goal / 2 && this.width < MOST) this.width *= 2n;

@@ -1,3 +1,4 @@
+import { compareSeq } from '../message.js';
 import type { ReadRange, Snapshot } from '../store/ready-store.js';
 import { ranges, type Floor, type Heads } from './floor.js';
 
@@ -39,7 +40,7 @@ export class SnapshotFloor implements Floor {
       if (fence === undefined || fence > oldest) break;
       from = reached;
     }
-    return ranges((bucket) => from.get(bucket) ?? this.floors.get(bucket) ?? '0', heads);
+    return ranges((bucket) => higher(from.get(bucket) ?? '0', this.floorOf(bucket)), heads);
   }
 
   passed(snapshot: Snapshot | undefined, heads: Heads): void {
@@ -82,18 +83,24 @@ export class SnapshotFloor implements Floor {
   restart(points: Heads): void {
     this.floors.clear();
     for (const [bucket, seq] of points) this.floors.set(bucket, seq);
+    this.rewind();
+  }
+
+  /** What is given back does not appear: it was there. */
+  rewind(): void {
     this.checkpoints = [];
     this.previous = undefined;
     this.own.clear();
   }
 
   /**
-   * These buckets are read from these points on, below which each was looked at.
-   * @param fence transactions with this id or a higher one can only insert above them
-   * @param isFinal no transaction below it is open, so that nothing can appear below them any more
+   * These buckets are looked at up to this number, and read from there or, if rows were met, from below them.
+   * @param fence transactions with this id or a higher one can only insert above it
+   * @param isFinal no transaction below the fence is open, so that nothing can appear up to the number any more
    */
-  join(points: Heads, fence: bigint, isFinal: boolean): void {
-    for (const [bucket, seq] of points) this.floors.set(bucket, isFinal ? seq : '0');
+  join(buckets: Iterable<number>, last: string, fence: bigint, isFinal: boolean): void {
+    const points = new Map([...buckets].map((bucket) => [bucket, last]));
+    for (const bucket of points.keys()) this.floors.set(bucket, isFinal ? last : '0');
     if (isFinal) return;
     const higher = this.checkpoints.findIndex((each) => each.fence === undefined || each.fence >= fence);
     const at = higher < 0 ? this.checkpoints.length : higher;
@@ -123,7 +130,10 @@ export class SnapshotFloor implements Floor {
     let resolved = 0;
     for (const { fence, heads } of this.checkpoints) {
       if (fence === undefined || fence >= xmax || fence > open) break;
-      for (const [bucket, head] of heads) if (this.floors.has(bucket)) this.floors.set(bucket, head);
+      for (const [bucket, head] of heads) {
+        const floor = this.floors.get(bucket);
+        if (floor !== undefined) this.floors.set(bucket, higher(head, floor)); // a head may still be below its floor
+      }
       resolved += 1;
     }
     if (resolved > 0) this.checkpoints.splice(0, resolved);
@@ -134,6 +144,7 @@ export class SnapshotFloor implements Floor {
   }
 }
 
+const higher = (a: string, b: string): string => (compareSeq(a, b) > 0 ? a : b);
 /** Under an endless open transaction: 64 × 32 buckets × some 60 bytes. */
 const MAX_CHECKPOINTS = 64;
 const MAX_OWN = 4096;

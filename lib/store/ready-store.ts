@@ -18,6 +18,8 @@ export interface ReadPosition {
   readonly bucket: number;
   /** Exclusive. */
   readonly after: string;
+  /** Inclusive; absent: to the end. Only where a read returns its snapshot. */
+  readonly upTo?: string | undefined;
 }
 export interface ReadRange extends ReadPosition {
   /** Inclusive. */
@@ -116,10 +118,14 @@ export interface ReadyStore {
    * buckets costs several times as much (InnoDB). Absent: all of them.
    */
   readonly bucketsPerRead?: number;
-  /** Reads rows after each position in `seq` order, at most `perBucket` each and `limit` in all. */
+  /**
+   * Reads rows after each position, up to its end, in `seq` order, at most `perBucket` each and `limit` in all. The server
+   * gives it up after `within` milliseconds; absent: when any statement is given up.
+   */
   fetch(request: {
     transport: number;
     positions: readonly ReadPosition[];
+    within?: number | undefined;
     perBucket: number;
     limit: number;
   }): Promise<FetchResult>;

@@ -60,5 +60,28 @@ export function describeEdge(run: StoreRun): void {
       const [highest] = (await lane.ready()).map(({ seq }) => seq).sort((a, b) => compareSeq(b, a));
       assert.ok(compareSeq(highest as string, last as string) > 0);
     });
+
+    it('is read from up to a number, without what is above it, also in a limited time', async () => {
+      if (run.store.edge === undefined) return;
+      const lane = await run.lane();
+      await lane.insert({}, {}, { bucket: 2 }, {}, {});
+      const [first, ...rest] = (await lane.ready()).filter(({ bucket }) => bucket === 1).map(({ seq }) => seq);
+      const [, last] = rest;
+      const positions = [
+        { bucket: 1, after: first as string, upTo: last },
+        { bucket: 2, after: '0', upTo: '0' },
+      ];
+      const request = { transport: lane.transport, positions, perBucket: 10, limit: 10 };
+      for (const within of [undefined, 10_000]) {
+        const { messages, snapshot } = await run.store.fetch({ ...request, within });
+        assert.deepEqual(
+          messages.map(({ bucket, seq }) => ({ bucket, seq })),
+          rest.slice(0, 2).map((seq) => ({ bucket: 1, seq })),
+        );
+        assert.ok(snapshot !== undefined);
+      }
+      const toTheEnd = [{ bucket: 1, after: first as string }];
+      assert.equal((await run.store.fetch({ ...request, positions: toTheEnd })).messages.length, rest.length);
+    });
   });
 }

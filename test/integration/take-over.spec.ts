@@ -1,3 +1,4 @@
+import { EventEmitter, once } from 'node:events';
 import { DataSource } from 'typeorm';
 import { Claimer } from '../../lib/claim/claimer.js';
 import { SnapshotFloor } from '../../lib/claim/snapshot-floor.js';
@@ -45,6 +46,48 @@ describeWith('postgres', 'a take-over while a snapshot is held that keeps half a
     await transport.until(() => transport.published.length >= texts.length, 60_000);
     expect(transport.texts).toEqual(texts);
     expect(Math.min(...from)).toBe(DEAD);
+  }, 120_000);
+
+  it('Q7: a live row below the dead ones is published at once, and each of these is walked over once, in reads of milliseconds', async () => {
+    await harness.dataSource.query(`insert into outbox_ready (transport, bucket, seq, id, topic, type, payload)
+      overriding system value select 0, g, 1, gen_random_uuid(), 't', 't', 'low' from generate_series(0, 1) g`);
+    const toTheEnd = { transport: 0, positions: [0, 1].map((bucket) => ({ bucket, after: '1' })) };
+    const began = performance.now();
+    await harness.store.fetch({ ...toTheEnd, perBucket: 16, limit: 100 });
+    const whole = performance.now() - began;
+    const transport = new ScriptedTransport();
+    let longest = 0;
+    let walked = 0;
+    const passed = new EventEmitter();
+    const wrapStore = (store: OutboxStore): OutboxStore =>
+      wrapped(store, {
+        async fetch(request) {
+          const from = performance.now();
+          const found = await store.fetch(request);
+          longest = Math.max(longest, performance.now() - from);
+          for (const { after, upTo } of request.positions)
+            walked += Math.max(0, Math.min(Number(upTo ?? Infinity), DEAD) - Number(after));
+          if (request.positions.every(({ after }) => Number(after) >= DEAD)) passed.emit('it');
+          return found;
+        },
+      });
+    const isPassed = once(passed, 'it', { signal: AbortSignal.timeout(60_000) });
+    const started = performance.now();
+    await harness.relay({ default: transport }, {}, { wrapStore }).dispatcher.start();
+    await transport.until(() => transport.published.length === 2, 60_000);
+    const waited = performance.now() - started;
+    await isPassed;
+    expect(transport.texts).toEqual(['low', 'low']);
+    // Each read walked over all of them before, for as long as no newer row came.
+    expect(walked).toBeLessThanOrEqual(2 * DEAD);
+    expect({ whole, longest, waited, isShort: longest < whole / 2 }).toMatchObject({ isShort: true });
+  }, 120_000);
+
+  it('Q7: a read that is given up after milliseconds leaves its session as it was', async () => {
+    const request = { transport: 0, positions: [{ bucket: 0, after: '0' }], perBucket: 16, limit: 100 };
+    const { session } = await harness.store.fetch({ ...request, positions: [] });
+    await expect(harness.store.fetch({ ...request, within: 1 })).rejects.toMatchObject({ code: '57014' });
+    expect(await harness.store.fetch(request)).toMatchObject({ session, messages: [] });
   }, 120_000);
 
   it('Q5: a bucket that is ours already is read between two looks at the one that is gained', async () => {

@@ -65,7 +65,7 @@ export const SIMULATED = [
     name: 'simulated-prompt-whatever-else',
     breaks: 'the judge asks for promptness where destinations are missing and a broker is away for hours, too',
     file: 'test/simulation/judge.ts',
-    from: "if (destinations === 'by key' && kinds.every((kind) => kind === 'destination missing'))",
+    from: "if (destinations === 'by key' && wrong.every((kind) => kind === 'destination missing'))",
     to: "if (destinations === 'by key')",
     simulation: false, // one of some 128,000 histories
     contract: 'test/simulation/judge.spec.ts',

@@ -136,7 +136,7 @@ export class Faults {
     const { history, world, database, plan } = this;
     history.fault('snapshot held', `${ms.toFixed(0)} ms`, { ms, by: undefined, none: true });
     this.heldUntil = Math.max(this.heldUntil, world.now + ms);
-    database.dead ??= new DeadRows(plan.held?.each ?? 1);
+    database.dead ??= new DeadRows(plan.held?.each ?? 1, plan.floor);
     world.in(ms, () => {
       if (world.now >= this.heldUntil) database.dead = undefined;
     });

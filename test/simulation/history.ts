@@ -77,6 +77,7 @@ export interface Excuse {
 }
 export const NO_EXCUSE: Excuse = { ms: 0, by: undefined, none: true };
 export interface FaultSeen extends Excuse {
+  readonly kind: string;
   readonly from: number;
   readonly until: number;
 }
@@ -125,7 +126,7 @@ export class History {
 
   fault(kind: string, about: string, excuse: Excuse): void {
     this.faults.set(kind, (this.faults.get(kind) ?? 0) + 1);
-    this.seen.push({ ...excuse, from: this.now(), until: this.now() + excuse.ms });
+    this.seen.push({ ...excuse, kind, from: this.now(), until: this.now() + excuse.ms });
     this.tell(`fault: ${kind} ${about}`);
   }
 

@@ -103,7 +103,7 @@ function repetitions(history: History, fates: readonly Fate[]): void {
   }
 }
 
-/** Invariant 15, in calm: where nothing goes wrong, two polls are enough. */
+/** Invariant 15, in calm: where nothing goes wrong, two polls are enough, but for the take-over from whoever is killed. */
 export function prompt(history: History, plan: Plan, options: ResolvedOptions): void {
   const { pollInterval, lease, batchSize, batchesInFlight, buckets } = options;
   const { relays, rates, acts } = plan;
@@ -113,9 +113,17 @@ export function prompt(history: History, plan: Plan, options: ResolvedOptions): 
   // By then each has its buckets: of a new process the others hear with their next beat, and it of what they give back.
   const sharing = relays.length > 1 ? lease / 3 + 2_000 : 1_000;
   const shared = Math.max(...relays.map(({ at }) => at)) + 4 * pollInterval + sharing;
+  const takeOvers = history.seen
+    .filter(({ kind }) => kind === 'kill')
+    .map(({ from, until }) => ({ from, until: Math.max(from + lease + 2_000, until + sharing) + 4 * pollInterval }));
   for (const { name, committed, scheduled, taken, index, insertTook } of fates) {
-    if (committed === undefined || scheduled || taken[0] === undefined) continue;
-    const waited = taken[0] - Math.max(committed, shared);
+    const [published] = taken;
+    if (committed === undefined || scheduled || published === undefined) continue;
+    const since = Math.max(committed, shared);
+    const without = takeOvers.reduce((sum, { from, until }) => {
+      return sum + Math.max(0, Math.min(until, published) - Math.max(from, since));
+    }, 0);
+    const waited = published - since - without;
     const rooms = Math.floor(index / (batchSize * (batchesInFlight + 2)));
     // Behind where its bucket joined, such a row is for a later look: a second, of each bucket.
     const forLook = history.walks && insertTook > 2_000 ? buckets * 1_000 : 0;
@@ -139,12 +147,16 @@ function isForMissing({ id }: Fate, faults: Plan['faults']): boolean {
   return faults.some(({ topic }) => topic === topicOf(Number(id.split('-').at(-1))));
 }
 
-/** For whom nothing goes wrong: everybody, or the messages of the second transport while the first one's broker is away. */
-function undisturbed(history: History, { faults, writers, destinations }: Plan): readonly Fate[] {
+/**
+ * For whom nothing goes wrong: everybody, or the messages of the second transport while the first one's broker is away. One relay
+ * may be killed, but not one after the other by a message.
+ */
+function undisturbed(history: History, { faults, writers, destinations, lethal }: Plan): readonly Fate[] {
   const fates = [...history.fates.values()];
-  const kinds = [...history.faults.keys()].filter((kind) => kind !== 'snapshot held');
-  if (destinations === 'by key' && kinds.every((kind) => kind === 'destination missing'))
+  const wrong = [...history.faults.keys()].filter((kind) => kind !== 'snapshot held');
+  if (destinations === 'by key' && wrong.every((kind) => kind === 'destination missing'))
     return fates.filter((fate) => !isForMissing(fate, faults));
+  const kinds = wrong.filter((kind) => kind !== 'kill' || lethal !== null);
   if (kinds.length === 0) return fates;
   const isFirsts = kinds.every(isOfBroker) && faults.every(({ transport }) => !transport);
   const others = isFirsts ? writers.filter(({ transport }) => transport) : [];

@@ -5,8 +5,8 @@ import { Random } from './random.js';
 import { A_DEAD_ROW } from './store/memory-dead.js';
 
 /**
- * In one history in 32 somebody holds a snapshot for 10 to 60 s. In half of these nothing else goes wrong, and somebody writes
- * all the while: messages are published as promptly as reads can be that walk over what is gone.
+ * In one history in 32 somebody holds a snapshot for 10 to 60 s. In half of these nothing else goes wrong, but that a relay may be
+ * killed, and somebody writes all the while: messages are published as promptly as reads can be that walk over what is gone.
  */
 export function withHeldSnapshot(plan: Plan): Plan {
   const random = Random.of(plan.seed, 'snapshot');
@@ -35,8 +35,15 @@ function alone(plan: Plan, fault: PlannedFault, firstSlice: object, random: Rand
     transactions: Array.from({ length: EACH }, () => one((n += 1), random.between(0, pause))),
   }));
   const relays = plan.relays.slice(0, 2);
-  const quiet = { ...plan, relays, writers, turmoil, rates: NO_RATES, acts: [], faults: [fault], lethal: null };
+  const faults = random.chance(0.5) ? [fault] : [fault, drawKill(fault, relays.length, random)];
+  const quiet = { ...plan, relays, writers, turmoil, rates: NO_RATES, acts: [], faults, lethal: null };
   return { ...quiet, held: { ...heldOf(quiet), ...firstSlice } };
+}
+
+/** Whoever takes its buckets over begins before all that is gone. */
+function drawKill({ at, ms }: PlannedFault, slots: number, random: Random): PlannedFault {
+  const slot = random.whole(0, slots - 1);
+  return { kind: 'kill', slot, at: at + random.between(0.3, 0.9) * ms, ms: random.between(500, 5_000), after: 0 };
 }
 
 /** All messages of the plan stand for so many rows that reading over them in one statement takes so long. */

@@ -38,6 +38,7 @@ const read = fc.record({
   between: fc.array(step, { maxLength: 3 }),
   afterSweep: fc.array(step, { maxLength: 2 }),
   looking: fc.array(step, { maxLength: 3 }),
+  cancelled: fc.nat(9).map((n) => n === 0),
 });
 const history = fc.array(fc.oneof({ weight: 5, arbitrary: step }, { weight: 3, arbitrary: read }), {
   minLength: 5,
@@ -52,6 +53,7 @@ const oneRow = (...looking: Step[]) => ({
   between: [] as Step[],
   afterSweep: [] as Step[],
   looking,
+  cancelled: false,
 });
 const REGAINED_WHILE_ASKED = [
   oneRow(),
@@ -99,7 +101,9 @@ describe.each(['snapshots', 'probes'] as const)('reading past open transactions,
               const [inner] = looking.splice(0, 1);
               if (inner !== undefined && inner.do !== 'rewind') void apply(table, inner);
             };
+            table.cancels = each.cancelled;
             await table.read(each.limit);
+            table.cancels = false;
             table.between = table.afterSweep = table.looking = () => undefined;
           }
         }

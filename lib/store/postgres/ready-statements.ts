@@ -64,8 +64,8 @@ function fetch(names: TableNames, as: RowsAs): Statement {
     `outbox_fetch_${as}`,
     `${withSnapshot(names, as)}
      union all (select ${messageColumns(as, 'ready')}
-     from unnest(?::smallint[], ?::bigint[]) c(b, s) cross join lateral (select * from ${ready} o
-       where o.transport = ? and o.bucket = c.b and o.seq > c.s order by o.seq limit ?) o limit ?)`,
+     from unnest(?::smallint[], ?::bigint[], ?::bigint[]) c(b, s, h) cross join lateral (select * from ${ready} o
+       where o.transport = ? and o.bucket = c.b and o.seq > c.s and o.seq <= c.h order by o.seq limit ?) o limit ?)`,
   );
 }
 

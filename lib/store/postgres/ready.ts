@@ -25,6 +25,8 @@ import { readyStatements, SNAPSHOT_COLUMN, SOURCE_COLUMN, type ReadyStatements }
 import type { RowsRead } from './rows-read.js';
 import { statement } from './statement.js';
 
+/** No number is above it. */
+const HIGHEST = String(2n ** 63n - 1n);
 /** Places per bucket that a sweep returns. */
 const SWEEP_PAGE = 10_000;
 
@@ -52,8 +54,10 @@ export class PostgresReady implements Omit<ReadyStore, 'readPayloads'> {
   }
 
   fetch(request: Parameters<ReadyStore['fetch']>[0]): Promise<FetchResult> {
-    const { transport, positions, perBucket, limit } = request;
-    return this.read(transport, this.sql.fetch, [...positionArrays(positions), transport, perBucket, limit]);
+    const { transport, positions, perBucket, limit, within } = request;
+    const upTo = plainArray(positions.map((position) => position.upTo ?? HIGHEST));
+    const values = [...positionArrays(positions), upTo, transport, perBucket, limit];
+    return this.read(transport, this.sql.fetch, values, within);
   }
 
   readPlaces(transport: number, places: readonly Place[], visibleIn: Snapshot | undefined): Promise<FetchResult> {
@@ -81,10 +85,8 @@ export class PostgresReady implements Omit<ReadyStore, 'readPayloads'> {
 
   async lowest(transport: number, ranges: readonly ReadRange[], ms: number): ReturnType<Lowest> {
     const upTo = plainArray(ranges.map((range) => range.upTo));
-    const { rows } = await this.connections.read().transaction(async (tx) => {
-      await tx.run(statement(undefined, `set local statement_timeout = ${Math.ceil(ms)}`).bind());
-      return tx.run(this.sql.lowest.bind(...positionArrays(ranges), upTo, transport));
-    });
+    const sql = this.sql.lowest.bind(...positionArrays(ranges), upTo, transport);
+    const { rows } = await runWithin(this.connections.read(), ms, sql);
     const [[, , snapshot] = [], ...found] = rows;
     const places = found.map(([bucket, seq]) => ({ bucket: Number(bucket), seq: seq as string }));
     return { places, snapshot: readSnapshot(snapshot as string) };
@@ -155,12 +157,23 @@ export class PostgresReady implements Omit<ReadyStore, 'readPayloads'> {
     transport: number,
     statements: Record<RowsAs, Statement>,
     values: readonly unknown[],
+    within?: number,
   ): Promise<FetchResult> {
     const connection = this.connections.read();
-    return this.rowsRead.read(transport, async (as) =>
-      readFetch(await connection.run(statements[as].bind(...values)), as, connection.generation),
-    );
+    return this.rowsRead.read(transport, async (as) => {
+      const sql = statements[as].bind(...values);
+      const result = await (within === undefined ? connection.run(sql) : runWithin(connection, within, sql));
+      return readFetch(result, as, connection.generation);
+    });
   }
+}
+
+/** The server gives it up after so many milliseconds. */
+function runWithin(connection: SqlConnection, ms: number, sql: Sql): Promise<SqlResult> {
+  return connection.transaction(async (tx) => {
+    await tx.run(statement(undefined, `set local statement_timeout = ${Math.ceil(ms)}`).bind());
+    return tx.run(sql);
+  });
 }
 
 function readFetch({ rows }: SqlResult, as: RowsAs, session: number): FetchResult {

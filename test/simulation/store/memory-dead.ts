@@ -17,7 +17,10 @@ export class DeadRows {
   /** `transport bucket` → their numbers. @internal */ readonly places = new Map<string, number[]>();
   /** By the statement that takes effect now. @internal */ walked = 0;
 
-  constructor(readonly each: number) {}
+  constructor(
+    readonly each: number,
+    readonly floor: 'snapshot' | 'probe' = 'probe',
+  ) {}
 
   add({ transport, bucket, seq }: ReadyRow): void {
     const name = placeName(transport, bucket);
@@ -39,8 +42,8 @@ export class DeadRows {
   }
 
   /** Whether the statement that takes effect now is given up after `ms`. */
-  exceeds(ms: number): boolean {
-    const isTooLong = this.walked * A_DEAD_ROW > ms;
+  exceeds(operation: string, ms: number): boolean {
+    const isTooLong = this.walked * this.timeOf(operation) > ms;
     if (isTooLong) this.walked = 0;
     return isTooLong;
   }
@@ -49,21 +52,24 @@ export class DeadRows {
   cost(operation: string): number {
     const { walked } = this;
     this.walked = 0;
-    return walked * A_DEAD_ROW * (TIMES[operation] ?? 0);
+    return walked * this.timeOf(operation);
+  }
+
+  /** Of one row. @internal */ timeOf(operation: string): number {
+    return A_DEAD_ROW * (operation === 'fetch' && this.floor === 'snapshot' ? LONG : (TIMES[operation] ?? 0));
   }
 }
 
 /** Milliseconds (PostgreSQL 15, measured). */
 export const A_DEAD_ROW = 0.0008;
-/**
- * By statement, how often it is paid. A scan of everything in one statement would be cancelled. The first read of a take-over is
- * one statement where reads prove nothing, and must get through: with 1.25 and more it would not.
- */
+/** How often it is paid by a statement that would be cancelled if it were one for everything. */
+const LONG = 2.5;
+/** By statement. The first read of a take-over is one statement where reads prove nothing, and must get through: with 1.25 and more it would not. */
 const TIMES: Readonly<Record<string, number>> = {
   fetch: 1,
   lowest: 1,
   lockRows: 1,
-  sweep: 2.5,
-  probe: 2.5,
+  sweep: LONG,
+  probe: LONG,
   'probe within': 1,
 };

@@ -26,17 +26,21 @@ export function fetchReady(
   relay: { readonly provesNothing: boolean },
 ): Read {
   if (!relay.provesNothing) database.numberSource(relay);
-  const { transport, positions, perBucket, limit } = request;
-  const rows = positions.flatMap(({ bucket, after }) => {
+  const { transport, positions, perBucket, limit, within = Infinity } = request;
+  const rows = positions.flatMap(({ bucket, after, upTo }) => {
     const found = database
       .readyRows(transport, bucket)
-      .filter(({ seq }) => compareSeq(seq, after) > 0)
+      .filter(({ seq }) => compareSeq(seq, after) > 0 && (upTo === undefined || compareSeq(seq, upTo) <= 0))
       .slice(0, perBucket);
-    database.dead?.walk(transport, bucket, after, found[perBucket - 1]?.seq);
+    database.dead?.walk(transport, bucket, after, found[perBucket - 1]?.seq ?? upTo);
     return found;
   });
+  if (database.dead?.exceeds('fetch', within) === true) throw cancelled();
   return read(database, rows.slice(0, limit));
 }
+
+const cancelled = (): Error =>
+  Object.assign(new Error('canceling statement due to statement timeout'), { code: '57014' });
 
 /** @param page places per range that one statement returns */
 export function sweep(
@@ -77,7 +81,7 @@ export function looks(
       store.call('lowest', () => {
         const { places } = sweep(database, transport, ranges, 1);
         const isWide = ranges.some(({ after, upTo }) => BigInt(upTo) - BigInt(after) > reach);
-        if (database.dead?.exceeds(ms) === true || isWide) throw cancelled();
+        if (database.dead?.exceeds('lowest', ms) === true || isWide) throw cancelled();
         return { places, snapshot: database.snapshot() };
       }),
   };
@@ -92,7 +96,7 @@ export function probes(
   const walkAll = (transport: number, ranges: readonly ReadRange[], ms: number): void => {
     for (const { bucket } of ranges) database.dead?.walk(transport, bucket, '0');
     const isWide = ms <= A_LOOK && ranges.length > 0 && Number(database.nextSeq) > reach;
-    if (database.dead?.exceeds(ms) === true || isWide) throw cancelled();
+    if (database.dead?.exceeds('lowest', ms) === true || isWide) throw cancelled();
   };
   return {
     bucketsPerRead: 1,
@@ -118,8 +122,6 @@ function first(database: MemoryDatabase, transport: number, { bucket, after, upT
   return row !== undefined && compareSeq(row.seq, upTo) <= 0 ? { bucket, seq: row.seq } : undefined;
 }
 
-const cancelled = (): Error =>
-  Object.assign(new Error('canceling statement due to statement timeout'), { code: '57014' });
 /** Milliseconds that the first look has. */
 const A_LOOK = 50;
 

@@ -1,0 +1,102 @@
+import { compareSeq, type OutboxMessage, type Place } from '../../lib/message.js';
+import type { FetchResult, ReadPosition, ReadRange, ReadyStore, Snapshot } from '../../lib/store/ready-store.js';
+import type { FakeClock } from '../../lib/testing/fake-clock.js';
+import { stored } from './lane.js';
+
+export const BUCKETS = [0, 1];
+/** Numbers of rows that are gone; each takes a microsecond to walk over, in each of two buckets. */
+export const GONE = 3_000_000;
+export const source = (last: string | undefined) => ({ server: 'a', table: 't', last });
+
+type Reads = Required<Pick<ReadyStore, 'edge' | 'lowest'>> & Pick<ReadyStore, 'fetch' | 'sweep' | 'readPlaces'>;
+interface Asked {
+  readonly what: 'lowest' | 'fetch';
+  readonly ranges: readonly (ReadPosition | ReadRange)[];
+  readonly ms: number;
+  readonly cancelled: boolean;
+}
+
+/** What somebody's snapshot keeps, on a server that gives up what takes too long. */
+export class HeldTable implements Reads {
+  live: Place[] = [];
+  readonly asked: Asked[] = [];
+  snapshot: Snapshot = { xmin: '101', xmax: '101', open: [] };
+  /** Milliseconds that any statement takes. */
+  slow = 0;
+  /** The last number that was given out. */
+  last: string;
+
+  constructor(
+    readonly clock: FakeClock,
+    /** What is gone stands between these numbers. */
+    public from = 0,
+    public to = GONE,
+  ) {
+    this.last = String(to);
+  }
+
+  async edge() {
+    return { source: source(this.last), snapshot: this.snapshot, fence: '100', session: 1 };
+  }
+
+  async lowest(_: number, ranges: readonly ReadRange[], ms: number) {
+    const places = ranges.flatMap((range) => this.in(range).slice(0, 1));
+    const end = ({ bucket, upTo }: ReadRange) => places.find((place) => place.bucket === bucket)?.seq ?? upTo;
+    await this.walk('lowest', ranges, (range) => Number(end(range)), ms);
+    return { places, snapshot: this.snapshot };
+  }
+
+  async fetch({
+    positions,
+    perBucket,
+    limit,
+    within = STATEMENT_TIMEOUT,
+  }: Parameters<ReadyStore['fetch']>[0]): Promise<FetchResult> {
+    const found = new Map(positions.map((position) => [position, this.in(position).slice(0, perBucket)]));
+    const end = (position: ReadPosition): number =>
+      Number(found.get(position)?.[perBucket - 1]?.seq ?? position.upTo ?? Infinity);
+    await this.walk('fetch', positions, end, within);
+    const rows = [...found.values()].flat().slice(0, limit);
+    const { last, snapshot } = this;
+    return { messages: rows.map(message), durable: true, snapshot, source: source(last), session: 1 };
+  }
+
+  async sweep(_: number, ranges: readonly ReadRange[]) {
+    return { places: ranges.flatMap((range) => this.in(range)), complete: true };
+  }
+
+  async readPlaces(_: number, places: readonly Place[]): Promise<FetchResult> {
+    const rows = this.live.filter(({ seq }) => places.some((place) => place.seq === seq));
+    return { messages: rows.map(message), durable: true, snapshot: this.snapshot, session: 1 };
+  }
+
+  /** @internal */ async walk<T extends ReadPosition>(
+    what: Asked['what'],
+    ranges: readonly T[],
+    end: (range: T) => number,
+    most: number,
+  ): Promise<void> {
+    const walked = ranges.map((range) =>
+      Math.max(0, Math.min(this.to, end(range)) - Math.max(this.from, Number(range.after))),
+    );
+    const ms = walked.reduce((a, b) => a + b, 0) / 1_000 / BUCKETS.length + this.slow;
+    const cancelled = ms > most;
+    this.asked.push({ what, ranges, ms, cancelled });
+    await this.clock.advance(Math.min(ms, most));
+    if (cancelled) throw Object.assign(new Error('canceling statement due to statement timeout'), { code: '57014' });
+  }
+
+  /** @internal */ in({ bucket, after, upTo }: ReadPosition): Place[] {
+    return this.live.filter(
+      (row) =>
+        row.bucket === bucket &&
+        compareSeq(row.seq, after) > 0 &&
+        (upTo === undefined || compareSeq(row.seq, upTo) <= 0),
+    );
+  }
+}
+
+/** The same at each read. */
+const message = (place: Place): OutboxMessage => stored({ ...place, id: `message ${place.bucket} ${place.seq}` });
+/** Milliseconds. */
+const STATEMENT_TIMEOUT = 10_000;
