@@ -117,7 +117,7 @@ export interface OutboxOptions {
   store?: OpenStore;
   /**
    * `key`: messages of one key in the order of their transactions, where these do not overlap. `strict`: in the order of the
-   * commits, also where they do; see docs/reliability.md for what it costs. `none`, `global`. Stored with the tables, compared at start. Default `key`.
+   * commits, also where they do; see docs/guarantees.md for what it costs. `none`, `global`. Stored with the tables, compared at start. Default `key`.
    */
   ordering?: 'key' | 'strict' | 'none' | 'global';
   coordination?: 'buckets' | 'rowLock' | 'leader';

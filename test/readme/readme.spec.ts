@@ -182,7 +182,9 @@ function outsideOfBlocks(text: string): string {
 
 /** npm adds README and LICENSE by itself. */
 function isInstalled(path: string): boolean {
-  return [...packageJson.files, 'README.md', 'LICENSE'].some((one) => path === one || path.startsWith(`${one}/`));
+  const isIn = (one: string): boolean => path === one || path.startsWith(`${one}/`);
+  const left = packageJson.files.filter((one) => one.startsWith('!')).map((one) => one.slice(1));
+  return [...packageJson.files, 'README.md', 'LICENSE'].some(isIn) && !left.some(isIn);
 }
 
 function isThere(from: string, target: string): boolean {

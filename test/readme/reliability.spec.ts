@@ -1,8 +1,8 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { ROOT } from './documents.js';
+import { documents, ROOT } from './documents.js';
 
-/** The least number of rows of each letter of the failure catalogue in docs/reliability.md. */
+/** The least number of rows of each letter of the failure catalogue. */
 const LEAST: Record<string, number> = {
   A: 13,
   B: 16,
@@ -37,7 +37,11 @@ interface Row {
   readonly tests: string;
 }
 
-const text = readFileSync(join(ROOT, 'docs', 'reliability.md'), 'utf8');
+const PAGES = /^docs\/(guarantees|limits|internals\/(failures\/\w+|mistakes|weaknesses))\.md$/;
+const text = documents()
+  .filter(({ path }) => PAGES.test(path))
+  .map((document) => document.text)
+  .join('\n');
 const rows = new Map<string, Row>();
 const IDS: string[] = [];
 for (const [, id, failure, happens, tests] of text.matchAll(/^\| ([A-Z]\d+) \| (.*?) \| (.*?) \| (.*?) \|$/gm)) {
@@ -45,7 +49,7 @@ for (const [, id, failure, happens, tests] of text.matchAll(/^\| ([A-Z]\d+) \| (
   rows.set(id as string, { failure: failure as string, happens: happens as string, tests: tests as string });
 }
 
-describe('docs/reliability.md: the failure catalogue', () => {
+describe('docs/internals/failures: the failure catalogue', () => {
   it.each(Object.entries(LEAST))(
     '%s: has each row once, numbered without a gap, and none was taken out',
     (letter, least) => {
@@ -103,7 +107,7 @@ function literalsOf(file: string): string[] {
   return [...source.matchAll(/(['"`])((?:\\.|(?!\1).)*)\1/g)].map(([, , text]) => text as string);
 }
 
-describe('docs/reliability.md: what is promised', () => {
+describe('docs/guarantees.md: what is promised', () => {
   const [, section = ''] = text.split('\n## What is promised\n');
   const [table = ''] = section.split('\n## ');
   const all = [...table.matchAll(/^\| (.+?) \| (.+?) \| (.+?) \|$/gm)]
@@ -122,7 +126,7 @@ describe('docs/reliability.md: what is promised', () => {
   });
 });
 
-describe('docs/reliability.md: old mistakes', () => {
+describe('docs/internals/mistakes.md', () => {
   /** How many each source has. */
   const counts = [24, 19, 13, 4, 32];
   const ids = counts.flatMap((count, source) => Array.from({ length: count }, (_, n) => `D${source}-${n + 1}`));
@@ -139,7 +143,7 @@ describe('docs/reliability.md: old mistakes', () => {
   });
 });
 
-describe('docs/reliability.md: weaknesses seen elsewhere', () => {
+describe('docs/internals/weaknesses.md', () => {
   const all = [...text.matchAll(/^\| P-(\d+) \| (.+?) \| (.+?) \|$/gm)].map(([, n, mistake, answer]) => ({
     id: `P-${n}`,
     mistake: mistake as string,
@@ -154,7 +158,7 @@ describe('docs/reliability.md: weaknesses seen elsewhere', () => {
   });
 
   it.each(all)('$id names tests that are there, by words of their titles, or says that it is so here', (row) => {
-    if (!CITED.test(row.answer)) expect(row.answer).toMatch(/\[not promised\]\(#not-promised\)$/);
+    if (!CITED.test(row.answer)) expect(row.answer).toMatch(/\[not promised\]\(\.\.\/limits\.md#not-promised\)$/);
     expect(problemsOf(row.id, row.answer)).toEqual([]);
   });
 });

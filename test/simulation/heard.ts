@@ -16,7 +16,7 @@ interface Answer {
 /**
  * What the reader of a lane was told of the numbers. Answers count once they reached it: a process that stood still, or whose
  * database or broker was away, was told nothing meanwhile. The first answer since numbers went back shows it, unless they reached
- * again what the answer before had said. Nobody can know then (docs/reliability.md, "Not promised"), until all is read again.
+ * again what the answer before had said. Nobody can know then (docs/limits.md, "Not promised"), until all is read again.
  */
 export class Heard {
   /** @internal */ session: number | undefined;
