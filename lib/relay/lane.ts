@@ -177,10 +177,10 @@ export class Lane implements LeaseHolder, OutageLane, HandOverEvents, ParkedRead
       this.open.add(bucket);
       this.claimer.add(bucket);
     }
-    await this.globalHold.look(still);
     this.outage.absence.freeing.gain(still);
     this.deps.hooks.emit('leasesAcquired', { transport: this.deps.name, buckets: still });
     this.wanted('parked');
+    await this.globalHold.look(still); // last: where it fails, nothing above is done again
   }
 
   /** @internal */ async acceptRead(messages: readonly OutboxMessage[], durable: boolean): Promise<void> {

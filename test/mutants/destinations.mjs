@@ -226,4 +226,13 @@ export const DESTINATIONS = [
     simulation: false,
     chaos: false,
   },
+  {
+    name: 'gained-is-forgotten-with-a-failed-look',
+    breaks: 'what was put off in a bucket of a global order is not freed where the first look at what holds it fails',
+    file: 'lib/relay/lane.ts',
+    from: 'this.outage.absence.freeing.gain(still);',
+    to: 'await this.globalHold.look(still); this.outage.absence.freeing.gain(still);',
+    contract: 'test/unit/relay/lane.spec.ts',
+    chaos: false,
+  },
 ];

@@ -21,7 +21,7 @@ const LEAST: Record<string, number> = {
   O: 4,
   P: 4,
   Q: 1,
-  R: 7,
+  R: 9,
   S: 3,
   T: 2,
   U: 2,

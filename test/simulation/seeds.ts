@@ -150,4 +150,10 @@ export const SEEDS: readonly KeptSeed[] = [
       'two in a read, with a sweep over what is gone for each writer that ends: the judge did not wait for the end of a large transaction (15)',
     convictedBy: 'simulated-one-read-for-a-large-transaction',
   },
+  {
+    seed: 87020918,
+    found:
+      'what the former owner put off for a destination was not freed in a global order whose first look at what holds it failed (15)',
+    convictedBy: 'gained-is-forgotten-with-a-failed-look',
+  },
 ];

@@ -37,6 +37,26 @@ describe('a lane and the order of a key', () => {
 });
 
 describe('a lane and its leases', () => {
+  it('R9: frees what was put off in a bucket of a global order, too, whose first look at what holds it fails', async () => {
+    const { lane, store, leases } = createLane({ ordering: 'global' });
+    await leases.runOnce();
+    const freed: (readonly number[])[] = [];
+    store.due = async () => ({ rows: [], nextIn: 1_000_000 });
+    store.hasten = async (_transport, buckets) => {
+      freed.push(buckets);
+      return { hastened: 0, next: null };
+    };
+    let asked = 0;
+    store.hasBlocking = async () => {
+      asked += 1;
+      if (asked === 2) throw new Error('the connection is lost'); // the first one asks for its keys
+      return true;
+    };
+    await expect(lane.parkedOnce()).rejects.toThrow('the connection is lost');
+    await lane.parkedOnce();
+    expect(freed).toEqual([[0]]);
+  });
+
   it('does not write under a new lease what it decided under the old one; reads it again, in order', async () => {
     const under = await leased(createLane());
     const { lane, store, transport, clock } = under;
