@@ -53,7 +53,7 @@ bench('fleet-relay', async (closing) => {
     1,
   );
   const dispatcher = application.get(OutboxDispatcher);
-  const work = counted(dispatcher.relay.store);
+  const work = counted(dispatcher.deps.store);
   const tell = (): void => {
     const { messages, spans } = transport;
     const { user, system } = process.cpuUsage();

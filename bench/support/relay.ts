@@ -2,7 +2,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { DataSource, type DataSourceOptions } from 'typeorm';
 import { systemClock } from '../../lib/time/clock.js';
 import { OutboxDispatcher } from '../../lib/relay/dispatcher.js';
-import type { LaneLoops } from '../../lib/relay/lane-loops.js';
+import type { RelayLoops } from '../../lib/relay/relay-loops.js';
 import type { OutboxMessage } from '../../lib/outbox-message.js';
 import type { OutboxHooks } from '../../lib/observe/events.js';
 import type { OutboxOptions, TransportOption } from '../../lib/outbox.options.js';
@@ -100,8 +100,12 @@ export interface Drained {
  */
 export async function drain(dataSource: DataSource, relay: BenchRelay, count: number): Promise<Drained> {
   await relay.dispatcher.start();
-  const lanes = relay.dispatcher.lanes as readonly Partial<LaneLoops>[];
-  const published = (): number => lanes.reduce((sum, { lane }) => sum + (lane?.results.counts.published ?? 0), 0);
+  const transportRelays = relay.dispatcher.relays as readonly Partial<RelayLoops>[];
+  const published = (): number =>
+    transportRelays.reduce(
+      (sum, { relay: transportRelay }) => sum + (transportRelay?.results.counts.published ?? 0),
+      0,
+    );
   while (published() === 0) await delay(1);
   const before = published();
   const { ms, cpu } = await timed(async () => {

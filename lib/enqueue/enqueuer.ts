@@ -12,7 +12,7 @@ import { ENQUEUE_OPTION_NAMES, type EnqueueOptions, type EnqueueReport } from '.
 import { EventRegistry } from './events/event-registry.js';
 import type { EnqueueRuntime } from './runtime.js';
 import { isScheduled, whenDue } from './scheduled.js';
-import { sealPayloads } from './seal-payloads.js';
+import { encryptPayloads } from './encrypt-payloads.js';
 import { ID_PREFIX, toMessage, type MessageRules } from './to-message.js';
 import { uuidV7 } from '../message/uuid-v7.js';
 
@@ -91,7 +91,7 @@ export class Enqueuer {
 
   /** @internal Here, where the end of the transaction waits for it. */
   seal(rows: readonly NewMessage[], encryption: PayloadEncryption): Promise<NewMessage[]> {
-    return sealPayloads(rows, encryption, this.startedRules().destinations);
+    return encryptPayloads(rows, encryption, this.startedRules().destinations);
   }
 
   /** @internal Everything that can be refused is refused here, before any SQL. */

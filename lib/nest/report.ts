@@ -16,7 +16,7 @@ const LATE_GOOD_FOR = 10_000;
 
 export interface ReportSources {
   readonly store: AdminStore;
-  readonly dispatcher: Pick<OutboxDispatcher, 'status' | 'lanes'>;
+  readonly dispatcher: Pick<OutboxDispatcher, 'status' | 'relays'>;
   readonly options: Pick<
     ResolvedOptions,
     'relay' | 'lease' | 'transports' | 'publishTimeout' | 'buckets' | 'ordering' | 'coordination'
@@ -29,7 +29,7 @@ export interface ReportSources {
 export function reportOf(sources: ReportSources): EnqueueRuntime['report'] {
   const { store, dispatcher, options, transportIds, clock } = sources;
   const known = (transport: number | undefined): ReadyKnowledge | undefined =>
-    dispatcher.lanes.map(({ knows }) => knows).find((each) => each !== undefined && each.transport === transport);
+    dispatcher.relays.map(({ knows }) => knows).find((each) => each !== undefined && each.transport === transport);
   const probe = new Probe(store, {
     lease: options.lease,
     buckets: options.ordering === 'global' ? 1 : options.buckets,

@@ -6,7 +6,7 @@ import { OutboxUnlocker } from '../relay/leases/unlocker.js';
 import { OutboxCleaner } from '../clean/cleaner.js';
 import { systemClock, within, type Clock } from '../time/clock.js';
 import { OutboxDispatcher } from '../relay/dispatcher.js';
-import { PARKED_POLLS } from '../relay/lane-loops.js';
+import { PARKED_POLLS } from '../relay/relay-loops.js';
 import { classifierFor } from '../enqueue/events/event-metadata.js';
 import type { EnqueueRuntime } from '../enqueue/runtime.js';
 import type { OutboxEventMap, OutboxHooks } from '../observe/events.js';

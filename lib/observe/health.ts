@@ -35,7 +35,7 @@ export interface TransportHealthReport {
   readonly stats: OutboxTransportStats | null;
 }
 
-/** What health reads of a relay's status and of its lanes. */
+/** What health reads of a relay's status and of its relays. */
 export interface RelayView {
   readonly running: boolean;
   readonly owner?: string;
@@ -90,7 +90,7 @@ export interface HealthSources {
   readonly publishTimeout?: number;
   readonly ordering?: StoreSettings['ordering'];
   readonly coordination?: StoreSettings['coordination'];
-  /** Whether the lane of this transport has read the message, or has no room for it. */
+  /** Whether the relay of this transport has read the message, or has no room for it. */
   readonly waitsFor?: (transport: string, seq: string) => boolean;
 }
 
@@ -111,7 +111,7 @@ export function healthOf(sources: HealthSources): OutboxHealth {
     ...(heldSnapshot?.isSlow === true ? [`${heldSnapshot.text}.`] : []),
     ...('late' in stats ? [`The database has not counted the messages within ${durationText(stats.late)}.`] : []),
     ...failures(failing.filter(({ operation }) => operation !== 'lease')),
-    ...relay.transports.flatMap(laneProblems),
+    ...relay.transports.flatMap(transportProblems),
     ...Object.entries(counts ?? {}).flatMap(([name, one]) => countedReasons(name, one, isOrphan(name, one, relay))),
     ...('standing' in stats ? [...(stats.standing ?? [])] : []).flatMap(([name, one]) =>
       standstill(one, around(name, counts?.[name], sources, down.length > 0)),
@@ -139,23 +139,23 @@ export function healthOf(sources: HealthSources): OutboxHealth {
  * and until the next one after its broker came back; while its broker is away, and when heartbeats fail, that is said already.
  */
 function isOrphan(name: string, { instances }: OutboxTransportStats, { running, transports }: RelayView): boolean {
-  const lane = transports.find(({ transport }) => transport === name);
-  return instances === 0 && (lane === undefined || (!running && lane.circuit === 'closed'));
+  const view = transports.find(({ transport }) => transport === name);
+  return instances === 0 && (view === undefined || (!running && view.circuit === 'closed'));
 }
 
 function reportsOf(
   { transports, relay }: HealthSources,
   counts: OutboxStats['transports'] | undefined,
 ): OutboxHealth['transports'] {
-  const lanes = new Map(relay.transports.map((lane) => [lane.transport, lane]));
+  const views = new Map(relay.transports.map((view) => [view.transport, view]));
   const reports: Record<string, TransportHealthReport> = Object.create(null) as Record<string, TransportHealthReport>;
   for (const [name, { kind, receipt }] of transports) {
-    const lane = lanes.get(name);
+    const view = views.get(name);
     reports[name] = {
       kind,
-      receipt: lane?.receipt ?? receipt,
-      circuit: lane?.circuit ?? 'idle',
-      lastError: lane?.lastError ?? null,
+      receipt: view?.receipt ?? receipt,
+      circuit: view?.circuit ?? 'idle',
+      lastError: view?.lastError ?? null,
       stats: counts?.[name] ?? null,
     };
   }
@@ -170,19 +170,19 @@ function around(
   isDown: boolean,
 ): Around {
   const { relay, lease = Infinity, publishTimeout = Infinity, ordering, coordination, waitsFor } = sources;
-  const lane = relay.transports.find(({ transport }) => transport === name);
+  const view = relay.transports.find(({ transport }) => transport === name);
   const isHeld = ordering === 'global' && (counts?.blockedKeys ?? 0) > 0;
   const fails = (relay.failing ?? []).some(({ transport }) => transport === name);
-  const isLaneAway =
-    lane !== undefined && (lane.circuit !== 'closed' || (lane.away ?? []).some(({ putOff }) => putOff > 0));
+  const isTransportAway =
+    view !== undefined && (view.circuit !== 'closed' || (view.away ?? []).some(({ putOff }) => putOff > 0));
   return {
     name,
     lease,
     soon: Math.max(lease / 3, publishTimeout + A_BREATH),
-    isSaid: isDown || fails || isLaneAway || (counts !== undefined && isOrphan(name, counts, relay)),
+    isSaid: isDown || fails || isTransportAway || (counts !== undefined && isOrphan(name, counts, relay)),
     isHeld,
     owner: relay.owner,
-    leased: lane === undefined ? undefined : new Set(lane.buckets),
+    leased: view === undefined ? undefined : new Set(view.buckets),
     unleased: coordination === 'rowLock',
     waitsFor: (seq) => waitsFor?.(name, seq) ?? false,
   };
@@ -222,7 +222,7 @@ const TASKS = {
 /** In whole seconds. */
 const secondsText = (ms: number): string => String(durationText(Math.ceil(ms / 1_000) * 1_000));
 
-function laneProblems({ transport, circuit, lastError, away = [] }: TransportView): string[] {
+function transportProblems({ transport, circuit, lastError, away = [] }: TransportView): string[] {
   const what = circuit === 'blocked' ? 'asks to wait' : 'is down';
   return [
     ...(circuit === 'closed' ? [] : [sentence(`Transport '${transport}' ${what}`, lastError)]),

@@ -27,7 +27,7 @@ export interface OutboxStats {
 }
 export const AWAY_COUNT_LIMIT = 10_000;
 
-/** Of a lane's status. */
+/** Of a relay's status. */
 export interface AwaySource {
   readonly transport: string;
   readonly away: readonly {
@@ -45,7 +45,7 @@ export interface AwaySource {
 export async function readStats(
   store: Pick<AdminStore, 'stats' | 'parkedByTopic'>,
   ids: ReadonlyMap<string, number>,
-  lanes: readonly AwaySource[] = [],
+  statuses: readonly AwaySource[] = [],
   now = 0,
 ): Promise<OutboxStats> {
   const transports: Record<string, OutboxTransportStats> = Object.create(null) as Record<string, OutboxTransportStats>;
@@ -55,7 +55,7 @@ export async function readStats(
     for (const key of Object.keys(total) as (keyof typeof total)[]) total[key] += counts[key];
   }
   const away: OutboxAwayDestination[] = [];
-  for (const lane of lanes) away.push(...(await awayOf(lane, store, ids.get(lane.transport), now)));
+  for (const status of statuses) away.push(...(await awayOf(status, store, ids.get(status.transport), now)));
   return { transports, total, away };
 }
 

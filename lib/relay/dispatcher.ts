@@ -5,17 +5,17 @@ import { SnapshotWatch } from './read/snapshot-watch.js';
 import type { OutboxHooks } from '../observe/events.js';
 import { OutboxConfigurationError, OutboxError } from '../outbox.errors.js';
 import type { OutboxTransport } from '../transports/transport.js';
-import { isMissingTable } from '../store/read-errors.js';
+import { isMissingTable } from '../store/database-errors.js';
 import { DatabaseFailures, type DatabaseOperation } from './database-failures.js';
 import { deadLetterLoop } from './settle/dead-letter-loop.js';
 import { Deadline } from '../time/deadline.js';
-import { LaneLoops } from './lane-loops.js';
-import { Lane } from './lane.js';
-import { laneOptions, type LaneDependencies } from './lane.types.js';
+import { RelayLoops } from './relay-loops.js';
+import { TransportRelay } from './transport-relay.js';
+import { transportRelayOptions, type TransportRelayDependencies } from './relay.types.js';
 import { Loop } from '../time/loop.js';
 import { leasesOf } from './leases/relay-leases.js';
-import type { RelayDependencies, RelayStatus, RunningLane, RunReport } from './relay.js';
-import { RowLockLane } from './row-lock/row-lock-lane.js';
+import type { RelayDependencies, RelayStatus, RunningRelay, RunReport } from './relay.js';
+import { RowLockRelay } from './row-lock/row-lock-relay.js';
 import { NOTHING, sum, sumOf } from './run-reports.js';
 
 /**
@@ -24,7 +24,7 @@ import { NOTHING, sum, sumOf } from './run-reports.js';
 export class OutboxDispatcher {
   /** Random per start: a lease of an earlier life of this process is somebody else's. @internal */
   owner = '';
-  /** @internal */ lanes: RunningLane[] = [];
+  /** @internal */ relays: RunningRelay[] = [];
   /** @internal */ leases: BucketLeases | undefined;
   /** @internal */ snapshots: SnapshotWatch | undefined;
   /** @internal */ running = false;
@@ -44,8 +44,8 @@ export class OutboxDispatcher {
   hears: () => boolean = () => false;
 
   /** @internal */
-  constructor(/** @internal */ readonly relay: RelayDependencies) {
-    this.failures = new DatabaseFailures(relay.clock);
+  constructor(/** @internal */ readonly deps: RelayDependencies) {
+    this.failures = new DatabaseFailures(deps.clock);
   }
 
   /** Starts the loops; resolves when they run, not when there is a lease. */
@@ -58,7 +58,7 @@ export class OutboxDispatcher {
     if (this.running || stops !== this.stops) return;
     this.running = true;
     this.leaseLoop?.start();
-    for (const lane of this.lanes) lane.start();
+    for (const relay of this.relays) relay.start();
     this.deadLoop?.start();
   }
 
@@ -77,22 +77,22 @@ export class OutboxDispatcher {
   }
 
   /** @internal */ async end(): Promise<void> {
-    const { clock, options, hooks } = this.relay;
+    const { clock, options, hooks } = this.deps;
     const startedAt = clock.monotonic();
     const deadline = (this.deadline = new Deadline(clock, options.shutdownTimeout));
     if (this.opening !== undefined) await deadline.within(this.opening);
-    const { leases, lanes } = this;
+    const { leases, relays } = this;
     if (leases === undefined) return;
     this.running = false;
     const others = Promise.all([this.pass?.catch(() => undefined), this.deadLoop?.stop()]);
-    await Promise.all([deadline.within(others), ...lanes.map((lane) => lane.stop(deadline))]);
+    await Promise.all([deadline.within(others), ...relays.map((relay) => relay.stop(deadline))]);
     await deadline.within(this.leaseLoop?.stop() ?? Promise.resolve(), 1_000);
     let released = false;
     const release = leases.releaseAll().then(() => (released = true));
     await deadline.within(release, Math.max(2_000, clock.monotonic() - deadline.at + LAST_WORD));
     this.leases = this.snapshots = undefined;
     this.failures.clear();
-    this.lanes = [];
+    this.relays = [];
     this.opening = undefined;
     this.origin = undefined;
     hooks.emit('stopped', { runId: this.owner, released, took: clock.monotonic() - startedAt });
@@ -112,7 +112,7 @@ export class OutboxDispatcher {
    * @throws OutboxError `TIMEOUT`
    */
   async drain({ timeout = 10_000 }: { timeout?: number } = {}): Promise<RunReport> {
-    const deadline = new Deadline(this.relay.clock, timeout);
+    const deadline = new Deadline(this.deps.clock, timeout);
     let total = NOTHING;
     const { stops } = this; // another pass would be a life after the stop
     for (;;) {
@@ -127,12 +127,12 @@ export class OutboxDispatcher {
 
   /** A hint that there is work, or will be in `ms` milliseconds. Synchronous, never throws. */
   nudge(where: 'ready' | 'parked' = 'ready', ms = 0): void {
-    for (const lane of this.lanes) lane.nudge(where, ms);
+    for (const relay of this.relays) relay.nudge(where, ms);
   }
 
   /** Whether everything that is committed now is this instance's to publish: nobody else needs to know of it. @internal */
   get holdsAll(): boolean {
-    return this.lanes.length === this.relay.transportIds.size && this.lanes.every((lane) => lane.holdsAll);
+    return this.relays.length === this.deps.transportIds.size && this.relays.every((relay) => relay.holdsAll);
   }
 
   /** A hint that another instance came or left, or freed leases. @internal */
@@ -142,7 +142,7 @@ export class OutboxDispatcher {
   }
 
   status(): RelayStatus {
-    const failing = [...this.failures.list(), ...this.lanes.flatMap((lane) => lane.failingWrites())];
+    const failing = [...this.failures.list(), ...this.relays.flatMap((relay) => relay.failingWrites())];
     return {
       running: this.running,
       owner: this.owner,
@@ -152,7 +152,7 @@ export class OutboxDispatcher {
       heartbeatLate: Math.round(this.leaseLoop?.lateBy ?? 0),
       slowRenewal: this.leases?.slowRenewal ?? null,
       heldSnapshot: this.snapshots?.status() ?? null,
-      transports: this.lanes.map((lane) => lane.status()),
+      transports: this.relays.map((relay) => relay.status()),
     };
   }
 
@@ -164,15 +164,15 @@ export class OutboxDispatcher {
   }
 
   /** @internal */ async build(): Promise<void> {
-    const { store, clock, transportIds, random } = this.relay;
-    const options = laneOptions(this.relay.options);
-    this.transports = await this.relay.createTransports();
-    const runId = (this.owner = this.relay.owner?.() ?? randomUUID());
+    const { store, clock, transportIds, random } = this.deps;
+    const options = transportRelayOptions(this.deps.options);
+    this.transports = await this.deps.createTransports();
+    const runId = (this.owner = this.deps.owner?.() ?? randomUUID());
     const hooks = this.hooksOf(runId);
-    const leases = await leasesOf(this.relay, runId);
+    const leases = await leasesOf(this.deps, runId);
     this.leases = leases;
     leases.freed = () => this.leaseLoop?.nudge();
-    leases.changed = () => this.relay.leasesChanged?.();
+    leases.changed = () => this.deps.leasesChanged?.();
     leases.pace.hears = () => this.hears();
     this.leaseLoop = new Loop(
       clock,
@@ -181,21 +181,21 @@ export class OutboxDispatcher {
     );
     this.snapshots = new SnapshotWatch(store, clock, hooks, `${options.database.prefix}ready`);
     const { cost } = this.snapshots;
-    this.lanes = [...this.transports].map(([name, transport]) => {
+    this.relays = [...this.transports].map(([name, transport]) => {
       const died = (): void => this.deadLoop?.nudge();
       const id = transportIds.get(name) as number;
       const admitted = (): Promise<void> => this.admitted();
-      const expected = () => this.relay.expected?.(name) ?? [];
+      const expected = () => this.deps.expected?.(name) ?? [];
       const parts = { name, id, transport, store, leases, options, clock, random, hooks, died, admitted, cost };
-      return this.lane({ ...parts, expected });
+      return this.relay({ ...parts, expected });
     });
-    this.deadLoop = deadLetterLoop(this.relay, this.transports, hooks, this.failures, (error, pause) =>
+    this.deadLoop = deadLetterLoop(this.deps, this.transports, hooks, this.failures, (error, pause) =>
       this.failed('deadLetter', null, error, pause),
     );
   }
 
-  /** @internal */ lane(parts: LaneDependencies): RunningLane {
-    const { coordination, pollInterval } = this.relay.options;
+  /** @internal */ relay(parts: TransportRelayDependencies): RunningRelay {
+    const { coordination, pollInterval } = this.deps.options;
     const { name } = parts;
     const failed = (operation: 'fetch' | 'take', error: unknown): number =>
       this.failed(operation, name, error, pollInterval);
@@ -208,13 +208,13 @@ export class OutboxDispatcher {
         { hint: `Take coordination: 'buckets', or turn the fencing off.` },
       );
     return coordination === 'rowLock'
-      ? new RowLockLane(parts, failed, succeeded)
-      : new LaneLoops(new Lane(parts), failed, succeeded);
+      ? new RowLockRelay(parts, failed, succeeded)
+      : new RelayLoops(new TransportRelay(parts), failed, succeeded);
   }
 
   /** Everything that this start tells carries its id. @internal */
   hooksOf(runId: string): OutboxHooks {
-    const { hooks } = this.relay;
+    const { hooks } = this.deps;
     return { has: (name) => hooks.has(name), emit: (name, event) => hooks.emit(name, { ...event, runId }) };
   }
 
@@ -229,7 +229,7 @@ export class OutboxDispatcher {
     if (manual && this.leases === leases) loop.start(leases.renewEvery); // not behind a stop
     try {
       // All of them to their end, also when one fails: the next pass must find none at work.
-      const passes = await Promise.allSettled(this.lanes.map((lane) => lane.runPass()));
+      const passes = await Promise.allSettled(this.relays.map((relay) => relay.runPass()));
       await (manual ? this.deadLoop?.runOnce() : this.deadLoop?.runNow());
       return sumOf(passes);
     } finally {
@@ -238,7 +238,7 @@ export class OutboxDispatcher {
   }
 
   /** @internal */ async handBack(leases: BucketLeases, loop: Loop): Promise<void> {
-    await Promise.all(this.lanes.map((lane) => lane.drain()));
+    await Promise.all(this.relays.map((relay) => relay.drain()));
     await loop.stop();
     this.failures.clear();
     await leases.releaseAll();
@@ -255,13 +255,13 @@ export class OutboxDispatcher {
 
   /** A third of a lease late: what was in hand is given up by now or soon, and others take it over. @internal */
   lookAtTime(): void {
-    if ((this.leaseLoop?.lateBy ?? 0) < this.relay.options.lease / 3) return;
-    this.relay.hooks.emit('warning', { text: STOOD_STILL });
+    if ((this.leaseLoop?.lateBy ?? 0) < this.deps.options.lease / 3) return;
+    this.deps.hooks.emit('warning', { text: STOOD_STILL });
   }
 
   /** Asked until it is answered with yes, once per start. @internal */
   admitted(): Promise<void> {
-    return (this.origin ??= Promise.resolve(this.relay.store.checkOrigin?.()).then(
+    return (this.origin ??= Promise.resolve(this.deps.store.checkOrigin?.()).then(
       () => void (this.heldBack = null),
       (error: unknown) => {
         this.origin = undefined;
@@ -275,8 +275,8 @@ export class OutboxDispatcher {
   failed(operation: DatabaseOperation, transport: string | null, error: unknown, pause: number): number {
     if (isMissingTable(error)) this.leases?.giveBackAll(); // the numbers of a new table begin again, below what was read
     const downFor = this.heldBack === null ? this.failures.failed(operation, transport, error) : 0;
-    const retryIn = Math.min(5_000, Math.max(pause, downFor / 2)) * (0.75 + this.relay.random() / 2);
-    this.relay.hooks.emit('error', { runId: this.owner, operation, error, retryIn });
+    const retryIn = Math.min(5_000, Math.max(pause, downFor / 2)) * (0.75 + this.deps.random() / 2);
+    this.deps.hooks.emit('error', { runId: this.owner, operation, error, retryIn });
     return retryIn;
   }
 }

@@ -126,9 +126,9 @@ export interface ReadyStore {
   /**
    * The lowest places in the ranges, keys only, ascending per bucket; one statement.
    * @param known Rows that the reader holds already, which may be all of the lowest: so many more places are returned. At
-   * most what one lane has in memory, `batchSize` × (`batchesInFlight` + 2) and 10,000 that cannot be parked: some 13,000
+   * most what one relay has in memory, `batchSize` × (`batchesInFlight` + 2) and 10,000 that cannot be parked: some 13,000
    * by default. A store may disregard it that returns more places than that in any case; else, while more rows than it
-   * returns cannot be parked, a lane may read nothing new.
+   * returns cannot be parked, a relay may read nothing new.
    */
   sweep(transport: number, ranges: readonly ReadRange[], known?: number): Promise<SweepResult>;
   /**

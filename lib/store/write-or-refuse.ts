@@ -1,4 +1,4 @@
-import { isOfTheRow } from './read-errors.js';
+import { isOfTheRow } from './database-errors.js';
 import type { SqlExecutor } from './executor.js';
 import type { Refused } from './parked-store.js';
 import type { SettledMessage } from './ready-store.js';

@@ -48,7 +48,7 @@ export class Schedule {
     let outage = this.length >= 600 * SECOND;
     for (let cycle = 1; this.elapsed < this.length && !this.stopped; cycle += 1) {
       const until = withCalm ? Math.min(cycle * CYCLE, this.length) : this.length;
-      await this.lanes(cycle, until);
+      await this.relays(cycle, until);
       if (outage && this.elapsed > this.length / 2) {
         outage = false;
         await this.inject(brokerOutage(this.fleet, outageOf(this.length)));
@@ -65,16 +65,16 @@ export class Schedule {
     this.stopped = true;
   }
 
-  private async lanes(cycle: number, until: number): Promise<void> {
+  private async relays(cycle: number, until: number): Promise<void> {
     const third = this.length / 3;
-    await this.lane(cycle * 100, Math.min(until, third));
-    const lanes = Array.from({ length: LANES }, (_, i) => this.lane(cycle * 100 + 1 + i, until));
-    await Promise.all(lanes);
+    await this.relay(cycle * 100, Math.min(until, third));
+    const relays = Array.from({ length: LANES }, (_, i) => this.relay(cycle * 100 + 1 + i, until));
+    await Promise.all(relays);
     await Promise.all(this.settling);
   }
 
   /** One fault after the other. */
-  private async lane(number: number, until: number): Promise<void> {
+  private async relay(number: number, until: number): Promise<void> {
     const random = randomFrom(this.seed * 104_729 + number);
     while (this.elapsed < until && !this.stopped) {
       if (this.only?.length === 0) {

@@ -1,7 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { DataSource } from 'typeorm';
 import { ProbeFloor } from '../../lib/relay/read/probe-floor.js';
-import type { LaneLoops } from '../../lib/relay/lane-loops.js';
+import type { RelayLoops } from '../../lib/relay/relay-loops.js';
 import { CALM, Ledger, Writers } from '../support/ledger.js';
 import { createHarness, ScriptedTransport, type Harness } from '../support/relay.js';
 import { TcpProxy } from '../support/tcp-proxy.js';
@@ -167,7 +167,7 @@ export function describeDatabaseFaults(kind: DatabaseKind): void {
     await publish(0, 5);
     await until(() => ledger.complete);
     await until(async () => (await harness.count('ready')) === 0);
-    const { floor } = (dispatcher.lanes[0] as LaneLoops).lane.claimer;
+    const { floor } = (dispatcher.relays[0] as RelayLoops).relay.reader;
     // What is below is read no more; after two seconds, where sweeps of all of it cost too much.
     const mark = (bucket: number): string =>
       floor instanceof ProbeFloor ? floor.upper.of(bucket) : floor.floorOf(bucket);

@@ -3,7 +3,7 @@ import type { Clock } from '../../lib/time/clock.js';
 import { systemClock } from '../../lib/time/clock.js';
 import { PUBLISHED, type PublishResult } from '../../lib/transports/transport.js';
 import type { OutboxStore } from '../../lib/store/outbox-store.js';
-import { gate } from '../support/lane.js';
+import { gate } from '../support/transport-relay.js';
 import { CALM, Ledger, Writers } from '../support/ledger.js';
 import { createHarness, ScriptedTransport, wrapped, type Harness } from '../support/relay.js';
 import { until } from '../support/until.js';
@@ -68,7 +68,7 @@ export function describeFaults(kind: DatabaseKind): void {
     answers.get('dead')?.open({ ok: false, blame: 'message', final: true, error: new Error('never') });
     answers.get('ok')?.open(PUBLISHED);
     await until(async () => (await harness.count('ready')) === 0);
-    await until(() => (a.dispatcher.lanes[0]?.status().buffered ?? 1) === 0);
+    await until(() => (a.dispatcher.relays[0]?.status().buffered ?? 1) === 0);
     const rows = (await harness.dataSource.query(`select state, attempts from outbox_messages`)) as {
       state: string;
       attempts: number;

@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto';
-import type { LaneLoops } from '../../lib/relay/lane-loops.js';
+import type { RelayLoops } from '../../lib/relay/relay-loops.js';
 import type { OutboxMessage } from '../../lib/outbox-message.js';
 import { PUBLISHED, type PublishResult } from '../../lib/transports/transport.js';
 import type { OutboxStore } from '../../lib/store/outbox-store.js';
-import { gate } from '../support/lane.js';
+import { gate } from '../support/transport-relay.js';
 import { createHarness, ScriptedTransport, wrapped, type Harness } from '../support/relay.js';
 import { until } from '../support/until.js';
 import type { DatabaseKind } from '../support/services.js';
@@ -46,7 +46,7 @@ export function describeLargePayloads(kind: DatabaseKind): void {
       const { dispatcher } = harness.relay({ default: transport }, {}, { wrapStore });
       await dispatcher.start();
       await until(() => transport.attempted.length === ids.length);
-      const { settler } = (dispatcher.lanes[0] as LaneLoops).lane;
+      const { settler } = (dispatcher.relays[0] as RelayLoops).relay;
       const unwritten = (): OutboxMessage[] => [
         ...settler.successes,
         ...[...settler.transitions].map((t) => t.message),

@@ -1,5 +1,5 @@
 import { PUBLISHED, type PublishResult } from '../../lib/transports/transport.js';
-import { Claimer } from '../../lib/relay/read/claimer.js';
+import { Reader } from '../../lib/relay/read/reader.js';
 import { ProbeFloor } from '../../lib/relay/read/probe-floor.js';
 import { SnapshotFloor } from '../../lib/relay/read/snapshot-floor.js';
 import { systemClock } from '../../lib/time/clock.js';
@@ -214,16 +214,16 @@ export function describeNumbers(kind: DatabaseKind): void {
     await send('k', 'a', 'b', 'c');
     const floor = kind === 'postgres' ? new SnapshotFloor() : new ProbeFloor(() => systemClock.monotonic());
     const marks = floor instanceof ProbeFloor ? floor.lower.marks : floor.floors;
-    const claimer = new Claimer(store, 0, floor, systemClock, () => undefined, 50);
+    const reader = new Reader(store, 0, floor, systemClock, () => undefined, 50);
     const told: string[] = [];
-    claimer.told = (why) => told.push(why);
-    claimer.add(0);
+    reader.told = (why) => told.push(why);
+    reader.add(0);
     const textsOf = (messages: readonly OutboxMessage[]): string[] => messages.map(({ payload }) => String(payload));
-    const read = async (): Promise<string[]> => textsOf((await claimer.read(100)).messages);
+    const read = async (): Promise<string[]> => textsOf((await reader.read(100)).messages);
     /** Beside transactions of others a bucket is not read at once. */
     const readFirst = async (): Promise<readonly OutboxMessage[]> => {
       let found: readonly OutboxMessage[] = [];
-      await until(async () => (found = (await claimer.read(100)).messages).length > 0);
+      await until(async () => (found = (await reader.read(100)).messages).length > 0);
       return found;
     };
     const seqs = (await readFirst()).map(({ seq }) => seq);
@@ -235,12 +235,12 @@ export function describeNumbers(kind: DatabaseKind): void {
     await send('k', 'late', 'later');
     const [last] = (await dataSource.query('select max(seq) as seq from outbox_ready')) as { seq: string }[];
     marks.set(0, String(last?.seq)); // as if it had passed them
-    claimer.heads.set(0, String(last?.seq));
+    reader.heads.set(0, String(last?.seq));
     while (told.length === 0) expect(await read()).toEqual([]);
     expect(told).toEqual([expect.stringMatching(/^a message stood at number \d+, where none could appear any more/)]);
     expect(textsOf(await readFirst())).toEqual(['late', 'later']);
     expect(await read()).toEqual([]);
-    expect([told.length, claimer.readAgain]).toEqual([1, 1]);
+    expect([told.length, reader.readAgain]).toEqual([1, 1]);
   });
 
   async function failOver(seq: string): Promise<void> {

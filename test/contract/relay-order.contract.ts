@@ -1,6 +1,6 @@
 import { PUBLISHED, type PublishResult } from '../../lib/transports/transport.js';
 import type { FetchResult } from '../../lib/store/ready-store.js';
-import { gate } from '../support/lane.js';
+import { gate } from '../support/transport-relay.js';
 import { createHarness, ScriptedTransport, wrapped, type Harness } from '../support/relay.js';
 import { until } from '../support/until.js';
 import type { DatabaseKind } from '../support/services.js';

@@ -3,7 +3,7 @@ export const CONTENT = [
   {
     name: 'key-that-is-away-charged',
     breaks: 'an outage of a key service kills every encrypted message',
-    file: 'lib/relay/publish/open-payloads.ts',
+    file: 'lib/relay/publish/decrypt-payloads.ts',
     from: "if (whose === 'key') return failure;",
     to: "if (whose === 'key') return { ...failure, blame: 'message' };",
     contract: 'test/unit/message/encryption.spec.ts',
@@ -33,7 +33,7 @@ export const CONTENT = [
   {
     name: 'decrypt-holds-its-neighbours',
     breaks: 'a batch waits for one decrypt that hangs',
-    file: 'lib/relay/publish/open-payloads.ts',
+    file: 'lib/relay/publish/decrypt-payloads.ts',
     from: 'await within(this.clock, time * PATIENCE, opening);',
     to: 'await within(this.clock, time, opening);',
     contract: 'test/unit/relay/publish/key-services.spec.ts',
@@ -63,7 +63,7 @@ export const CONTENT = [
   {
     name: 'clear-text-where-forbidden',
     breaks: 'a payload in clear is published although it must be encrypted',
-    file: 'lib/relay/publish/open-payloads.ts',
+    file: 'lib/relay/publish/decrypt-payloads.ts',
     from: 'if (!inCleanScope(() => isRequired(encryption, () => this.contextOf(message)))) return message;',
     to: 'if (!inCleanScope(() => isRequired(encryption, () => this.contextOf(message))) || message.attempts === 0) return message;',
     contract: 'test/unit/message/encryption.spec.ts',

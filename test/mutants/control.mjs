@@ -11,7 +11,7 @@ import { ACQUITS } from './verdicts.mjs';
  */
 export function control(mutants, settings, judge, say) {
   return planted(undefined, (folder) =>
-    sideBySide(trials(mutants), settings.jobs, async ({ layer, what, mutant }) => {
+    sideBySide(poison(mutants), settings.jobs, async ({ layer, what, mutant }) => {
       const { verdict, detail, seconds } = await judge(layer, folder, mutant);
       if (layer === SIMULATION) settings.simulationTakes = Math.max(settings.simulationTakes ?? 0, seconds * 1000);
       const named = `${layer.name}${what === '' ? '' : ` ${what}`}`;
@@ -22,7 +22,7 @@ export function control(mutants, settings, judge, say) {
 }
 
 /** Each once, by layer, by what distinguishes it. */
-export function trials(mutants) {
+export function poison(mutants) {
   const wanted = new Map();
   for (const layer of [SIMULATION, CONTRACT, CHAOS]) {
     for (const mutant of mutants) {

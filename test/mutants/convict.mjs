@@ -6,23 +6,23 @@ import { BROKE, CONVICTS } from './verdicts.mjs';
  * @param judge tells what this layer makes of it, and in how many seconds
  */
 export async function convict({ every = false }, layers, judge) {
-  const trials = [];
+  const poison = [];
   let blindSeeds = [];
   for (const layer of layers) {
     const { verdict, detail, seconds, blindSeeds: blind = [] } = await judge(layer);
     blindSeeds = [...blindSeeds, ...blind];
-    trials.push({ layer: layer.name, verdict, detail, seconds });
+    poison.push({ layer: layer.name, verdict, detail, seconds });
     if ((verdict === CONVICTS) !== every) break;
   }
-  const guilty = trials.filter(({ verdict }) => verdict === CONVICTS);
-  const broken = trials.find(({ verdict }) => verdict === BROKE);
+  const guilty = poison.filter(({ verdict }) => verdict === CONVICTS);
+  const broken = poison.find(({ verdict }) => verdict === BROKE);
   const convicted = guilty.length >= (every ? layers.length : 1);
   return {
     judges: layers.map(({ name }) => name),
     by: convicted ? guilty.map(({ layer }) => layer) : [],
     broke: convicted || broken === undefined ? undefined : `${broken.layer}: ${broken.detail}`,
     blindSeeds,
-    trials,
+    poison,
   };
 }
 

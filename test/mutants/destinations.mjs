@@ -229,10 +229,10 @@ export const DESTINATIONS = [
   {
     name: 'gained-is-forgotten-with-a-failed-look',
     breaks: 'what was put off in a bucket of a global order is not freed where the first look at what holds it fails',
-    file: 'lib/relay/lane.ts',
+    file: 'lib/relay/transport-relay.ts',
     from: 'this.outage.absence.freeing.gain(still);',
-    to: 'await this.globalHold.look(still); this.outage.absence.freeing.gain(still);',
-    contract: 'test/unit/relay/lane.spec.ts',
+    to: 'await this.globalOrder.look(still); this.outage.absence.freeing.gain(still);',
+    contract: 'test/unit/relay/transport-relay.spec.ts',
     chaos: false,
   },
 ];

@@ -31,7 +31,7 @@ export const FIRST_DAY = [
     chaos: false,
   },
   {
-    name: 'twins-untold',
+    name: 'twins-recheck',
     breaks: 'two classes of one type and version are known at start, and nobody is told',
     file: 'lib/nest/lifecycle.ts',
     from: 'for (const text of twinEvents())',

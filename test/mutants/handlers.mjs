@@ -133,10 +133,10 @@ export const HANDLERS = [
   {
     name: 'slot-is-free-when-its-batch-is-through',
     breaks: 'one handler that hangs keeps the slots of its whole batch',
-    file: 'lib/relay/publish/hand-over.ts',
+    file: 'lib/relay/publish/batcher.ts',
     from: 'if (this.isOneByOne) this.pumpSoon();',
     to: '',
-    contract: 'test/unit/relay/publish/hand-over-slots.spec.ts',
+    contract: 'test/unit/relay/publish/batcher-slots.spec.ts',
     simulation: false,
     chaos: false,
   },

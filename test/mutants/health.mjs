@@ -1,7 +1,7 @@
 /** What health says of what stands still, and what it costs. */
 export const HEALTH = [
   {
-    name: 'standing-untold',
+    name: 'standing-recheck',
     breaks: 'no ready message is ever told to stand still where nobody publishes',
     file: 'lib/observe/standstill.ts',
     from: 'if (standsFor >= 2 * lease || (isElsewhere',
@@ -9,7 +9,7 @@ export const HEALTH = [
     contract: 'test/unit/observe/standing.spec.ts',
   },
   {
-    name: 'one-bucket-untold',
+    name: 'one-bucket-recheck',
     breaks: 'a bucket that stands still beside others that move is taken for a slow one',
     file: 'lib/observe/standstill.ts',
     from: 'return lease !== null && lease.alive && lease.owner !== owner;',

@@ -42,7 +42,7 @@ export const HELD = [
   },
   {
     name: 'idle-listener-is-cut',
-    breaks: 'a server that ends idle sessions cuts the listener and the lanes of a relay that waits, on PostgreSQL',
+    breaks: 'a server that ends idle sessions cuts the listener and the relays of a relay that waits, on PostgreSQL',
     file: 'lib/data-layers/typeorm/postgres-session.ts',
     from: "('idle_session_timeout', 'transaction_timeout')",
     to: "('transaction_timeout')",

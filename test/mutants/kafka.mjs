@@ -13,7 +13,7 @@ export const KAFKA = [
   {
     name: 'kafka-transaction-answer-unheard',
     breaks: 'one topic that may not be written to is taken for an outage by transactional producers',
-    file: 'lib/transports/kafka/answers.ts',
+    file: 'lib/transports/kafka/produce-response.ts',
     from: "if (errorCode !== 0) this.said.push({ topicName, partition, errorCode, baseOffset: '-1' });",
     to: 'void [topicName, partition, errorCode];',
     contract: 'test/integration/kafka/apart.spec.ts',

@@ -53,7 +53,7 @@ export const LEASES = [
     name: 'join-in-silence',
     breaks: 'a relay that comes, leaves or frees buckets tells nobody, and its keys have no relay until the next look',
     file: 'lib/relay/dispatcher.ts',
-    from: 'leases.changed = () => this.relay.leasesChanged?.();',
+    from: 'leases.changed = () => this.deps.leasesChanged?.();',
     to: 'leases.changed = () => undefined;',
     contract: 'test/nest/lease-wake.spec.ts',
     simulation: false,

@@ -52,8 +52,8 @@ describe('the mutants', () => {
   });
 
   it('the control judges the innocent by every layer, once for each contract and set of servers', async () => {
-    const { trials } = await load<{
-      trials: (mutants: object[]) => { layer: { name: string }; what: string; mutant: object }[];
+    const { poison } = await load<{
+      poison: (mutants: object[]) => { layer: { name: string }; what: string; mutant: object }[];
     }>('control');
     const given = [
       { file: 'lib/relay/read/a.ts', contract: 'one' },
@@ -64,7 +64,7 @@ describe('the mutants', () => {
       { file: 'lib/store/mysql/a.ts', contract: 'two', chaos: { ordering: 'strict' } },
       { file: 'lib/store/mysql/a.ts', contract: 'two', chaos: false },
     ];
-    expect(trials(given).map(({ layer, what }) => `${layer.name} ${what}`.trim())).toEqual([
+    expect(poison(given).map(({ layer, what }) => `${layer.name} ${what}`.trim())).toEqual([
       'simulation',
       'simulation --no-scan',
       'contract one',
@@ -74,7 +74,7 @@ describe('the mutants', () => {
       'chaos mariadb × rabbitmq, relay-kill',
       'chaos postgres × rabbitmq, strict',
     ]);
-    expect(trials(given).every(({ mutant }) => !('file' in mutant))).toBe(true);
+    expect(poison(given).every(({ mutant }) => !('file' in mutant))).toBe(true);
   });
 });
 
@@ -106,7 +106,7 @@ describe('a mutant before its layers', () => {
   interface Result {
     readonly by: string[];
     readonly broke?: string;
-    readonly trials: { readonly layer: string; readonly seconds: number }[];
+    readonly poison: { readonly layer: string; readonly seconds: number }[];
   }
   const [simulation, contract, chaos] = ['simulation', 'contract', 'chaos'].map((name) => ({ name }));
   async function judged(mutant: object, verdicts: Record<string, string>): Promise<Result> {
@@ -120,7 +120,7 @@ describe('a mutant before its layers', () => {
   it('the first that convicts ends it', async () => {
     const result = await judged({}, { simulation: 'acquits', contract: 'convicts', chaos: 'convicts' });
     expect(result).toMatchObject({ by: ['contract'], broke: undefined });
-    expect(result.trials.map(({ layer }) => layer)).toEqual(['simulation', 'contract']);
+    expect(result.poison.map(({ layer }) => layer)).toEqual(['simulation', 'contract']);
   });
 
   it('one that broke neither convicts nor acquits', async () => {

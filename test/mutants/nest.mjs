@@ -131,7 +131,7 @@ export const NEST = [
     chaos: false,
   },
   {
-    name: 'copies-untold',
+    name: 'copies-recheck',
     breaks: 'a module of one copy and a class of the other: nobody says that there are two',
     file: 'lib/nest/instances.ts',
     from: 'registry().copies.add(ownFile());',

@@ -6,13 +6,13 @@ export const PUBLISH = [
     file: 'lib/relay/publish/outage.ts',
     from: 'this.parkedFirst = this.failedAlone !== undefined && this.probes % 2 === 0;',
     to: 'this.parkedFirst = false;',
-    contract: 'test/unit/relay/lane-probe-parked.spec.ts',
+    contract: 'test/unit/relay/probe-parked.spec.ts',
     chaos: false,
   },
   {
     name: 'connects-with-the-first-message',
     breaks: 'a wrong address or password of a broker is not noticed before there is a message',
-    file: 'lib/relay/lane-loops.ts',
+    file: 'lib/relay/relay-loops.ts',
     from: 'this.firstConnection.start();',
     to: '',
     contract: 'test/nest/health-at-start.spec.ts',
@@ -40,7 +40,7 @@ export const PUBLISH = [
   {
     name: 'large-payload-of-a-lost-lease',
     breaks: 'while a large payload was read its lease went, and it is published all the same',
-    file: 'lib/relay/publish/hand-over.ts',
+    file: 'lib/relay/publish/batcher.ts',
     from: "return may ? 'go' : 'later';",
     to: "return may || messages.length > 0 ? 'go' : 'later';",
   },
@@ -56,7 +56,7 @@ export const PUBLISH = [
   {
     name: 'large-payload-missing',
     breaks: 'a message whose large payload could not be read is published without it',
-    file: 'lib/relay/publish/hand-over.ts',
+    file: 'lib/relay/publish/batcher.ts',
     from: "if (verdict !== 'go') return verdict;",
     to: '',
   },
@@ -71,7 +71,7 @@ export const PUBLISH = [
   {
     name: 'trial-not-noted',
     breaks: 'a message that kills its process leaves no trace, and does so for ever',
-    file: 'lib/relay/publish/trials.ts',
+    file: 'lib/relay/publish/poison-detector.ts',
     from: 'if (!(await this.note(bucket, isConvicted ? null : id))) return',
     to: 'if (bucket < 0) return',
     contract: 'test/processes/crash-loops.spec.ts',
@@ -80,7 +80,7 @@ export const PUBLISH = [
   {
     name: 'settle-before-publish',
     breaks: 'a message is removed before the broker has it',
-    file: 'lib/relay/publish/hand-over.ts',
+    file: 'lib/relay/publish/batcher.ts',
     from: 'void this.send(batch);',
     to: 'for (const message of batch.messages) this.events.published(message);\n      void this.send(batch);',
     every: true,
@@ -155,7 +155,7 @@ export const PUBLISH = [
   {
     name: 'no-confirm',
     breaks: 'RabbitMQ: sent is taken for stored',
-    file: 'lib/transports/rabbitmq/lane.ts',
+    file: 'lib/transports/rabbitmq/channel-writer.ts',
     from: '    this.window.push(call, index, to);\n',
     to: '    this.window.push(call, index, to);\n    call.set(index, PUBLISHED);\n',
     contract: 'test/integration/rabbitmq/publish.spec.ts',
@@ -180,7 +180,7 @@ export const PUBLISH = [
   {
     name: 'nack-is-ack',
     breaks: 'RabbitMQ: a confirm of either kind is a receipt',
-    file: 'lib/transports/rabbitmq/lane.ts',
+    file: 'lib/transports/rabbitmq/channel-writer.ts',
     from: "call.set(index, blameFor({ kind: 'nacked', destination: to.name }, this.owner.recovering));",
     to: 'call.set(index, PUBLISHED);',
     contract: 'test/integration/rabbitmq/publish.spec.ts',
@@ -199,7 +199,7 @@ export const PUBLISH = [
     name: 'row-locks-session-unheard',
     breaks:
       'row locks: rows are published whose session, and with it their locks, is gone: cancel has called them done',
-    file: 'lib/relay/row-lock/row-lock-lane.ts',
+    file: 'lib/relay/row-lock/row-lock-relay.ts',
     from: '{ ...session, askedAt }',
     to: '{ ended: new AbortController().signal, alive: async () => undefined, askedAt }',
     contract: 'test/integration/relay/row-lock-ended.spec.ts',
@@ -217,7 +217,7 @@ export const PUBLISH = [
   {
     name: 'kafka-producer-kept',
     breaks: 'Kafka: a producer whose send failed sends on, and the broker takes new records for old ones',
-    file: 'lib/transports/kafka/slots.ts',
+    file: 'lib/transports/kafka/producer-pool.ts',
     from: '    producer.kill(error);\n    slot.producer = undefined;\n',
     to: '',
     contract: 'test/integration/kafka/faults.spec.ts',

@@ -39,8 +39,8 @@ const controlRow = ({ layer, what, verdict, detail, seconds }) => [
   seconds,
 ];
 
-function mutantRow({ name, breaks, by, trials, broke, seconds }) {
-  const convicting = trials.filter(({ verdict }) => verdict === CONVICTS);
+function mutantRow({ name, breaks, by, poison, broke, seconds }) {
+  const convicting = poison.filter(({ verdict }) => verdict === CONVICTS);
   const some = convicting.length > 0 ? `**only ${convicting.map(({ layer }) => layer).join(' and ')}**` : '**nobody**';
   return [
     `\`${name}\``,
@@ -48,7 +48,7 @@ function mutantRow({ name, breaks, by, trials, broke, seconds }) {
     by.length > 0 ? by.join(' and ') : broke === undefined ? some : '**not judged**',
     convicting.map((trial) => trial.seconds).join(' and '),
     seconds,
-    trials
+    poison
       .filter(({ verdict }) => verdict === ACQUITS)
       .map(({ layer }) => layer)
       .join(', '),

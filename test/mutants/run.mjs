@@ -87,11 +87,11 @@ async function plant(mutant) {
     by: [],
     broke: error.message,
     blindSeeds: [],
-    trials: [],
+    poison: [],
   }));
   const seconds = secondsSince(begun);
   const fate = result.by.length > 0 ? 'convicted' : result.broke === undefined ? 'SURVIVED' : 'BROKE';
-  const told = result.trials.map(
+  const told = result.poison.map(
     (trial) => `${trial.layer} ${trial.verdict}, ${trial.seconds} s${trial.detail ? `: ${trial.detail}` : ''}`,
   );
   say(`${fate} ${name}: ${seconds} s (${told.join('; ') || result.broke})`);

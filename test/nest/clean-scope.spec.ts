@@ -13,8 +13,8 @@ import {
   OutboxUnlocker,
   type OutboxOptions,
 } from '../../lib/index.js';
-import type { LaneLoops } from '../../lib/relay/lane-loops.js';
-import { turn } from '../support/lane.js';
+import type { RelayLoops } from '../../lib/relay/relay-loops.js';
+import { turn } from '../support/transport-relay.js';
 import { DATABASES, describeWith } from '../support/services.js';
 import { build, CollectingTransport, quiet, typeOrm, until, useApplications } from './support/app.js';
 
@@ -30,8 +30,10 @@ const names = (): string[] => [...new Set(seen.map(({ by }) => by))].sort();
 /** Nothing is being read: the next commit wakes the loops, in the context of whoever commits. */
 const idle = (dispatcher: OutboxDispatcher): Promise<void> =>
   until(() => {
-    const lanes = dispatcher.lanes as LaneLoops[];
-    return lanes.every(({ readLoop, parkedLoop }) => readLoop.active === undefined && parkedLoop.active === undefined);
+    const transportRelays = dispatcher.relays as RelayLoops[];
+    return transportRelays.every(
+      ({ readLoop, parkedLoop }) => readLoop.active === undefined && parkedLoop.active === undefined,
+    );
   });
 
 @Injectable()

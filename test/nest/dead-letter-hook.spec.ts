@@ -1,6 +1,6 @@
 import { OutboxModule, OutboxService, type OutboxOptions } from '../../lib/index.js';
 import { runtimeToken } from '../../lib/outbox.tokens.js';
-import { gate } from '../support/lane.js';
+import { gate } from '../support/transport-relay.js';
 import { DATABASES, describeWith } from '../support/services.js';
 import { build, MoodyTransport, quiet, typeOrm, until, useApplications } from './support/app.js';
 
@@ -36,9 +36,9 @@ describeWith(DATABASES, 'a dead-letter hook that is slower than publishTimeout',
       for (let i = 0; i < 5; i++) await dispatcher.deadLoop.runNow();
       expect([...calls].sort()).toEqual(['a', 'b', 'bad']);
       end.open();
-      const untold = async () => (await store.unannouncedDead([...enqueue.transportIds.values()], 10)).length;
-      await until(async () => (await untold()) === 1);
-      await until(async () => (await dispatcher.deadLoop.runNow(), (await untold()) === 0));
+      const recheck = async () => (await store.unannouncedDead([...enqueue.transportIds.values()], 10)).length;
+      await until(async () => (await recheck()) === 1);
+      await until(async () => (await dispatcher.deadLoop.runNow(), (await recheck()) === 0));
       expect([...calls].sort()).toEqual(['a', 'b', 'bad', 'bad']);
     });
   });

@@ -2,7 +2,7 @@ import { DataSource } from 'typeorm';
 import { OutboxModule, OutboxService } from '../../lib/index.js';
 import { systemClock } from '../../lib/time/clock.js';
 import { Notifier } from '../../lib/nest/notifier.js';
-import { gate } from '../support/lane.js';
+import { gate } from '../support/transport-relay.js';
 import { describeWith } from '../support/services.js';
 import { build, enqueueIn, LineLogger, OrderPlaced, quiet, typeOrm, useApplications } from './support/app.js';
 

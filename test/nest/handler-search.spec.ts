@@ -11,7 +11,7 @@ import {
 } from '@nestjs/common';
 import { BaseExceptionFilter, LazyModuleLoader } from '@nestjs/core';
 import { inProcess, OnOutboxEvent, OutboxDispatcher, OutboxModule, OutboxService } from '../../lib/index.js';
-import { gate } from '../support/lane.js';
+import { gate } from '../support/transport-relay.js';
 import { describeWith } from '../support/services.js';
 import { build, failure, OrderPlaced, quiet, typeOrm, until, useApplications } from './support/app.js';
 

@@ -18,7 +18,7 @@ import {
   OutboxService,
   type OutboxOptions,
 } from '../../lib/index.js';
-import { gate } from '../support/lane.js';
+import { gate } from '../support/transport-relay.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { httpAdapter, HTTP_SERVERS, type HttpServer } from '../support/http.js';
 import { describeWith } from '../support/services.js';

@@ -68,7 +68,7 @@ describeWith('postgres', 'B17: an application, and a relay of another process th
       each.lookAtLeases();
       await each.leaseLoop?.runNow();
     }
-    await peer.relay.store.notify?.('leases');
+    await peer.deps.store.notify?.('leases');
     await until(() => told > before);
     expect(told).toBe(before + 1);
   }, 60_000);

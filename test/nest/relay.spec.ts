@@ -55,7 +55,7 @@ describeWith('postgres', 'the relay in an application', () => {
         worker
           .get(OutboxDispatcher)
           .status()
-          .transports.some((lane) => lane.buckets.length === 32),
+          .transports.some((transportRelay) => transportRelay.buckets.length === 32),
       );
       const id = await api.get(OutboxService).enqueueOutsideTransaction(new OrderPlaced('1'));
       await until(() => transport.ids.includes(id));

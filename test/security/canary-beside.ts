@@ -158,7 +158,7 @@ async function cut(outbox: OutboxService, proxy: TcpProxy, seen: Seen): Promise<
   }
 }
 
-/** The database refuses what the lane writes while it holds the rows, and then it is away. */
+/** The database refuses what the relay writes while it holds the rows, and then it is away. */
 async function store(
   outbox: OutboxService,
   { admin, toDatabase, seen }: { admin: DataSource; toDatabase: TcpProxy; seen: Seen },

@@ -1,6 +1,6 @@
 import { NO_PROCESSES, type Processes } from '../../lib/relay/leases/host-process.js';
 import { OutboxDispatcher } from '../../lib/relay/dispatcher.js';
-import { LaneLoops } from '../../lib/relay/lane-loops.js';
+import { RelayLoops } from '../../lib/relay/relay-loops.js';
 import type { DeadLetterEvent, ResolvedOptions } from '../../lib/outbox.options.js';
 import { AskingTransport } from './asking.js';
 import { SimulatedTransport, type BrokerState } from './broker.js';
@@ -120,9 +120,9 @@ export class Fleet {
 
   /** @internal Before the first answer about blocked keys. */ adjust(): void {
     const { knownKeys: limit, scanEvery: every, held } = this.plan;
-    for (const { lane } of this.lanes) {
-      const { scan } = lane.claimer.lateRows;
-      if (limit !== undefined) Object.assign(lane.parked.keys, { limit });
+    for (const { transportRelay } of this.transportRelays) {
+      const { scan } = transportRelay.reader.lateRows;
+      if (limit !== undefined) Object.assign(transportRelay.parked.keys, { limit });
       if (every !== undefined) Object.assign(scan, { every });
       const first = held?.firstSlice;
       if (first !== undefined && scan.reach.first !== first) Object.assign(scan.reach, { first, width: first });
@@ -192,12 +192,14 @@ export class Fleet {
     return [...this.relays.values(), ...this.leaving].map(({ process }) => process.frozenUntil);
   }
 
-  /** Lanes with leases of those that run. */
-  get lanes(): { relay: Relay; lane: LaneLoops['lane'] }[] {
+  /** Relays with leases of those that run. */
+  get transportRelays(): { relay: Relay; transportRelay: RelayLoops['relay'] }[] {
     return [...this.relays.values()].flatMap((relay) =>
       relay.process.dead
         ? []
-        : relay.dispatcher.lanes.flatMap((each) => (each instanceof LaneLoops ? [{ relay, lane: each.lane }] : [])),
+        : relay.dispatcher.relays.flatMap((each) =>
+            each instanceof RelayLoops ? [{ relay, transportRelay: each.relay }] : [],
+          ),
     );
   }
 

@@ -1,8 +1,8 @@
 import { Approach } from '../../lib/relay/read/approach.js';
-import type { Claimer } from '../../lib/relay/read/claimer.js';
+import type { Reader } from '../../lib/relay/read/reader.js';
 import { ProbedApproach } from '../../lib/relay/read/probed-approach.js';
 import type { OutboxDispatcher } from '../../lib/relay/dispatcher.js';
-import { LaneLoops } from '../../lib/relay/lane-loops.js';
+import { RelayLoops } from '../../lib/relay/relay-loops.js';
 import { compareSeq } from '../../lib/outbox-message.js';
 import type { NumberSource } from '../../lib/store/ready-store.js';
 import type { MemoryDatabase } from './store/memory-database.js';
@@ -14,7 +14,7 @@ interface Answer {
 }
 
 /**
- * What the reader of a lane was told of the numbers. Answers count once they reached it: a process that stood still, or whose
+ * What the reader of a relay was told of the numbers. Answers count once they reached it: a process that stood still, or whose
  * database or broker was away, was told nothing meanwhile. The first answer since numbers went back shows it, unless they reached
  * again what the answer before had said. Nobody can know then (docs/limits.md, "Not promised"), until all is read again.
  */
@@ -53,20 +53,20 @@ export class Heard {
   }
 }
 
-const listeners = new WeakMap<Claimer, Heard>();
-export const heardBy = (claimer: Claimer): Heard | undefined => listeners.get(claimer);
+const listeners = new WeakMap<Reader, Heard>();
+export const heardBy = (reader: Reader): Heard | undefined => listeners.get(reader);
 
 /** From now on it is heard what its readers are told. */
-export function listenTo({ lanes }: Pick<OutboxDispatcher, 'lanes'>, database: MemoryDatabase): void {
-  for (const each of lanes) {
-    if (each instanceof LaneLoops && !listeners.has(each.lane.claimer)) listen(each.lane.claimer, database);
+export function listenTo({ relays }: Pick<OutboxDispatcher, 'relays'>, database: MemoryDatabase): void {
+  for (const each of relays) {
+    if (each instanceof RelayLoops && !listeners.has(each.relay.reader)) listen(each.relay.reader, database);
   }
 }
 
-function listen(claimer: Claimer, database: MemoryDatabase): void {
-  const heard = new Heard(database, () => claimer.readAgain);
-  listeners.set(claimer, heard);
-  const { store, numbers, approach } = claimer;
+function listen(reader: Reader, database: MemoryDatabase): void {
+  const heard = new Heard(database, () => reader.readAgain);
+  listeners.set(reader, heard);
+  const { store, numbers, approach } = reader;
   const { fetch, edge, numberSource } = store;
   const hears = <A>(answer: Promise<A>, of: (answer: A) => Answer): Promise<A> => {
     answer.then(
@@ -75,7 +75,7 @@ function listen(claimer: Claimer, database: MemoryDatabase): void {
     );
     return answer; // whoever waits for it goes on at the same moment, after this
   };
-  Object.assign(claimer, {
+  Object.assign(reader, {
     store: within(store, { fetch: (request) => hears(fetch.call(store, request), (answer) => answer) }),
   });
   if (numberSource !== undefined) {

@@ -20,7 +20,7 @@ export class Fate {
   /** Failures that were its own. */
   refused = 0;
   /** Leases that ran out while it was on trial: whoever takes over charges it with its owner's end. */
-  trials = 0;
+  poison = 0;
   /** Connections that broke while it was out alone, and another message got through after it. */
   strikes = 0;
   deaths = 0;
@@ -168,5 +168,5 @@ export function precedes(a: Fate, b: Fate): boolean {
 export const STRIKES = 3;
 
 /** Since its last requeue, at most. */
-export const ownFailures = ({ refused, forgiven, strikes, trials }: Fate): number =>
-  refused - forgiven + Math.floor(strikes / STRIKES) + trials;
+export const ownFailures = ({ refused, forgiven, strikes, poison }: Fate): number =>
+  refused - forgiven + Math.floor(strikes / STRIKES) + poison;

@@ -1,6 +1,6 @@
 import { SnapshotFloor } from '../../lib/relay/read/snapshot-floor.js';
-import { LaneLoops } from '../../lib/relay/lane-loops.js';
-import type { Lane } from '../../lib/relay/lane.js';
+import { RelayLoops } from '../../lib/relay/relay-loops.js';
+import type { TransportRelay } from '../../lib/relay/transport-relay.js';
 import { lengthOf } from '../../lib/message/payload-size.js';
 import { compareSeq, type OutboxMessage } from '../../lib/outbox-message.js';
 import type { ResolvedOptions } from '../../lib/outbox.options.js';
@@ -24,39 +24,39 @@ export function inspect(
   { bytes }: Plan,
 ): void {
   const tell: Tell = (number, what) => history.violated(number, `${process.name}: ${what}`);
-  for (const each of dispatcher.lanes) {
-    if (!(each instanceof LaneLoops)) continue;
-    if (heardBy(each.lane.claimer)?.knows !== false) floors(each.lane, database, tell);
-    bounds(each.lane, options, tell);
-    if (bytes !== undefined) bytesRead(each.lane, bytes, options, tell);
+  for (const each of dispatcher.relays) {
+    if (!(each instanceof RelayLoops)) continue;
+    if (heardBy(each.relay.reader)?.knows !== false) floors(each.relay, database, tell);
+    bounds(each.relay, options, tell);
+    if (bytes !== undefined) bytesRead(each.relay, bytes, options, tell);
   }
 }
 
-function floors({ claimer, deps }: Lane, database: MemoryDatabase, tell: Tell): void {
+function floors({ reader, deps }: TransportRelay, database: MemoryDatabase, tell: Tell): void {
   for (const { rows, reserved } of database.open) {
     for (const { seq, bucket, transport } of rows) {
       if (transport !== deps.id) continue;
-      const floor = claimer.floor.floorOf(bucket);
-      if (compareSeq(seq, floor) <= 0 && claimer.heads.has(bucket))
+      const floor = reader.floor.floorOf(bucket);
+      if (compareSeq(seq, floor) <= 0 && reader.heads.has(bucket))
         tell(8, `${seq} can still commit, the floor is ${floor}`);
     }
     for (const seq of reserved) {
-      for (const bucket of claimer.heads.keys()) {
-        const floor = claimer.floor.floorOf(bucket);
+      for (const bucket of reader.heads.keys()) {
+        const floor = reader.floor.floorOf(bucket);
         if (compareSeq(seq, floor) <= 0) tell(8, `${seq} is not even inserted, the floor is ${floor}`);
       }
     }
   }
 }
 
-function bounds({ claimer, room, handOver, parked }: Lane, options: ResolvedOptions, tell: Tell): void {
+function bounds({ reader, room, batcher, parked }: TransportRelay, options: ResolvedOptions, tell: Tell): void {
   const { batchSize, batchesInFlight, batchBytes } = options;
   const most = batchSize * (batchesInFlight + 2) + RETRIES;
   if (room.held > most || room.held < 0) tell(17, `holds ${room.held} messages of at most ${most}`);
-  if (handOver.messagesInFlight > batchSize * batchesInFlight) tell(17, `${handOver.messagesInFlight} are in flight`);
-  if (claimer.floor instanceof SnapshotFloor && claimer.floor.checkpoints.length > 64)
-    tell(17, `${claimer.floor.checkpoints.length} checkpoints`);
-  for (const { messages } of handOver.inFlight) {
+  if (batcher.messagesInFlight > batchSize * batchesInFlight) tell(17, `${batcher.messagesInFlight} are in flight`);
+  if (reader.floor instanceof SnapshotFloor && reader.floor.checkpoints.length > 64)
+    tell(17, `${reader.floor.checkpoints.length} checkpoints`);
+  for (const { messages } of batcher.inFlight) {
     // It is full with the message that reaches the bound.
     const before = bytesOf(messages.slice(0, -1));
     if (before > batchBytes) tell(17, `a batch has ${before} bytes, and one more message`);
@@ -70,13 +70,13 @@ function bounds({ claimer, room, handOver, parked }: Lane, options: ResolvedOpti
 }
 
 /** What was read and waits or is out. Parked ones come on top. A read may bring as much again, from behind. @param size that of each payload */
-function bytesRead({ queues, handOver }: Lane, size: number, options: ResolvedOptions, tell: Tell): void {
+function bytesRead({ queues, batcher }: TransportRelay, size: number, options: ResolvedOptions, tell: Tell): void {
   const held = new Set<OutboxMessage>();
   const add = (first: OutboxMessage | undefined): void => {
     for (let next = first; next !== undefined && !held.has(next); next = next.behind) held.add(next);
   };
   for (const message of queues.ready) add(message);
-  for (const { messages } of handOver.inFlight) for (const message of messages) add(message);
+  for (const { messages } of batcher.inFlight) for (const message of messages) add(message);
   const bytes = bytesOf([...held].filter(({ parkedId }) => parkedId === null));
   const most = 2 * Math.max(size, options.batchBytes * (options.batchesInFlight + 2));
   if (bytes > most) tell(17, `holds ${bytes} bytes of at most ${most}`);

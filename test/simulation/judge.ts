@@ -1,5 +1,5 @@
 import type { ResolvedOptions } from '../../lib/outbox.options.js';
-import { STATEMENT_TIMEOUT } from '../../lib/store/read-errors.js';
+import { STATEMENT_TIMEOUT } from '../../lib/store/database-errors.js';
 import { ownFailures, precedes, type Fate, type History } from './history.js';
 import { isOfBroker } from './plan-faults.js';
 import { topicOf } from './plan-missing.js';
@@ -135,7 +135,7 @@ export function prompt(history: History, plan: Plan, options: ResolvedOptions): 
 /**
  * Milliseconds that a message may be late for rows that are gone: a slice, and a sweep behind a writer. Slices of seconds and one
  * that is cancelled, where the first one is made too wide; where nothing is known of open transactions, sweeps of a whole minute.
- * @param rooms as many as a lane has room for, of its own transaction, that go before it: each is read by itself
+ * @param rooms as many as a relay has room for, of its own transaction, that go before it: each is read by itself
  */
 function overDead({ faults }: History, { held, floor }: Plan, rooms: number): number {
   if (!faults.has('snapshot held')) return 0;

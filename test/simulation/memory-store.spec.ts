@@ -1,5 +1,5 @@
 import type { NewMessage, OutboxMessage } from '../../lib/outbox-message.js';
-import { STATEMENT_TIMEOUT, waitedTooLong } from '../../lib/store/read-errors.js';
+import { STATEMENT_TIMEOUT, waitedTooLong } from '../../lib/store/database-errors.js';
 import { describeStoreContract, type StoreHarness } from '../../lib/testing/store-contract/contract.js';
 import { newMessage } from '../support/relay.js';
 import { History } from './history.js';

@@ -120,7 +120,7 @@ export function withLateLoad(plan: Plan): Plan {
   return { ...plan, writers, faults, acts, turmoil: plan.turmoil + later };
 }
 
-/** One history in eight has more blocked keys than a lane has room for, as soon as two or three are blocked. */
+/** One history in eight has more blocked keys than a relay has room for, as soon as two or three are blocked. */
 export function withFewKeys(plan: Plan): Plan {
   const random = Random.of(plan.seed, 'few keys');
   return random.chance(0.125) ? { ...plan, knownKeys: random.pick([1, 1, 2]) } : plan;

@@ -75,7 +75,7 @@ export interface Plan {
   readonly lethal: number | null;
   /** Of each payload; absent: a few. */
   readonly bytes?: number;
-  /** Blocked keys that a lane has room for; absent: all. */
+  /** Blocked keys that a relay has room for; absent: all. */
   readonly knownKeys?: number;
   /** Milliseconds from one look at everything to the next; absent: as in production. */
   readonly scanEvery?: number;

@@ -68,7 +68,7 @@ const DEEP_SWEEP = 30_000;
  * batch, and, where all payloads have one size, those of all that was read: where they differ, `Room` goes by their mean, and
  * its bound is one of rows below 64 KiB. What a process holds of payloads above that is `test/processes/large-payloads.spec.ts`.
  * Of 6 it is not seen whether a row that was read again under the present lease is written for what happened under the last one,
- * unless the broker refused it there: `test/unit/relay/lane.spec.ts`.
+ * unless the broker refused it there: `test/unit/relay/transport-relay.spec.ts`.
  */
 export async function play(plan: Plan, traced = false): Promise<Outcome> {
   const scenario = new Scenario(plan, traced);

@@ -11,7 +11,7 @@ export function through(history: History, database: MemoryDatabase, options: Res
   for (const { id, state, blocking, announced } of database.parked.values()) {
     if (state !== 'dead') continue;
     if (blocking) closed.add(history.fates.get(id)?.gate ?? null);
-    if (!announced) left.push(`${history.fates.get(id)?.name} died untold`);
+    if (!announced) left.push(`${history.fates.get(id)?.name} died recheck`);
   }
   const isHeld = (id: string): boolean => {
     const gate = history.fates.get(id)?.gate ?? null;
@@ -23,13 +23,13 @@ export function through(history: History, database: MemoryDatabase, options: Res
   for (const rows of database.ready.values()) for (const row of rows.values()) if (isVisible(row)) rest(row, 'ready');
   for (const row of database.parked.values()) if (row.state !== 'dead' && isVisible(row)) rest(row, row.state);
   if (left.length > 0) return left;
-  for (const { relay, lane } of fleet.lanes) {
-    const { room, handOver, queues, claimer } = lane;
+  for (const { relay, transportRelay } of fleet.transportRelays) {
+    const { room, batcher, queues, reader } = transportRelay;
     const busy =
-      room.held + handOver.inFlight.size + queues.tails.size + claimer.known.size + claimer.known.lingering.length;
+      room.held + batcher.inFlight.size + queues.tails.size + reader.known.size + reader.known.lingering.length;
     if (busy > 0 && options.ordering !== 'global')
       left.push(
-        `${relay.process.name} holds ${room.held}, ${handOver.inFlight.size} in flight, ${queues.tails.size} keys, ${claimer.known.size} known`,
+        `${relay.process.name} holds ${room.held}, ${batcher.inFlight.size} in flight, ${queues.tails.size} keys, ${reader.known.size} known`,
       );
   }
   return left;

@@ -38,7 +38,7 @@ export class Watchdog {
     this.store = new MemoryStore(database);
     this.every = options.lease / 2;
     this.clock = { monotonic: () => world.now, wall: () => EPOCH + world.now, after: () => () => undefined };
-    this.bystander = this.askOf({ status: () => NOBODY, lanes: [] } as never, false);
+    this.bystander = this.askOf({ status: () => NOBODY, relays: [] } as never, false);
   }
 
   /** Not where a message kills whoever publishes it: no process lives for long enough to say so. */
@@ -58,7 +58,7 @@ export class Watchdog {
     );
     const answers = await Promise.all([this.bystander(), ...running.map((relay) => this.ask(relay))]);
     const inHand = (seq: string): boolean =>
-      running.some(({ dispatcher }) => dispatcher.lanes.some(({ knows }) => knows?.waitsFor(seq) === true));
+      running.some(({ dispatcher }) => dispatcher.relays.some(({ knows }) => knows?.waitsFor(seq) === true));
     for (const { id, seq, since } of standing) {
       if (answers.some(({ status }) => status !== 'up') || inHand(seq)) continue;
       const name = history.fates.get(id)?.name ?? id;

@@ -1,4 +1,4 @@
-import { STATEMENT_TIMEOUT } from '../../lib/store/read-errors.js';
+import { STATEMENT_TIMEOUT } from '../../lib/store/database-errors.js';
 import type { History } from './history.js';
 import type { Rates } from './plan-faults.js';
 import type { SimulatedProcess } from './process.js';

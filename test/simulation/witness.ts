@@ -193,7 +193,7 @@ export class Witness implements MemoryWatch {
     if (before.owner !== null && before.expiresAt > this.database.now())
       this.history.violated(18, `${String(row.owner)} takes bucket ${row.bucket} from ${before.owner} before its time`);
     const onTrial = this.history.fates.get(row.trial ?? '');
-    if (onTrial !== undefined) onTrial.trials += 1;
+    if (onTrial !== undefined) onTrial.poison += 1;
   }
 
   reconnected(): void {
@@ -281,7 +281,7 @@ export class Witness implements MemoryWatch {
     if (row.attempts <= attemptsBefore) return;
     let each = fate.strikes >= STRIKES ? fate.under : fate.refusals;
     while (each !== undefined && (each.by !== history.actor || each.epoch !== epoch)) each = each.before;
-    if (each === undefined && fate.trials === 0)
+    if (each === undefined && fate.poison === 0)
       history.violated(6, `${history.actor} writes a failure of ${fate.name} that is not of epoch ${epoch}`);
   }
 

@@ -1,7 +1,7 @@
 import { compareSeq, type OutboxMessage, type Place } from '../../lib/outbox-message.js';
 import type { FetchResult, ReadPosition, ReadRange, ReadyStore, Snapshot } from '../../lib/store/ready-store.js';
 import type { FakeClock } from '../../lib/testing/fake-clock.js';
-import { stored } from './lane.js';
+import { stored } from './transport-relay.js';
 
 export const BUCKETS = [0, 1];
 /** Numbers of rows that are gone; each takes a microsecond to walk over, in each of two buckets. */

@@ -1,22 +1,22 @@
-import { Claimer } from '../../lib/relay/read/claimer.js';
+import { Reader } from '../../lib/relay/read/reader.js';
 import { ProbeFloor } from '../../lib/relay/read/probe-floor.js';
 import type { ReadResult } from '../../lib/relay/read/read-result.js';
 import { Reach } from '../../lib/relay/read/reach.js';
 import { SnapshotFloor } from '../../lib/relay/read/snapshot-floor.js';
 import { compareSeq, type OutboxMessage, type Place } from '../../lib/outbox-message.js';
-import { waitedTooLong } from '../../lib/store/read-errors.js';
+import { waitedTooLong } from '../../lib/store/database-errors.js';
 import type { ReadRange, ReadyStore, Snapshot } from '../../lib/store/ready-store.js';
-import { stored } from './lane.js';
+import { stored } from './transport-relay.js';
 import { ModelTransactions, type Transaction } from './model-transactions.js';
 
 /**
  * A ready table as the database keeps it: transactions take their id with their first row, rows their number before the
  * commit, and a snapshot is what PostgreSQL says: `xmax` is one past the highest *finished* id, whatever is open above it.
- * Reads go through a real {@link Claimer}; every read is checked against what was visible when it was made.
+ * Reads go through a real {@link Reader}; every read is checked against what was visible when it was made.
  */
 export class ModelTable extends ModelTransactions {
   readonly floor: SnapshotFloor | ProbeFloor;
-  readonly claimer: Claimer;
+  readonly reader: Reader;
   readonly handed = new Set<string>();
   readonly unsettled: OutboxMessage[] = [];
   readonly complaints: string[] = [];
@@ -89,7 +89,7 @@ export class ModelTable extends ModelTransactions {
         return { clean, now };
       },
     };
-    this.claimer = new Claimer(
+    this.reader = new Reader(
       store,
       0,
       this.floor,
@@ -98,8 +98,8 @@ export class ModelTable extends ModelTransactions {
       1e9,
     );
     // Few numbers, or each walk would be over with its first read.
-    if (this.claimer.walks !== undefined) Object.assign(this.claimer.walks, { reach: new Reach(5, 2n) });
-    for (const bucket of [0, 1]) this.claimer.add(bucket);
+    if (this.reader.walks !== undefined) Object.assign(this.reader.walks, { reach: new Reach(5, 2n) });
+    for (const bucket of [0, 1]) this.reader.add(bucket);
   }
 
   /** @internal */ looks(): Required<Pick<ReadyStore, 'edge' | 'lowest'>> {
@@ -150,7 +150,7 @@ export class ModelTable extends ModelTransactions {
   /** Sends a settle of what was handed out; {@link answer} is its commit and its acknowledgement. */
   settle(): void {
     if (this.writing !== undefined || this.unsettled.length === 0) return;
-    this.writing = { transaction: this.begin(), settled: this.unsettled.splice(0), reads: this.claimer.reads };
+    this.writing = { transaction: this.begin(), settled: this.unsettled.splice(0), reads: this.reader.reads };
   }
 
   async answer(): Promise<void> {
@@ -161,13 +161,13 @@ export class ModelTable extends ModelTransactions {
     for (const { rows } of this.transactions) rows.splice(0, rows.length, ...rows.filter(({ seq }) => !gone.has(seq)));
     this.finish(writing.transaction);
     this.floor.wrote(String(writing.transaction.id), writing.reads);
-    for (const row of writing.settled) this.claimer.settled(row);
+    for (const row of writing.settled) this.reader.settled(row);
   }
 
   /** What was read and is not settled is given up. */
   rewind(): void {
     for (const { seq } of this.unsettled) this.handed.delete(seq);
-    this.claimer.rewind(this.unsettled.splice(0));
+    this.reader.rewind(this.unsettled.splice(0));
   }
 
   /** The lease was lost, and leased again: what was read is the new owner's, who is we. */
@@ -176,10 +176,10 @@ export class ModelTable extends ModelTransactions {
     this.unsettled.splice(0, Infinity, ...this.unsettled.filter((message) => message.bucket !== bucket));
     for (const row of lost) {
       this.handed.delete(row.seq);
-      this.claimer.known.delete(row);
+      this.reader.known.delete(row);
     }
-    this.claimer.forget(bucket);
-    this.claimer.add(bucket);
+    this.reader.forget(bucket);
+    this.reader.add(bucket);
   }
 
   async read(limit: number): Promise<number> {
@@ -187,7 +187,7 @@ export class ModelTable extends ModelTransactions {
       if (!waitedTooLong(error)) throw error;
       return { messages: [] };
     });
-    const messages = this.claimer.stillOurs(read.messages);
+    const messages = this.reader.stillOurs(read.messages);
     for (const { bucket, seq } of messages) {
       if (this.handed.has(seq)) this.complaints.push(`${seq} came twice`);
       this.handed.add(seq);
@@ -209,7 +209,7 @@ export class ModelTable extends ModelTransactions {
 
   /** It may rest while it reads. @internal */ async readOnce(limit: number): Promise<ReadResult> {
     let isOver = false;
-    const reading = this.claimer.read(limit).finally(() => (isOver = true));
+    const reading = this.reader.read(limit).finally(() => (isOver = true));
     for (let i = 0; !isOver; i += 1) await (i < STEPS ? Promise.resolve() : this.pass(10));
     return reading;
   }
@@ -218,7 +218,7 @@ export class ModelTable extends ModelTransactions {
   checkFloor(): void {
     for (const row of [...this.open().flatMap(({ rows }) => rows), ...this.held.values()]) this.checkBelow(row);
     for (const row of this.visible().filter(({ seq }) => !this.handed.has(seq))) {
-      const isAhead = compareSeq(this.claimer.heads.get(row.bucket) ?? '0', row.seq) < 0;
+      const isAhead = compareSeq(this.reader.heads.get(row.bucket) ?? '0', row.seq) < 0;
       if (!isAhead) this.checkBelow(row);
     }
   }

@@ -1,11 +1,11 @@
 import { KeyQueues } from '../../lib/relay/order/key-queues.js';
 import { ParkedKeys } from '../../lib/relay/order/parked-keys.js';
-import type { LaneDependencies } from '../../lib/relay/lane.types.js';
+import type { TransportRelayDependencies } from '../../lib/relay/relay.types.js';
 import { ParkedReader } from '../../lib/relay/order/parked-reader.js';
 import type { OutboxMessage } from '../../lib/outbox-message.js';
 import type { DueRow, KeyInBucket } from '../../lib/store/parked-store.js';
 import { FakeClock } from '../../lib/testing/fake-clock.js';
-import { stored } from './lane.js';
+import { stored } from './transport-relay.js';
 
 export const POLL = 1_000;
 
@@ -35,7 +35,7 @@ export function createReader(keys = new ParkedKeys()) {
     blockedAmong: async (_: number, among: readonly KeyInBucket[]) =>
       among.filter(({ key }) => blocking.some((at) => at.key === key)),
   };
-  const lane = {
+  const relay = {
     id: 0,
     clock,
     store,
@@ -45,9 +45,9 @@ export function createReader(keys = new ParkedKeys()) {
       of: () => epochs,
       lease: (_: number, bucket: number) => (epochs.has(bucket) ? { bucket, epoch: epochs.get(bucket) } : undefined),
     },
-  } as unknown as LaneDependencies;
+  } as unknown as TransportRelayDependencies;
   const reader: ParkedReader = new ParkedReader(
-    lane,
+    relay,
     new KeyQueues(({ key }) => key),
     {
       accept: (messages) => messages.forEach(({ bucket, key }) => reader.continueKey(bucket, key as string)),

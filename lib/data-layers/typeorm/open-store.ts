@@ -6,7 +6,7 @@ import { openPostgresDatabase } from './postgres.js';
 import { MysqlStore } from '../../store/mysql/store.js';
 import type { OutboxStore } from '../../store/outbox-store.js';
 import { PostgresStore } from '../../store/postgres/store.js';
-import { STATEMENT_TIMEOUT } from '../../store/read-errors.js';
+import { STATEMENT_TIMEOUT } from '../../store/database-errors.js';
 import { checkNames, type StoreSettings } from '../../store/names.js';
 
 const CONNECT_TIMEOUT = 10_000;

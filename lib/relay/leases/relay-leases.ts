@@ -3,13 +3,13 @@ import { hostProcesses, NO_PROCESSES, type Processes } from './host-process.js';
 import { instanceInfo } from './instance-info.js';
 import type { Clock } from '../../time/clock.js';
 import { Deadline } from '../../time/deadline.js';
-import { laneOptions, timeOfOne } from '../lane.types.js';
+import { transportRelayOptions, timeOfOne } from '../relay.types.js';
 import type { RelayDependencies } from '../relay.js';
 
 /** The leases of one start of a relay. */
-export async function leasesOf(relay: RelayDependencies, owner: string): Promise<BucketLeases> {
-  const { store, clock, hooks, processes = await hostInTime(clock) } = relay;
-  const options = laneOptions(relay.options);
+export async function leasesOf(deps: RelayDependencies, owner: string): Promise<BucketLeases> {
+  const { store, clock, hooks, processes = await hostInTime(clock) } = deps;
+  const options = transportRelayOptions(deps.options);
   const settings = {
     lease: options.lease,
     buckets: options.ordering === 'global' ? 1 : options.buckets,

@@ -1,12 +1,12 @@
 import type { Lease } from '../../store/lease-store.js';
-import type { Claimer } from '../read/claimer.js';
-import type { LaneDependencies } from '../lane.types.js';
+import type { Reader } from '../read/reader.js';
+import type { TransportRelayDependencies } from '../relay.types.js';
 import type { Outage } from '../publish/outage.js';
 
 /** What stands still. */
 interface Still {
-  readonly deps: LaneDependencies;
-  readonly claimer: Claimer;
+  readonly deps: TransportRelayDependencies;
+  readonly reader: Reader;
   readonly outage: Outage;
   /** Nobody knows whether their leases were changed. */
   uncertain(buckets: readonly number[]): void;
@@ -26,13 +26,13 @@ export class Standstill {
   /** Monotonic ms. @internal */
   notBefore = -Infinity;
 
-  constructor(readonly lane: Still) {}
+  constructor(readonly relay: Still) {}
 
   async begin(): Promise<void> {
-    const { claimer, deps, outage } = this.lane;
+    const { reader, deps, outage } = this.relay;
     const { state } = outage.circuit;
     if ((state !== 'open' && state !== 'blocked') || deps.clock.monotonic() < this.notBefore) return;
-    if (claimer.known.size > 0) return; // waits, is out, or has a receipt that is not written
+    if (reader.known.size > 0) return; // waits, is out, or has a receipt that is not written
     const leases = this.held((epoch, bucket) => this.told.get(bucket) !== epoch);
     if (leases.length === 0) return;
     for (const { bucket, epoch } of leases) this.told.set(bucket, epoch);
@@ -41,15 +41,15 @@ export class Standstill {
     } catch (error) {
       // It may arrive later than the word that takes it back; not under another epoch.
       this.notBefore = deps.clock.monotonic() + PAUSE;
-      this.lane.uncertain(leases.map(({ bucket }) => bucket));
+      this.relay.uncertain(leases.map(({ bucket }) => bucket));
       deps.hooks.emit('error', { operation: 'lease', error, retryIn: PAUSE });
     }
   }
 
   /** Nothing is read before it resolves. */
   async end(): Promise<void> {
-    const { claimer, deps } = this.lane;
-    const { session } = claimer;
+    const { reader, deps } = this.relay;
+    const { session } = reader;
     // Another server, perhaps, which never heard that it was taken back.
     if (session !== this.session) this.told = new Map([...this.ended, ...this.told]);
     if (this.told.size > 0) {
@@ -62,7 +62,7 @@ export class Standstill {
   }
 
   /** @internal */ held(which: (epoch: string, bucket: number) => boolean): Lease[] {
-    const { leases, id } = this.lane.deps;
+    const { leases, id } = this.relay.deps;
     return [...leases.of(id)].flatMap(([bucket, { epoch }]) =>
       which(epoch, bucket) ? [{ transport: id, bucket, epoch }] : [],
     );

@@ -1,5 +1,5 @@
 import type { DueRow, PassedOver } from '../../store/parked-store.js';
-import type { LaneDependencies } from '../lane.types.js';
+import type { TransportRelayDependencies } from '../relay.types.js';
 
 export interface Due {
   /** May be taken now. */
@@ -22,14 +22,14 @@ export class DueRows {
   passedOverAt = -Infinity;
 
   constructor(
-    readonly lane: Pick<LaneDependencies, 'id' | 'store' | 'clock' | 'options'>,
+    readonly relay: Pick<TransportRelayDependencies, 'id' | 'store' | 'clock' | 'options'>,
     readonly mayTake: (row: DueRow) => boolean,
     readonly continueKey: (bucket: number, key: string) => void,
   ) {}
 
   /** Somebody else had these locked. Until the next poll they, and what is due behind them, are left alone. */
   passOver(rows: readonly PassedOver[] = []): void {
-    if (this.passedOver.size === 0) this.passedOverAt = this.lane.clock.monotonic();
+    if (this.passedOver.size === 0) this.passedOverAt = this.relay.clock.monotonic();
     for (const row of rows) this.passedOver.set(nameOf(row), row);
   }
 
@@ -38,13 +38,13 @@ export class DueRows {
   }
 
   /** @internal */ askAgain(): void {
-    if (this.lane.clock.monotonic() - this.passedOverAt < this.lane.options.pollInterval) return;
+    if (this.relay.clock.monotonic() - this.passedOverAt < this.relay.options.pollInterval) return;
     for (const { bucket, key } of this.passedOver.values()) if (key !== null) this.continueKey(bucket, key);
     this.passedOver.clear();
   }
 
   async find(buckets: readonly number[], limit: number): Promise<Due> {
-    const { id, store, clock, options } = this.lane;
+    const { id, store, clock, options } = this.relay;
     this.askAgain();
     for (let page = limit; ; page = Math.min(MOST_DUE, Math.max(1_000, page * 4))) {
       const { rows, nextIn } = await store.due(id, buckets, page);

@@ -5,9 +5,9 @@ import type { Lease } from '../../store/lease-store.js';
 import type { DueRow, KeyInBucket, TakeResult } from '../../store/parked-store.js';
 import type { Transition } from '../settle/settler.js';
 import { DueRows } from './due-rows.js';
-import type { GlobalHold } from './global-hold.js';
-import type { LaneDependencies } from '../lane.types.js';
-import { UntoldKeys } from './untold-keys.js';
+import type { GlobalOrderGate } from './global-order-gate.js';
+import type { TransportRelayDependencies } from '../relay.types.js';
+import { BlockedKeyRecheck } from './blocked-key-recheck.js';
 
 export interface ParkedReaderEvents {
   /** Marked as being sent by us: to be published now. */
@@ -47,27 +47,27 @@ export class ParkedReader {
   /** Buckets of which rows were marked as being sent, under the present lease. */
   readonly marked = new Set<number>();
   /** @internal */ readonly dueRows: DueRows;
-  /** @internal */ readonly untold: UntoldKeys;
+  /** @internal */ readonly recheck: BlockedKeyRecheck;
 
   constructor(
-    readonly lane: LaneDependencies,
+    readonly relay: TransportRelayDependencies,
     readonly queues: KeyQueues,
     readonly events: ParkedReaderEvents,
-    readonly hold: Pick<GlobalHold, 'hold'>,
+    readonly hold: Pick<GlobalOrderGate, 'hold'>,
     readonly keys = new ParkedKeys(),
   ) {
-    this.dueRows = new DueRows(lane, (row) => this.mayTake(row), this.continueKey.bind(this));
-    this.untold = new UntoldKeys(lane, keys, (key) => this.isFree(key));
+    this.dueRows = new DueRows(relay, (row) => this.mayTake(row), this.continueKey.bind(this));
+    this.recheck = new BlockedKeyRecheck(relay, keys, (key) => this.isFree(key));
   }
 
   /** @internal */ get isGlobal(): boolean {
-    return this.lane.options.ordering === 'global';
+    return this.relay.options.ordering === 'global';
   }
 
   /** Must have run for a bucket before its ready rows are read. */
   async load(buckets: readonly number[]): Promise<void> {
-    const { store, id } = this.lane;
-    this.loadedAt = this.lane.clock.monotonic();
+    const { store, id } = this.relay;
+    this.loadedAt = this.relay.clock.monotonic();
     if (this.isGlobal) {
       if (await store.hasBlocking(id, buckets)) for (const bucket of buckets) this.found(bucket, '', true);
       return;
@@ -91,7 +91,7 @@ export class ParkedReader {
     this.keys.forget(bucket);
     this.marked.delete(bucket);
     this.loadedUpTo.delete(bucket);
-    this.untold.forget(bucket);
+    this.recheck.forget(bucket);
     this.dueRows.forget(bucket);
     for (const [key, at] of this.toContinue) if (at.bucket === bucket) this.toContinue.delete(key);
   }
@@ -123,7 +123,7 @@ export class ParkedReader {
     if (key === null || !blocks) return;
     count(this.pending, key, -1);
     if (closes(transition)) count(this.closed, key, -1);
-    else this.untold.parkedBehind(message.bucket, key);
+    else this.recheck.parkedBehind(message.bucket, key);
   }
 
   /** The row in front of this key's blocked ones is gone. */
@@ -140,8 +140,8 @@ export class ParkedReader {
     if (buckets.length === 0) return { taken: 0, nextIn: null };
     await this.reload(buckets);
     const held = new Set(buckets);
-    if (!this.isGlobal) for (const { bucket, key } of await this.untold.freed(held)) this.continueKey(bucket, key);
-    const isOrdered = this.lane.options.ordering !== 'none';
+    if (!this.isGlobal) for (const { bucket, key } of await this.recheck.freed(held)) this.continueKey(bucket, key);
+    const isOrdered = this.relay.options.ordering !== 'none';
     // Whatever is taken here is a key to ask for later: without a share of the pass these would pile up.
     const share = Math.min(this.toContinue.size, limit >> 1);
     const { free, some, more, nextIn } = await this.dueRows.find(buckets, limit - share);
@@ -158,7 +158,7 @@ export class ParkedReader {
   /** While a key has a message on its way, its parked rows wait; the key is marked, so that they come next. @internal */
   mayTake({ parkedId, bucket, key }: DueRow): boolean {
     if (this.unwritten.has(parkedId)) return false;
-    if (this.lane.options.ordering === 'none' || key === null) return true;
+    if (this.relay.options.ordering === 'none' || key === null) return true;
     this.keys.addBeyond(bucket, key);
     if (!this.isGlobal) this.queues.bar(key); // in a global order the hold does it
     if (!this.isFree(key)) return false;
@@ -172,7 +172,7 @@ export class ParkedReader {
 
   /** Of the buckets that are held keys that can go on, and now and then some more in turn. @internal */
   keysToAsk(limit: number, held: ReadonlySet<number>): KeyInBucket[] {
-    const { inTurn, behind } = this.untold.toAsk(limit, held);
+    const { inTurn, behind } = this.recheck.toAsk(limit, held);
     const asked = new Map(inTurn.map((at) => [at.key, at]));
     for (const { bucket, key } of behind) this.continueKey(bucket, key);
     for (const [key, at] of this.toContinue) {
@@ -185,7 +185,7 @@ export class ParkedReader {
   }
 
   /** @internal */ epochOf(bucket: number): string | undefined {
-    const { leases, id } = this.lane;
+    const { leases, id } = this.relay;
     return leases.lease(id, bucket)?.epoch;
   }
 
@@ -224,7 +224,7 @@ export class ParkedReader {
     leases: readonly Lease[],
     perKey: number,
   ): Promise<TakeResult & { readonly notAsked: readonly KeyInBucket[] }> {
-    const { store, id, leases: owned } = this.lane;
+    const { store, id, leases: owned } = this.relay;
     const epochs = new Map(leases.map(({ bucket, epoch }) => [bucket, epoch]));
     try {
       const result = await store.take({ owner: owned.owner, transport: id, leases, due, keys, perKey });
@@ -244,7 +244,7 @@ export class ParkedReader {
   /** Rows that were taken and cannot be vouched for are given back. @internal */
   async flush(taken: readonly OutboxMessage[]): Promise<void> {
     try {
-      await this.lane.store.flush();
+      await this.relay.store.flush();
     } catch (error) {
       this.events.giveBack(taken);
       throw error;
@@ -257,7 +257,7 @@ export class ParkedReader {
     const keys = messages.flatMap(({ bucket, key }) =>
       key === null || this.keys.has(bucket, key) ? [] : [{ bucket, key }],
     );
-    for (const { bucket, key } of await this.lane.store.blockedAmong(this.lane.id, keys))
+    for (const { bucket, key } of await this.relay.store.blockedAmong(this.relay.id, keys))
       this.keys.addBeyond(bucket, key);
     // The store does not know yet what is not written.
     for (const { bucket, key } of keys)
@@ -270,10 +270,10 @@ export class ParkedReader {
    * @internal
    */
   async reload(buckets: readonly number[]): Promise<void> {
-    const { keys, lane } = this;
+    const { keys, relay } = this;
     if (!keys.overflow || this.toContinue.size >= keys.limit) return;
-    if (this.loadedUpTo.size === 0 && lane.clock.monotonic() - this.loadedAt < RELOAD_EVERY) return;
-    const isWhole = this.loadedUpTo.size === 0 && lane.leases.of(lane.id).size === buckets.length;
+    if (this.loadedUpTo.size === 0 && relay.clock.monotonic() - this.loadedAt < RELOAD_EVERY) return;
+    const isWhole = this.loadedUpTo.size === 0 && relay.leases.of(relay.id).size === buckets.length;
     const { dropped } = keys;
     const isWritten = this.pending.size === 0;
     await this.load(buckets);

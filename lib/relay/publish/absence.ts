@@ -5,7 +5,7 @@ import type { MissingDestination, PublishFailure } from '../../transports/transp
 import { agedOut, timeLeft, type Outcome } from '../settle/decide.js';
 import { Destinations, type Away, type Gone } from './destinations.js';
 import { Freeing, type Jobs } from './freeing.js';
-import type { LaneDependencies } from '../lane.types.js';
+import type { TransportRelayDependencies } from '../relay.types.js';
 import { delayFor, Turns } from './putting-off.js';
 
 /**
@@ -21,7 +21,7 @@ export class Absence {
   asks: () => void = () => undefined;
 
   constructor(
-    readonly deps: LaneDependencies,
+    readonly deps: TransportRelayDependencies,
     readonly wanted: (what: 'parked') => void,
   ) {
     const { transport } = deps;

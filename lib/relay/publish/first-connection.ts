@@ -1,11 +1,11 @@
 import { inCleanScope } from '../../time/async-scope.js';
 import type { Publisher } from './publisher.js';
-import type { LaneDependencies } from '../lane.types.js';
+import type { TransportRelayDependencies } from '../relay.types.js';
 import { MissingCheck } from './missing-check.js';
 import type { Outage } from './outage.js';
 
 /**
- * Connects when a lane starts, beside it: a wrong address or password is seen before there is a message, and what a
+ * Connects when a relay starts, beside it: a wrong address or password is seen before there is a message, and what a
  * transport makes at its connect (queues, exchanges) is there. Who starts waits for nothing.
  */
 export class FirstConnection {
@@ -15,7 +15,7 @@ export class FirstConnection {
   constructor(
     readonly publisher: Publisher,
     readonly outage: Outage,
-    readonly deps: Pick<LaneDependencies, 'name' | 'transport' | 'clock' | 'hooks' | 'options' | 'expected'>,
+    readonly deps: Pick<TransportRelayDependencies, 'name' | 'transport' | 'clock' | 'hooks' | 'options' | 'expected'>,
   ) {
     this.check = new MissingCheck(publisher, outage.absence, deps);
   }

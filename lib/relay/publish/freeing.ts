@@ -21,7 +21,7 @@ export class Freeing {
   /** @internal */ back: Job | undefined;
   /** @internal */ gained: Job | undefined;
 
-  constructor(readonly lane: { readonly id: number; readonly store: Pick<OutboxStore, 'hasten'> }) {}
+  constructor(readonly relay: { readonly id: number; readonly store: Pick<OutboxStore, 'hasten'> }) {}
 
   get isOn(): boolean {
     return this.back !== undefined || this.gained !== undefined;
@@ -63,7 +63,7 @@ export class Freeing {
     if (job === undefined) return 0;
     const held = job.buckets === null ? buckets : buckets.filter((bucket) => job.buckets?.has(bucket));
     const topics = job.topics === null ? null : [...job.topics];
-    const { id, store } = this.lane;
+    const { id, store } = this.relay;
     const { hastened, next } = await store.hasten(id, held, { topics, from: job.from, limit: PART });
     job.from = next;
     if (next === null && this.back === job) this.back = undefined;
@@ -74,7 +74,7 @@ export class Freeing {
   /** A few for one that is away still, so that one of them can be tried. */
   async some(away: Away, buckets: readonly number[]): Promise<number> {
     const topics = away.topics === null ? null : [...away.topics];
-    const { id, store } = this.lane;
+    const { id, store } = this.relay;
     const { hastened, next } = await store.hasten(id, buckets, { topics, from: away.from, limit: FEW });
     away.from = next;
     if (hastened === 0 && next !== null) away.lookAgain = 0;

@@ -3,7 +3,7 @@ import type { Publisher } from './publisher.js';
 import type { ExpectedMessages, MissingDestination } from '../../transports/transport.js';
 import type { Absence } from './absence.js';
 import { within } from '../../time/clock.js';
-import type { LaneDependencies } from '../lane.types.js';
+import type { TransportRelayDependencies } from '../relay.types.js';
 import { Loop } from '../../time/loop.js';
 
 /**
@@ -21,7 +21,7 @@ export class MissingCheck {
   constructor(
     readonly publisher: Pick<Publisher, 'connected'>,
     readonly absence: Absence,
-    readonly deps: Pick<LaneDependencies, 'transport' | 'clock' | 'options' | 'expected'>,
+    readonly deps: Pick<TransportRelayDependencies, 'transport' | 'clock' | 'options' | 'expected'>,
   ) {
     this.loop = new Loop(
       deps.clock,

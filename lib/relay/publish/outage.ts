@@ -5,14 +5,14 @@ import { errorText } from '../../observe/redact/error-text.js';
 import { Circuit } from './circuit.js';
 import type { PublishFailure } from '../../transports/transport.js';
 import { agedOut, type Outcome } from '../settle/decide.js';
-import type { LaneDependencies } from '../lane.types.js';
+import type { TransportRelayDependencies } from '../relay.types.js';
 import { Absence } from './absence.js';
 import type { Away, Destinations } from './destinations.js';
 import { PuttingOff } from './putting-off.js';
 import { Suspects } from './suspects.js';
 
-/** What an outage needs of its lane. */
-export interface OutageLane {
+/** What an outage needs of its relay. */
+export interface OutageRelay {
   giveUpWaiting(): void;
   reconnect(): Promise<void>;
   readonly unresolved: number;
@@ -23,7 +23,7 @@ export interface OutageLane {
 }
 
 /**
- * What happens to a lane while its broker is away: nothing is claimed, nobody is charged, one probe at a time asks whether
+ * What happens to a relay while its broker is away: nothing is claimed, nobody is charged, one probe at a time asks whether
  * it is back. Probes rotate over the buckets; once a message failed alone, every other one looks for a parked message first,
  * as all that is ready may be that one. A message that fails alone while others get through, three times in a row, is no
  * outage of the transport: it is put off, and charged only where it may be what kills the connection.
@@ -48,10 +48,10 @@ export class Outage {
   /** @internal */ cancelProbe: (() => void) | undefined;
 
   constructor(
-    readonly lane: OutageLane,
-    readonly deps: LaneDependencies,
+    readonly relay: OutageRelay,
+    readonly deps: TransportRelayDependencies,
   ) {
-    this.absence = new Absence(deps, (what) => this.lane.wanted(what));
+    this.absence = new Absence(deps, (what) => this.relay.wanted(what));
   }
 
   /** What is away while others are there. */
@@ -73,17 +73,17 @@ export class Outage {
   failed(error: unknown, message?: OutboxMessage, suspect?: PublishFailure['suspect']): void {
     const { clock, random, hooks, name, options } = this.deps;
     if (message !== undefined) {
-      if (this.lane.onlyOne) {
+      if (this.relay.onlyOne) {
         this.failedAlone = message.id;
         this.brokeAlone = suspect === 'message';
       }
-      if (clock.monotonic() - this.circuit.closedAt < options.publishTimeout + FLAPPING) this.lane.markAlone(message);
+      if (clock.monotonic() - this.circuit.closedAt < options.publishTimeout + FLAPPING) this.relay.markAlone(message);
     }
     const isKey = suspect === 'key';
     const retryIn = this.circuit.fail(error, clock.monotonic(), random(), isKey ? KEY_PROBES : undefined);
     if (retryIn === undefined) return;
     this.openedByKey = isKey;
-    this.lane.giveUpWaiting();
+    this.relay.giveUpWaiting();
     this.toldOpen = true;
     hooks.emit('circuitOpened', { transport: name, error: errorText(error), retryIn });
     if (!this.stopped) this.cancelProbe = clock.after(retryIn, () => this.startProbe());
@@ -128,8 +128,8 @@ export class Outage {
     const { hooks, name } = this.deps;
     if (this.toldOpen) hooks.emit('circuitClosed', { transport: name, openFor });
     this.toldOpen = false;
-    this.lane.wanted('read');
-    this.lane.wanted('parked');
+    this.relay.wanted('read');
+    this.relay.wanted('parked');
   }
 
   /** Turns the failure of a message that keeps killing the connection into its own. */
@@ -158,7 +158,7 @@ export class Outage {
     const { suspect, error } = failure;
     const dead = this.ages(failure) ? agedOut(message, options.retry, leases.now) : undefined;
     if (dead !== undefined) return dead;
-    if (release.alone && !this.lane.onlyOne) return release;
+    if (release.alone && !this.relay.onlyOne) return release;
     const isDestination = suspect === 'destination' || suspect === 'key' || suspect === 'handler';
     if (isDestination) this.absence.failed(message, failure);
     // One that may have broken the connection is an outage until it is convicted of that.
@@ -194,10 +194,10 @@ export class Outage {
   /** Whether the ready table may be read now. While probing, a new connection comes first. */
   async mayRead(): Promise<boolean> {
     if (this.circuit.allows === 'all') return true;
-    if (!this.probing || this.lane.unresolved > 0) return false;
+    if (!this.probing || this.relay.unresolved > 0) return false;
     if (this.reconnected) return true;
     try {
-      await this.lane.reconnect();
+      await this.relay.reconnect();
       this.reconnected = true;
       return this.probing;
     } catch (error) {
@@ -218,7 +218,7 @@ export class Outage {
       return (await this.mayRead()) ? await take() : undefined;
     } finally {
       this.parkedFirst = false;
-      this.lane.wanted('read');
+      this.relay.wanted('read');
     }
   }
 
@@ -264,7 +264,7 @@ export class Outage {
     this.triedBuckets = 0; // there is something to publish
     const again = (): void => {
       this.circuit.probe();
-      this.lane.wanted('read');
+      this.relay.wanted('read');
     };
     if (!this.stopped) this.cancelProbe = this.deps.clock.after(SOON, again);
   }
@@ -276,7 +276,7 @@ export class Outage {
     this.probes += 1;
     this.parkedFirst = this.failedAlone !== undefined && this.probes % 2 === 0;
     this.circuit.probe();
-    this.lane.wanted(this.parkedFirst ? 'parked' : 'read');
+    this.relay.wanted(this.parkedFirst ? 'parked' : 'read');
   }
 }
 

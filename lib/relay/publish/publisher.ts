@@ -4,7 +4,7 @@ import type { OutboxMessage } from '../../outbox-message.js';
 import { unquoted } from '../../observe/redact/error-text.js';
 import { OutboxError } from '../../outbox.errors.js';
 import { counted } from '../../observe/plural.js';
-import { PayloadOpener } from './open-payloads.js';
+import { PayloadDecrypter } from './decrypt-payloads.js';
 import {
   MAX_PROGRESS,
   type OutboxTransport,
@@ -28,7 +28,7 @@ export class Publisher {
     readonly transport: OutboxTransport,
     readonly clock: Clock,
     readonly timeout: number,
-    readonly opener = new PayloadOpener('', undefined, clock),
+    readonly opener = new PayloadDecrypter('', undefined, clock),
   ) {}
 
   /**

@@ -1,5 +1,5 @@
 import type { Clock } from '../../time/clock.js';
-import { STATEMENT_TIMEOUT, waitedTooLong } from '../../store/read-errors.js';
+import { STATEMENT_TIMEOUT, waitedTooLong } from '../../store/database-errors.js';
 import type { Edge, FetchResult, ReadRange, ReadyStore, Snapshot } from '../../store/ready-store.js';
 import type { Floor, Heads } from './floor.js';
 import { Reach } from './reach.js';
@@ -46,7 +46,7 @@ export class Approach {
   /** @internal */ readonly reach = new Reach(SLICE, FIRST);
   /** Milliseconds after which the server gives up a slice. @internal */
   limit = LIMIT;
-  /** Set by the lane. */
+  /** Set by the relay. */
   cost: ReadCost | undefined;
 
   constructor(

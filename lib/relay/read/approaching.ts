@@ -37,18 +37,18 @@ interface Reader {
 }
 
 /** A step of an approach, before a read. @returns what ends the read */
-export async function goOnApproaching(claimer: Reader): Promise<ReadResult | undefined> {
-  const { approach, heads } = claimer;
+export async function goOnApproaching(reader: Reader): Promise<ReadResult | undefined> {
+  const { approach, heads } = reader;
   if (approach === undefined) return undefined;
   if (approach.asksEdge) {
     const edge = await approach.edge();
-    claimer.session ??= edge.session;
-    if (claimer.session !== edge.session) return claimer.newSession(edge.session);
-    const wrong = await claimer.numbers.look(edge, heads);
-    if (wrong !== undefined) return claimer.startOver(wrong);
-    for (const [bucket, seq] of approach.begin(edge, claimer.forgotten)) heads.set(bucket, seq);
+    reader.session ??= edge.session;
+    if (reader.session !== edge.session) return reader.newSession(edge.session);
+    const wrong = await reader.numbers.look(edge, heads);
+    if (wrong !== undefined) return reader.startOver(wrong);
+    for (const [bucket, seq] of approach.begin(edge, reader.forgotten)) heads.set(bucket, seq);
   }
   for (const [bucket, seq] of await approach.goOn()) heads.set(bucket, seq);
-  if (approach instanceof ProbedApproach) claimer.lateRows.sweepFor(approach.takeMet());
+  if (approach instanceof ProbedApproach) reader.lateRows.sweepFor(approach.takeMet());
   return undefined;
 }

@@ -1,4 +1,4 @@
-import { waitedTooLong } from '../../store/read-errors.js';
+import { waitedTooLong } from '../../store/database-errors.js';
 import type { FetchResult, ReadPosition, ReadyStore } from '../../store/ready-store.js';
 import type { Clock } from '../../time/clock.js';
 import type { LateRows } from './late-rows.js';
@@ -34,11 +34,11 @@ export function rowsPerBucket(full: number, limit: number, buckets: number): num
 
 /** One read of the heads. @returns `undefined` where it took too long, and the next one asks for less */
 export async function fetchHeads(
-  claimer: Reader,
+  reader: Reader,
   positions: readonly ReadPosition[],
   most: { perBucket: number; limit: number },
 ): Promise<Fetched | undefined> {
-  const { store, transport, clock, lateRows, walks } = claimer;
+  const { store, transport, clock, lateRows, walks } = reader;
   const within = walks?.limitOf(positions);
   const fetch = () => store.fetch({ transport, positions, ...most, within });
   const began = clock.monotonic();
@@ -48,32 +48,32 @@ export async function fetchHeads(
   } catch (error) {
     if (walks === undefined || !waitedTooLong(error)) throw error;
     // To the end it takes as long as any statement may, and would again.
-    if (within === undefined) lookForBeginnings(claimer, positions);
+    if (within === undefined) lookForBeginnings(reader, positions);
     if (walks.cancelled(positions, clock.monotonic() - began)) return undefined;
     throw error;
   }
 }
 
 /** Of the buckets that were read to the end, and are still ours. */
-function lookForBeginnings(claimer: Reader, positions: readonly ReadPosition[]): void {
+function lookForBeginnings(reader: Reader, positions: readonly ReadPosition[]): void {
   for (const position of positions) {
     const { bucket } = position;
-    if (isBounded(position) || !claimer.isRead(bucket)) continue;
-    claimer.forget(bucket);
-    claimer.add(bucket);
+    if (isBounded(position) || !reader.isRead(bucket)) continue;
+    reader.forget(bucket);
+    reader.add(bucket);
   }
 }
 
 /** Heads pass what a bounded read covered, where nothing more is in it. @returns whether one did: more may be behind it */
 export function passWalked(
-  claimer: Reader,
+  reader: Reader,
   { messages, took }: Fetched,
   positions: readonly ReadPosition[],
   limit: number,
 ): boolean {
-  const { walks, full, heads } = claimer;
+  const { walks, full, heads } = reader;
   if (walks === undefined) return false;
-  const isWhole = (bucket: number): boolean => messages.length < limit && !full.has(bucket) && claimer.isRead(bucket);
+  const isWhole = (bucket: number): boolean => messages.length < limit && !full.has(bucket) && reader.isRead(bucket);
   const points = walks.read(positions, messages.length, took, isWhole);
   for (const [bucket, seq] of points) heads.set(bucket, seq);
   return points.size > 0;

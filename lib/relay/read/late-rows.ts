@@ -1,6 +1,6 @@
 import { within, type Clock } from '../../time/clock.js';
 import { compareSeq, lowerSeq, type Place } from '../../outbox-message.js';
-import { waitedTooLong } from '../../store/read-errors.js';
+import { waitedTooLong } from '../../store/database-errors.js';
 import type { ReadPosition, ReadRange, ReadyStore, Snapshot, SweepResult } from '../../store/ready-store.js';
 import type { Floor, Heads } from './floor.js';
 import { everything, FullScan } from './full-scan.js';
@@ -29,7 +29,7 @@ export class LateRows {
   /** A slice of the scan met what no floor allows for: all is swept, in order. @internal */
   all = false;
   /** @internal */ readonly met = new Map<number, Place>();
-  /** Set by the lane. */
+  /** Set by the relay. */
   cost: ReadCost | undefined;
   /** What the last sweep found may be below the floors, where nothing else looks. @internal */
   foundInAll = false;

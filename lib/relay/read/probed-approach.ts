@@ -1,6 +1,6 @@
 import { pause, type Clock } from '../../time/clock.js';
 import type { Place } from '../../outbox-message.js';
-import { STATEMENT_TIMEOUT, waitedTooLong } from '../../store/read-errors.js';
+import { STATEMENT_TIMEOUT, waitedTooLong } from '../../store/database-errors.js';
 import type { ReadyStore } from '../../store/ready-store.js';
 import type { Asked } from './approach.js';
 import type { Heads } from './floor.js';
@@ -48,7 +48,7 @@ export class ProbedApproach {
   /** @internal */ pauseUntil = -Infinity;
   /** Rows where none was when their bucket joined. @internal */
   met: Place[] = [];
-  /** Set by the lane. */
+  /** Set by the relay. */
   cost: ReadCost | undefined;
 
   constructor(

@@ -1,4 +1,4 @@
-import { waitedTooLong } from '../../store/read-errors.js';
+import { waitedTooLong } from '../../store/database-errors.js';
 
 /**
  * What reading costs beyond what it brings: walking over rows that are gone and still stand in the index. Milliseconds of

@@ -1,4 +1,4 @@
-import type { Claimer } from './claimer.js';
+import type { Reader } from './reader.js';
 import type { ReadResult } from './read-result.js';
 import { firstOfEach, type GateOf } from '../order/key-queues.js';
 
@@ -12,12 +12,12 @@ export interface Probe {
  * The first message of one of the first keys of a bucket; the others are read again. Were it always the oldest of all, one
  * that kills its connection, or is never confirmed, would be every probe, and let nobody through.
  */
-export async function readProbe(claimer: Claimer, { bucket, random }: Probe, gateOf: GateOf): Promise<ReadResult> {
-  const result = await claimer.read(PROBE_CHOICE, bucket);
+export async function readProbe(reader: Reader, { bucket, random }: Probe, gateOf: GateOf): Promise<ReadResult> {
+  const result = await reader.read(PROBE_CHOICE, bucket);
   const firsts = firstOfEach(result.messages, gateOf);
   const probe = firsts[Math.floor(random * firsts.length)];
   if (probe === undefined || result.messages.length === 1) return result;
-  claimer.rewind(result.messages.filter((message) => message !== probe));
+  reader.rewind(result.messages.filter((message) => message !== probe));
   return { ...result, messages: [probe] };
 }
 

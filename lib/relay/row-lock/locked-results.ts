@@ -5,15 +5,15 @@ import type { PublishFailure } from '../../transports/transport.js';
 import { decide, type Outcome } from '../settle/decide.js';
 import type { LockedOutcome, LockedReport, ReparkEntry } from '../../store/parked-store.js';
 import type { ParkEntry } from '../../store/ready-store.js';
-import type { LaneDependencies } from '../lane.types.js';
+import type { TransportRelayDependencies } from '../relay.types.js';
 import type { Outage } from '../publish/outage.js';
 import type { RefusedRows } from './refused-rows.js';
 import type { RunReport } from '../relay.js';
 import { tellPublished } from '../settle/tell-published.js';
 
-/** What the results need of their lane. */
-export interface LockedLane {
-  readonly deps: LaneDependencies;
+/** What the results need of their relay. */
+export interface LockedRelay {
+  readonly deps: TransportRelayDependencies;
   readonly outage: Outage;
   readonly onlyOne: boolean;
   markAlone(message: OutboxMessage): void;
@@ -36,23 +36,23 @@ export class LockedResults implements LockedOutcome {
   /** @internal */ readonly messages = new Map<ParkEntry | ReparkEntry, OutboxMessage>();
 
   constructor(
-    /** @internal */ readonly lane: LockedLane,
+    /** @internal */ readonly relay: LockedRelay,
     /** @internal */ readonly counts: { -readonly [name in keyof RunReport]: number },
   ) {}
 
   succeeded(message: OutboxMessage): void {
     this.published.push(message);
-    this.lane.outage.succeeded(message);
+    this.relay.outage.succeeded(message);
   }
 
   failed(message: OutboxMessage, result: PublishFailure): void {
-    const transition = this.transition(message, this.lane.outage.charge(message, result));
+    const transition = this.transition(message, this.relay.outage.charge(message, result));
     if (transition !== undefined) this.write(message, transition);
   }
 
   /** Puts it off instead of a try, where it goes to what takes nothing now. */
   putOff(message: OutboxMessage): boolean {
-    const { outage } = this.lane;
+    const { outage } = this.relay;
     const away = outage.destinations.areThere ? undefined : outage.isAway(message);
     if (away === undefined) return false;
     this.untried += 1;
@@ -88,20 +88,20 @@ export class LockedResults implements LockedOutcome {
     }
     const settled = left.size === 0 ? this.published : this.published.filter((message) => !left.has(message));
     this.counts.published += settled.length;
-    tellPublished(this.lane.deps, settled);
+    tellPublished(this.relay.deps, settled);
   }
 
   /** @internal */ transition(message: OutboxMessage, failure: PublishFailure): Transition | undefined {
-    const { lane, counts, told } = this;
-    const { hooks, name } = lane.deps;
+    const { relay, counts, told } = this;
+    const { hooks, name } = relay.deps;
     const decided = this.decide(message, failure);
-    const outcome = decided.kind === 'release' ? lane.outage.insteadOf(decided, message, failure) : decided;
+    const outcome = decided.kind === 'release' ? relay.outage.insteadOf(decided, message, failure) : decided;
     const error = errorText(failure.error, [message]);
     const { id, type, topic } = message;
     told.push({ tell: () => hooks.emit('failed', { transport: name, count: 1, blame: failure.blame, error }) });
     if (outcome.kind === 'release') {
-      if (outcome.alone && !lane.onlyOne) lane.markAlone(message);
-      else lane.outage.failed(error, message, failure.suspect);
+      if (outcome.alone && !relay.onlyOne) relay.markAlone(message);
+      else relay.outage.failed(error, message, failure.suspect);
       return undefined;
     }
     const progress = failure.progress === undefined ? {} : { progress: failure.progress };
@@ -119,7 +119,7 @@ export class LockedResults implements LockedOutcome {
   }
 
   /** @internal */ died({ id, type, topic }: OutboxMessage, attempts: number, error: string): void {
-    const { hooks, name, died } = this.lane.deps;
+    const { hooks, name, died } = this.relay.deps;
     this.counts.dead += 1;
     hooks.emit('dead', { transport: name, id, type, topic, attempts, error });
     died();
@@ -127,7 +127,7 @@ export class LockedResults implements LockedOutcome {
 
   /** A classifier that throws has no say; thrown on, it would undo the whole batch, published or not. @internal */
   decide(message: OutboxMessage, failure: PublishFailure): Outcome {
-    const { options, leases, random, hooks } = this.lane.deps;
+    const { options, leases, random, hooks } = this.relay.deps;
     const [now, chance] = [leases.now, random()];
     try {
       return decide(message, failure, options.retry, now, chance);

@@ -1,18 +1,18 @@
 import type { LockedOutcome } from '../../store/parked-store.js';
-import type { LaneDependencies } from '../lane.types.js';
+import type { TransportRelayDependencies } from '../relay.types.js';
 
-/** When the next parked row falls due, for a lane that reads what is ready and what is due in one. */
+/** When the next parked row falls due, for a relay that reads what is ready and what is due in one. */
 export class LookAhead {
   /** More was left than the last batch took: behind it nobody asks. @internal */
   wasFull = false;
   /** Milliseconds until then. @internal */
   nextIn: (() => number) | undefined;
 
-  constructor(readonly lane: Pick<LaneDependencies, 'id' | 'store' | 'clock' | 'options'>) {}
+  constructor(readonly relay: Pick<TransportRelayDependencies, 'id' | 'store' | 'clock' | 'options'>) {}
 
   /** Before anything is locked: what falls due after this look, and before the locks, is there for a look of its own. */
   async begin(buckets: readonly number[]): Promise<void> {
-    const { store, id, clock } = this.lane;
+    const { store, id, clock } = this.relay;
     this.nextIn = undefined;
     if (this.wasFull) return;
     const askedAt = clock.monotonic();
@@ -27,7 +27,7 @@ export class LookAhead {
   end(isFull: boolean, { parked, reparked }: Pick<LockedOutcome, 'parked' | 'reparked'>): number {
     this.wasFull = isFull;
     if (isFull || this.nextIn === undefined) return 0;
-    const { pollInterval } = this.lane.options;
+    const { pollInterval } = this.relay.options;
     const soonest = [...parked, ...reparked].reduce((ms, { delay }) => Math.min(ms, delay ?? Infinity), pollInterval);
     return Math.min(pollInterval, Math.max(MIN_PAUSE, Math.min(soonest, this.nextIn())));
   }

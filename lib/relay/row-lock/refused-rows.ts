@@ -1,5 +1,5 @@
 import type { OutboxMessage } from '../../outbox-message.js';
-import type { LaneDependencies } from '../lane.types.js';
+import type { TransportRelayDependencies } from '../relay.types.js';
 
 /**
  * Rows under locks that the database does not let into the parked table or the archive, for a reason of their own. They stay
@@ -9,10 +9,10 @@ export class RefusedRows {
   /** @internal By row. The latest last. */
   readonly rows = new Map<string, RefusedRow>();
 
-  constructor(readonly lane: Pick<LaneDependencies, 'clock' | 'hooks'>) {}
+  constructor(readonly relay: Pick<TransportRelayDependencies, 'clock' | 'hooks'>) {}
 
   refuse(message: OutboxMessage, error: unknown, published: boolean): void {
-    const { clock, hooks } = this.lane;
+    const { clock, hooks } = this.relay;
     const row = nameOf(message);
     const times = (this.rows.get(row)?.times ?? 0) + 1;
     const retryIn = Math.min(MAX_DELAY, FIRST_DELAY * 2 ** Math.min(times - 1, 20));
@@ -26,7 +26,7 @@ export class RefusedRows {
   mayTry(message: OutboxMessage): boolean {
     if (this.rows.size === 0) return true; // asked for every message
     const { until } = this.rows.get(nameOf(message)) ?? { until: 0 };
-    return until <= this.lane.clock.monotonic();
+    return until <= this.relay.clock.monotonic();
   }
 
   /** By this instance, which could not settle it. */
@@ -36,7 +36,7 @@ export class RefusedRows {
 
   /** How many are held back now. What was not refused again for long is gone, or was written by somebody. */
   get waiting(): number {
-    const now = this.lane.clock.monotonic();
+    const now = this.relay.clock.monotonic();
     let waiting = 0;
     for (const [row, { until }] of this.rows) {
       if (until > now) waiting += 1;

@@ -1,6 +1,6 @@
 import type { Clock } from '../../time/clock.js';
 import { countFitting } from '../../message/payload-size.js';
-import { SetAside, type AsideEntry, type AsideRules } from './set-aside.js';
+import { StuckWrites, type AsideEntry, type AsideRules } from './stuck-writes.js';
 
 /** What one write may hold. */
 export interface WriteBounds<T> {
@@ -22,7 +22,7 @@ export class BatchWriter<T> {
   /** The write that is out now, and what is in it; one that was set aside stays there. */
   writing: Promise<void> | undefined;
   inHand: readonly T[] = [];
-  readonly aside: SetAside<T>;
+  readonly aside: StuckWrites<T>;
   stopped = false;
   /** Items of the next write: half of those of one that failed, twice as many after each that did not. @internal */
   most: number;
@@ -45,7 +45,7 @@ export class BatchWriter<T> {
     readonly rules: AsideRules<T>,
   ) {
     this.most = bounds.items;
-    this.aside = new SetAside(clock, rules, () => this.start());
+    this.aside = new StuckWrites(clock, rules, () => this.start());
   }
 
   add(item: T): void {

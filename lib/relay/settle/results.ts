@@ -4,28 +4,28 @@ import { secretsOf } from '../../observe/redact/secrets.js';
 import type { Blame, PublishFailure } from '../../transports/transport.js';
 import { decide, type Outcome } from './decide.js';
 import type { Decided, SettlerEvents, Transition, Written } from './settler.js';
-import type { Claimer } from '../read/claimer.js';
+import type { Reader } from '../read/reader.js';
 import type { KeyQueues } from '../order/key-queues.js';
 import type { Settler } from './settler.js';
-import type { GlobalHold } from '../order/global-hold.js';
-import type { HandOver } from '../publish/hand-over.js';
-import type { LaneDependencies } from '../lane.types.js';
+import type { GlobalOrderGate } from '../order/global-order-gate.js';
+import type { Batcher } from '../publish/batcher.js';
+import type { TransportRelayDependencies } from '../relay.types.js';
 import type { Outage } from '../publish/outage.js';
 import type { ParkedReader } from '../order/parked-reader.js';
 import type { Room } from '../read/room.js';
 import { tellPublished } from './tell-published.js';
 
-/** What of a lane results change. */
-interface ResultsLane {
-  readonly deps: LaneDependencies;
+/** What of a relay results change. */
+interface ResultsRelay {
+  readonly deps: TransportRelayDependencies;
   readonly open: ReadonlySet<number>;
-  readonly claimer: Claimer;
+  readonly reader: Reader;
   readonly queues: KeyQueues;
   readonly parked: ParkedReader;
-  readonly handOver: HandOver;
+  readonly batcher: Batcher;
   readonly outage: Outage;
   readonly settler: Settler;
-  readonly globalHold: GlobalHold;
+  readonly globalOrder: GlobalOrderGate;
   readonly room: Room;
   dropped(messages: readonly OutboxMessage[]): void;
   roomMade(): void;
@@ -43,43 +43,43 @@ export class Results implements SettlerEvents {
   /** Given up without blame, to be read again. */
   released: OutboxMessage[] = [];
 
-  constructor(readonly lane: ResultsLane) {}
+  constructor(readonly relay: ResultsRelay) {}
 
   published(message: OutboxMessage): void {
     this.counts.published += 1;
-    if (this.lane.handOver.orphans.size > 0) this.lane.handOver.orphans.delete(message);
-    if (this.lane.outage.isTroubled) this.lane.outage.succeeded(message);
-    this.lane.settler.succeed(message);
+    if (this.relay.batcher.orphans.size > 0) this.relay.batcher.orphans.delete(message);
+    if (this.relay.outage.isTroubled) this.relay.outage.succeeded(message);
+    this.relay.settler.succeed(message);
   }
 
   failed(message: OutboxMessage, failure: PublishFailure): void {
-    if (!this.lane.open.has(message.bucket) || this.lane.handOver.orphans.has(message))
+    if (!this.relay.open.has(message.bucket) || this.relay.batcher.orphans.has(message))
       return this.leave(message, failure);
-    const charged = this.lane.outage.charge(message, failure);
+    const charged = this.relay.outage.charge(message, failure);
     const text = errorText(failure.error, [message]);
     this.note(charged.blame, text);
     const decided = this.decide(message, charged);
-    const outcome = decided.kind === 'release' ? this.lane.outage.insteadOf(decided, message, charged) : decided;
+    const outcome = decided.kind === 'release' ? this.relay.outage.insteadOf(decided, message, charged) : decided;
     if (outcome.kind !== 'release') return this.settleFailure(message, outcome, text, failure.progress);
-    if (outcome.alone && !this.lane.handOver.onlyOne) {
-      this.lane.handOver.markAlone(message);
-      this.lane.queues.unshift(message);
+    if (outcome.alone && !this.relay.batcher.onlyOne) {
+      this.relay.batcher.markAlone(message);
+      this.relay.queues.unshift(message);
       return;
     }
-    const waiting = this.lane.queues.cut(message);
+    const waiting = this.relay.queues.cut(message);
     this.release([message, ...waiting]);
-    this.lane.outage.failed(text, message, charged.suspect);
+    this.relay.outage.failed(text, message, charged.suspect);
     // At once: until then the key is open, and what another read returns of it would overtake.
     this.rewind();
   }
 
   get someAreAway(): boolean {
-    return !this.lane.outage.destinations.areThere;
+    return !this.relay.outage.destinations.areThere;
   }
 
   /** Puts it off instead of a try, where it goes to what takes nothing now. */
   putOff(message: OutboxMessage): boolean {
-    const { outage } = this.lane;
+    const { outage } = this.relay;
     const away = outage.isAway(message);
     if (away === undefined) return false;
     const outcome = outage.absence.untried(message, away);
@@ -90,9 +90,9 @@ export class Results implements SettlerEvents {
 
   /** Was not sent after all: nobody is to blame, and if it is still ours it is read again. */
   withdrawn(message: OutboxMessage): void {
-    const messages = [message, ...this.lane.queues.cut(message)];
-    if (this.lane.open.has(message.bucket)) this.readAgain(messages);
-    else this.lane.dropped(messages);
+    const messages = [message, ...this.relay.queues.cut(message)];
+    if (this.relay.open.has(message.bucket)) this.readAgain(messages);
+    else this.relay.dropped(messages);
   }
 
   /** @internal */ note(blame: Blame, text: string): void {
@@ -104,7 +104,7 @@ export class Results implements SettlerEvents {
   /** Says what failed since the last batch: once for all that failed alike. */
   tellFailures(): void {
     if (this.failures.size === 0) return;
-    const { hooks, name } = this.lane.deps;
+    const { hooks, name } = this.relay.deps;
     for (const failure of this.failures.values()) hooks.emit('failed', { transport: name, ...failure });
     this.failures.clear();
   }
@@ -116,7 +116,7 @@ export class Results implements SettlerEvents {
    */
   leave(message: OutboxMessage, { blame, error }: PublishFailure): void {
     this.withdrawn(message);
-    if (blame === 'transport') this.lane.outage.failed(errorText(error, [message]));
+    if (blame === 'transport') this.relay.outage.failed(errorText(error, [message]));
   }
 
   /**
@@ -125,18 +125,18 @@ export class Results implements SettlerEvents {
    * @internal
    */
   readAgain(messages: readonly OutboxMessage[]): void {
-    const { handOver, parked, queues } = this.lane;
+    const { batcher, parked, queues } = this.relay;
     const others: OutboxMessage[] = [];
     for (const message of messages) {
       const { bucket, parkedId } = message;
       const gate = queues.gateOf(message);
-      if (!handOver.orphans.delete(message) || parkedId === null) {
+      if (!batcher.orphans.delete(message) || parkedId === null) {
         others.push(message);
         continue;
       }
-      this.lane.dropped([message]);
+      this.relay.dropped([message]);
       if (gate !== null) parked.continueKey(bucket, gate);
-      this.lane.wanted('parked');
+      this.relay.wanted('parked');
     }
     this.release(others);
     this.rewind();
@@ -159,9 +159,9 @@ export class Results implements SettlerEvents {
   /** What was released is forgotten; the next read returns it again, in order. */
   rewind(): void {
     if (this.released.length === 0) return;
-    this.lane.room.held -= this.released.length;
-    this.lane.claimer.rewind(this.released.splice(0));
-    this.lane.wanted('read');
+    this.relay.room.held -= this.released.length;
+    this.relay.reader.rewind(this.released.splice(0));
+    this.relay.wanted('read');
   }
 
   /**
@@ -169,7 +169,7 @@ export class Results implements SettlerEvents {
    * the ready table: were those given back, it would stand before them.
    */
   behindParked(message: OutboxMessage, key: string): void {
-    if (this.lane.queues.tails.get(key)?.parkedId === null) this.lane.queues.accept(message);
+    if (this.relay.queues.tails.get(key)?.parkedId === null) this.relay.queues.accept(message);
     else this.parkBehind(message);
   }
 
@@ -179,8 +179,8 @@ export class Results implements SettlerEvents {
    */
   barred(messages: readonly OutboxMessage[]): void {
     for (const message of messages) this.parkBehind(message);
-    for (const { bucket, key } of messages.slice(0, 1)) this.lane.parked.continueKey(bucket, key as string);
-    this.lane.wanted('parked');
+    for (const { bucket, key } of messages.slice(0, 1)) this.relay.parked.continueKey(bucket, key as string);
+    this.relay.wanted('parked');
   }
 
   /** A ready row whose key has a blocking row waits with it. */
@@ -191,34 +191,34 @@ export class Results implements SettlerEvents {
   // ── from the settler ────────────────────────────────────────────────────────────────────────────────────────────
 
   settled(messages: readonly OutboxMessage[], fence: string | undefined, readsBefore: number): void {
-    const { claimer, parked, queues, deps } = this.lane;
-    claimer.floor.wrote(fence, readsBefore);
-    this.lane.room.held -= messages.length;
+    const { reader, parked, queues, deps } = this.relay;
+    reader.floor.wrote(fence, readsBefore);
+    this.relay.room.held -= messages.length;
     let unparked = false;
     for (const message of messages) {
-      if (message.parkedId === null) claimer.settled(message);
+      if (message.parkedId === null) reader.settled(message);
       else {
         unparked = true;
         const gate = queues.gateOf(message);
         if (gate !== null) parked.continueKey(message.bucket, gate);
       }
     }
-    if (unparked) this.lane.wanted('parked');
-    this.lane.roomMade();
+    if (unparked) this.relay.wanted('parked');
+    this.relay.roomMade();
     tellPublished(deps, messages);
   }
 
   transitioned(transitions: readonly Decided[], written: Written): void {
     const { fence, readsBefore, missed } = written;
-    const { claimer, parked, queues, deps } = this.lane;
-    claimer.floor.wrote(fence, readsBefore);
-    this.lane.room.held -= transitions.length;
+    const { reader, parked, queues, deps } = this.relay;
+    reader.floor.wrote(fence, readsBefore);
+    this.relay.room.held -= transitions.length;
     let soonest = Infinity;
     for (const transition of transitions) {
       const { message, blocks, delay, wasAside } = transition;
       // Under a later lease the row, if it is still there, was read again, and is known for that.
       const current = deps.leases.lease(deps.id, message.bucket)?.epoch === transition.epoch;
-      if (message.parkedId === null && current) claimer.settled(message);
+      if (message.parkedId === null && current) reader.settled(message);
       parked.parked(transition);
       const gate = queues.gateOf(message);
       // Dead, and its key goes on; or what it waited behind may be gone.
@@ -229,26 +229,26 @@ export class Results implements SettlerEvents {
       if (delay !== null) soonest = Math.min(soonest, delay);
       this.tell(transition);
     }
-    if (soonest < Infinity) this.lane.wanted('parked', soonest);
-    this.lane.roomMade();
+    if (soonest < Infinity) this.relay.wanted('parked', soonest);
+    this.relay.roomMade();
   }
 
   /** The rows are as they were; whoever has the bucket now has read them, and that may be us. */
   overtaken(transitions: readonly Decided[]): void {
-    this.lane.room.held -= transitions.length;
-    for (const transition of transitions) this.lane.parked.parked(transition);
-    this.lane.roomMade();
+    this.relay.room.held -= transitions.length;
+    for (const transition of transitions) this.relay.parked.parked(transition);
+    this.relay.roomMade();
   }
 
   failedWrite(operation: 'settle' | 'park', error: unknown, retryIn: number): void {
-    this.lane.deps.hooks.emit('error', { operation, error, retryIn });
+    this.relay.deps.hooks.emit('error', { operation, error, retryIn });
   }
 
   // ── inside ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
   /** A classifier that throws has no say. @internal */
   decide(message: OutboxMessage, failure: PublishFailure): Outcome {
-    const { options, leases, random, hooks } = this.lane.deps;
+    const { options, leases, random, hooks } = this.relay.deps;
     const { now } = leases;
     const chance = random();
     try {
@@ -266,7 +266,7 @@ export class Results implements SettlerEvents {
     progress: string | undefined,
     onWritten?: () => void,
   ): void {
-    const { queues, deps } = this.lane;
+    const { queues, deps } = this.relay;
     const blocks = this.ordered(message) && (outcome.kind === 'retry' || outcome.blocks);
     const waiting = blocks ? queues.cut(message) : [];
     if (!blocks) queues.resolve(message);
@@ -279,14 +279,14 @@ export class Results implements SettlerEvents {
       this.park(message, 'waiting', { attempts, delay, error, blocks }, progress, onWritten);
     }
     if (blocks && deps.options.ordering === 'global') {
-      this.lane.globalHold.hold();
+      this.relay.globalOrder.hold();
       this.release(waiting);
     } else for (const next of waiting) this.parkBehind(next);
   }
 
   /** Whether later messages wait for this one while it is not through. @internal */
   ordered(message: OutboxMessage): boolean {
-    const { ordering } = this.lane.deps.options;
+    const { ordering } = this.relay.deps.options;
     return ordering === 'global' || (ordering === 'key' && message.key !== null);
   }
 
@@ -304,17 +304,17 @@ export class Results implements SettlerEvents {
       ...(progress === undefined ? {} : { progress }),
       ...(onWritten === undefined ? {} : { onWritten }),
     };
-    this.lane.parked.parking(transition);
-    this.lane.settler.transition(transition);
+    this.relay.parked.parking(transition);
+    this.relay.settler.transition(transition);
   }
 
   /** @internal */ tell({ message, state, attempts, delay, error, onWritten }: Transition): void {
     if (onWritten !== undefined) return onWritten();
-    const { hooks, name } = this.lane.deps;
+    const { hooks, name } = this.relay.deps;
     const { id, type, topic } = message;
     if (state === 'dead') {
       hooks.emit('dead', { transport: name, id, type, topic, attempts, error: error ?? '' });
-      this.lane.deps.died();
+      this.relay.deps.died();
     } else if (state === 'waiting' && error !== null) {
       hooks.emit('retried', { transport: name, id, type, topic, attempts, delay: delay ?? 0, error });
     }

@@ -1,7 +1,7 @@
 import type { Clock } from '../../time/clock.js';
 import { lengthOf, placeOnly, withoutLargePayload } from '../../message/payload-size.js';
 import type { OutboxMessage } from '../../outbox-message.js';
-import { isOfTheRow, waitedTooLong } from '../../store/read-errors.js';
+import { isOfTheRow, waitedTooLong } from '../../store/database-errors.js';
 import type { Lease } from '../../store/lease-store.js';
 import type { ParkedStore } from '../../store/parked-store.js';
 import type { ReadyStore } from '../../store/ready-store.js';

@@ -1,12 +1,12 @@
 import type { OutboxMessage } from '../../outbox-message.js';
-import type { LaneDependencies } from '../lane.types.js';
+import type { TransportRelayDependencies } from '../relay.types.js';
 
-/** Lanes of which the first message was told, until their relay is gone. */
+/** Relays of which the first message was told, until their relay is gone. */
 const told = new WeakSet<object>();
 
-/** The database knows that the broker has them. Of the first of a lane there is news of its own: whoever set it up waits for that. */
+/** The database knows that the broker has them. Of the first of a relay there is news of its own: whoever set it up waits for that. */
 export function tellPublished(
-  deps: Pick<LaneDependencies, 'name' | 'hooks'>,
+  deps: Pick<TransportRelayDependencies, 'name' | 'hooks'>,
   messages: readonly Pick<OutboxMessage, 'id' | 'type' | 'topic'>[],
 ): void {
   const { name: transport, hooks } = deps;

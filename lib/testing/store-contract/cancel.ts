@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import type { OperatorReport } from '../../store/admin-store.js';
 import type { Lease } from '../../store/lease-store.js';
-import { settled, type Lane, type StoreRun } from './harness.js';
+import { settled, type OwnedTransport, type StoreRun } from './harness.js';
 
 const LATER = 3_600_000;
 const ROUNDS = 20;
@@ -10,7 +10,7 @@ const ROUNDS = 20;
 /** What `done` says of a message of several transports: none of them will publish it any more. */
 export function describeCancel(run: StoreRun): void {
   const { describe, it } = run.runner;
-  const both = async (): Promise<[Lane, Lane]> => [await run.lane(), await run.lane()];
+  const both = async (): Promise<[OwnedTransport, OwnedTransport]> => [await run.owned(), await run.owned()];
   const all = (id: string): Record<'done' | 'tooLate' | 'notFound', OperatorReport> => ({
     done: { done: [id], tooLate: [], notFound: [], left: 0 },
     tooLate: { done: [], tooLate: [id], notFound: [], left: 0 },
@@ -19,12 +19,12 @@ export function describeCancel(run: StoreRun): void {
 
   describe('cancel by a filter', () => {
     it('O1: says how many rows of the filter its limit left out', async () => {
-      const lane = await run.lane();
-      await lane.insert(...Array.from({ length: 5 }, () => ({ delay: LATER, topic: 'a' })), {
+      const owned = await run.owned();
+      await owned.insert(...Array.from({ length: 5 }, () => ({ delay: LATER, topic: 'a' })), {
         delay: LATER,
         topic: 'b',
       });
-      const { transport } = lane;
+      const { transport } = owned;
       const cancel = async (limit: number): Promise<number[]> => {
         const { done, left } = await run.store.cancel({ transport, topic: 'a', limit });
         return [done.length, left];
@@ -42,31 +42,31 @@ export function describeCancel(run: StoreRun): void {
 
   describe('cancel of what is ready', () => {
     it('O2: is done where nobody leases its bucket, and too late where somebody does', async () => {
-      const lane = await run.lane({ leased: false });
-      const { transport } = lane;
-      const ids = await lane.insert({ key: null, topic: 'a' }, { key: null }, { key: null, topic: 'a' });
+      const owned = await run.owned({ leased: false });
+      const { transport } = owned;
+      const ids = await owned.insert({ key: null, topic: 'a' }, { key: null }, { key: null, topic: 'a' });
       const [first, second, third] = ids as [string, string, string];
       const some = await run.other.cancel({ transport, topic: 'a', limit: 1 });
       assert.deepEqual([some.done, some.tooLate], [[first], [third]]);
       assert.deepEqual((await run.other.cancel({ ids: [third], limit: 1 })).done, [third]);
-      await lane.acquire(run.store, 60_000);
+      await owned.acquire(run.store, 60_000);
       assert.deepEqual((await run.other.cancel({ ids: [second], limit: 1 })).tooLate, [second]);
-      await run.store.giveBack(run.owner, lane.leases);
+      await run.store.giveBack(run.owner, owned.leases);
       assert.deepEqual((await run.other.cancel({ transport, limit: 10 })).done, [second]);
       assert.deepEqual((await run.other.cancel({ ids, limit: 10 })).notFound, ids);
     });
 
     it('O5: is done where the owner says that it is idle, as long as it says so', async () => {
-      const lane = await run.lane();
-      const ids = await lane.insert(...Array.from({ length: 6 }, (_, bucket) => ({ key: null, bucket })));
+      const owned = await run.owned();
+      const ids = await owned.insert(...Array.from({ length: 6 }, (_, bucket) => ({ key: null, bucket })));
       const cancelled = async (): Promise<string[]> =>
-        (await run.other.cancel({ transport: lane.transport, limit: 1 })).done;
+        (await run.other.cancel({ transport: owned.transport, limit: 1 })).done;
       const idle = (owner: string, leases: readonly Lease[], is = true) => run.store.noteIdle(owner, leases, is);
-      const of = (...buckets: number[]) => lane.leases.filter(({ bucket }) => buckets.includes(bucket));
-      await idle(randomUUID(), lane.leases);
+      const of = (...buckets: number[]) => owned.leases.filter(({ bucket }) => buckets.includes(bucket));
+      await idle(randomUUID(), owned.leases);
       await idle(
         run.owner,
-        lane.leases.map((lease) => ({ ...lease, epoch: '999' })),
+        owned.leases.map((lease) => ({ ...lease, epoch: '999' })),
       );
       assert.deepEqual(await cancelled(), [], 'only its owner can say so, in its epoch');
       await idle(run.owner, of(1, 3));
@@ -74,21 +74,21 @@ export function describeCancel(run: StoreRun): void {
       await idle(run.owner, of(2, 4));
       await idle(run.owner, of(2), false);
       await run.store.renew(run.owner, 60_000);
-      await run.store.lasted(run.owner, lane.leases);
+      await run.store.lasted(run.owner, owned.leases);
       assert.deepEqual([await cancelled(), await cancelled()], [[ids[4]], []], 'it still is, of one');
-      await idle(run.owner, lane.leases);
-      await run.store.giveBack(run.owner, lane.leases);
-      await lane.acquire(run.store, 60_000);
+      await idle(run.owner, owned.leases);
+      await run.store.giveBack(run.owner, owned.leases);
+      await owned.acquire(run.store, 60_000);
       assert.deepEqual(await cancelled(), [], 'that was another epoch');
-      assert.equal((await lane.readyIds()).length, 3);
+      assert.equal((await owned.readyIds()).length, 3);
     });
 
     it('U3: finds it by id and key, leased or not', async () => {
-      const lane = await run.lane();
+      const owned = await run.owned();
       const bucket = run.bucketOf('cart-7');
-      const ids = await lane.insert({ key: 'cart-7', bucket }, { key: 'cart-8', bucket });
+      const ids = await owned.insert({ key: 'cart-7', bucket }, { key: 'cart-8', bucket });
       const [id, ofOther] = ids as [string, string];
-      for (const transport of [lane.transport, undefined])
+      for (const transport of [owned.transport, undefined])
         for (const how of ['cancel', 'discard', 'requeue'] as const)
           assert.deepEqual(await run.other[how]({ ids, key: 'cart-7', limit: 10, ...(transport && { transport }) }), {
             done: [],
@@ -96,17 +96,17 @@ export function describeCancel(run: StoreRun): void {
             notFound: [ofOther],
             left: 0,
           });
-      await run.store.giveBack(run.owner, lane.leases);
+      await run.store.giveBack(run.owner, owned.leases);
       const cancel = (): Promise<OperatorReport> => run.other.cancel({ ids, key: 'cart-7', limit: 10 });
       assert.deepEqual(await cancel(), { done: [id], tooLate: [], notFound: [ofOther], left: 0 });
       assert.deepEqual((await cancel()).notFound, ids);
-      assert.deepEqual(await lane.readyIds(), [ofOther]);
+      assert.deepEqual(await owned.readyIds(), [ofOther]);
     });
 
     it('U3: never takes the age of an id for its message’s: one that was given long ago is found', async () => {
-      const lane = await run.lane();
+      const owned = await run.owned();
       const old = `00000000-0001-7${randomUUID().slice(15)}`;
-      await lane.insert({}, { id: old }, {});
+      await owned.insert({}, { id: old }, {});
       assert.deepEqual(await run.other.cancel({ ids: [old], limit: 10 }), all(old).tooLate);
     });
   });

@@ -1,64 +1,64 @@
 import assert from 'node:assert/strict';
 import type { DeadLetter } from '../../store/parked-store.js';
 import { repark } from './parked.js';
-import { eventually, type Lane, type StoreRun } from './harness.js';
+import { eventually, type OwnedTransport, type StoreRun } from './harness.js';
 
 export function describeDead(run: StoreRun): void {
   const { describe, it } = run.runner;
   const { inOrder } = run;
-  async function dieAgain(lane: Lane, id: string): Promise<void> {
+  async function dieAgain(owned: OwnedTransport, id: string): Promise<void> {
     assert.deepEqual((await run.store.requeue({ ids: [id], limit: 10 })).done, [id]);
-    const { messages } = await lane.take();
+    const { messages } = await owned.take();
     assert.equal(messages[0]?.attempts, 0);
     const entries = messages.map((message) => repark(message, { state: 'dead', delay: null }));
-    assert.equal((await run.store.repark(run.owner, lane.leases, entries)).affected, 1);
+    assert.equal((await run.store.repark(run.owner, owned.leases, entries)).affected, 1);
   }
   describe('dead', () => {
     it('is announced until marked, once per death', async () => {
-      const lane = await run.lane();
-      const id = await lane.parked(
+      const owned = await run.owned();
+      const id = await owned.parked(
         { payload: Buffer.from([0, 255]) },
         { state: 'dead', delay: null, attempts: 9, error: 'no' },
       );
       const before = Date.now();
-      const [letter] = await run.store.unannouncedDead([lane.transport], 10);
+      const [letter] = await run.store.unannouncedDead([owned.transport], 10);
       assert.ok(letter);
       assert.deepEqual(
         [letter.message.id, letter.transport, letter.error, letter.message.attempts],
-        [id, lane.transport, 'no', 9],
+        [id, owned.transport, 'no', 9],
       );
       assert.deepEqual(letter.message.payload, Buffer.from([0, 255]));
       assert.ok(Math.abs(letter.diedAt.getTime() - before) < 600_000);
-      assert.deepEqual(await run.store.unannouncedDead([lane.transport + 1000], 10), []);
+      assert.deepEqual(await run.store.unannouncedDead([owned.transport + 1000], 10), []);
       await run.store.markAnnounced([letter]);
-      assert.deepEqual(await run.store.unannouncedDead([lane.transport], 10), []);
-      await dieAgain(lane, id);
-      assert.equal((await run.store.unannouncedDead([lane.transport], 10)).length, 1);
+      assert.deepEqual(await run.store.unannouncedDead([owned.transport], 10), []);
+      await dieAgain(owned, id);
+      assert.equal((await run.store.unannouncedDead([owned.transport], 10)).length, 1);
     });
 
     it('is announced again when it died a second time before the first was marked', async () => {
-      const lane = await run.lane();
-      const id = await lane.parked({}, { state: 'dead', delay: null });
-      const first = await run.store.unannouncedDead([lane.transport], 10);
-      await dieAgain(lane, id);
+      const owned = await run.owned();
+      const id = await owned.parked({}, { state: 'dead', delay: null });
+      const first = await run.store.unannouncedDead([owned.transport], 10);
+      await dieAgain(owned, id);
       await run.store.markAnnounced(first);
-      const second = await run.store.unannouncedDead([lane.transport], 10);
+      const second = await run.store.unannouncedDead([owned.transport], 10);
       assert.deepEqual(
         second.map(({ message, parkedId }) => [message.id, parkedId]),
         [[id, first[0]?.parkedId]],
       );
       await run.store.markAnnounced([...first, ...second]);
-      assert.deepEqual(await run.store.unannouncedDead([lane.transport], 10), []);
+      assert.deepEqual(await run.store.unannouncedDead([owned.transport], 10), []);
     });
 
     it('is found page by page, also those that died together', async () => {
-      const lanes = [await run.lane(), await run.lane()] as const;
+      const ownedTransports = [await run.owned(), await run.owned()] as const;
       const ids = [];
-      for (const lane of lanes) {
-        ids.push(...(await lane.insert({ key: 'a' }, { key: 'b' }, { key: 'c' })));
-        await lane.park(await lane.ready(), { state: 'dead', delay: null });
+      for (const owned of ownedTransports) {
+        ids.push(...(await owned.insert({ key: 'a' }, { key: 'b' }, { key: 'c' })));
+        await owned.park(await owned.ready(), { state: 'dead', delay: null });
       }
-      const [one, two] = lanes.map(({ transport }) => transport) as [number, number];
+      const [one, two] = ownedTransports.map(({ transport }) => transport) as [number, number];
       const pages: string[][] = [];
       for (let after: DeadLetter | undefined; ;) {
         const page = await run.store.unannouncedDead(after?.transport === two ? [two] : [one, two], 2, after);
@@ -75,22 +75,22 @@ export function describeDead(run: StoreRun): void {
     });
 
     it('holds nobody when it does not block', async () => {
-      const lane = await run.lane();
-      await lane.parked({}, { state: 'dead', delay: null, blocks: false });
-      assert.deepEqual(await run.store.blockingKeys(lane.transport, lane.allBuckets, 10), []);
-      assert.deepEqual((await lane.take(['k'])).clear, [{ bucket: 1, key: 'k' }]);
+      const owned = await run.owned();
+      await owned.parked({}, { state: 'dead', delay: null, blocks: false });
+      assert.deepEqual(await run.store.blockingKeys(owned.transport, owned.allBuckets, 10), []);
+      assert.deepEqual((await owned.take(['k'])).clear, [{ bucket: 1, key: 'k' }]);
     });
 
     inOrder('lists blocking keys one by one, however many rows they have', async () => {
-      const lane = await run.lane();
+      const owned = await run.owned();
       for (const name of ['a', 'b', 'c']) {
-        await lane.insert(...Array.from({ length: 5 }, () => ({ key: name })));
+        await owned.insert(...Array.from({ length: 5 }, () => ({ key: name })));
       }
-      const messages = await lane.ready();
-      await lane.park(messages, { state: 'blocked', delay: null });
-      const keys = await run.store.blockingKeys(lane.transport, lane.allBuckets, 2);
+      const messages = await owned.ready();
+      await owned.park(messages, { state: 'blocked', delay: null });
+      const keys = await run.store.blockingKeys(owned.transport, owned.allBuckets, 2);
       assert.equal(keys.length, 2);
-      const all = await eventually('all keys', () => run.store.blockingKeys(lane.transport, lane.allBuckets, 10));
+      const all = await eventually('all keys', () => run.store.blockingKeys(owned.transport, owned.allBuckets, 10));
       assert.deepEqual(all.map(({ key: name, ready }) => [name, ready]).sort(), [
         ['a', true],
         ['b', true],
@@ -99,14 +99,14 @@ export function describeDead(run: StoreRun): void {
     });
 
     inOrder('lists blocking keys page by page, whatever they are made of', async () => {
-      const lane = await run.lane();
+      const owned = await run.owned();
       const names = ['\u0001', ' ', 'A', 'a', 'a\u0001', 'a ', 'aa', 'b', 'é', '一', '💥'];
-      await lane.insert(...names.flatMap((name) => [1, 3].map((bucket) => ({ key: name, bucket }))));
-      await lane.park(await lane.ready(), { state: 'blocked', delay: null });
+      await owned.insert(...names.flatMap((name) => [1, 3].map((bucket) => ({ key: name, bucket }))));
+      await owned.park(await owned.ready(), { state: 'blocked', delay: null });
       const after = new Map<number, string>();
       const seen: string[] = [];
       for (let page: { bucket: number; key: string; ready: boolean }[] | undefined; page?.length !== 0;) {
-        page = await run.store.blockingKeys(lane.transport, [1, 2, 3], 5, after);
+        page = await run.store.blockingKeys(owned.transport, [1, 2, 3], 5, after);
         assert.ok(page.length <= 5 && seen.length <= 2 * names.length);
         for (const { bucket, key, ready } of page) {
           assert.ok(ready);

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import type { NewMessage } from '../../outbox-message.js';
 import { OutboxTransactionConflictError } from '../../outbox.errors.js';
 import type { MessageFilter } from '../../store/admin-store.js';
-import { eventually, type Lane, type StoreRun } from './harness.js';
+import { eventually, type OwnedTransport, type StoreRun } from './harness.js';
 
 const LATER = 3_600_000;
 const ROUNDS = 5;
@@ -17,24 +17,24 @@ export function describeDedupKeys(run: StoreRun): void {
     describeSeveralTransports(run);
 
     it('O4: a transaction that found the key taken keeps nobody from cancelling, and the key is free when it has ended', async () => {
-      const lane = await run.lane();
+      const owned = await run.owned();
       const dedupKey = randomUUID();
-      const [id] = (await lane.insert({ dedupKey, delay: LATER })) as [string];
+      const [id] = (await owned.insert({ dedupKey, delay: LATER })) as [string];
       const open = await run.harness.begin();
-      const { duplicates } = await run.store.insert(open.tx, [lane.message({ dedupKey })]);
+      const { duplicates } = await run.store.insert(open.tx, [owned.message({ dedupKey })]);
       assert.deepEqual([...duplicates.values()], [id]);
       const cancelled = run.other.cancel({ ids: [id], limit: 10 });
       await eventually('its row is deleted', async () => {
-        const stats = (await run.store.stats()).find(({ transport }) => transport === lane.transport);
+        const stats = (await run.store.stats()).find(({ transport }) => transport === owned.transport);
         return stats?.scheduled === 0 || undefined;
       });
       await open.commit();
       assert.deepEqual((await cancelled).done, [id]);
-      assert.equal(await holderOf(lane, dedupKey), undefined);
+      assert.equal(await holderOf(owned, dedupKey), undefined);
     });
 
     it('O4: cancelled while others enqueue with the key: each is told of a message that is there, or writes one, and none fails', async () => {
-      for (let round = 0; round < ROUNDS; round++) await cancelAmongEnqueues(await run.lane());
+      for (let round = 0; round < ROUNDS; round++) await cancelAmongEnqueues(await run.owned());
     });
   });
 }
@@ -46,57 +46,59 @@ function describeOneTransport(run: StoreRun): void {
   for (const how of ['cancel', 'discard'] as const) {
     for (const state of ['waiting', 'blocked', 'dead'] as const) {
       it(`O4: ${how} of a ${state} message frees its key, and no other one`, async () => {
-        const lane = await run.lane();
+        const owned = await run.owned();
         const [dedupKey, other] = [randomUUID(), randomUUID()];
         const entry = state === 'waiting' ? { state, delay: LATER } : { state, delay: null };
-        const id = await lane.parked({ dedupKey, key: null }, entry);
-        const neighbour = await lane.parked({ dedupKey: other, key: null }, entry);
-        assert.equal(await holderOf(lane, dedupKey), id);
+        const id = await owned.parked({ dedupKey, key: null }, entry);
+        const neighbour = await owned.parked({ dedupKey: other, key: null }, entry);
+        assert.equal(await holderOf(owned, dedupKey), id);
         assert.deepEqual((await remove(how, { ids: [id], limit: 10 })).done, [id]);
-        assert.equal(await holderOf(lane, dedupKey), undefined);
-        assert.equal(await holderOf(lane, other), neighbour);
+        assert.equal(await holderOf(owned, dedupKey), undefined);
+        assert.equal(await holderOf(owned, other), neighbour);
       });
     }
   }
 
   it('O4: cancel of scheduled messages frees their keys, whatever the filter', async () => {
-    const lane = await run.lane();
+    const owned = await run.owned();
     const dedupKeys = Array.from({ length: 3 }, () => randomUUID());
     const topic = randomUUID();
-    await lane.insert(...dedupKeys.map((dedupKey) => ({ dedupKey, topic, delay: LATER })), { topic, delay: LATER });
+    await owned.insert(...dedupKeys.map((dedupKey) => ({ dedupKey, topic, delay: LATER })), { topic, delay: LATER });
     assert.equal((await remove('cancel', { topic, limit: 10 })).done.length, 4);
-    for (const dedupKey of dedupKeys) assert.equal(await holderOf(lane, dedupKey), undefined);
+    for (const dedupKey of dedupKeys) assert.equal(await holderOf(owned, dedupKey), undefined);
   });
 
   it('O4: cancel of what is ready frees its key with it, and keeps the key of what it comes too late for', async () => {
-    const lane = await run.lane({ leased: false });
+    const owned = await run.owned({ leased: false });
     const [dedupKey, late] = [randomUUID(), randomUUID()];
-    const [id] = (await lane.insert({ dedupKey })) as [string];
+    const [id] = (await owned.insert({ dedupKey })) as [string];
     assert.deepEqual((await remove('cancel', { ids: [id], limit: 10 })).done, [id]);
-    assert.equal(await holderOf(lane, dedupKey), undefined);
-    const [second] = (await lane.insert({ dedupKey: late })) as [string];
-    await lane.acquire(run.store, 60_000);
+    assert.equal(await holderOf(owned, dedupKey), undefined);
+    const [second] = (await owned.insert({ dedupKey: late })) as [string];
+    await owned.acquire(run.store, 60_000);
     assert.deepEqual((await remove('cancel', { ids: [second], limit: 10 })).tooLate, [second]);
-    assert.equal(await holderOf(lane, late), second);
+    assert.equal(await holderOf(owned, late), second);
   });
 
   it('O4: a message that was published keeps its key', async () => {
-    const lane = await run.lane();
+    const owned = await run.owned();
     const dedupKey = randomUUID();
-    const [id] = (await lane.insert({ dedupKey })) as [string];
-    await lane.settle(await lane.ready(), 'archive');
+    const [id] = (await owned.insert({ dedupKey })) as [string];
+    await owned.settle(await owned.ready(), 'archive');
     assert.deepEqual((await remove('cancel', { ids: [id], limit: 10 })).notFound, [id]);
-    assert.equal(await holderOf(lane, dedupKey), id);
+    assert.equal(await holderOf(owned, dedupKey), id);
   });
 }
 
 function describeSeveralTransports(run: StoreRun): void {
   const { it } = run.runner;
   /** One message, on its way to two transports. */
-  async function both(fields: Partial<NewMessage>): Promise<{ one: Lane; two: Lane; id: string; dedupKey: string }> {
-    const [one, two] = [await run.lane(), await run.lane()];
+  async function both(
+    fields: Partial<NewMessage>,
+  ): Promise<{ one: OwnedTransport; two: OwnedTransport; id: string; dedupKey: string }> {
+    const [one, two] = [await run.owned(), await run.owned()];
     const [id, dedupKey] = [randomUUID(), randomUUID()];
-    const rows = [one, two].map((lane) => lane.message({ id, dedupKey, key: null, ...fields }));
+    const rows = [one, two].map((owned) => owned.message({ id, dedupKey, key: null, ...fields }));
     await run.committed((tx) => run.store.insert(tx, rows));
     return { one, two, id, dedupKey };
   }
@@ -106,7 +108,7 @@ function describeSeveralTransports(run: StoreRun): void {
       const { one, two, id, dedupKey } = await both(state === 'scheduled' ? { delay: LATER } : {});
       if (state !== 'scheduled') await one.park(await one.ready(), { delay: LATER });
       if (state === 'waiting') await two.park(await two.ready(), { delay: LATER });
-      const cancel = ({ transport }: Lane) => run.other.cancel({ ids: [id], transport, limit: 10 });
+      const cancel = ({ transport }: OwnedTransport) => run.other.cancel({ ids: [id], transport, limit: 10 });
       assert.deepEqual((await cancel(one)).done, [id]);
       assert.equal(await holderOf(one, dedupKey), id);
       if (state === 'ready') await two.park(await two.ready(), { delay: LATER });
@@ -126,7 +128,7 @@ function describeSeveralTransports(run: StoreRun): void {
   it('O4: two cancellations at once, one for each transport, free the key', async () => {
     for (let round = 0; round < ROUNDS; round++) {
       const { one, two, id, dedupKey } = await both({ delay: LATER });
-      const cancel = ({ transport }: Lane, i: number) =>
+      const cancel = ({ transport }: OwnedTransport, i: number) =>
         (i === 0 ? run.store : run.other).cancel({ ids: [id], transport, limit: 10 });
       const reports = await Promise.all([one, two].map(cancel));
       assert.deepEqual(
@@ -139,10 +141,10 @@ function describeSeveralTransports(run: StoreRun): void {
 }
 
 /** Who has the key, as an enqueue is told that writes nothing. */
-async function holderOf(lane: Lane, dedupKey: string): Promise<string | undefined> {
-  const transaction = await lane.run.harness.begin();
+async function holderOf(owned: OwnedTransport, dedupKey: string): Promise<string | undefined> {
+  const transaction = await owned.run.harness.begin();
   try {
-    const { duplicates } = await lane.store.insert(transaction.tx, [lane.message({ dedupKey })]);
+    const { duplicates } = await owned.store.insert(transaction.tx, [owned.message({ dedupKey })]);
     return duplicates.get(0);
   } finally {
     await transaction.rollback();
@@ -159,12 +161,12 @@ async function afterConflicts<T>(transaction: () => Promise<T>, tries = 20): Pro
   }
 }
 
-async function cancelAmongEnqueues(lane: Lane): Promise<void> {
-  const { run } = lane;
+async function cancelAmongEnqueues(owned: OwnedTransport): Promise<void> {
+  const { run } = owned;
   const dedupKey = randomUUID();
-  const [first] = (await lane.insert({ dedupKey, delay: LATER })) as [string];
+  const [first] = (await owned.insert({ dedupKey, delay: LATER })) as [string];
   const enqueue = async (): Promise<{ id: string; holder: string | undefined }> => {
-    const message = lane.message({ dedupKey, delay: LATER });
+    const message = owned.message({ dedupKey, delay: LATER });
     const write = () => run.committed((tx) => run.store.insert(tx, [message]));
     const { duplicates } = await (run.harness.dedupConflicts === true ? afterConflicts(write) : write());
     return { id: message.id, holder: duplicates.get(0) };
@@ -181,6 +183,6 @@ async function cancelAmongEnqueues(lane: Lane): Promise<void> {
   const written = enqueued.filter(({ holder }) => holder === undefined).map(({ id }) => id);
   assert.ok(written.length <= 1, 'one message has a key');
   for (const { holder } of enqueued) assert.ok([undefined, first, ...written].includes(holder));
-  assert.equal(await holderOf(lane, dedupKey), written[0]);
+  assert.equal(await holderOf(owned, dedupKey), written[0]);
   assert.deepEqual((await run.store.cancel({ ids: written, limit: 10 })).done, written);
 }

@@ -1,33 +1,33 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import type { TransportGlance } from '../../store/admin-store.js';
-import type { Lane, StoreRun } from './harness.js';
+import type { OwnedTransport, StoreRun } from './harness.js';
 
 /** What a probe asks. A store without `glance` leaves it to `stats`. */
 export function describeGlance(run: StoreRun): void {
   const { describe, it } = run.runner;
   /** A store that has no time left answers nothing; the next look may get through. */
-  const look = async (lane: Lane, after = '0', limit = 1_000): Promise<TransportGlance | undefined> => {
+  const look = async (owned: OwnedTransport, after = '0', limit = 1_000): Promise<TransportGlance | undefined> => {
     for (let tries = 0; run.store.glance !== undefined && tries < 20; tries++) {
-      const glances = await run.store.glance({ limit, buckets: lane.allBuckets, after: () => after });
-      if (glances !== undefined) return glances.find(({ transport }) => transport === lane.transport);
+      const glances = await run.store.glance({ limit, buckets: owned.allBuckets, after: () => after });
+      if (glances !== undefined) return glances.find(({ transport }) => transport === owned.transport);
     }
     return undefined;
   };
   describe('glance', () => {
     run.inOrder('counts by state as stats does, and names the first ready message of each bucket', async () => {
       if (run.store.glance === undefined) return;
-      const lane = await run.lane();
-      await lane.insert({ key: 'a' }, { key: 'a' }, { key: 'b', delay: 3_600_000 });
-      const [dead, behind] = await lane.ready();
-      await lane.park([dead, behind].slice(0, 1) as never, { state: 'dead', delay: null });
-      await lane.park([dead, behind].slice(1) as never, { state: 'blocked', delay: null });
-      await lane.parked({ key: null }, { delay: 3_600_000 });
-      const [first] = (await lane.insert({ bucket: 1 }, { bucket: 1 }, { bucket: 3 })) as [string];
-      const found = (await look(lane)) as TransportGlance;
+      const owned = await run.owned();
+      await owned.insert({ key: 'a' }, { key: 'a' }, { key: 'b', delay: 3_600_000 });
+      const [dead, behind] = await owned.ready();
+      await owned.park([dead, behind].slice(0, 1) as never, { state: 'dead', delay: null });
+      await owned.park([dead, behind].slice(1) as never, { state: 'blocked', delay: null });
+      await owned.parked({ key: null }, { delay: 3_600_000 });
+      const [first] = (await owned.insert({ bucket: 1 }, { bucket: 1 }, { bucket: 3 })) as [string];
+      const found = (await look(owned)) as TransportGlance;
       assert.deepEqual(
         [found.name, found.scheduled, found.waiting, found.blocked, found.dead, found.blockedKeys, found.atLeast],
-        [lane.name, 1, 1, 1, 1, 1, undefined],
+        [owned.name, 1, 1, 1, 1, 1, undefined],
       );
       const heads = [...found.heads].sort((a, b) => a.bucket - b.bucket);
       assert.deepEqual(
@@ -39,9 +39,9 @@ export function describeGlance(run: StoreRun): void {
       );
       assert.equal(heads[0]?.id, first);
       assert.ok((heads[0]?.age as number) >= 0 && (heads[0]?.age as number) < 60_000);
-      const rows = await lane.ready();
+      const rows = await owned.ready();
       assert.equal(heads[0]?.seq, rows.find(({ id }) => id === first)?.seq);
-      const later = (await look(lane, heads[0]?.seq)) as TransportGlance;
+      const later = (await look(owned, heads[0]?.seq)) as TransportGlance;
       assert.equal(
         later.heads.some(({ id }) => id === first),
         false,
@@ -51,16 +51,16 @@ export function describeGlance(run: StoreRun): void {
     run.inOrder('counts what waits by topic, and what is behind it, each up to a limit', async () => {
       const { parkedByTopic } = run.store;
       if (parkedByTopic === undefined) return;
-      const lane = await run.lane();
-      await lane.insert({ key: 'a', topic: 'A' }, { key: 'a', topic: 'a' });
-      const [first, behind] = await lane.ready();
-      await lane.park([first] as never, { state: 'waiting', delay: 3_600_000 });
-      await lane.park([behind] as never, { state: 'blocked', delay: null });
-      await lane.parked({ key: null, topic: 'A' }, { delay: 3_600_000 });
-      await lane.parked({ key: null, topic: 'A' }, { state: 'dead', delay: null });
-      await lane.insert({ topic: 'A' }, { topic: 'A', delay: 3_600_000 });
+      const owned = await run.owned();
+      await owned.insert({ key: 'a', topic: 'A' }, { key: 'a', topic: 'a' });
+      const [first, behind] = await owned.ready();
+      await owned.park([first] as never, { state: 'waiting', delay: 3_600_000 });
+      await owned.park([behind] as never, { state: 'blocked', delay: null });
+      await owned.parked({ key: null, topic: 'A' }, { delay: 3_600_000 });
+      await owned.parked({ key: null, topic: 'A' }, { state: 'dead', delay: null });
+      await owned.insert({ topic: 'A' }, { topic: 'A', delay: 3_600_000 });
       const counted = async (limit: number) =>
-        [...(await parkedByTopic.call(run.store, lane.transport, limit))].sort(([a], [b]) => (a < b ? -1 : 1));
+        [...(await parkedByTopic.call(run.store, owned.transport, limit))].sort(([a], [b]) => (a < b ? -1 : 1));
       assert.deepEqual(await counted(1_000), [
         ['A', 2],
         ['a', 1],
@@ -70,30 +70,30 @@ export function describeGlance(run: StoreRun): void {
 
     it('says whose lease a bucket has, and whether its owner lives', async () => {
       if (run.store.glance === undefined) return;
-      const lane = await run.lane();
-      await lane.insert({ bucket: 1 });
+      const owned = await run.owned();
+      await owned.insert({ bucket: 1 });
       const owner = run.owner;
-      const lease = async () => (await look(lane))?.heads[0]?.lease;
+      const lease = async () => (await look(owned))?.heads[0]?.lease;
       await run.store.leave(owner);
       assert.deepEqual({ ...(await lease()), remaining: 0 }, { owner, remaining: 0, alive: false });
-      await run.store.beat({ owner, transports: [lane.transport], info: '' }, 60_000);
+      await run.store.beat({ owner, transports: [owned.transport], info: '' }, 60_000);
       const held = await lease();
       await run.store.leave(owner);
       assert.equal(held?.alive, true);
       assert.ok((held?.remaining as number) > 1_000 && (held?.remaining as number) <= 60_000);
-      await run.store.giveBack(owner, lane.leases);
+      await run.store.giveBack(owner, owned.leases);
       assert.equal(await lease(), null);
     });
 
     it('stops each count near the limit, and says so', async () => {
       if (run.store.glance === undefined) return;
-      const lane = await run.lane();
-      const { length } = lane.allBuckets;
+      const owned = await run.owned();
+      const { length } = owned.allBuckets;
       const most = 3 * length;
       const each = Array.from({ length: most + length }, () => ({ key: randomUUID() }));
-      await lane.insert(...each.map((fields) => ({ ...fields, delay: 3_600_000 })));
-      await lane.insert(...each);
-      const found = (await look(lane, '0', length)) as TransportGlance;
+      await owned.insert(...each.map((fields) => ({ ...fields, delay: 3_600_000 })));
+      await owned.insert(...each);
+      const found = (await look(owned, '0', length)) as TransportGlance;
       assert.equal(found.heads[0]?.ready, 1);
       if (found.atLeast === undefined) return; // exact, in a store where that costs nothing
       assert.ok(found.atLeast.includes('scheduled') && found.scheduled <= most, String(found.scheduled));

@@ -71,12 +71,12 @@ export class StoreRun {
   }
 
   /** A transport that no other test sees, with all of its buckets leased to {@link owner} unless told otherwise. */
-  async lane(options: { leased?: boolean; leaseMs?: number } = {}): Promise<Lane> {
+  async owned(options: { leased?: boolean; leaseMs?: number } = {}): Promise<OwnedTransport> {
     const name = `contract-${randomBytes(6).toString('hex')}`;
     const transport = (await this.store.registerTransports([name], 'default')).get(name) as number;
-    const lane = new Lane(this, name, transport);
-    if (options.leased !== false) await lane.acquire(this.store, options.leaseMs ?? 60_000);
-    return lane;
+    const owned = new OwnedTransport(this, name, transport);
+    if (options.leased !== false) await owned.acquire(this.store, options.leaseMs ?? 60_000);
+    return owned;
   }
 
   async committed<T>(work: (tx: SqlExecutor) => Promise<T>): Promise<T> {
@@ -95,7 +95,7 @@ export class StoreRun {
 const NOTHING = '0';
 
 /** One transport under test. */
-export class Lane {
+export class OwnedTransport {
   leases: Lease[] = [];
 
   constructor(

@@ -1,22 +1,30 @@
 import assert from 'node:assert/strict';
-import type { Lane, StoreRun } from './harness.js';
+import type { OwnedTransport, StoreRun } from './harness.js';
 import type { NewMessage } from '../../outbox-message.js';
 import type { ParkEntry } from '../../store/ready-store.js';
 
 const LATER = 600_000;
 
 /** Messages that wait. */
-async function waiting(lane: Lane, park: Partial<ParkEntry>, ...fields: Partial<NewMessage>[]): Promise<string[]> {
-  const ids = await lane.insert(...fields);
-  await lane.park(await lane.ready(), { state: 'waiting', attempts: 0, delay: LATER, blocks: false, ...park });
+async function waiting(
+  owned: OwnedTransport,
+  park: Partial<ParkEntry>,
+  ...fields: Partial<NewMessage>[]
+): Promise<string[]> {
+  const ids = await owned.insert(...fields);
+  await owned.park(await owned.ready(), { state: 'waiting', attempts: 0, delay: LATER, blocks: false, ...park });
   return ids;
 }
 
 /** Part by part. @returns how many were hastened, and in how many parts */
-async function hastenAll(lane: Lane, topics: readonly string[] | null, limit: number): Promise<[number, number]> {
+async function hastenAll(
+  owned: OwnedTransport,
+  topics: readonly string[] | null,
+  limit: number,
+): Promise<[number, number]> {
   let [sum, parts] = [0, 0];
   for (let from: string | null = null; ; parts += 1) {
-    const { hastened, next } = await lane.store.hasten(lane.transport, lane.allBuckets, { topics, from, limit });
+    const { hastened, next } = await owned.store.hasten(owned.transport, owned.allBuckets, { topics, from, limit });
     sum += hastened;
     if (next === null) return [sum, parts + 1];
     from = next;
@@ -27,33 +35,33 @@ export function describeHasten(run: StoreRun): void {
   const { describe, it } = run.runner;
   describe('hasten', () => {
     it('makes due what waits without an attempt, of the given topics, part by part', async () => {
-      const lane = await run.lane();
+      const owned = await run.owned();
       const free = (topic: string) =>
         Array.from({ length: 7 }, (_, n) => ({ topic, key: `${topic}${n}`, bucket: n % 3 }));
-      const ids = await waiting(lane, {}, ...free('back'));
-      await waiting(lane, {}, ...free('away'));
-      await waiting(lane, { attempts: 1 }, { topic: 'back', key: 'failed' });
-      await lane.insert({ topic: 'back', key: 'scheduled', delay: LATER });
-      assert.deepEqual((await lane.due()).rows, []);
-      const [sum, parts] = await hastenAll(lane, ['back'], 3);
+      const ids = await waiting(owned, {}, ...free('back'));
+      await waiting(owned, {}, ...free('away'));
+      await waiting(owned, { attempts: 1 }, { topic: 'back', key: 'failed' });
+      await owned.insert({ topic: 'back', key: 'scheduled', delay: LATER });
+      assert.deepEqual((await owned.due()).rows, []);
+      const [sum, parts] = await hastenAll(owned, ['back'], 3);
       assert.equal(sum, 7);
       assert.ok(parts >= 3 && parts < 30, String(parts));
-      const { messages } = await lane.take();
+      const { messages } = await owned.take();
       assert.deepEqual(messages.map(({ id }) => id).sort(), [...ids].sort());
-      assert.deepEqual(await hastenAll(lane, null, 100), [7, 1]);
-      assert.deepEqual(await hastenAll(lane, null, 100), [0, 1]);
-      assert.deepEqual(await lane.store.hasten(lane.transport, [], { topics: null, from: null, limit: 9 }), {
+      assert.deepEqual(await hastenAll(owned, null, 100), [7, 1]);
+      assert.deepEqual(await hastenAll(owned, null, 100), [0, 1]);
+      assert.deepEqual(await owned.store.hasten(owned.transport, [], { topics: null, from: null, limit: 9 }), {
         hastened: 0,
         next: null,
       });
     });
 
     it('goes past any number of rows that stay and fall due together', async () => {
-      const lane = await run.lane();
+      const owned = await run.owned();
       const deliverAt = new Date(Date.now() + 60_000);
-      await lane.insert(...Array.from({ length: 9 }, (_, n) => ({ deliverAt, key: `s${n}` })));
-      await waiting(lane, {}, { key: 'waits' });
-      assert.equal((await hastenAll(lane, null, 3))[0], 1);
+      await owned.insert(...Array.from({ length: 9 }, (_, n) => ({ deliverAt, key: `s${n}` })));
+      await waiting(owned, {}, { key: 'waits' });
+      assert.equal((await hastenAll(owned, null, 3))[0], 1);
     });
   });
 }

@@ -12,13 +12,13 @@ export function describeNamedIds(run: StoreRun): void {
     for (const action of ACTIONS) {
       for (const limit of [1, 2, 3, 100]) {
         it(`are each in one list of the answer: ${action}, at most ${limit}`, async () => {
-          const lane = await run.lane();
-          const sending = await lane.parked({ key: null });
-          await lane.take();
-          const scheduled = await lane.insert({ key: null, delay: LATER }, { key: null, delay: LATER });
+          const owned = await run.owned();
+          const sending = await owned.parked({ key: null });
+          await owned.take();
+          const scheduled = await owned.insert({ key: null, delay: LATER }, { key: null, delay: LATER });
           const dead: string[] = [];
-          for (let i = 0; i < 5; i += 1) dead.push(await lane.parked({ key: null }, { state: 'dead', delay: null }));
-          const [ready] = (await lane.insert({ key: null })) as [string];
+          for (let i = 0; i < 5; i += 1) dead.push(await owned.parked({ key: null }, { state: 'dead', delay: null }));
+          const [ready] = (await owned.insert({ key: null })) as [string];
           const nowhere = randomUUID();
           const ids = [...scheduled, nowhere, ...dead, sending, ready];
           const { done, tooLate, notFound } = await run.other[action]({ ids: [...ids, nowhere, ready], limit });
@@ -32,25 +32,25 @@ export function describeNamedIds(run: StoreRun): void {
       }
 
       it(`use up the limit also where they are being sent: ${action}`, async () => {
-        const lane = await run.lane();
-        const ids = [await lane.parked({ key: null })];
-        await lane.take();
-        for (let i = 0; i < 2; i += 1) ids.push(await lane.parked({ key: null }, { state: 'dead', delay: null }));
+        const owned = await run.owned();
+        const ids = [await owned.parked({ key: null })];
+        await owned.take();
+        for (let i = 0; i < 2; i += 1) ids.push(await owned.parked({ key: null }, { state: 'dead', delay: null }));
         const [sending, first, second] = ids as [string, string, string];
         const report = await run.other[action]({ ids: [...ids].reverse(), limit: 2 });
         assert.deepEqual(report, { done: [first], tooLate: [second, sending], notFound: [], left: 1 });
       });
 
       it(`are not found where the other conditions name something else: ${action}`, async () => {
-        const lane = await run.lane();
+        const owned = await run.owned();
         const one = { key: 'one', topic: 'one', type: 'one' } as const;
         const placed = { ...one, bucket: run.bucketOf(one.key) };
-        const dead = await lane.parked(placed, { state: 'dead', delay: null, blocks: false });
-        const sending = await lane.parked({ ...placed, key: null });
-        await lane.take();
-        const [ready, scheduled] = (await lane.insert(placed, { ...placed, delay: LATER })) as [string, string];
+        const dead = await owned.parked(placed, { state: 'dead', delay: null, blocks: false });
+        const sending = await owned.parked({ ...placed, key: null });
+        await owned.take();
+        const [ready, scheduled] = (await owned.insert(placed, { ...placed, delay: LATER })) as [string, string];
         const ids = [dead, sending, ready, scheduled];
-        const { transport } = lane;
+        const { transport } = owned;
         for (const other of [{ key: 'two' }, { topic: 'two' }, { type: 'two' }, { transport: transport + 1_000 }]) {
           const report = await run.other[action]({ ids, transport, ...one, ...other, limit: 10 });
           assert.deepEqual(report, { done: [], tooLate: [], notFound: ids, left: 0 });

@@ -8,30 +8,30 @@ export function describeInsert(run: StoreRun): void {
   describe('insert', () => {
     describeFields(run);
     it('writes nothing when the transaction rolls back', async () => {
-      const lane = await run.lane();
+      const owned = await run.owned();
       const transaction = await run.harness.begin();
-      await run.store.insert(transaction.tx, [lane.message(), lane.message({ delay: 0 })]);
+      await run.store.insert(transaction.tx, [owned.message(), owned.message({ delay: 0 })]);
       await transaction.rollback();
-      assert.deepEqual(await lane.readyIds(), []);
-      assert.deepEqual((await lane.due()).rows, []);
+      assert.deepEqual(await owned.readyIds(), []);
+      assert.deepEqual((await owned.due()).rows, []);
     });
 
     it('takes more messages than one statement has parameters for', async () => {
-      const lane = await run.lane();
+      const owned = await run.owned();
       const messages = Array.from({ length: 7_000 }, (_, i) =>
-        lane.message({ bucket: i % 2, payload: Buffer.from(String(i)) }),
+        owned.message({ bucket: i % 2, payload: Buffer.from(String(i)) }),
       );
       await run.committed((tx) => run.store.insert(tx, messages));
-      const ready = await lane.ready();
+      const ready = await owned.ready();
       assert.equal(ready.length, 7_000);
       assert.deepEqual(new Set(ready.map(({ id }) => id)), new Set(messages.map(({ id }) => id)));
     });
 
     it('keeps numbers exact beyond 2^53', async () => {
-      const lane = await run.lane();
+      const owned = await run.owned();
       await run.harness.setNextSeq('9007199254740990');
-      const ids = await lane.insert({}, {}, {}, {}, {});
-      const ready = await lane.ready();
+      const ids = await owned.insert({}, {}, {}, {}, {});
+      const ready = await owned.ready();
       assert.deepEqual(
         ready.map(({ id }) => id),
         ids,
@@ -45,7 +45,7 @@ export function describeInsert(run: StoreRun): void {
         '9007199254740994',
       ]);
       const page = await run.store.fetch({
-        transport: lane.transport,
+        transport: owned.transport,
         positions: [{ bucket: 1, after: '9007199254740992' }],
         perBucket: 10,
         limit: 10,
@@ -54,8 +54,8 @@ export function describeInsert(run: StoreRun): void {
         page.messages.map(({ id }) => id),
         ids.slice(3),
       );
-      assert.equal((await lane.settle(ready.slice(3, 4))).affected, 1);
-      assert.deepEqual(await lane.readyIds(), [ids[0], ids[1], ids[2], ids[4]]);
+      assert.equal((await owned.settle(ready.slice(3, 4))).affected, 1);
+      assert.deepEqual(await owned.readyIds(), [ids[0], ids[1], ids[2], ids[4]]);
     });
   });
   describeDedup(run);
@@ -87,10 +87,10 @@ function describeFields(run: StoreRun): void {
   ];
   for (const [name, fields] of contents) {
     it(`returns what was enqueued: ${name}`, async () => {
-      const lane = await run.lane();
-      const message = lane.message(fields);
-      await run.committed((tx) => run.store.insert(tx, [lane.message({ payload: Buffer.from('text') }), message]));
-      const found = (await lane.ready()).find(({ id }) => id === message.id);
+      const owned = await run.owned();
+      const message = owned.message(fields);
+      await run.committed((tx) => run.store.insert(tx, [owned.message({ payload: Buffer.from('text') }), message]));
+      const found = (await owned.ready()).find(({ id }) => id === message.id);
       assert.ok(found);
       const { topic, key, type, version, contentType } = message;
       assert.deepEqual(
@@ -107,8 +107,8 @@ function describeFields(run: StoreRun): void {
       assert.deepEqual(found.payload, message.payload === null ? null : Buffer.from(message.payload));
       assert.deepEqual([found.attempts, found.parkedId, found.parkedState], [0, null, null]);
       assert.ok(Math.abs(found.createdAt.getTime() - Date.now()) < 600_000, found.createdText);
-      await lane.park([found]);
-      const [taken] = (await lane.take()).messages.filter(({ id }) => id === message.id);
+      await owned.park([found]);
+      const [taken] = (await owned.take()).messages.filter(({ id }) => id === message.id);
       assert.deepEqual(taken?.payload, found.payload);
       assert.equal(taken?.createdText, found.createdText);
     });
@@ -119,36 +119,36 @@ function describeDedup(run: StoreRun): void {
   const { describe, it } = run.runner;
   describe('dedup keys', () => {
     it('leaves out what was enqueued before, and the transaction stays usable', async () => {
-      const lane = await run.lane();
+      const owned = await run.owned();
       const dedupKey = randomUUID();
-      const [first] = await lane.insert({ dedupKey });
-      const again = lane.message({ dedupKey });
-      const unrelated = lane.message();
+      const [first] = await owned.insert({ dedupKey });
+      const again = owned.message({ dedupKey });
+      const unrelated = owned.message();
       const report = await run.committed((tx) => run.store.insert(tx, [again, unrelated]));
       assert.deepEqual([...report.duplicates], [[0, first]]);
-      assert.deepEqual(await lane.readyIds(), [first, unrelated.id]);
+      assert.deepEqual(await owned.readyIds(), [first, unrelated.id]);
     });
 
     it('is exact: case, accents and trailing spaces count', async () => {
-      const lane = await run.lane();
+      const owned = await run.owned();
       const key = randomUUID();
-      const ids = await lane.insert(
+      const ids = await owned.insert(
         { dedupKey: `${key}a` },
         { dedupKey: `${key}A` },
         { dedupKey: `${key}a ` },
         { dedupKey: `${key}á` },
       );
-      assert.equal((await lane.readyIds()).length, ids.length);
+      assert.equal((await owned.readyIds()).length, ids.length);
     });
 
     it('finds the same id again, duplicates within one call, and one message for several transports', async () => {
-      const [lane, second] = [await run.lane(), await run.lane()];
+      const [owned, second] = [await run.owned(), await run.owned()];
       const dedupKey = randomUUID();
-      const message = lane.message({ dedupKey, delay: 60_000 });
+      const message = owned.message({ dedupKey, delay: 60_000 });
       const twin = { ...message, transport: second.transport };
-      const report = await run.committed((tx) => run.store.insert(tx, [message, twin, lane.message({ dedupKey })]));
+      const report = await run.committed((tx) => run.store.insert(tx, [message, twin, owned.message({ dedupKey })]));
       assert.deepEqual([...report.duplicates], [[2, message.id]]);
-      assert.equal((await lane.due()).nextIn !== null && (await second.due()).nextIn !== null, true);
+      assert.equal((await owned.due()).nextIn !== null && (await second.due()).nextIn !== null, true);
       const repeated = await run.committed((tx) => run.store.insert(tx, [message, twin]));
       assert.deepEqual(
         [...repeated.duplicates],
@@ -160,13 +160,13 @@ function describeDedup(run: StoreRun): void {
     });
 
     it('waits for a transaction that holds the key, and takes it over when that one rolls back', async () => {
-      const lane = await run.lane();
+      const owned = await run.owned();
       for (const end of ['commit', 'rollback'] as const) {
         const dedupKey = randomUUID();
-        const first = lane.message({ dedupKey });
+        const first = owned.message({ dedupKey });
         const holder = await run.harness.begin();
         await run.store.insert(holder.tx, [first]);
-        const waiting = run.committed((tx) => run.store.insert(tx, [lane.message({ dedupKey })]));
+        const waiting = run.committed((tx) => run.store.insert(tx, [owned.message({ dedupKey })]));
         await holder[end]();
         assert.deepEqual([...(await waiting).duplicates], end === 'commit' ? [[0, first.id]] : []);
       }

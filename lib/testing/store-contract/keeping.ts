@@ -9,9 +9,9 @@ export function describeCleaning(run: StoreRun): void {
   const { inOrder } = run;
   describe('clean', () => {
     it('removes archived messages of that age, at most so many', async () => {
-      const lane = await run.lane();
-      await lane.insert({}, {}, {});
-      await lane.settle(await lane.ready(), 'archive');
+      const owned = await run.owned();
+      await owned.insert({}, {}, {});
+      await owned.settle(await owned.ready(), 'archive');
       assert.equal(await run.store.cleanArchive(AGES, 100), 0);
       assert.equal(await run.store.cleanArchive(0, 2), 2);
       while ((await run.store.cleanArchive(0, 100)) > 0);
@@ -19,46 +19,46 @@ export function describeCleaning(run: StoreRun): void {
     });
 
     inOrder('removes dead messages only, and lets their keys go on', async () => {
-      const lane = await run.lane();
-      await lane.insert({}, {}, { key: 'w' }, { delay: AGES }, { key: 'ready' });
-      const ready = await lane.ready();
-      await lane.park(ready.slice(0, 1), { state: 'dead', delay: null });
-      await lane.park(ready.slice(1, 2), { state: 'blocked', delay: null });
-      await lane.park(ready.slice(2, 3), { state: 'waiting', delay: AGES });
+      const owned = await run.owned();
+      await owned.insert({}, {}, { key: 'w' }, { delay: AGES }, { key: 'ready' });
+      const ready = await owned.ready();
+      await owned.park(ready.slice(0, 1), { state: 'dead', delay: null });
+      await owned.park(ready.slice(1, 2), { state: 'blocked', delay: null });
+      await owned.park(ready.slice(2, 3), { state: 'waiting', delay: AGES });
       assert.equal(await run.store.cleanDead(AGES, 100, false), 0);
       while ((await run.store.cleanDead(0, 100, false)) > 0);
       assert.deepEqual(
-        (await lane.take()).messages.map(({ id }) => id),
+        (await owned.take()).messages.map(({ id }) => id),
         [ready[1]?.id],
       );
-      const stats = (await run.store.stats()).find(({ transport }) => transport === lane.transport);
+      const stats = (await run.store.stats()).find(({ transport }) => transport === owned.transport);
       assert.deepEqual([stats?.ready, stats?.scheduled, stats?.waiting, stats?.blocked, stats?.dead], [1, 1, 1, 1, 0]);
     });
 
     it('keeps a death of which nobody was told, when asked to', async () => {
-      const lane = await run.lane();
-      await lane.insert({ key: null }, { key: 'untold' });
-      await lane.park(await lane.ready(), { state: 'dead', delay: null });
-      const letters = await run.store.unannouncedDead([lane.transport], 10);
+      const owned = await run.owned();
+      await owned.insert({ key: null }, { key: 'recheck' });
+      await owned.park(await owned.ready(), { state: 'dead', delay: null });
+      const letters = await run.store.unannouncedDead([owned.transport], 10);
       const told = letters.find(({ message }) => message.key === null);
       await run.store.markAnnounced(told === undefined ? [] : [told]);
       while ((await run.store.cleanDead(0, 100, true)) > 0);
-      const left = async () => (await run.store.stats()).find(({ transport }) => transport === lane.transport)?.dead;
+      const left = async () => (await run.store.stats()).find(({ transport }) => transport === owned.transport)?.dead;
       assert.equal(await left(), 1);
       assert.deepEqual(
-        (await run.store.unannouncedDead([lane.transport], 10)).map(({ message }) => message.key),
-        ['untold'],
+        (await run.store.unannouncedDead([owned.transport], 10)).map(({ message }) => message.key),
+        ['recheck'],
       );
       while ((await run.store.cleanDead(0, 100, false)) > 0);
       assert.equal(await left(), 0);
     });
 
     it('keeps a dedup key while its message is not settled', async () => {
-      const lane = await run.lane();
+      const owned = await run.owned();
       const dedupKeys = [randomUUID(), randomUUID()];
-      await lane.insert({ dedupKey: dedupKeys[0] as string }, { dedupKey: dedupKeys[1] as string, delay: 0 });
+      await owned.insert({ dedupKey: dedupKeys[0] as string }, { dedupKey: dedupKeys[1] as string, delay: 0 });
       const duplicates = async () => {
-        const messages = dedupKeys.map((dedupKey) => lane.message({ dedupKey }));
+        const messages = dedupKeys.map((dedupKey) => owned.message({ dedupKey }));
         const transaction = await run.harness.begin();
         const report = await run.store.insert(transaction.tx, messages);
         await transaction.rollback();
@@ -69,10 +69,10 @@ export function describeCleaning(run: StoreRun): void {
         return duplicates();
       };
       assert.deepEqual(await clean(), [0, 1]);
-      await lane.settle(await lane.ready());
+      await owned.settle(await owned.ready());
       assert.deepEqual(await run.store.cleanDedup(AGES, 100), { removed: 0, looked: 0 });
       assert.deepEqual(await clean(), [1]);
-      await lane.settle((await lane.take()).messages);
+      await owned.settle((await owned.take()).messages);
       assert.deepEqual(await eventually('clean', clean), []);
     });
   });

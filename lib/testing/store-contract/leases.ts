@@ -1,54 +1,54 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import type { Acquired, HeldLease, Lease, LiveInstance } from '../../store/lease-store.js';
-import { eventually, type Lane, type StoreRun } from './harness.js';
+import { eventually, type OwnedTransport, type StoreRun } from './harness.js';
 
 const MINUTE = 60_000;
 
 export function describeLeases(run: StoreRun): void {
   const { describe, it } = run.runner;
   type Fields = { limit?: number; only?: number[]; leaseMs?: number };
-  const acquired = (lane: Lane, owner: string, fields: Fields = {}): Promise<Acquired[]> =>
-    run.other.acquire({ owner, transport: lane.transport, leaseMs: MINUTE, limit: 1000, ...fields });
-  const acquire = async (lane: Lane, owner: string, fields: Fields = {}): Promise<Lease[]> =>
-    (await acquired(lane, owner, fields)).map(({ transport, bucket, epoch }) => ({ transport, bucket, epoch }));
+  const acquired = (owned: OwnedTransport, owner: string, fields: Fields = {}): Promise<Acquired[]> =>
+    run.other.acquire({ owner, transport: owned.transport, leaseMs: MINUTE, limit: 1000, ...fields });
+  const acquire = async (owned: OwnedTransport, owner: string, fields: Fields = {}): Promise<Lease[]> =>
+    (await acquired(owned, owner, fields)).map(({ transport, bucket, epoch }) => ({ transport, bucket, epoch }));
   /** Bucket 5 in the hands of somebody whose lease has run out. */
-  const expired = async (lane: Lane, owner = randomUUID()): Promise<Lease> =>
-    ((await acquire(lane, owner, { only: [5], leaseMs: 1 })) as [Lease])[0];
+  const expired = async (owned: OwnedTransport, owner = randomUUID()): Promise<Lease> =>
+    ((await acquire(owned, owner, { only: [5], leaseMs: 1 })) as [Lease])[0];
 
   describe('leases', () => {
     it('gives each bucket to one owner, up to the limit, of those asked for', async () => {
-      const lane = await run.lane({ leased: false });
+      const owned = await run.owned({ leased: false });
       const [a, b] = [randomUUID(), randomUUID()];
-      assert.equal((await acquire(lane, a, { limit: 3 })).length, 3);
-      assert.deepEqual((await acquire(lane, b, { only: [0, 5, 6], limit: 10 })).map(bucketOf), [5, 6]);
-      assert.equal((await acquire(lane, b)).length, lane.allBuckets.length - 5);
-      assert.deepEqual(await acquire(lane, a), []);
-      assert.deepEqual(await acquire(lane, a, { limit: 0 }), []);
+      assert.equal((await acquire(owned, a, { limit: 3 })).length, 3);
+      assert.deepEqual((await acquire(owned, b, { only: [0, 5, 6], limit: 10 })).map(bucketOf), [5, 6]);
+      assert.equal((await acquire(owned, b)).length, owned.allBuckets.length - 5);
+      assert.deepEqual(await acquire(owned, a), []);
+      assert.deepEqual(await acquire(owned, a, { limit: 0 }), []);
     });
 
     it('counts an epoch with every acquisition, also by the same owner, and never with a renewal', async () => {
-      const lane = await run.lane({ leased: false });
+      const owned = await run.owned({ leased: false });
       const owner = randomUUID();
-      const [first] = (await acquire(lane, owner, { limit: 1 })) as [Lease];
+      const [first] = (await acquire(owned, owner, { limit: 1 })) as [Lease];
       assert.deepEqual(await run.store.renew(owner, MINUTE), [first]);
       await run.store.giveBack(owner, [first]);
       assert.deepEqual(await run.store.renew(owner, MINUTE), []);
-      const [second] = (await acquire(lane, owner, { only: [first.bucket] })) as [Lease];
+      const [second] = (await acquire(owned, owner, { only: [first.bucket] })) as [Lease];
       assert.equal(BigInt(second.epoch), BigInt(first.epoch) + 1n);
       await run.store.giveBack(owner, [first]); // an epoch of before: not its lease any more
       assert.deepEqual(await run.store.renew(owner, MINUTE), [second]);
     });
 
     it('is lost when it expires: not renewed, free for others', async () => {
-      const lane = await run.lane({ leased: false });
+      const owned = await run.owned({ leased: false });
       const [late, next] = [randomUUID(), randomUUID()];
-      const old = await acquire(lane, late, { leaseMs: 1, limit: 2 });
+      const old = await acquire(owned, late, { leaseMs: 1, limit: 2 });
       assert.equal(old.length, 2);
       const taken: Lease[] = [];
       await eventually('takeover', async () => {
         // Each lease ends at its own time: a look between the two ends finds one of them.
-        taken.push(...(await acquire(lane, next, { only: old.map(bucketOf) })));
+        taken.push(...(await acquire(owned, next, { only: old.map(bucketOf) })));
         return taken.length >= 2 ? true : undefined;
       });
       assert.deepEqual(
@@ -61,56 +61,56 @@ export function describeLeases(run: StoreRun): void {
     });
 
     it('is cleared by the unlocker once expired, never before', async () => {
-      const lane = await run.lane({ leased: false });
+      const owned = await run.owned({ leased: false });
       const [dead, alive] = [randomUUID(), randomUUID()];
-      const [expired] = (await acquire(lane, dead, { leaseMs: 1, limit: 1 })) as [Lease];
-      const held = await acquire(lane, alive, { limit: 1, only: [3] });
+      const [expired] = (await acquire(owned, dead, { leaseMs: 1, limit: 1 })) as [Lease];
+      const held = await acquire(owned, alive, { limit: 1, only: [3] });
       const cleared = await eventually('expiry', async () => {
-        const all = (await run.store.expire()).filter(({ transport }) => transport === lane.transport);
+        const all = (await run.store.expire()).filter(({ transport }) => transport === owned.transport);
         return all.length > 0 ? all : undefined;
       });
       assert.deepEqual(cleared, [{ ...expired, owner: dead }]);
       assert.deepEqual(await run.store.renew(alive, MINUTE), held);
       assert.deepEqual(
-        (await run.store.expire()).filter(({ transport }) => transport === lane.transport),
+        (await run.store.expire()).filter(({ transport }) => transport === owned.transport),
         [],
       );
     });
   });
 
   describe('leases that somebody holds', () => {
-    const held = async (lane: Lane): Promise<HeldLease[]> =>
-      (await run.other.heldLeases()).filter(({ transport }) => transport === lane.transport);
+    const held = async (owned: OwnedTransport): Promise<HeldLease[]> =>
+      (await run.other.heldLeases()).filter(({ transport }) => transport === owned.transport);
 
     it('are told with their owner and their end, until they are given back', async () => {
-      const lane = await run.lane({ leased: false });
+      const owned = await run.owned({ leased: false });
       const owner = randomUUID();
-      const [lease] = (await acquire(lane, owner, { only: [5], leaseMs: MINUTE })) as [Lease];
-      const [seen, ...more] = await held(lane);
+      const [lease] = (await acquire(owned, owner, { only: [5], leaseMs: MINUTE })) as [Lease];
+      const [seen, ...more] = await held(owned);
       assert.equal(more.length, 0);
       const { remaining, until, ...rest } = seen as HeldLease;
       assert.deepEqual(rest, { ...lease, owner });
       assert.ok(remaining > MINUTE / 2 && remaining <= MINUTE, `${remaining} ms remain`);
-      assert.equal((await held(lane))[0]?.until, until);
+      assert.equal((await held(owned))[0]?.until, until);
       await run.store.renew(owner, MINUTE);
-      assert.notEqual((await held(lane))[0]?.until, until);
+      assert.notEqual((await held(owned))[0]?.until, until);
       await run.store.giveBack(owner, [lease]);
-      assert.deepEqual(await held(lane), []);
+      assert.deepEqual(await held(owned), []);
     });
 
     it('are ended as they were seen, and then taken as what a crash left', async () => {
-      const lane = await run.lane({ leased: false });
+      const owned = await run.owned({ leased: false });
       const [gone, next] = [randomUUID(), randomUUID()];
-      const leases = await acquire(lane, gone, { limit: 3 });
-      const before = await held(lane);
+      const leases = await acquire(owned, gone, { limit: 3 });
+      const before = await held(owned);
       await run.store.renew(gone, 2 * MINUTE);
       assert.deepEqual(await run.store.endLeases(before), [], 'it was renewed');
-      const seen = await held(lane);
+      const seen = await held(owned);
       const strange = seen.map((lease) => ({ ...lease, owner: next }));
       assert.deepEqual(await run.store.endLeases(strange), [], 'somebody else’s');
       assert.deepEqual(byBucket(await run.store.endLeases(seen.slice(0, 2))), leases.slice(0, 2));
-      assert.deepEqual((await held(lane)).map(bucketOf), [leases[2]?.bucket]);
-      const taken = await acquired(lane, next, { only: leases.map(bucketOf) });
+      assert.deepEqual((await held(owned)).map(bucketOf), [leases[2]?.bucket]);
+      const taken = await acquired(owned, next, { only: leases.map(bucketOf) });
       assert.deepEqual(
         taken.map(({ crashes, former }) => ({ crashes, former })),
         [gone, gone].map((former) => ({ crashes: 1, former })),
@@ -120,67 +120,67 @@ export function describeLeases(run: StoreRun): void {
   });
 
   describe('what a crash leaves', () => {
-    const next = (lane: Lane, owner = randomUUID(), leaseMs = MINUTE): Promise<Acquired> =>
-      eventually('a takeover', async () => (await acquired(lane, owner, { only: [5], leaseMs }))[0]);
+    const next = (owned: OwnedTransport, owner = randomUUID(), leaseMs = MINUTE): Promise<Acquired> =>
+      eventually('a takeover', async () => (await acquired(owned, owner, { only: [5], leaseMs }))[0]);
 
     it('counts leases that ran out in the hands of others, until one has lasted', async () => {
-      const lane = await run.lane({ leased: false });
+      const owned = await run.owned({ leased: false });
       const [a, b] = [randomUUID(), randomUUID()];
-      assert.equal((await next(lane, a, 1)).crashes, 0);
-      assert.equal((await next(lane, a, 1)).crashes, 0, 'it lives');
-      const second = await next(lane, b, 1);
+      assert.equal((await next(owned, a, 1)).crashes, 0);
+      assert.equal((await next(owned, a, 1)).crashes, 0, 'it lives');
+      const second = await next(owned, b, 1);
       assert.equal(second.crashes, 1);
       assert.equal(second.former, a);
-      const third = await next(lane, a);
+      const third = await next(owned, a);
       assert.equal(third.crashes, 2);
       await run.store.giveBack(a, [third]);
-      const fourth = await next(lane, b);
+      const fourth = await next(owned, b);
       assert.equal(fourth.crashes, 2, 'given back is not lasted');
       await run.store.lasted(a, [fourth]);
       await run.store.lasted(b, [third]);
       await run.store.giveBack(b, [fourth]);
-      const fifth = await next(lane, b);
+      const fifth = await next(owned, b);
       assert.equal(fifth.crashes, 2, 'only its owner can say so, in its epoch');
       await run.store.lasted(b, [fifth]);
       await run.store.giveBack(b, [fifth]);
-      assert.equal((await next(lane, a)).crashes, 0);
+      assert.equal((await next(owned, a)).crashes, 0);
     });
 
     it('counts one that the unlocker cleared', async () => {
-      const lane = await run.lane({ leased: false });
-      await expired(lane);
+      const owned = await run.owned({ leased: false });
+      await expired(owned);
       await eventually('expiry', async () =>
-        (await run.store.expire()).some(({ transport }) => transport === lane.transport) ? true : undefined,
+        (await run.store.expire()).some(({ transport }) => transport === owned.transport) ? true : undefined,
       );
-      assert.equal((await next(lane)).crashes, 1);
+      assert.equal((await next(owned)).crashes, 1);
     });
 
     it('tells what its owner was publishing by itself, unless that said that it is through', async () => {
-      const lane = await run.lane({ leased: false });
+      const owned = await run.owned({ leased: false });
       const [owner, id] = [randomUUID(), randomUUID()];
-      const first = await next(lane, owner, 5_000);
+      const first = await next(owned, owner, 5_000);
       assert.equal(first.trial, null);
       assert.equal(await run.store.noteTrial(randomUUID(), first, id), false);
       assert.equal(await run.store.noteTrial(owner, { ...first, epoch: '999' }, id), false);
       assert.equal(await run.store.noteTrial(owner, first, id), true);
-      const second = await next(lane, owner);
+      const second = await next(owned, owner);
       assert.equal(second.trial, id);
       assert.equal(await run.store.noteTrial(owner, first, null), false, 'not in this epoch');
       assert.equal(await run.store.noteTrial(owner, second, null), true);
       assert.equal(await run.store.noteTrial(owner, second, id), true);
       await run.store.giveBack(owner, [second]);
-      assert.equal((await next(lane)).trial, null, 'given back in peace');
+      assert.equal((await next(owned)).trial, null, 'given back in peace');
     });
 
     it('tells the last one of the owner only, in whatever bucket', async () => {
-      const lane = await run.lane({ leased: false });
+      const owned = await run.owned({ leased: false });
       const [owner, id] = [randomUUID(), randomUUID()];
-      const [former, last] = (await acquired(lane, owner, { only: [5, 6], leaseMs: 5_000 })) as [Acquired, Acquired];
+      const [former, last] = (await acquired(owned, owner, { only: [5, 6], leaseMs: 5_000 })) as [Acquired, Acquired];
       assert.equal(await run.store.noteTrial(owner, former, randomUUID()), true);
       assert.equal(await run.store.noteTrial(owner, last, id), true);
       const taken = new Map<number, string | null>();
       await eventually('takeover', async () => {
-        for (const { bucket, trial } of await acquired(lane, randomUUID(), { only: [5, 6] })) taken.set(bucket, trial);
+        for (const { bucket, trial } of await acquired(owned, randomUUID(), { only: [5, 6] })) taken.set(bucket, trial);
         return taken.size === 2 ? true : undefined;
       });
       assert.deepEqual([taken.get(5), taken.get(6)], [null, id]);
@@ -188,16 +188,16 @@ export function describeLeases(run: StoreRun): void {
 
     for (const answer of [true, false]) {
       it(`forgets what the owner tried before, in a bucket that has run out, too: the next one goes: ${answer}`, async () => {
-        const lane = await run.lane({ leased: false });
+        const owned = await run.owned({ leased: false });
         const owner = randomUUID();
-        const [former] = (await acquired(lane, owner, { only: [5] })) as [Acquired];
-        const [elsewhere] = (await acquired(await run.lane({ leased: false }), owner, { only: [5] })) as [Acquired];
+        const [former] = (await acquired(owned, owner, { only: [5] })) as [Acquired];
+        const [elsewhere] = (await acquired(await run.owned({ leased: false }), owner, { only: [5] })) as [Acquired];
         for (const lease of [former, elsewhere]) assert.ok(await run.store.noteTrial(owner, lease, randomUUID()));
         await eventually('expiry', async () => ((await run.store.renew(owner, 1)).length === 0 ? true : undefined));
-        const [last] = (await acquired(lane, owner, { only: [6] })) as [Acquired];
+        const [last] = (await acquired(owned, owner, { only: [6] })) as [Acquired];
         const named = answer ? last : { ...last, epoch: '999' };
         assert.equal(await run.store.noteTrial(owner, named, randomUUID()), answer);
-        assert.equal((await next(lane)).trial, null);
+        assert.equal((await next(owned)).trial, null);
         const { transport } = elsewhere;
         const [other] = await run.other.acquire({ owner, transport, leaseMs: MINUTE, limit: 1, only: [5] });
         assert.ok(other?.trial, 'of another transport');
@@ -205,9 +205,9 @@ export function describeLeases(run: StoreRun): void {
     }
 
     it('notes nothing once the lease has run out', async () => {
-      const lane = await run.lane({ leased: false });
+      const owned = await run.owned({ leased: false });
       const owner = randomUUID();
-      const lease = await expired(lane, owner);
+      const lease = await expired(owned, owner);
       await eventually('expiry', async () => ((await run.store.renew(owner, 1)).length === 0 ? true : undefined));
       assert.equal(await run.store.noteTrial(owner, lease, randomUUID()), false);
     });
@@ -256,13 +256,13 @@ export function describeLeases(run: StoreRun): void {
     });
 
     it('hears what time it is by the clock that dates messages', async () => {
-      const lane = await run.lane();
+      const owned = await run.owned();
       const instance = { owner: randomUUID(), transports: [], info: '' };
       const before = (await run.other.beat(instance, MINUTE)).now;
-      await lane.insert({});
+      await owned.insert({});
       const after = (await run.store.beat(instance, MINUTE)).now;
       await run.store.leave(instance.owner);
-      const created = (await lane.ready())[0]?.createdAt.getTime() ?? Number.NaN;
+      const created = (await owned.ready())[0]?.createdAt.getTime() ?? Number.NaN;
       assert.ok(Math.floor(before) <= created && created <= after, `${before} ${created} ${after}`);
     });
   });

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import type { OutboxMessage } from '../../outbox-message.js';
 import type { LockedOutcome, RowLockStore } from '../../store/parked-store.js';
-import { parkEntry, settled, type Lane, type StoreRun } from './harness.js';
+import { parkEntry, settled, type OwnedTransport, type StoreRun } from './harness.js';
 import { repark } from './parked.js';
 
 const NOTHING: LockedOutcome = { published: [], parked: [], reparked: [] };
@@ -11,15 +11,15 @@ const all = (messages: readonly OutboxMessage[]): LockedOutcome => ({ ...NOTHING
 
 type Work = Parameters<RowLockStore['withLockedRows']>[1];
 
-async function lock(lane: Lane, work: Work, { store = lane.store, limit = 100 } = {}): Promise<number> {
-  const request = { transport: lane.transport, limit, onPublished: 'delete' } as const;
+async function lock(owned: OwnedTransport, work: Work, { store = owned.store, limit = 100 } = {}): Promise<number> {
+  const request = { transport: owned.transport, limit, onPublished: 'delete' } as const;
   return (await store.withLockedRows(request, work)).locked;
 }
 
 /** What is there for the next one to lock, and what becomes of it. */
-async function collect(lane: Lane, outcome: (messages: OutboxMessage[]) => LockedOutcome = () => NOTHING) {
+async function collect(owned: OwnedTransport, outcome: (messages: OutboxMessage[]) => LockedOutcome = () => NOTHING) {
   let seen: OutboxMessage[] = [];
-  await lock(lane, async (messages) => {
+  await lock(owned, async (messages) => {
     seen = messages;
     return outcome(messages);
   });
@@ -30,8 +30,8 @@ export function describeRowLocks(run: StoreRun): void {
   const { describe, it } = run.runner;
   describe('row locks', () => {
     it('gives no row to two, and writes what became of each', async () => {
-      const lane = await run.lane({ leased: false });
-      const ids = await lane.insert(
+      const owned = await run.owned({ leased: false });
+      const ids = await owned.insert(
         { key: null },
         { bucket: 2 },
         { bucket: 3, payload: Buffer.from([0, 255]) },
@@ -40,7 +40,7 @@ export function describeRowLocks(run: StoreRun): void {
       const seen: string[] = [];
       const mineFirst: Work = async (mine) => {
         const others = await lock(
-          lane,
+          owned,
           async (theirs) => {
             assert.equal(theirs.length, 1);
             seen.push(...idsOf(theirs));
@@ -58,45 +58,45 @@ export function describeRowLocks(run: StoreRun): void {
           reparked: [repark(scheduled, { blocks: false, attempts: 3 })],
         };
       };
-      assert.equal(await lock(lane, mineFirst, { limit: 3 }), 3);
+      assert.equal(await lock(owned, mineFirst, { limit: 3 }), 3);
       assert.deepEqual(seen.sort(), [...ids].sort());
-      const left = await collect(lane);
+      const left = await collect(owned);
       assert.deepEqual(left.map(({ attempts }) => attempts).sort(), [0, 2, 3]);
     });
 
     it('writes nothing when the work throws', async () => {
-      const lane = await run.lane({ leased: false });
-      const ids = await lane.insert({}, { delay: 0, bucket: 2 });
+      const owned = await run.owned({ leased: false });
+      const ids = await owned.insert({}, { delay: 0, bucket: 2 });
       await assert.rejects(
-        lock(lane, () => Promise.reject(new Error('broker'))),
+        lock(owned, () => Promise.reject(new Error('broker'))),
         /broker/,
       );
-      assert.deepEqual(idsOf(await collect(lane, all)), [...ids].sort());
-      assert.deepEqual(await collect(lane), []);
+      assert.deepEqual(idsOf(await collect(owned, all)), [...ids].sort());
+      assert.deepEqual(await collect(owned), []);
     });
 
     it('leaves what has to wait or is dead', async () => {
-      const lane = await run.lane();
-      await lane.insert({ delay: LATER });
-      const [dead] = await lane.insert({ key: null });
-      await lane.park(await lane.ready(), { state: 'dead', delay: null });
-      assert.deepEqual(await collect(lane), []);
-      const [ready] = await lane.insert({ key: null });
-      assert.deepEqual(idsOf(await collect(lane, all)), [ready]);
+      const owned = await run.owned();
+      await owned.insert({ delay: LATER });
+      const [dead] = await owned.insert({ key: null });
+      await owned.park(await owned.ready(), { state: 'dead', delay: null });
+      assert.deepEqual(await collect(owned), []);
+      const [ready] = await owned.insert({ key: null });
+      assert.deepEqual(idsOf(await collect(owned, all)), [ready]);
       assert.deepEqual((await run.store.requeue({ ids: [dead as string], limit: 1 })).done, [dead]);
-      assert.deepEqual(idsOf(await collect(lane, all)), [dead]);
+      assert.deepEqual(idsOf(await collect(owned, all)), [dead]);
     });
 
     it('takes as many as allowed, out of every bucket in turn', async () => {
-      const lane = await run.lane({ leased: false });
-      const ids = await lane.insert(...lane.allBuckets.flatMap((bucket) => [{ bucket }, { bucket, delay: 0 }]));
+      const owned = await run.owned({ leased: false });
+      const ids = await owned.insert(...owned.allBuckets.flatMap((bucket) => [{ bucket }, { bucket, delay: 0 }]));
       const seen: string[] = [];
       for (let count = 3; count === 3;) {
         const work: Work = async (messages) => {
           seen.push(...idsOf(messages));
           return all(messages);
         };
-        count = await lock(lane, work, { limit: 3 });
+        count = await lock(owned, work, { limit: 3 });
       }
       assert.deepEqual(seen.sort(), [...ids].sort());
     });
@@ -104,18 +104,18 @@ export function describeRowLocks(run: StoreRun): void {
     for (const limit of [1, 3]) {
       it(`asks what is due and what is ready first in turn, ${limit} at a time: neither starves the other`, async () => {
         // Two transports of one process: each has turns of its own.
-        const lanes = [await run.lane({ leased: false }), await run.lane({ leased: false })];
+        const ownedTransports = [await run.owned({ leased: false }), await run.owned({ leased: false })];
         const rows = Array.from({ length: 5 }, () => [{}, { delay: 0 }]).flat();
-        for (const lane of lanes) await lane.insert(...rows);
-        const first = lanes.map((): string[] => []);
+        for (const owned of ownedTransports) await owned.insert(...rows);
+        const first = ownedTransports.map((): string[] => []);
         for (let round = 0; round < 4; round += 1) {
-          for (const [i, lane] of lanes.entries()) {
+          for (const [i, owned] of ownedTransports.entries()) {
             const work: Work = async (messages) => {
               assert.equal(messages.length, limit);
               first[i]?.push(messages[0]?.parkedId === null ? 'ready' : 'due');
               return NOTHING;
             };
-            await lock(lane, work, { limit });
+            await lock(owned, work, { limit });
           }
         }
         for (const asked of first) assert.deepEqual(asked.sort(), ['due', 'due', 'ready', 'ready']);
@@ -123,27 +123,27 @@ export function describeRowLocks(run: StoreRun): void {
     }
 
     it('holds up neither writers nor readers nor another transport while messages are on their way', async () => {
-      const [lane, other] = [await run.lane({ leased: false }), await run.lane({ leased: false })];
-      await lane.insert({}, {});
+      const [owned, other] = [await run.owned({ leased: false }), await run.owned({ leased: false })];
+      await owned.insert({}, {});
       const [elsewhere] = await other.insert({});
       const work: Work = async (messages) => {
         assert.equal(messages.length, 2);
-        await lane.insert({});
-        assert.equal((await lane.ready()).length, 3);
+        await owned.insert({});
+        assert.equal((await owned.ready()).length, 3);
         assert.deepEqual(idsOf(await collect(other, all)), [elsewhere]);
         return all(messages);
       };
-      assert.equal(await lock(lane, work), 2);
-      assert.equal((await lane.ready()).length, 1);
+      assert.equal(await lock(owned, work), 2);
+      assert.equal((await owned.ready()).length, 1);
     });
   });
   describe('a global order', () => {
     it('is held by any blocking row, with a key or without', async () => {
-      const lane = await run.lane();
-      assert.equal(await run.store.hasBlocking(lane.transport, lane.allBuckets), false);
-      await lane.parked({ key: null }, { blocks: true });
-      assert.equal(await run.store.hasBlocking(lane.transport, lane.allBuckets), true);
-      assert.equal(await run.store.hasBlocking(lane.transport, [5]), false);
+      const owned = await run.owned();
+      assert.equal(await run.store.hasBlocking(owned.transport, owned.allBuckets), false);
+      await owned.parked({ key: null }, { blocks: true });
+      assert.equal(await run.store.hasBlocking(owned.transport, owned.allBuckets), true);
+      assert.equal(await run.store.hasBlocking(owned.transport, [5]), false);
     });
   });
 }

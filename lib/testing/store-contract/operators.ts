@@ -2,16 +2,16 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import type { TransportStats } from '../../store/admin-store.js';
 import { describeGlance } from './glance.js';
-import { settled, type Lane, type StoreRun } from './harness.js';
+import { settled, type OwnedTransport, type StoreRun } from './harness.js';
 
 const LATER = 3_600_000;
 
 /** A dead first row and two blocked behind it. */
-async function blockedKey(lane: Lane, key = 'k'): Promise<string[]> {
-  await lane.insert({ key }, { key }, { key });
-  const messages = (await lane.ready()).filter((message) => message.key === key);
-  await lane.park(messages.slice(0, 1), { state: 'dead', delay: null });
-  await lane.park(messages.slice(1), { state: 'blocked', delay: null });
+async function blockedKey(owned: OwnedTransport, key = 'k'): Promise<string[]> {
+  await owned.insert({ key }, { key }, { key });
+  const messages = (await owned.ready()).filter((message) => message.key === key);
+  await owned.park(messages.slice(0, 1), { state: 'dead', delay: null });
+  await owned.park(messages.slice(1), { state: 'blocked', delay: null });
   return messages.map(({ id }) => id);
 }
 
@@ -20,11 +20,11 @@ export function describeOperators(run: StoreRun): void {
   const { inOrder } = run;
   describe('cancel', () => {
     it('stops what is not on its way, and tells what cannot be stopped', async () => {
-      const lane = await run.lane();
-      const [scheduled] = (await lane.insert({ delay: LATER })) as [string];
-      const sending = await lane.parked({ key: null });
-      await lane.take();
-      const [ready] = (await lane.insert({ key: null })) as [string];
+      const owned = await run.owned();
+      const [scheduled] = (await owned.insert({ delay: LATER })) as [string];
+      const sending = await owned.parked({ key: null });
+      await owned.take();
+      const [ready] = (await owned.insert({ key: null })) as [string];
       const nowhere = randomUUID();
       const report = await run.other.cancel({ ids: [scheduled, sending, ready, nowhere], limit: 10 });
       assert.deepEqual(report.done, [scheduled]);
@@ -33,25 +33,25 @@ export function describeOperators(run: StoreRun): void {
     });
 
     it('stops what a lost lease was sending', async () => {
-      const lane = await run.lane();
-      const id = await lane.parked({ key: null });
-      await lane.take();
-      await run.store.giveBack(run.owner, lane.leases);
+      const owned = await run.owned();
+      const id = await owned.parked({ key: null });
+      await owned.take();
+      await run.store.giveBack(run.owner, owned.leases);
       assert.deepEqual((await run.other.cancel({ ids: [id], limit: 1 })).done, [id]);
     });
 
     it('touches as many rows as allowed, of those that the filter names', async () => {
-      const lane = await run.lane();
-      await lane.insert(
+      const owned = await run.owned();
+      await owned.insert(
         { delay: LATER, topic: 'a' },
         { delay: LATER, topic: 'a', type: 'x' },
         { delay: LATER, key: 'other' },
       );
-      const { transport } = lane;
+      const { transport } = owned;
       assert.equal((await run.store.cancel({ transport, topic: 'a', type: 'y', limit: 10 })).done.length, 0);
       assert.equal((await run.store.cancel({ transport, topic: 'a', type: 'x', limit: 10 })).done.length, 1);
       assert.equal((await run.store.cancel({ transport, key: 'other', limit: 10 })).done.length, 1);
-      await lane.insert({ delay: LATER, topic: 'a' });
+      await owned.insert({ delay: LATER, topic: 'a' });
       assert.equal((await run.store.cancel({ transport, topic: 'a', limit: 1 })).done.length, 1);
       assert.equal((await run.store.cancel({ transport, limit: 10 })).done.length, 1);
     });
@@ -60,35 +60,35 @@ export function describeOperators(run: StoreRun): void {
   describeTooLate(run);
   describe('requeue', () => {
     inOrder('puts a dead message back into its old place', async () => {
-      const lane = await run.lane();
-      const ids = await blockedKey(lane);
+      const owned = await run.owned();
+      const ids = await blockedKey(owned);
       assert.deepEqual(
-        (await run.other.requeue({ transport: lane.transport, key: 'k', type: 'order.placed', limit: 1 })).done,
+        (await run.other.requeue({ transport: owned.transport, key: 'k', type: 'order.placed', limit: 1 })).done,
         ids.slice(0, 1),
       );
-      const first = await lane.take();
+      const first = await owned.take();
       assert.deepEqual(
         first.messages.map(({ id, attempts }) => [id, attempts]),
         [[ids[0], 0]],
       );
-      await lane.settle(first.messages);
+      await owned.settle(first.messages);
       assert.deepEqual(
-        (await lane.take(['k'])).messages.map(({ id }) => id),
+        (await owned.take(['k'])).messages.map(({ id }) => id),
         ids.slice(1),
       );
     });
 
     inOrder('does not let a later message pass an earlier one', async () => {
-      const lane = await run.lane();
-      const ids = await blockedKey(lane);
+      const owned = await run.owned();
+      const ids = await blockedKey(owned);
       assert.deepEqual((await run.other.requeue({ ids: ids.slice(2), limit: 10 })).done, ids.slice(2));
-      assert.deepEqual((await lane.take(['k'])).messages, []);
-      assert.deepEqual((await lane.due()).rows, []);
+      assert.deepEqual((await owned.take(['k'])).messages, []);
+      assert.deepEqual((await owned.due()).rows, []);
     });
 
     it('says that ready messages are too late, and scheduled ones are not requeued', async () => {
-      const lane = await run.lane();
-      const [ready, scheduled] = (await lane.insert({}, { delay: LATER })) as [string, string];
+      const owned = await run.owned();
+      const [ready, scheduled] = (await owned.insert({}, { delay: LATER })) as [string, string];
       assert.deepEqual(await run.store.requeue({ ids: [ready, scheduled], limit: 10 }), {
         done: [],
         tooLate: [ready, scheduled],
@@ -100,59 +100,60 @@ export function describeOperators(run: StoreRun): void {
 
   describe('discard and release', () => {
     inOrder('deletes the first of a key, and the key goes on', async () => {
-      const lane = await run.lane();
-      const ids = await blockedKey(lane);
+      const owned = await run.owned();
+      const ids = await blockedKey(owned);
       assert.deepEqual((await run.other.discard({ ids: [ids[0] as string], limit: 1 })).done, [ids[0]]);
       assert.deepEqual(
-        (await lane.take()).messages.map(({ id }) => id),
+        (await owned.take()).messages.map(({ id }) => id),
         ids.slice(1),
       );
     });
 
     it('leave the first of a key its backoff, whatever behind it is removed', async () => {
-      const lane = await run.lane();
-      const ids = await lane.insert({ key: 'k' }, { key: 'k' }, { key: 'k' }, { key: 'k' });
-      const messages = await lane.ready();
-      await lane.park(messages.slice(0, 1), { state: 'waiting', delay: LATER });
-      await lane.park(messages.slice(1, 3), { state: 'blocked', delay: null });
-      await lane.park(messages.slice(3), { state: 'dead', delay: null });
+      const owned = await run.owned();
+      const ids = await owned.insert({ key: 'k' }, { key: 'k' }, { key: 'k' }, { key: 'k' });
+      const messages = await owned.ready();
+      await owned.park(messages.slice(0, 1), { state: 'waiting', delay: LATER });
+      await owned.park(messages.slice(1, 3), { state: 'blocked', delay: null });
+      await owned.park(messages.slice(3), { state: 'dead', delay: null });
       assert.deepEqual((await run.other.discard({ ids: [ids[2] as string], limit: 1 })).done, [ids[2]]);
       assert.deepEqual((await run.other.cancel({ ids: [ids[1] as string], limit: 1 })).done, [ids[1]]);
       while ((await run.store.cleanDead(0, 100, false)) > 0);
-      assert.deepEqual((await lane.due()).rows, []);
+      assert.deepEqual((await owned.due()).rows, []);
     });
 
     it('begin with the first in the order of enqueues, whichever was parked first', async () => {
-      const lane = await run.lane();
-      const { transport } = lane;
+      const owned = await run.owned();
+      const { transport } = owned;
       const key = randomUUID();
       const bucket = await bucketByStore(run, key);
-      const ids = await lane.insert({ key, bucket }, { key, bucket }, { key, bucket });
-      for (const message of (await lane.ready()).reverse()) await lane.park([message], { state: 'dead', delay: null });
+      const ids = await owned.insert({ key, bucket }, { key, bucket }, { key, bucket });
+      for (const message of (await owned.ready()).reverse())
+        await owned.park([message], { state: 'dead', delay: null });
       assert.deepEqual((await run.other.discard({ transport, limit: 1 })).done, ids.slice(0, 1));
       assert.deepEqual((await run.other.cancel({ key, limit: 1 })).done, ids.slice(1, 2));
     });
 
     inOrder('lets a key go on past its dead message, which stays', async () => {
-      const lane = await run.lane();
+      const owned = await run.owned();
       const key = randomUUID();
       const bucket = await bucketByStore(run, key);
       const rows = [
         { key, bucket },
         { key, bucket },
       ];
-      const ids = await lane.insert(...rows);
-      const messages = await lane.ready();
-      await lane.park(messages.slice(0, 1), { state: 'dead', delay: null });
-      await lane.park(messages.slice(1), { state: 'blocked', delay: null });
-      assert.deepEqual(await run.other.release({ key, transport: lane.transport }), { released: 1 });
-      const taken = await lane.take();
+      const ids = await owned.insert(...rows);
+      const messages = await owned.ready();
+      await owned.park(messages.slice(0, 1), { state: 'dead', delay: null });
+      await owned.park(messages.slice(1), { state: 'blocked', delay: null });
+      assert.deepEqual(await run.other.release({ key, transport: owned.transport }), { released: 1 });
+      const taken = await owned.take();
       assert.deepEqual(
         taken.messages.map(({ id }) => id),
         ids.slice(1),
       );
-      await lane.settle(taken.messages);
-      assert.deepEqual(await run.store.blockingKeys(lane.transport, lane.allBuckets, 10), []);
+      await owned.settle(taken.messages);
+      assert.deepEqual(await run.store.blockingKeys(owned.transport, owned.allBuckets, 10), []);
       assert.deepEqual((await run.store.requeue({ ids: [ids[0] as string], limit: 1 })).done, [ids[0]]);
       assert.deepEqual(await run.other.release({ key: randomUUID() }), { released: 0 });
     });
@@ -168,13 +169,13 @@ function describeTooLate(run: StoreRun): void {
   describe('a filter that comes too late', () => {
     for (const action of ACTIONS) {
       it(`names what is ready and what is being sent: ${action}`, async () => {
-        const lane = await run.lane();
-        const { transport } = lane;
+        const owned = await run.owned();
+        const { transport } = owned;
         const key = randomUUID();
         const bucket = await bucketByStore(run, key);
-        const sending = await lane.parked({ key, bucket, type: 'x' });
-        await lane.take();
-        const [ready] = (await lane.insert({ key, bucket, topic: 't' }, { key: 'other' })) as [string];
+        const sending = await owned.parked({ key, bucket, type: 'x' });
+        await owned.take();
+        const [ready] = (await owned.insert({ key, bucket, topic: 't' }, { key: 'other' })) as [string];
         const tooLate = async (filter: object): Promise<Set<string>> => {
           const report = await run.other[action]({ transport, limit: 10, ...filter });
           assert.deepEqual([report.done, report.notFound], [[], []]);
@@ -194,7 +195,7 @@ function describeTooLate(run: StoreRun): void {
     }
 
     it('is of all transports when it names none', async () => {
-      const [one, two] = [await run.lane(), await run.lane()];
+      const [one, two] = [await run.owned(), await run.owned()];
       const key = randomUUID();
       const bucket = await bucketByStore(run, key);
       const ids = [...(await one.insert({ key, bucket })), ...(await two.insert({ key, bucket }))];
@@ -202,10 +203,10 @@ function describeTooLate(run: StoreRun): void {
     });
 
     it('stops what it can, and names the rest', async () => {
-      const lane = await run.lane();
+      const owned = await run.owned();
       const key = randomUUID();
       const bucket = await bucketByStore(run, key);
-      const [scheduled, ready] = (await lane.insert({ key, bucket, delay: LATER }, { key, bucket })) as [
+      const [scheduled, ready] = (await owned.insert({ key, bucket, delay: LATER }, { key, bucket })) as [
         string,
         string,
       ];
@@ -216,24 +217,24 @@ function describeTooLate(run: StoreRun): void {
     });
 
     it('is not what was just done', async () => {
-      const lane = await run.lane();
-      const { transport } = lane;
-      const id = await lane.parked({ key: null });
-      const [ready] = (await lane.insert({ key: null })) as [string];
+      const owned = await run.owned();
+      const { transport } = owned;
+      const id = await owned.parked({ key: null });
+      const [ready] = (await owned.insert({ key: null })) as [string];
       const report = await run.other.requeue({ transport, limit: 10 });
       assert.deepEqual(report, { done: [id], tooLate: [ready], notFound: [], left: 0 });
     });
 
     it('waits for nobody, and holds up nobody', async () => {
-      const lane = await run.lane();
+      const owned = await run.owned();
       const key = randomUUID();
       const bucket = await bucketByStore(run, key);
-      const [ready] = (await lane.insert({ key, bucket })) as [string];
+      const [ready] = (await owned.insert({ key, bucket })) as [string];
       const writing = await run.harness.begin();
-      await run.store.insert(writing.tx, [lane.message({ key, bucket })]);
+      await run.store.insert(writing.tx, [owned.message({ key, bucket })]);
       assert.deepEqual((await run.other.cancel({ key, limit: 10 })).tooLate, [ready]);
       await writing.rollback();
-      const request = { transport: lane.transport, limit: 10, onPublished: 'delete' } as const;
+      const request = { transport: owned.transport, limit: 10, onPublished: 'delete' } as const;
       await run.store.withLockedRows(request, async (messages) => {
         assert.deepEqual((await run.other.cancel({ key, limit: 10 })).tooLate, [ready]);
         return { published: messages.map(settled), parked: [], reparked: [] };
@@ -254,14 +255,14 @@ function describeStats(run: StoreRun): void {
   const { inOrder } = run;
   describe('stats', () => {
     inOrder('counts by transport and state', async () => {
-      const lane = await run.lane();
+      const owned = await run.owned();
       const owner = randomUUID();
-      await run.store.beat({ owner, transports: [lane.transport], info: '' }, 60_000);
-      await blockedKey(lane);
-      await lane.insert({ delay: LATER });
-      await lane.parked({ key: null }, { delay: LATER });
-      await lane.insert({}, { bucket: 2 });
-      const stats = (await run.store.stats()).find(({ transport }) => transport === lane.transport);
+      await run.store.beat({ owner, transports: [owned.transport], info: '' }, 60_000);
+      await blockedKey(owned);
+      await owned.insert({ delay: LATER });
+      await owned.parked({ key: null }, { delay: LATER });
+      await owned.insert({}, { bucket: 2 });
+      const stats = (await run.store.stats()).find(({ transport }) => transport === owned.transport);
       await run.store.leave(owner);
       assert.ok(stats?.oldestReadyAge !== null && (stats?.oldestReadyAge as number) >= 0);
       const {
@@ -275,8 +276,8 @@ function describeStats(run: StoreRun): void {
       assert.deepEqual(
         { ...counts, oldestReadyAge: null },
         {
-          transport: lane.transport,
-          name: lane.name,
+          transport: owned.transport,
+          name: owned.name,
           ready: 2,
           readyIsExact: true,
           scheduled: 1,
@@ -285,7 +286,7 @@ function describeStats(run: StoreRun): void {
           dead: 1,
           blockedKeys: 1,
           oldestReadyAge: null,
-          leasedBuckets: lane.allBuckets.length,
+          leasedBuckets: owned.allBuckets.length,
           instances: 1,
         },
       );

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
-import { eventually, type Lane, type StoreRun } from './harness.js';
+import { eventually, type OwnedTransport, type StoreRun } from './harness.js';
 import type { OutboxMessage } from '../../outbox-message.js';
 import type { ReparkEntry } from '../../store/parked-store.js';
 
@@ -23,11 +23,16 @@ export function repark(message: OutboxMessage, fields: Partial<ReparkEntry> = {}
 }
 
 /** One key: the first row in this state, the rest blocked behind it. Returns ids in order. */
-async function key(lane: Lane, first: 'waiting' | 'dead', delay: number | null, behind = 2): Promise<string[]> {
-  await lane.insert(...Array.from({ length: behind + 1 }, () => ({})));
-  const messages = await lane.ready();
-  await lane.park(messages.slice(0, 1), { state: first, delay });
-  await lane.park(messages.slice(1), { state: 'blocked', delay: null });
+async function key(
+  owned: OwnedTransport,
+  first: 'waiting' | 'dead',
+  delay: number | null,
+  behind = 2,
+): Promise<string[]> {
+  await owned.insert(...Array.from({ length: behind + 1 }, () => ({})));
+  const messages = await owned.ready();
+  await owned.park(messages.slice(0, 1), { state: first, delay });
+  await owned.park(messages.slice(1), { state: 'blocked', delay: null });
   return idsOf(messages);
 }
 
@@ -36,102 +41,102 @@ export function describeParked(run: StoreRun): void {
   const { inOrder } = run;
   describe('due', () => {
     it('shows what is due, oldest first, and when the next one will be', async () => {
-      const lane = await run.lane();
-      assert.deepEqual(await lane.due(), { rows: [], nextIn: null });
-      await lane.insert(
+      const owned = await run.owned();
+      assert.deepEqual(await owned.due(), { rows: [], nextIn: null });
+      await owned.insert(
         { delay: LATER, key: null },
         { deliverAt: new Date(Date.now() + 2 * LATER), key: null, bucket: 2 },
       );
-      const { rows, nextIn } = await lane.due();
+      const { rows, nextIn } = await owned.due();
       assert.deepEqual(rows, []);
       assert.ok(nextIn !== null && nextIn > LATER - 60_000 && nextIn <= LATER, String(nextIn));
-      assert.equal((await run.store.due(lane.transport, [5], 10)).nextIn, null);
-      const [second] = await lane.insert(
+      assert.equal((await run.store.due(owned.transport, [5], 10)).nextIn, null);
+      const [second] = await owned.insert(
         { deliverAt: new Date(0), key: 'x' },
         { deliverAt: new Date(1000), key: null },
       );
-      const due = await lane.due(1);
+      const due = await owned.due(1);
       assert.equal(due.rows.length, 1);
       assert.deepEqual(
         [due.rows[0]?.key, due.rows[0]?.state, due.rows[0]?.bucket],
         [run.ordered ? 'x' : null, 'scheduled', 1],
       );
-      assert.equal((await lane.take()).messages[0]?.id, second);
+      assert.equal((await owned.take()).messages[0]?.id, second);
     });
   });
   describe('take', () => {
     it('and due ask for no key of a row that holds nobody back, and give it as it is', async () => {
-      const lane = await run.lane();
-      await lane.parked({}, { blocks: false });
+      const owned = await run.owned();
+      await owned.parked({}, { blocks: false });
       assert.deepEqual(
-        (await lane.due()).rows.map(({ key: name, state }) => [name, state]),
+        (await owned.due()).rows.map(({ key: name, state }) => [name, state]),
         [[null, 'waiting']],
       );
-      const { messages, clear } = await lane.take();
+      const { messages, clear } = await owned.take();
       assert.deepEqual([messages.map((message) => message.key), clear], [['k'], []]);
     });
 
     it('takes what is due once, in this epoch', async () => {
-      const lane = await run.lane();
-      const id = await lane.parked({ key: null }, { state: 'waiting' });
-      const { messages } = await lane.take();
+      const owned = await run.owned();
+      const id = await owned.parked({ key: null }, { state: 'waiting' });
+      const { messages } = await owned.take();
       assert.deepEqual(idsOf(messages), [id]);
       assert.equal(messages[0]?.parkedState, 'waiting');
-      assert.deepEqual((await lane.due()).rows, []);
-      assert.deepEqual((await lane.take()).messages, []);
-      assert.equal((await lane.settle(messages)).affected, 1);
-      assert.equal((await lane.settle(messages)).affected, 0);
+      assert.deepEqual((await owned.due()).rows, []);
+      assert.deepEqual((await owned.take()).messages, []);
+      assert.equal((await owned.settle(messages)).affected, 1);
+      assert.equal((await owned.settle(messages)).affected, 0);
     });
 
     it('takes nothing without the lease', async () => {
-      const lane = await run.lane({ leaseMs: 60_000 });
-      await lane.parked({ key: null });
+      const owned = await run.owned({ leaseMs: 60_000 });
+      await owned.parked({ key: null });
       const request = {
-        transport: lane.transport,
-        leases: lane.leases,
-        due: (await lane.due()).rows,
+        transport: owned.transport,
+        leases: owned.leases,
+        due: (await owned.due()).rows,
         keys: [],
         perKey: 10,
       };
       assert.deepEqual((await run.store.take({ ...request, owner: randomUUID() })).messages, []);
-      await run.store.giveBack(run.owner, lane.leases);
+      await run.store.giveBack(run.owner, owned.leases);
       assert.deepEqual((await run.store.take({ ...request, owner: run.owner })).messages, []);
-      const [old] = [lane.leases, await lane.acquire(run.store, 60_000)];
+      const [old] = [owned.leases, await owned.acquire(run.store, 60_000)];
       assert.deepEqual((await run.store.take({ ...request, leases: old, owner: run.owner })).messages, []);
-      assert.equal((await lane.take()).messages.length, 1);
+      assert.equal((await owned.take()).messages.length, 1);
     });
 
     inOrder('takes again what an older epoch was sending', async () => {
-      const lane = await run.lane();
-      const keyless = await lane.parked({ key: null });
-      const ordered = await key(lane, 'waiting', 0, 2);
-      const first = await lane.take();
+      const owned = await run.owned();
+      const keyless = await owned.parked({ key: null });
+      const ordered = await key(owned, 'waiting', 0, 2);
+      const first = await owned.take();
       assert.deepEqual(new Set(idsOf(first.messages)), new Set([keyless, ordered[0]]));
-      await lane.settle(first.messages.filter((message) => message.key !== null));
-      const next = await lane.take(['k']);
+      await owned.settle(first.messages.filter((message) => message.key !== null));
+      const next = await owned.take(['k']);
       assert.deepEqual(idsOf(next.messages), ordered.slice(1));
-      await run.store.giveBack(run.owner, lane.leases);
-      await lane.acquire(run.store, 60_000);
-      assert.deepEqual(await run.store.blockingKeys(lane.transport, [1], 10), [{ bucket: 1, key: 'k', ready: true }]);
-      assert.deepEqual(idsOf((await lane.take(['k'])).messages), [keyless, ...ordered.slice(1)]);
-      assert.deepEqual(await run.store.blockingKeys(lane.transport, [1], 10), [{ bucket: 1, key: 'k', ready: false }]);
+      await run.store.giveBack(run.owner, owned.leases);
+      await owned.acquire(run.store, 60_000);
+      assert.deepEqual(await run.store.blockingKeys(owned.transport, [1], 10), [{ bucket: 1, key: 'k', ready: true }]);
+      assert.deepEqual(idsOf((await owned.take(['k'])).messages), [keyless, ...ordered.slice(1)]);
+      assert.deepEqual(await run.store.blockingKeys(owned.transport, [1], 10), [{ bucket: 1, key: 'k', ready: false }]);
     });
 
     inOrder('sends the first of a key alone, then the rest in order, then reports the key as clear', async () => {
-      const lane = await run.lane();
-      const ids = await key(lane, 'waiting', 0, 5);
-      const first = await lane.take();
+      const owned = await run.owned();
+      const ids = await key(owned, 'waiting', 0, 5);
+      const first = await owned.take();
       assert.deepEqual(idsOf(first.messages), ids.slice(0, 1));
       assert.deepEqual(first.clear, []);
-      assert.deepEqual((await lane.take(['k'])).messages, [], 'the first is still being sent');
-      await lane.settle(first.messages);
-      const second = await lane.take(['k'], 2);
+      assert.deepEqual((await owned.take(['k'])).messages, [], 'the first is still being sent');
+      await owned.settle(first.messages);
+      const second = await owned.take(['k'], 2);
       assert.deepEqual(idsOf(second.messages), ids.slice(1, 3));
-      await lane.settle(second.messages);
-      const third = await lane.take(['k']);
+      await owned.settle(second.messages);
+      const third = await owned.take(['k']);
       assert.deepEqual(idsOf(third.messages), ids.slice(3));
-      await lane.settle(third.messages);
-      assert.deepEqual((await lane.take(['k', 'never'])).clear, [
+      await owned.settle(third.messages);
+      assert.deepEqual((await owned.take(['k', 'never'])).clear, [
         { bucket: 1, key: 'k' },
         { bucket: 1, key: 'never' },
       ]);
@@ -142,36 +147,36 @@ export function describeParked(run: StoreRun): void {
         ['waiting', LATER],
         ['dead', null],
       ] as const) {
-        const lane = await run.lane();
-        await key(lane, state, delay);
-        const taken = await lane.take(['k']);
+        const owned = await run.owned();
+        await key(owned, state, delay);
+        const taken = await owned.take(['k']);
         assert.deepEqual([taken.messages, taken.clear], [[], []]);
-        assert.deepEqual(await run.store.blockingKeys(lane.transport, [1], 10), [
+        assert.deepEqual(await run.store.blockingKeys(owned.transport, [1], 10), [
           { bucket: 1, key: 'k', ready: false },
         ]);
       }
     });
 
     inOrder('puts a due row behind an earlier one of its key, where it does not clog the poll', async () => {
-      const lane = await run.lane();
-      const earlier = await lane.parked({}, { state: 'waiting', delay: 0 });
-      const behind = await lane.parked({}, { state: 'waiting', delay: 0 });
-      assert.equal((await lane.due()).rows.length, 2);
-      const first = await lane.take();
+      const owned = await run.owned();
+      const earlier = await owned.parked({}, { state: 'waiting', delay: 0 });
+      const behind = await owned.parked({}, { state: 'waiting', delay: 0 });
+      assert.equal((await owned.due()).rows.length, 2);
+      const first = await owned.take();
       assert.deepEqual(idsOf(first.messages), [earlier]);
-      assert.deepEqual(await lane.due(), { rows: [], nextIn: null });
-      await lane.settle(first.messages);
-      assert.deepEqual(idsOf((await lane.take(['k'])).messages), [behind]);
+      assert.deepEqual(await owned.due(), { rows: [], nextIn: null });
+      await owned.settle(first.messages);
+      assert.deepEqual(idsOf((await owned.take(['k'])).messages), [behind]);
     });
 
     inOrder('lets a scheduled message hold its key only from its time on', async () => {
-      const lane = await run.lane();
-      await lane.insert({ delay: LATER });
-      assert.deepEqual(await run.store.blockedAmong(lane.transport, [{ bucket: 1, key: 'k' }]), []);
-      await lane.insert({ delay: 0, key: 'now' });
-      await lane.take();
+      const owned = await run.owned();
+      await owned.insert({ delay: LATER });
+      assert.deepEqual(await run.store.blockedAmong(owned.transport, [{ bucket: 1, key: 'k' }]), []);
+      await owned.insert({ delay: 0, key: 'now' });
+      await owned.take();
       const asked = ['k', 'now', 'none'].map((name) => ({ bucket: 1, key: name }));
-      assert.deepEqual(await run.store.blockedAmong(lane.transport, asked), [{ bucket: 1, key: 'now' }]);
+      assert.deepEqual(await run.store.blockedAmong(owned.transport, asked), [{ bucket: 1, key: 'now' }]);
     });
   });
   describeRepark(run);
@@ -182,17 +187,17 @@ function describeRepark(run: StoreRun): void {
   const { inOrder } = run;
   describe('repark', () => {
     it('records what happened, for rows that this epoch is sending', async () => {
-      const lane = await run.lane();
-      const id = await lane.parked({});
-      const { messages } = await lane.take();
+      const owned = await run.owned();
+      const id = await owned.parked({});
+      const { messages } = await owned.take();
       const [message] = messages as [OutboxMessage];
-      const stale = lane.leases.map((lease) => ({ ...lease, epoch: String(BigInt(lease.epoch) - 1n) }));
+      const stale = owned.leases.map((lease) => ({ ...lease, epoch: String(BigInt(lease.epoch) - 1n) }));
       const entry = repark(message, { attempts: 5, delay: 0, blocks: run.ordered });
       assert.equal((await run.store.repark(run.owner, stale, [entry])).affected, 0);
-      assert.equal((await run.store.repark(randomUUID(), lane.leases, [entry])).affected, 0);
-      assert.equal((await run.store.repark(run.owner, lane.leases, [entry])).affected, 1);
-      assert.equal((await run.store.repark(run.owner, lane.leases, [entry])).affected, 0, 'not being sent any more');
-      const again = await lane.take();
+      assert.equal((await run.store.repark(randomUUID(), owned.leases, [entry])).affected, 0);
+      assert.equal((await run.store.repark(run.owner, owned.leases, [entry])).affected, 1);
+      assert.equal((await run.store.repark(run.owner, owned.leases, [entry])).affected, 0, 'not being sent any more');
+      const again = await owned.take();
       assert.deepEqual(
         again.messages.map((m) => [m.id, m.attempts]),
         [[id, 5]],
@@ -200,82 +205,82 @@ function describeRepark(run: StoreRun): void {
     });
 
     it('keeps what the transport left, as it is, until it leaves something else', async () => {
-      const lane = await run.lane();
+      const owned = await run.owned();
       const progress = '["ключ \\\\ \\" {1,2} 💥","null"]';
-      await lane.parked({ key: null, topic: 'without' });
-      await lane.parked({ key: null, topic: 'with' }, { progress });
+      await owned.parked({ key: null, topic: 'without' });
+      await owned.parked({ key: null, topic: 'with' }, { progress });
       const seen = async (fields: Partial<ReparkEntry>) => {
-        const { messages } = await lane.take();
+        const { messages } = await owned.take();
         const entries = messages.map((message) => repark(message, fields));
-        assert.equal((await run.store.repark(run.owner, lane.leases, entries)).affected, 2);
+        assert.equal((await run.store.repark(run.owner, owned.leases, entries)).affected, 2);
         return messages.map((message) => message.progress);
       };
       assert.deepEqual(await seen({}), [null, progress]);
       assert.deepEqual(await seen({ progress: '["a"]' }), [null, progress], 'absent: unchanged');
       assert.deepEqual(await seen({ progress: null }), ['["a"]', '["a"]']);
       assert.deepEqual(await seen({ state: 'dead', delay: null, progress }), [null, null]);
-      const letters = await run.store.unannouncedDead([lane.transport], 10);
+      const letters = await run.store.unannouncedDead([owned.transport], 10);
       assert.deepEqual(
         letters.map(({ message, transport, error }) => [message.progress, transport, error]),
         [
-          [progress, lane.transport, 'refused'],
-          [progress, lane.transport, 'refused'], // no error: the last one stays
+          [progress, owned.transport, 'refused'],
+          [progress, owned.transport, 'refused'], // no error: the last one stays
         ],
       );
     });
 
     it('and park write what a lease that ran out has seen, as long as nobody took it over; take does not', async () => {
-      const lane = await run.lane();
-      const id = await lane.parked({ key: null });
-      const { messages } = await lane.take();
-      const [ready] = await lane.insert({ key: null });
-      const rows = await lane.ready();
+      const owned = await run.owned();
+      const id = await owned.parked({ key: null });
+      const { messages } = await owned.take();
+      const [ready] = await owned.insert({ key: null });
+      const rows = await owned.ready();
       await run.store.renew(run.owner, 1);
       await eventually('expiry', async () => ((await run.store.renew(run.owner, 1)).length === 0 ? true : undefined));
-      assert.equal((await lane.park(rows)).affected, 1);
+      assert.equal((await owned.park(rows)).affected, 1);
       const failed = messages.map((message) => repark(message, { attempts: 5 }));
-      assert.equal((await run.store.repark(run.owner, lane.leases, failed)).affected, 1);
-      assert.deepEqual((await lane.take()).messages, []);
-      await lane.acquire(run.store, 60_000);
-      const attempts = new Map((await lane.take()).messages.map((message) => [message.id, message.attempts]));
+      assert.equal((await run.store.repark(run.owner, owned.leases, failed)).affected, 1);
+      assert.deepEqual((await owned.take()).messages, []);
+      await owned.acquire(run.store, 60_000);
+      const attempts = new Map((await owned.take()).messages.map((message) => [message.id, message.attempts]));
       assert.deepEqual([attempts.get(id), attempts.get(ready as string)], [5, 1]);
     });
 
     it('and park: a delay counts for what waits, and none is no delay', async () => {
-      const lane = await run.lane();
+      const owned = await run.owned();
       const unset = { delay: 0, blocks: false } as const;
-      const waiting = await lane.parked({ key: null }, { state: 'waiting', delay: null });
-      await lane.parked({ key: null }, { state: 'dead', ...unset });
-      await lane.parked({ key: 'b' }, { state: 'blocked', delay: 0 });
-      const look = async () => (await lane.due()).rows.map(({ state }) => state);
+      const waiting = await owned.parked({ key: null }, { state: 'waiting', delay: null });
+      await owned.parked({ key: null }, { state: 'dead', ...unset });
+      await owned.parked({ key: 'b' }, { state: 'blocked', delay: 0 });
+      const look = async () => (await owned.due()).rows.map(({ state }) => state);
       assert.deepEqual(await look(), ['waiting']);
       const write = async (fields: Partial<ReparkEntry>): Promise<void> => {
-        const { messages } = await lane.take();
+        const { messages } = await owned.take();
         assert.deepEqual(idsOf(messages), [waiting]);
         const entries = messages.map((message) => repark(message, fields));
-        assert.equal((await run.store.repark(run.owner, lane.leases, entries)).affected, 1);
+        assert.equal((await run.store.repark(run.owner, owned.leases, entries)).affected, 1);
       };
       await write({ state: 'waiting', delay: null });
       await write({ state: 'dead', ...unset });
-      assert.deepEqual(await lane.due(), { rows: [], nextIn: null });
+      assert.deepEqual(await owned.due(), { rows: [], nextIn: null });
     });
 
     inOrder('gives blocked rows back to their place, and waits again', async () => {
-      const lane = await run.lane();
-      const ids = await key(lane, 'waiting', 0, 3);
-      const [first] = (await lane.take()).messages as [OutboxMessage];
-      await run.store.repark(run.owner, lane.leases, [repark(first, { delay: LATER })]);
-      const { rows, nextIn } = await lane.due();
+      const owned = await run.owned();
+      const ids = await key(owned, 'waiting', 0, 3);
+      const [first] = (await owned.take()).messages as [OutboxMessage];
+      await run.store.repark(run.owner, owned.leases, [repark(first, { delay: LATER })]);
+      const { rows, nextIn } = await owned.due();
       assert.ok(rows.length === 0 && nextIn !== null && nextIn > LATER - 60_000);
-      await lane.settle([first]);
-      const sent = (await lane.take()).messages; // the settle of a row that was not being sent woke the key
+      await owned.settle([first]);
+      const sent = (await owned.take()).messages; // the settle of a row that was not being sent woke the key
       assert.equal(sent.length, 3);
       await run.store.repark(
         run.owner,
-        lane.leases,
+        owned.leases,
         sent.map((message) => repark(message, { state: 'blocked', delay: null })),
       );
-      assert.deepEqual(idsOf((await lane.take(['k'])).messages), ids.slice(1));
+      assert.deepEqual(idsOf((await owned.take(['k'])).messages), ids.slice(1));
     });
   });
 }

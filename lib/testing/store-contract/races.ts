@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import type { OutboxMessage } from '../../outbox-message.js';
 import type { ReparkEntry } from '../../store/parked-store.js';
-import { parkEntry, type Lane, type StoreRun } from './harness.js';
+import { parkEntry, type OwnedTransport, type StoreRun } from './harness.js';
 import { repark } from './parked.js';
 
 /** Rounds per race: each starts both sides at once and asserts what must hold whoever was first. */
@@ -15,12 +15,12 @@ export function describeRaces(run: StoreRun): void {
 
     it('gives no bucket to two acquirers', async () => {
       for (let round = 0; round < ROUNDS / 4; round++) {
-        const lane = await run.lane({ leased: false });
+        const owned = await run.owned({ leased: false });
         const owners = [randomUUID(), randomUUID()];
         const acquire = (i: number) =>
           [run.store, run.other][i]?.acquire({
             owner: owners[i] as string,
-            transport: lane.transport,
+            transport: owned.transport,
             leaseMs: 60_000,
             limit: 1000,
           });
@@ -33,55 +33,55 @@ export function describeRaces(run: StoreRun): void {
 
     it('B2: lets no parking of an old epoch commit after a takeover', async () => {
       for (let round = 0; round < ROUNDS; round++) {
-        const lane = await run.lane({ leaseMs: 1 });
-        await lane.insert({}, {});
-        const messages = await lane.ready();
+        const owned = await run.owned({ leaseMs: 1 });
+        await owned.insert({}, {});
+        const messages = await owned.ready();
         const zombie = run.store.park(
           run.owner,
-          lane.leases,
+          owned.leases,
           messages.map((message) => parkEntry(message)),
         );
         const takeover = async () => {
           const leases = await run.other.acquire({
             owner: randomUUID(),
-            transport: lane.transport,
+            transport: owned.transport,
             leaseMs: 60_000,
             limit: 1000,
             only: [1],
           });
-          return leases.length > 0 ? lane.readyIds(run.other) : undefined;
+          return leases.length > 0 ? owned.readyIds(run.other) : undefined;
         };
         const seen = await takeover();
         const { affected } = await zombie;
         if (seen === undefined) continue; // its lease row was locked: the park was first and is through
-        assert.deepEqual(await lane.readyIds(), seen, 'what the new owner read as ready stays ready');
+        assert.deepEqual(await owned.readyIds(), seen, 'what the new owner read as ready stays ready');
         assert.equal(affected + seen.length, messages.length);
       }
     });
 
     it('B2: lets no repark of an old epoch commit after a takeover', async () => {
       for (let round = 0; round < ROUNDS; round++) {
-        const lane = await run.lane();
-        await lane.parked({ key: null });
-        const { messages } = await lane.take();
-        const old = lane.leases;
+        const owned = await run.owned();
+        await owned.parked({ key: null });
+        const { messages } = await owned.take();
+        const old = owned.leases;
         await run.store.giveBack(run.owner, old);
         const zombie = run.store.repark(
           run.owner,
           old,
           messages.map((m) => repark(m, { state: 'dead', delay: null })),
         );
-        await run.other.acquire({ owner: randomUUID(), transport: lane.transport, leaseMs: 60_000, limit: 1000 });
+        await run.other.acquire({ owner: randomUUID(), transport: owned.transport, leaseMs: 60_000, limit: 1000 });
         assert.equal((await zombie).affected, 0);
       }
     });
 
     it('writes nothing of a life that a requeue has ended, when it comes late', async () => {
-      const lane = await run.lane();
-      const id = await lane.parked({}, { attempts: 2 });
-      const take = async (): Promise<OutboxMessage> => ((await lane.take()).messages as [OutboxMessage])[0];
+      const owned = await run.owned();
+      const id = await owned.parked({}, { attempts: 2 });
+      const take = async (): Promise<OutboxMessage> => ((await owned.take()).messages as [OutboxMessage])[0];
       const former = repark(await take(), { state: 'dead', attempts: 3, delay: null });
-      const write = async (entry: ReparkEntry) => (await run.store.repark(run.owner, lane.leases, [entry])).affected;
+      const write = async (entry: ReparkEntry) => (await run.store.repark(run.owner, owned.leases, [entry])).affected;
       assert.equal(await write(former), 1);
       assert.deepEqual((await run.store.requeue({ ids: [id], limit: 1 })).done, [id]);
       const again = await take();
@@ -94,9 +94,9 @@ export function describeRaces(run: StoreRun): void {
     it('cancels or sends, never both', async () => {
       const outcomes = new Set<string>();
       for (let round = 0; round < ROUNDS; round++) {
-        const lane = await run.lane();
-        const [id] = (await lane.insert({ delay: 0, key: round % 2 ? 'k' : null })) as [string];
-        const [taken, cancelled] = await Promise.all([lane.take(), run.other.cancel({ ids: [id], limit: 1 })]);
+        const owned = await run.owned();
+        const [id] = (await owned.insert({ delay: 0, key: round % 2 ? 'k' : null })) as [string];
+        const [taken, cancelled] = await Promise.all([owned.take(), run.other.cancel({ ids: [id], limit: 1 })]);
         const sent = taken.messages.length === 1;
         outcomes.add(sent ? 'sent' : 'cancelled');
         assert.deepEqual(
@@ -112,13 +112,13 @@ export function describeRaces(run: StoreRun): void {
     it('O5: cancels what is ready, or its owner, no longer idle, reads it; never both', async () => {
       const outcomes = new Set<string>();
       for (let round = 0; round < ROUNDS; round++) {
-        const lane = await run.lane();
-        const ids = await lane.insert({ key: null }, { key: null });
-        await run.store.noteIdle(run.owner, lane.leases, true);
+        const owned = await run.owned();
+        const ids = await owned.insert({ key: null }, { key: null });
+        await run.store.noteIdle(run.owner, owned.leases, true);
         const read = async () => {
-          if (round % 2) await lane.ready(); // as long as it takes the other to look for them
-          await run.store.noteIdle(run.owner, lane.leases, false);
-          return lane.readyIds();
+          if (round % 2) await owned.ready(); // as long as it takes the other to look for them
+          await run.store.noteIdle(run.owner, owned.leases, false);
+          return owned.readyIds();
         };
         const [found, { done, tooLate }] = await Promise.all([read(), run.other.cancel({ ids, limit: 10 })]);
         outcomes.add(found.length === 0 ? 'cancelled' : 'read');
@@ -130,28 +130,28 @@ export function describeRaces(run: StoreRun): void {
 
     it('settles a message while the next owner parks it', async () => {
       for (let round = 0; round < ROUNDS; round++) {
-        const lane = await run.lane();
-        await lane.insert({}, {});
-        const messages = await lane.ready();
+        const owned = await run.owned();
+        await owned.insert({}, {});
+        const messages = await owned.ready();
         const [parked, settled] = await Promise.all([
-          lane.park(messages, { state: 'blocked', delay: null }),
+          owned.park(messages, { state: 'blocked', delay: null }),
           run.other.settle(
-            lane.transport,
+            owned.transport,
             messages.map(({ id, bucket, seq }) => ({ id, bucket, seq, attempts: 0, parkedId: null })),
             round % 2 ? 'archive' : 'delete',
           ),
         ]);
         assert.equal(settled.affected, 2, `parked ${parked.affected}`);
-        assert.deepEqual(await lane.ready(), []);
-        assert.deepEqual(await run.store.blockingKeys(lane.transport, lane.allBuckets, 10), []);
+        assert.deepEqual(await owned.ready(), []);
+        assert.deepEqual(await run.store.blockingKeys(owned.transport, owned.allBuckets, 10), []);
       }
     });
 
     it('settles a message once, whoever says so', async () => {
       for (let round = 0; round < ROUNDS / 2; round++) {
-        const lane = await run.lane();
-        await lane.insert({}, {}, {});
-        const messages = (await lane.ready()).map(({ id, bucket, seq }) => ({
+        const owned = await run.owned();
+        await owned.insert({}, {}, {});
+        const messages = (await owned.ready()).map(({ id, bucket, seq }) => ({
           id,
           bucket,
           seq,
@@ -159,7 +159,7 @@ export function describeRaces(run: StoreRun): void {
           parkedId: null,
         }));
         const reports = await Promise.all(
-          [run.store, run.other].map((store) => store.settle(lane.transport, messages, 'archive')),
+          [run.store, run.other].map((store) => store.settle(owned.transport, messages, 'archive')),
         );
         assert.equal(
           reports.reduce((sum, { affected }) => sum + affected, 0),
@@ -172,30 +172,30 @@ export function describeRaces(run: StoreRun): void {
 
 /** Between the look at what is due and the taking of it: it was found without a key, and holds one now. */
 function describeRequeuedMeanwhile(run: StoreRun): void {
-  const takeRequeued = async (lane: Lane, id: string): Promise<string[]> => {
-    const due = (await lane.due()).rows;
+  const takeRequeued = async (owned: OwnedTransport, id: string): Promise<string[]> => {
+    const due = (await owned.due()).rows;
     assert.deepEqual((await run.other.requeue({ ids: [id], limit: 1 })).done, [id]);
-    const { transport, leases } = lane;
+    const { transport, leases } = owned;
     const taken = await run.store.take({ owner: run.owner, transport, leases, due, keys: [], perKey: 1 });
     return taken.messages.map((message) => message.id);
   };
 
   run.runner.it('takes what an operator requeued since it was found due', async () => {
-    const lane = await run.lane();
-    const id = await lane.parked({}, { blocks: false });
-    assert.deepEqual(await takeRequeued(lane, id), [id]);
+    const owned = await run.owned();
+    const id = await owned.parked({}, { blocks: false });
+    assert.deepEqual(await takeRequeued(owned, id), [id]);
   });
 
   run.inOrder('but not if it stands behind an earlier one of its key', async () => {
-    const lane = await run.lane();
-    const [first, second] = (await lane.insert({}, {})) as [string, string];
-    const [dead, later] = (await lane.ready()) as [OutboxMessage, OutboxMessage];
-    await lane.park([dead], { state: 'dead', delay: null });
-    await lane.park([later], { blocks: false });
-    assert.deepEqual(await takeRequeued(lane, second), []);
+    const owned = await run.owned();
+    const [first, second] = (await owned.insert({}, {})) as [string, string];
+    const [dead, later] = (await owned.ready()) as [OutboxMessage, OutboxMessage];
+    await owned.park([dead], { state: 'dead', delay: null });
+    await owned.park([later], { blocks: false });
+    assert.deepEqual(await takeRequeued(owned, second), []);
     await run.other.discard({ ids: [first], limit: 1 });
     assert.deepEqual(
-      (await lane.take()).messages.map(({ id }) => id),
+      (await owned.take()).messages.map(({ id }) => id),
       [second],
     );
   });

@@ -7,10 +7,10 @@ export function describeReady(run: StoreRun): void {
   const { describe, it } = run.runner;
   describe('ready', () => {
     it('reads after each position, in order, within both limits', async () => {
-      const lane = await run.lane();
-      const ids = await lane.insert(...Array.from({ length: 12 }, (_, i) => ({ bucket: i % 2 })));
+      const owned = await run.owned();
+      const ids = await owned.insert(...Array.from({ length: 12 }, (_, i) => ({ bucket: i % 2 })));
       const positions = [0, 1].map((bucket) => ({ bucket, after: '0' }));
-      const page = await run.store.fetch({ transport: lane.transport, positions, perBucket: 2, limit: 100 });
+      const page = await run.store.fetch({ transport: owned.transport, positions, perBucket: 2, limit: 100 });
       for (const bucket of [0, 1]) {
         const expected = ids.filter((_, i) => i % 2 === bucket).slice(0, 2);
         assert.deepEqual(
@@ -18,12 +18,12 @@ export function describeReady(run: StoreRun): void {
           expected,
         );
       }
-      const limited = await run.store.fetch({ transport: lane.transport, positions, perBucket: 100, limit: 7 });
+      const limited = await run.store.fetch({ transport: owned.transport, positions, perBucket: 100, limit: 7 });
       assert.equal(limited.messages.length, 7);
-      const all = await lane.ready();
+      const all = await owned.ready();
       const after = all.filter((m) => m.bucket === 1)[2]?.seq as string;
       const rest = await run.store.fetch({
-        transport: lane.transport,
+        transport: owned.transport,
         positions: [{ bucket: 1, after }],
         perBucket: 100,
         limit: 100,
@@ -35,19 +35,19 @@ export function describeReady(run: StoreRun): void {
     });
 
     it('reads all places of a range, and rows by their places', async () => {
-      const lane = await run.lane();
-      const ids = await lane.insert({}, {}, {}, { bucket: 2 }, {});
-      const [first, second, third] = (await lane.ready())
+      const owned = await run.owned();
+      const ids = await owned.insert({}, {}, {}, { bucket: 2 }, {});
+      const [first, second, third] = (await owned.ready())
         .filter(({ bucket }) => bucket === 1)
         .map(({ bucket, seq }) => ({ bucket, seq }));
       assert.ok(first && second && third);
-      const { places } = await run.store.sweep(lane.transport, [
+      const { places } = await run.store.sweep(owned.transport, [
         { bucket: 1, after: first.seq, upTo: third.seq },
         { bucket: 3, after: '0', upTo: third.seq },
       ]);
       assert.deepEqual(places, [second, third]);
       const { messages } = await run.store.readPlaces(
-        lane.transport,
+        owned.transport,
         [third, { bucket: 1, seq: '1' }, first],
         undefined,
       );
@@ -55,26 +55,26 @@ export function describeReady(run: StoreRun): void {
         messages.map(({ id }) => id),
         [ids[0], ids[2]],
       );
-      assert.deepEqual((await run.store.sweep(lane.transport, [])).places, []);
+      assert.deepEqual((await run.store.sweep(owned.transport, [])).places, []);
     });
 
     it('does not show a transport another one’s messages', async () => {
-      const [lane, foreign] = [await run.lane(), await run.lane()];
+      const [owned, foreign] = [await run.owned(), await run.owned()];
       await foreign.insert({});
-      assert.deepEqual(await lane.ready(), []);
+      assert.deepEqual(await owned.ready(), []);
       assert.equal(
-        (await run.store.settle(lane.transport, (await foreign.ready()).map(settled), 'delete')).affected,
+        (await run.store.settle(owned.transport, (await foreign.ready()).map(settled), 'delete')).affected,
         0,
       );
       assert.equal((await foreign.ready()).length, 1);
     });
 
     it('says whether what was read is durable, and makes it so', async () => {
-      const lane = await run.lane();
-      await lane.insert({});
+      const owned = await run.owned();
+      await owned.insert({});
       await run.store.flush();
       const { durable, session } = await run.store.fetch({
-        transport: lane.transport,
+        transport: owned.transport,
         positions: [{ bucket: 1, after: '0' }],
         perBucket: 1,
         limit: 1,
@@ -96,30 +96,30 @@ function describeSnapshot(run: StoreRun): void {
   const { describe, it } = run.runner;
   describe('snapshot', () => {
     it('lists the open transaction whose row may still appear, and not after it ended', async () => {
-      const lane = await run.lane();
+      const owned = await run.owned();
       const late = await run.harness.begin();
-      await run.store.insert(late.tx, [lane.message({ key: null })]); // with a key, a strict order gives it a later place
-      const [visible] = await lane.insert({});
-      const request = { transport: lane.transport, positions: [{ bucket: 1, after: '0' }], perBucket: 10, limit: 10 };
+      await run.store.insert(late.tx, [owned.message({ key: null })]); // with a key, a strict order gives it a later place
+      const [visible] = await owned.insert({});
+      const request = { transport: owned.transport, positions: [{ bucket: 1, after: '0' }], perBucket: 10, limit: 10 };
       const before = await run.store.fetch(request);
       assert.deepEqual(
         before.messages.map(({ id }) => id),
         [visible],
       );
       assert.ok(before.snapshot && before.snapshot.open.length > 0);
-      const { fence } = await lane.settle(before.messages);
+      const { fence } = await owned.settle(before.messages);
       assert.ok(fence !== undefined && BigInt(fence) >= BigInt(before.snapshot.xmin), 'newer than what was open');
       const range = { bucket: 1, after: '0', upTo: before.messages[0]?.seq as string };
-      assert.deepEqual(await run.store.sweep(lane.transport, [range]), { places: [], complete: true });
+      assert.deepEqual(await run.store.sweep(owned.transport, [range]), { places: [], complete: true });
       await late.commit();
-      const { places } = await run.store.sweep(lane.transport, [range]);
+      const { places } = await run.store.sweep(owned.transport, [range]);
       assert.equal(places.length, 1, 'behind the head that was read');
-      const now = await run.store.readPlaces(lane.transport, places, undefined);
+      const now = await run.store.readPlaces(owned.transport, places, undefined);
       assert.equal(now.messages.length, 1);
       assert.ok(before.snapshot.open.some((xid) => !now.snapshot?.open.includes(xid)));
-      const then = await run.store.readPlaces(lane.transport, places, before.snapshot);
+      const then = await run.store.readPlaces(owned.transport, places, before.snapshot);
       assert.deepEqual(then.messages, [], 'committed after that snapshot');
-      const found = await run.store.readPlaces(lane.transport, places, now.snapshot);
+      const found = await run.store.readPlaces(owned.transport, places, now.snapshot);
       assert.equal(found.messages.length, 1);
     });
   });
@@ -129,14 +129,14 @@ function describeProbe(run: StoreRun): void {
   const { describe, it } = run.runner;
   describe('probe', () => {
     it('fails for a range with an uncommitted insert, and only for that', async () => {
-      const lane = await run.lane();
+      const owned = await run.owned();
       const late = await run.harness.begin();
-      await run.store.insert(late.tx, [lane.message({ key: null })]); // with a key, a strict order gives it a later place
-      await lane.insert({}, { bucket: 2 });
-      const messages = await lane.ready();
+      await run.store.insert(late.tx, [owned.message({ key: null })]); // with a key, a strict order gives it a later place
+      await owned.insert({}, { bucket: 2 });
+      const messages = await owned.ready();
       const ranges = messages.map(({ bucket, seq }) => ({ bucket, after: '0', upTo: seq }));
       let limit: number | undefined;
-      const probe = () => run.store.probe?.(lane.transport, ranges, limit);
+      const probe = () => run.store.probe?.(owned.transport, ranges, limit);
       assert.deepEqual(
         (await probe())?.clean,
         ranges.map(({ bucket }) => bucket === 2),
@@ -165,59 +165,63 @@ function describeSettle(run: StoreRun): void {
   describe('settle', () => {
     for (const onPublished of ['delete', 'archive'] as const) {
       it(`removes exactly these messages, once (${onPublished})`, async () => {
-        const lane = await run.lane();
-        const ids = await lane.insert({}, { bucket: 2 }, {});
-        const ready = await lane.ready();
+        const owned = await run.owned();
+        const ids = await owned.insert({}, { bucket: 2 }, {});
+        const ready = await owned.ready();
         const mine = ready.filter(({ id }) => id !== ids[1]);
-        assert.equal((await lane.settle(mine, onPublished)).affected, 2);
-        assert.equal((await lane.settle(mine, onPublished)).affected, 0);
-        assert.deepEqual(await lane.readyIds(), [ids[1]]);
+        assert.equal((await owned.settle(mine, onPublished)).affected, 2);
+        assert.equal((await owned.settle(mine, onPublished)).affected, 0);
+        assert.deepEqual(await owned.readyIds(), [ids[1]]);
       });
 
       it(`leaves another message at that place alone (${onPublished})`, async () => {
-        const lane = await run.lane();
-        await lane.insert({});
-        const [message] = await lane.ready();
+        const owned = await run.owned();
+        await owned.insert({});
+        const [message] = await owned.ready();
         assert.ok(message);
-        const report = await run.store.settle(lane.transport, [{ ...settled(message), id: randomUUID() }], onPublished);
+        const report = await run.store.settle(
+          owned.transport,
+          [{ ...settled(message), id: randomUUID() }],
+          onPublished,
+        );
         assert.equal(report.affected, 0);
-        assert.equal((await lane.ready()).length, 1);
+        assert.equal((await owned.ready()).length, 1);
       });
 
       it(`finds a message that was parked while it was published, whatever became of it (${onPublished})`, async () => {
-        const lane = await run.lane();
-        await lane.insert({}, { key: 'b' }, { key: 'c' }, { key: null });
-        const messages = await lane.ready();
+        const owned = await run.owned();
+        await owned.insert({}, { key: 'b' }, { key: 'c' }, { key: null });
+        const messages = await owned.ready();
         const states = ['waiting', 'dead', 'blocked', 'waiting'] as const;
-        for (const [i, state] of states.entries()) await lane.park(messages.slice(i, i + 1), { state, delay: 60_000 });
-        assert.equal((await lane.settle(messages, onPublished)).affected, 4);
-        assert.deepEqual(await run.store.blockingKeys(lane.transport, lane.allBuckets, 10), []);
-        assert.equal((await lane.due()).nextIn, null);
+        for (const [i, state] of states.entries()) await owned.park(messages.slice(i, i + 1), { state, delay: 60_000 });
+        assert.equal((await owned.settle(messages, onPublished)).affected, 4);
+        assert.deepEqual(await run.store.blockingKeys(owned.transport, owned.allBuckets, 10), []);
+        assert.equal((await owned.due()).nextIn, null);
       });
     }
 
     for (const where of ['ready', 'parked'] as const) {
       it(`archives a message once that is named twice (${where})`, async () => {
-        const lane = await run.lane();
-        await lane.insert({});
-        const ready = await lane.ready();
-        if (where === 'parked') await lane.park(ready);
-        const messages = where === 'parked' ? (await lane.take()).messages : ready;
+        const owned = await run.owned();
+        await owned.insert({});
+        const ready = await owned.ready();
+        if (where === 'parked') await owned.park(ready);
+        const messages = where === 'parked' ? (await owned.take()).messages : ready;
         while ((await run.store.cleanArchive(0, 100)) > 0);
-        assert.equal((await lane.settle([...messages, ...ready, ...messages], 'archive')).affected, 1);
+        assert.equal((await owned.settle([...messages, ...ready, ...messages], 'archive')).affected, 1);
         assert.equal(await run.store.cleanArchive(0, 100), 1);
       });
     }
 
     inOrder('lets the key go on when a former owner’s success removes its first row', async () => {
-      const lane = await run.lane();
-      await lane.insert({}, {}, {});
-      const messages = await lane.ready();
-      await lane.park(messages.slice(0, 1), { state: 'dead', delay: null });
-      await lane.park(messages.slice(1), { state: 'blocked', delay: null });
-      assert.deepEqual((await lane.due()).rows, []);
-      await lane.settle(messages.slice(0, 1));
-      const taken = await lane.take();
+      const owned = await run.owned();
+      await owned.insert({}, {}, {});
+      const messages = await owned.ready();
+      await owned.park(messages.slice(0, 1), { state: 'dead', delay: null });
+      await owned.park(messages.slice(1), { state: 'blocked', delay: null });
+      assert.deepEqual((await owned.due()).rows, []);
+      await owned.settle(messages.slice(0, 1));
+      const taken = await owned.take();
       assert.deepEqual(
         taken.messages.map(({ id }) => id),
         messages.slice(1).map(({ id }) => id),
@@ -230,30 +234,30 @@ function describePark(run: StoreRun): void {
   const { describe, it } = run.runner;
   describe('park', () => {
     it('moves rows of held leases only, each once', async () => {
-      const lane = await run.lane();
-      await lane.insert({}, { bucket: 2 }, { bucket: 3 });
-      const messages = await lane.ready();
+      const owned = await run.owned();
+      await owned.insert({}, { bucket: 2 }, { bucket: 3 });
+      const messages = await owned.ready();
       const entries = messages.map((message) => parkEntry(message));
-      const held = lane.leases.filter(({ bucket }) => bucket !== 3);
+      const held = owned.leases.filter(({ bucket }) => bucket !== 3);
       const stale = held.map((lease) => ({ ...lease, epoch: String(BigInt(lease.epoch) - 1n) }));
       assert.equal((await run.store.park(run.owner, stale, entries)).affected, 0, 'an epoch of before');
       assert.equal((await run.store.park(randomUUID(), held, entries)).affected, 0, 'somebody else');
-      assert.equal((await lane.ready()).length, 3);
+      assert.equal((await owned.ready()).length, 3);
       assert.equal((await run.store.park(run.owner, held, entries)).affected, 2);
       assert.equal((await run.store.park(run.owner, held, entries)).affected, 0);
       assert.deepEqual(
-        await lane.readyIds(),
+        await owned.readyIds(),
         messages.filter(({ bucket }) => bucket === 3).map(({ id }) => id),
       );
     });
 
     it('keeps place, attempts and any error text', async () => {
-      const lane = await run.lane();
-      await lane.insert({}, { key: 'b' });
-      const messages = await lane.ready();
-      await lane.park(messages.slice(0, 1), { attempts: 3, error: 'a"\\{,}\u0000 NULL \u{1F4A5}' });
-      await lane.park(messages.slice(1), { attempts: 4, error: null });
-      const { messages: taken } = await lane.take();
+      const owned = await run.owned();
+      await owned.insert({}, { key: 'b' });
+      const messages = await owned.ready();
+      await owned.park(messages.slice(0, 1), { attempts: 3, error: 'a"\\{,}\u0000 NULL \u{1F4A5}' });
+      await owned.park(messages.slice(1), { attempts: 4, error: null });
+      const { messages: taken } = await owned.take();
       assert.deepEqual(
         taken
           .map(({ id, attempts, seq }) => [id, attempts, seq])

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import type { Lane, StoreRun } from './harness.js';
+import type { OwnedTransport, StoreRun } from './harness.js';
 import type { NewMessage, OutboxMessage } from '../../outbox-message.js';
 import type { TakeResult } from '../../store/parked-store.js';
 
@@ -17,48 +17,48 @@ export function describeScheduled(run: StoreRun): void {
       ['dead', null],
     ] as const) {
       it(`goes behind all that is there when its key is blocked: ${state}`, async () => {
-        const lane = await run.lane();
-        const [before] = await lane.insert({ delay: 0 });
-        const first = await lane.parked({}, { state, delay });
-        const parked = await lane.parked({}, BLOCKED);
-        const [after] = await lane.insert({ delay: 0 });
-        const [ready] = await lane.insert({});
-        assert.deepEqual((await lane.take()).messages, []);
-        assert.deepEqual((await lane.due()).rows, []);
-        await lane.park(await lane.ready(), BLOCKED);
-        const later = await lane.parked({}, BLOCKED);
-        assert.deepEqual((await lane.take(['k'])).messages, []);
+        const owned = await run.owned();
+        const [before] = await owned.insert({ delay: 0 });
+        const first = await owned.parked({}, { state, delay });
+        const parked = await owned.parked({}, BLOCKED);
+        const [after] = await owned.insert({ delay: 0 });
+        const [ready] = await owned.insert({});
+        assert.deepEqual((await owned.take()).messages, []);
+        assert.deepEqual((await owned.due()).rows, []);
+        await owned.park(await owned.ready(), BLOCKED);
+        const later = await owned.parked({}, BLOCKED);
+        assert.deepEqual((await owned.take(['k'])).messages, []);
         assert.deepEqual((await run.store.discard({ ids: [first], limit: 1 })).done, [first]);
-        const { messages } = await lane.take(['k']);
+        const { messages } = await owned.take(['k']);
         assert.deepEqual(idsOf(messages), [parked, ready, before, after, later]);
-        assert.equal((await lane.settle(messages)).affected, 5);
+        assert.equal((await owned.settle(messages)).affected, 5);
       });
     }
 
     it('goes on past a dead one that does not block', async () => {
-      const lane = await run.lane();
-      await lane.parked({}, { state: 'dead', delay: null, blocks: false });
-      const [scheduled] = await lane.insert({ delay: 0 });
-      assert.deepEqual(idsOf((await lane.take()).messages), [scheduled]);
+      const owned = await run.owned();
+      await owned.parked({}, { state: 'dead', delay: null, blocks: false });
+      const [scheduled] = await owned.insert({ delay: 0 });
+      assert.deepEqual(idsOf((await owned.take()).messages), [scheduled]);
     });
 
     it('goes in the order of the times, not of the enqueues, and each key by itself', async () => {
-      const lane = await run.lane();
-      const ids = await lane.insert(at(3_000), at(1_000), at(2_000), { ...at(4_000), key: 'other' });
+      const owned = await run.owned();
+      const ids = await owned.insert(at(3_000), at(1_000), at(2_000), { ...at(4_000), key: 'other' });
       const [last, first, second, other] = ids;
-      const { messages } = await lane.take();
+      const { messages } = await owned.take();
       assert.deepEqual(new Set(idsOf(messages)), new Set([first, other]));
-      await lane.settle(messages);
-      assert.deepEqual(idsOf((await lane.take(['k'])).messages), [second, last]);
+      await owned.settle(messages);
+      assert.deepEqual(idsOf((await owned.take(['k'])).messages), [second, last]);
     });
 
     it('keeps its place when it fails: the next that falls due goes behind it', async () => {
-      const lane = await run.lane();
-      const [first] = await lane.insert({ delay: 0 });
-      const { messages } = await lane.take();
+      const owned = await run.owned();
+      const [first] = await owned.insert({ delay: 0 });
+      const { messages } = await owned.take();
       assert.deepEqual(idsOf(messages), [first]);
-      const [second] = await lane.insert({ delay: 0 });
-      assert.deepEqual((await lane.take()).messages, []);
+      const [second] = await owned.insert({ delay: 0 });
+      assert.deepEqual((await owned.take()).messages, []);
       const { bucket, parkedId, attempts } = messages[0] as OutboxMessage;
       const failed = {
         state: 'waiting',
@@ -68,11 +68,11 @@ export function describeScheduled(run: StoreRun): void {
         delay: 0,
         error: 'no',
       } as const;
-      await run.store.repark(run.owner, lane.leases, [{ bucket, parkedId: parkedId as string, ...failed }]);
-      const again = (await lane.take(['k'])).messages;
+      await run.store.repark(run.owner, owned.leases, [{ bucket, parkedId: parkedId as string, ...failed }]);
+      const again = (await owned.take(['k'])).messages;
       assert.deepEqual(idsOf(again), [first]);
-      await lane.settle(again);
-      assert.deepEqual(idsOf((await lane.take(['k'])).messages), [second]);
+      await owned.settle(again);
+      assert.deepEqual(idsOf((await owned.take(['k'])).messages), [second]);
     });
   });
 }
@@ -82,18 +82,18 @@ export function describeUnordered(run: StoreRun): void {
   const { describe, it } = run.runner;
   describe('no order', () => {
     it('takes all that is due of a key at once, whatever failed before it', async () => {
-      const lane = await run.lane();
-      const dead = await lane.parked({}, { state: 'dead', delay: null });
-      await lane.parked({}, { state: 'waiting', delay: LATER });
-      const failed = await lane.parked({}, { state: 'waiting' });
-      const scheduled = await lane.insert(at(2_000), at(1_000));
-      const { rows } = await lane.due();
+      const owned = await run.owned();
+      const dead = await owned.parked({}, { state: 'dead', delay: null });
+      await owned.parked({}, { state: 'waiting', delay: LATER });
+      const failed = await owned.parked({}, { state: 'waiting' });
+      const scheduled = await owned.insert(at(2_000), at(1_000));
+      const { rows } = await owned.due();
       assert.deepEqual(new Set(rows.map(({ key }) => key)), new Set([null]));
-      const { messages, clear } = await lane.take();
+      const { messages, clear } = await owned.take();
       assert.deepEqual([new Set(idsOf(messages)), clear], [new Set([...scheduled, failed]), []]);
       assert.deepEqual((await run.store.requeue({ ids: [dead], limit: 1 })).done, [dead]);
-      assert.deepEqual(idsOf((await lane.take()).messages), [dead]);
-      assert.deepEqual(await run.store.blockingKeys(lane.transport, lane.allBuckets, 10), []);
+      assert.deepEqual(idsOf((await owned.take()).messages), [dead]);
+      assert.deepEqual(await run.store.blockingKeys(owned.transport, owned.allBuckets, 10), []);
     });
   });
 }
@@ -101,14 +101,14 @@ export function describeUnordered(run: StoreRun): void {
 /** On tables of a global order: everything is in bucket 0, and in one line. */
 export function describeGlobalOrder(run: StoreRun): void {
   const { describe, it } = run.runner;
-  const insert = async (lane: Lane, fields: Partial<NewMessage>): Promise<string> =>
-    (await lane.insert({ bucket: 0, ...fields }))[0] as string;
-  const take = async (lane: Lane, perKey = 100): Promise<TakeResult> =>
+  const insert = async (owned: OwnedTransport, fields: Partial<NewMessage>): Promise<string> =>
+    (await owned.insert({ bucket: 0, ...fields }))[0] as string;
+  const take = async (owned: OwnedTransport, perKey = 100): Promise<TakeResult> =>
     run.store.take({
       owner: run.owner,
-      transport: lane.transport,
-      leases: lane.leases,
-      due: (await lane.due()).rows,
+      transport: owned.transport,
+      leases: owned.leases,
+      due: (await owned.due()).rows,
       keys: [{ bucket: 0, key: '' }],
       perKey,
     });
@@ -119,34 +119,34 @@ export function describeGlobalOrder(run: StoreRun): void {
       ['dead', null],
     ] as const) {
       it(`nothing goes past a row that blocks, with a key or without: ${state}`, async () => {
-        const lane = await run.lane();
-        const before = await insert(lane, { delay: 0, key: 'before' });
-        const failed = await lane.parked({ bucket: 0, key: null }, { state, delay, blocks: true });
-        const keyed = await lane.parked({ bucket: 0, key: 'a' }, { state: 'waiting', delay: 0 });
-        const keyless = await lane.parked({ bucket: 0, key: null }, { state: 'waiting', delay: 0, blocks: true });
-        const after = await insert(lane, { delay: 0, key: null });
-        const first = await take(lane);
+        const owned = await run.owned();
+        const before = await insert(owned, { delay: 0, key: 'before' });
+        const failed = await owned.parked({ bucket: 0, key: null }, { state, delay, blocks: true });
+        const keyed = await owned.parked({ bucket: 0, key: 'a' }, { state: 'waiting', delay: 0 });
+        const keyless = await owned.parked({ bucket: 0, key: null }, { state: 'waiting', delay: 0, blocks: true });
+        const after = await insert(owned, { delay: 0, key: null });
+        const first = await take(owned);
         assert.deepEqual([first.messages, first.clear], [[], []]);
-        assert.deepEqual((await lane.due()).rows, []);
+        assert.deepEqual((await owned.due()).rows, []);
         assert.deepEqual((await run.store.discard({ ids: [failed], limit: 1 })).done, [failed]);
-        const { messages } = await take(lane);
+        const { messages } = await take(owned);
         assert.deepEqual(idsOf(messages), [keyed, keyless, before, after]);
-        assert.deepEqual((await take(lane)).messages, [], 'one unit at a time');
-        await lane.settle(messages);
-        assert.deepEqual((await take(lane)).clear, [{ bucket: 0, key: '' }]);
+        assert.deepEqual((await take(owned)).messages, [], 'one unit at a time');
+        await owned.settle(messages);
+        assert.deepEqual((await take(owned)).clear, [{ bucket: 0, key: '' }]);
       });
     }
 
     it('messages that were requeued go in their old order, one behind the other', async () => {
-      const lane = await run.lane();
+      const owned = await run.owned();
       const dead = { state: 'dead', delay: null, blocks: false } as const;
       const ids = [
-        await lane.parked({ bucket: 0, key: null }, dead),
-        await lane.parked({ bucket: 0, key: 'a' }, dead),
-        await lane.parked({ bucket: 0, key: null }, dead),
+        await owned.parked({ bucket: 0, key: null }, dead),
+        await owned.parked({ bucket: 0, key: 'a' }, dead),
+        await owned.parked({ bucket: 0, key: null }, dead),
       ];
       assert.equal((await run.store.requeue({ ids, limit: 10 })).done.length, 3);
-      const first = await take(lane);
+      const first = await take(owned);
       assert.deepEqual(idsOf(first.messages), ids.slice(0, 1));
       const { bucket, parkedId, attempts } = first.messages[0] as OutboxMessage;
       const failed = {
@@ -157,23 +157,23 @@ export function describeGlobalOrder(run: StoreRun): void {
         delay: LATER,
         error: 'no',
       } as const;
-      await run.store.repark(run.owner, lane.leases, [{ bucket, parkedId: parkedId as string, ...failed }]);
-      assert.deepEqual((await take(lane)).messages, []);
+      await run.store.repark(run.owner, owned.leases, [{ bucket, parkedId: parkedId as string, ...failed }]);
+      assert.deepEqual((await take(owned)).messages, []);
     });
 
     it('is held by any blocking row, and by one that is due', async () => {
-      const lane = await run.lane();
-      const isHeld = () => run.store.hasBlocking(lane.transport, [0]);
-      await insert(lane, { delay: LATER });
+      const owned = await run.owned();
+      const isHeld = () => run.store.hasBlocking(owned.transport, [0]);
+      await insert(owned, { delay: LATER });
       assert.equal(await isHeld(), false);
-      const due = await insert(lane, { delay: 0, key: null });
+      const due = await insert(owned, { delay: 0, key: null });
       assert.equal(await isHeld(), true);
-      const { messages } = await take(lane);
+      const { messages } = await take(owned);
       assert.deepEqual(idsOf(messages), [due]);
       assert.equal(await isHeld(), true);
-      await lane.settle(messages);
+      await owned.settle(messages);
       assert.equal(await isHeld(), false);
-      await lane.parked({ bucket: 0, key: null }, { state: 'dead', delay: null, blocks: true });
+      await owned.parked({ bucket: 0, key: null }, { state: 'dead', delay: null, blocks: true });
       assert.equal(await isHeld(), true);
     });
   });

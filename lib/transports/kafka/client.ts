@@ -4,7 +4,7 @@ import type { ISocketFactory, ISocketFactoryArgs, Kafka, KafkaConfig, RetryOptio
 import { OutboxConfigurationError } from '../../outbox.errors.js';
 import { askBeforeWrites } from '../ask-before-writes.js';
 import { cutSocket } from '../cut-socket.js';
-import { keepAnswers, type ProduceAnswers, type RequestSender } from './answers.js';
+import { keepAnswers, type ProduceAnswers, type RequestSender } from './produce-response.js';
 import { askAboutNoOthers, keepTopicsApart, type TopicNews, type TopicQuestion } from './metadata.js';
 import { keepApart, keepTokensApart } from './providers.js';
 import { leaveIfSilent } from './silence.js';

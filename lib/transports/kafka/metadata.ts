@@ -1,5 +1,5 @@
 import { chainOf } from '../chain-of.js';
-import type { ProtocolRequest, RequestSender } from './answers.js';
+import type { ProtocolRequest, RequestSender } from './produce-response.js';
 
 const METADATA = 3;
 /** Lengths of a list of topics, from version 1 on. */

@@ -3,7 +3,7 @@ import { stopwatch, systemClock } from '../../time/clock.js';
 import { OutboxError } from '../../outbox.errors.js';
 import { SocketGuard, type GuardedKafka } from './client.js';
 import { askAbout } from './metadata.js';
-import { ProduceAnswers, type PartitionAnswer } from './answers.js';
+import { ProduceAnswers, type PartitionAnswer } from './produce-response.js';
 import { timedOut, type Deadline } from './deadline.js';
 import type { Chunk } from './records.js';
 import { topicErrorOf } from './topics.js';

@@ -26,7 +26,7 @@ import {
   unreadable,
   type Results,
 } from './results.js';
-import { KafkaSlots, retire, withProducer, type KafkaSlot } from './slots.js';
+import { KafkaSlots, retire, withProducer, type KafkaSlot } from './producer-pool.js';
 import { KafkaThrottle } from './throttle.js';
 import { RefusedTopics, topicName } from './topics.js';
 

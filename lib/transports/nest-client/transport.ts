@@ -8,7 +8,7 @@ import { KafkaLink } from './kafka.js';
 import { type ClientKind, kindOfClient, limitsOf, type NestClient, receiptOf, WORTH } from './kind.js';
 import { ApplicationFunctionError, blameForUnsent, failed } from './blame.js';
 import { ClientLink } from './link.js';
-import { releaseClient, takeClient } from './owner.js';
+import { releaseClient, takeClient } from './client-registry.js';
 import { kafkaRecord, parsedPayload, placed, type RecordOption, rmqRecord } from './record.js';
 import { destinationsOf } from './places.js';
 import { RmqLink } from './rmq.js';
@@ -71,7 +71,7 @@ export class ClientProxyTransport extends OutboxTransport {
       onAbort();
       return true;
     };
-    const lane = async (): Promise<void> => {
+    const worker = async (): Promise<void> => {
       while (next < batch.length && !link.dead && !context.signal.aborted) {
         if (isTooLate()) return;
         const index = next++;
@@ -83,12 +83,12 @@ export class ClientProxyTransport extends OutboxTransport {
     context.signal.addEventListener('abort', onAbort, { once: true });
     link.underWay.add(isTooLate);
     try {
-      await Promise.all(Array.from({ length: Math.min(this.settings.concurrency, batch.length) }, lane));
+      await Promise.all(Array.from({ length: Math.min(this.settings.concurrency, batch.length) }, worker));
     } finally {
       link.underWay.delete(isTooLate);
       context.signal.removeEventListener('abort', onAbort);
     }
-    // What no lane reached goes back as the failure of the connection.
+    // What no worker reached goes back as the failure of the connection.
     if (link.dead) await link.kill(undefined);
   }
 

@@ -3,7 +3,7 @@ import type { OutboxTransport } from '../transport.js';
 import { brokerAddress } from '../broker-address.js';
 import { loadAmqplib, type Amqplib } from './client.js';
 import { openConnection } from './connection.js';
-import { givenConnection } from './given.js';
+import { givenConnection } from './application-connection.js';
 import { rabbitMqLimits } from './limits.js';
 import type { ConnectionSource } from './link.js';
 import { resolveRabbitMqOptions } from './option-checks.js';

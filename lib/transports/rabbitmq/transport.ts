@@ -15,7 +15,7 @@ import { blameFor } from './blame.js';
 import { PublishCall } from './call.js';
 import type { AmqpChannel } from './client.js';
 import { closeReason, replyCodeOf } from './errors.js';
-import { RabbitMqLane, type LaneOwner } from './lane.js';
+import { ChannelWriter, type ChannelOwner } from './channel-writer.js';
 import { RabbitMqLink, type ConnectionSource } from './link.js';
 import { MAX_HEADER_TABLE } from './limits.js';
 import { createEncoder } from './message.js';
@@ -29,14 +29,14 @@ import { Suspects } from './suspects.js';
  * Publishes over one connection and, normally, one confirm channel. Messages that were unconfirmed when the broker closed
  * a channel are suspects: they are sent one by one over a second channel, where the culprit takes nobody down with it.
  */
-export class RabbitMqTransport extends OutboxTransport implements LaneOwner {
+export class RabbitMqTransport extends OutboxTransport implements ChannelOwner {
   readonly receipt = 'broker';
   override readonly atomicRuns: boolean;
   readonly encode;
   readonly silence: Silence;
   /** @internal */ readonly aside: Aside | undefined;
-  /** @internal */ readonly main: RabbitMqLane;
-  /** @internal */ readonly probe: RabbitMqLane;
+  /** @internal */ readonly main: ChannelWriter;
+  /** @internal */ readonly probe: ChannelWriter;
   /** @internal */ readonly link: RabbitMqLink;
   /** @internal */ readonly suspects = new Suspects();
   readonly refusals = new Refusals();
@@ -50,7 +50,7 @@ export class RabbitMqTransport extends OutboxTransport implements LaneOwner {
     override readonly limits: TransportLimits,
     source: ConnectionSource,
     /** This is the one that only asks (see {@link Aside}), of this one. */
-    readonly asksFor?: Pick<LaneOwner, 'recovering'>,
+    readonly asksFor?: Pick<ChannelOwner, 'recovering'>,
   ) {
     super();
     this.silence = new Silence(asksFor ? undefined : (now) => this.giveUp(now));
@@ -58,8 +58,8 @@ export class RabbitMqTransport extends OutboxTransport implements LaneOwner {
     this.aside = asksFor ? undefined : new Aside(connect, () => this.silence.patience);
     this.atomicRuns = settings.pipelineKeys;
     this.encode = createEncoder(settings, () => this.link.connection?.maxHeaderTable ?? MAX_HEADER_TABLE);
-    this.main = new RabbitMqLane(this, settings.maxUnconfirmed);
-    this.probe = new RabbitMqLane(this, 1);
+    this.main = new ChannelWriter(this, settings.maxUnconfirmed);
+    this.probe = new ChannelWriter(this, 1);
     this.link = new RabbitMqLink(settings, source, {
       onOpen: (channel) => this.onOpen(channel),
       onLost: (error) => this.onLost(error),
@@ -156,7 +156,7 @@ export class RabbitMqTransport extends OutboxTransport implements LaneOwner {
   }
 
   /** On a connection of the application nobody asks: one that gets no answer would be destroyed, with all that is on it. */
-  askAside(...[call, index, to]: Parameters<LaneOwner['askAside']>): ReturnType<LaneOwner['askAside']> {
+  askAside(...[call, index, to]: Parameters<ChannelOwner['askAside']>): ReturnType<ChannelOwner['askAside']> {
     if (this.link.connection?.own !== true) return 'no other connection';
     return this.aside?.ask({ call, index, to }) === true ? 'asked' : 'refused';
   }
@@ -165,8 +165,8 @@ export class RabbitMqTransport extends OutboxTransport implements LaneOwner {
     this.suspects.add(message.id);
   }
 
-  onChannelClosed(lane: RabbitMqLane): void {
-    void this.reopen(lane);
+  onChannelClosed(writer: ChannelWriter): void {
+    void this.reopen(writer);
   }
 
   onBroken(error: unknown): void {
@@ -211,22 +211,22 @@ export class RabbitMqTransport extends OutboxTransport implements LaneOwner {
     this.onState?.('up');
   }
 
-  /** @internal */ async reopen(lane: RabbitMqLane): Promise<void> {
+  /** @internal */ async reopen(writer: ChannelWriter): Promise<void> {
     const { connection } = this.link;
-    if (connection === undefined || lane.opening) return;
-    lane.opening = true;
+    if (connection === undefined || writer.opening) return;
+    writer.opening = true;
     try {
       const channel = await this.link.openChannel();
-      if (this.link.connection === connection) lane.open(channel);
+      if (this.link.connection === connection) writer.open(channel);
     } catch (error) {
       if (this.link.connection !== connection) return;
-      if (lane === this.probe && closeReason(error).name === 'NO_CHANNELS_LEFT') this.goOnWithOne();
+      if (writer === this.probe && closeReason(error).name === 'NO_CHANNELS_LEFT') this.goOnWithOne();
       else this.onLost(error);
     } finally {
-      lane.opening = false;
+      writer.opening = false;
       // Another connection may have come meanwhile and found this attempt in its way.
-      if (this.link.connection !== connection && lane.channel === undefined && lane.queue.length > 0)
-        void this.reopen(lane);
+      if (this.link.connection !== connection && writer.channel === undefined && writer.queue.length > 0)
+        void this.reopen(writer);
     }
   }
 
@@ -283,12 +283,12 @@ export class RabbitMqTransport extends OutboxTransport implements LaneOwner {
   }
 
   /** @internal */ abandon(failure: PublishFailure): void {
-    for (const lane of [this.main, this.probe]) lane.abandon(() => failure);
+    for (const writer of [this.main, this.probe]) writer.abandon(() => failure);
     this.failQueued(failure.blame === 'transport' ? failure : unavailable(failure.error));
   }
 
   /** @internal */ failQueued(failure: PublishFailure): void {
-    for (const lane of [this.main, this.probe]) lane.failQueued(failure);
+    for (const writer of [this.main, this.probe]) writer.failQueued(failure);
   }
 }
 

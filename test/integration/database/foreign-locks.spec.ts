@@ -1,5 +1,5 @@
 import { PUBLISHED } from '../../../lib/transports/transport.js';
-import { gate } from '../../support/lane.js';
+import { gate } from '../../support/transport-relay.js';
 import { createHarness, ScriptedTransport, type Harness } from '../../support/relay.js';
 import { describeOnEach } from '../../support/services.js';
 import { until } from '../../support/until.js';

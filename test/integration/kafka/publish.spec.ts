@@ -254,12 +254,12 @@ describeWith('kafka', 'kafka() publishes', () => {
     const topic = await topics.create(6);
     const transport = await open();
     const next = new Map<string, number>();
-    // Four lanes with 250 keys each: batches that overlap never share a key, as the relay promises.
+    // Four relays with 250 keys each: batches that overlap never share a key, as the relay promises.
     await Promise.all(
-      [0, 1, 2, 3].map(async (lane) => {
+      [0, 1, 2, 3].map(async (relay) => {
         for (let round = 0; round < 12; round += 1) {
           const batch = messages(topic, 200, (n) => {
-            const key = `key-${lane * 250 + ((n * 7 + round) % 250)}`;
+            const key = `key-${relay * 250 + ((n * 7 + round) % 250)}`;
             const count = next.get(key) ?? 0;
             next.set(key, count + 1);
             return { key, payload: String(count) };

@@ -43,8 +43,8 @@ describeUnlessMissing(KafkaNode.isInstalled ? [] : ['kafka'], 'a client that sen
     const through = async (): Promise<boolean> => {
       const { state, detail = '' } = transport.health!();
       if (state === 'blocked') told.add(detail.replace(/\d+/, 'N'));
-      const [lane] = dispatcher.status().transports;
-      if (lane!.circuit === 'blocked') told.add('blocked');
+      const [transportRelay] = dispatcher.status().transports;
+      if (transportRelay!.circuit === 'blocked') told.add('blocked');
       return (await harness!.count('ready')) + (await harness!.count('parked')) === 0;
     };
     await send();

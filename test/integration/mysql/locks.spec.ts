@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { QueryRunner } from 'typeorm';
 import type { OutboxMessage } from '../../../lib/outbox-message.js';
-import { StoreRun, type Lane } from '../../../lib/testing/store-contract/harness.js';
+import { StoreRun, type OwnedTransport } from '../../../lib/testing/store-contract/harness.js';
 import { MariaDbStores } from '../../support/mariadb-store.js';
 import { describeOnMysqlFamily } from '../../support/services.js';
 
@@ -18,7 +18,7 @@ describeOnMysqlFamily('locks in small tables', (kind) => {
   const stores = new MariaDbStores(kind, { buckets: 2 }, 'set session innodb_lock_wait_timeout = 2');
   const run = new StoreRun(stores, globalThis as never);
   const them = new StoreRun(stores, globalThis as never);
-  let mine: Lane;
+  let mine: OwnedTransport;
   let holder: QueryRunner;
   beforeAll(async () => {
     await run.start();
@@ -27,18 +27,18 @@ describeOnMysqlFamily('locks in small tables', (kind) => {
   afterAll(() => run.stop());
 
   /** Of somebody else, one of each kind; then the same of ours, and statistics that say how few rows there are. */
-  async function fill(lane: Lane): Promise<void> {
-    await lane.parked({ key: 'dead' }, { state: 'dead' });
-    await lane.parked({ key: 'waiting' });
-    await lane.insert({ key: 'published' });
-    await lane.settle(await lane.ready(), 'archive');
-    await lane.insert({ key: 'ready', dedupKey: lane.name });
+  async function fill(owned: OwnedTransport): Promise<void> {
+    await owned.parked({ key: 'dead' }, { state: 'dead' });
+    await owned.parked({ key: 'waiting' });
+    await owned.insert({ key: 'published' });
+    await owned.settle(await owned.ready(), 'archive');
+    await owned.insert({ key: 'ready', dedupKey: owned.name });
   }
   beforeEach(async () => {
     for (const table of ['ready', 'parked', 'archive', 'dedup', 'leases'])
       await stores.application.query(`delete from outbox_${table}`);
-    const theirs = await them.lane();
-    mine = await run.lane();
+    const theirs = await them.owned();
+    mine = await run.owned();
     await fill(theirs);
     await fill(mine);
     for (const table of TABLES) await stores.application.query(`analyze table outbox_${table}`);

@@ -3,7 +3,7 @@ import { transactionExecutor } from '../../../lib/data-layers/typeorm/transactio
 import { MysqlStore } from '../../../lib/store/mysql/store.js';
 import { updateOf } from '../../../lib/store/mysql/capabilities.js';
 import { openMysqlDatabase } from '../../../lib/data-layers/typeorm/mysql.js';
-import { eventually, Lane, settled, StoreRun } from '../../../lib/testing/store-contract/harness.js';
+import { eventually, OwnedTransport, settled, StoreRun } from '../../../lib/testing/store-contract/harness.js';
 import { series } from '../../support/databases.js';
 import { MariaDbStores } from '../../support/mariadb-store.js';
 import { describeOnMysqlFamily } from '../../support/services.js';
@@ -15,56 +15,56 @@ describeOnMysqlFamily('the store', (kind) => {
   beforeAll(() => run.start());
   afterAll(() => run.stop());
 
-  const probe = (lane: Lane, bucket: number, after: string, upTo: string) =>
-    run.store.probe?.(lane.transport, [{ bucket, after, upTo }]).then(({ clean }) => clean[0]);
+  const probe = (owned: OwnedTransport, bucket: number, after: string, upTo: string) =>
+    run.store.probe?.(owned.transport, [{ bucket, after, upTo }]).then(({ clean }) => clean[0]);
 
   describe('probe', () => {
     it('sees an open insert in the middle and at the end of a range, and none behind it or in a neighbour', async () => {
-      const lane = await run.lane();
-      await lane.insert({}, {});
-      const [, before] = (await lane.ready()).map(({ seq }) => seq) as [string, string];
+      const owned = await run.owned();
+      await owned.insert({}, {});
+      const [, before] = (await owned.ready()).map(({ seq }) => seq) as [string, string];
       const open = await stores.begin();
-      await run.store.insert(open.tx, [lane.message()]); // bucket 1, right behind `before`
+      await run.store.insert(open.tx, [owned.message()]); // bucket 1, right behind `before`
       const neighbour = await stores.begin();
-      await run.store.insert(neighbour.tx, [lane.message({ bucket: 2 })]);
-      await lane.insert({});
-      const after = (await lane.ready()).at(-1)?.seq as string;
+      await run.store.insert(neighbour.tx, [owned.message({ bucket: 2 })]);
+      await owned.insert({});
+      const after = (await owned.ready()).at(-1)?.seq as string;
       const late = String(BigInt(before) + 1n);
-      expect(await probe(lane, 1, '0', before)).toBe(true); // the open row is the next one
-      expect(await probe(lane, 1, '0', late)).toBe(false); // at the end
-      expect(await probe(lane, 1, '0', after)).toBe(false); // in the middle
-      expect(await probe(lane, 1, before, late)).toBe(false); // alone
-      expect(await probe(lane, 1, late, after)).toBe(true); // before the range
-      expect(await probe(lane, 0, '0', after)).toBe(true);
+      expect(await probe(owned, 1, '0', before)).toBe(true); // the open row is the next one
+      expect(await probe(owned, 1, '0', late)).toBe(false); // at the end
+      expect(await probe(owned, 1, '0', after)).toBe(false); // in the middle
+      expect(await probe(owned, 1, before, late)).toBe(false); // alone
+      expect(await probe(owned, 1, late, after)).toBe(true); // before the range
+      expect(await probe(owned, 0, '0', after)).toBe(true);
       await open.rollback();
-      expect(await probe(lane, 1, '0', after)).toBe(true); // another bucket's open row is no obstacle
+      expect(await probe(owned, 1, '0', after)).toBe(true); // another bucket's open row is no obstacle
       await neighbour.rollback();
     });
 
     it('never calls a range clean whose uncommitted row is read later, under concurrent commits and settles', async () => {
-      const lane = await run.lane();
+      const owned = await run.owned();
       let running = true;
       const writer = (async () => {
         while (running) {
           const open = await stores.begin();
-          await run.store.insert(open.tx, [lane.message(), lane.message()]);
+          await run.store.insert(open.tx, [owned.message(), owned.message()]);
           await open.commit();
         }
       })();
       try {
         for (let round = 0; round < 60; round++) {
-          const messages = await lane.ready(run.other);
+          const messages = await owned.ready(run.other);
           const upTo = messages.at(-1)?.seq;
           if (upTo === undefined) continue;
-          const clean = await probe(lane, 1, '0', upTo);
-          const first = (await run.store.sweep(lane.transport, [{ bucket: 1, after: '0', upTo }])).places.map(
+          const clean = await probe(owned, 1, '0', upTo);
+          const first = (await run.store.sweep(owned.transport, [{ bucket: 1, after: '0', upTo }])).places.map(
             ({ seq }) => seq,
           );
-          const second = (await run.other.sweep(lane.transport, [{ bucket: 1, after: '0', upTo }])).places.map(
+          const second = (await run.other.sweep(owned.transport, [{ bucket: 1, after: '0', upTo }])).places.map(
             ({ seq }) => seq,
           );
           if (clean) expect(second.filter((seq) => !first.includes(seq))).toEqual([]);
-          await run.other.settle(lane.transport, messages.slice(0, 3).map(settled), 'delete');
+          await run.other.settle(owned.transport, messages.slice(0, 3).map(settled), 'delete');
         }
       } finally {
         running = false;
@@ -74,8 +74,8 @@ describeOnMysqlFamily('the store', (kind) => {
   });
 
   it('knows what it cancelled beside 20,000 other transports that might still have the message', async () => {
-    const lane = await run.lane();
-    const [id] = (await lane.insert({ delay: 60_000 })) as [string];
+    const owned = await run.owned();
+    const [id] = (await owned.insert({ delay: 60_000 })) as [string];
     await stores.application.query(
       `insert into outbox_transports (id, name) select 10000 + seq, concat('other ', seq) from ${series(kind, 20_000)}`,
     );
@@ -90,12 +90,12 @@ describeOnMysqlFamily('the store', (kind) => {
   it('makes one archive row of a message that an owner and a zombie settle at once', async () => {
     const count = async () => Number((await stores.application.query('select count(*) n from outbox_archive'))[0].n);
     for (let round = 0; round < 20; round++) {
-      const lane = await run.lane();
-      await lane.insert({}, {}, {});
-      const messages = (await lane.ready()).map(settled);
+      const owned = await run.owned();
+      await owned.insert({}, {}, {});
+      const messages = (await owned.ready()).map(settled);
       const before = await count();
       const reports = await Promise.all(
-        [run.store, run.other].map((store) => store.settle(lane.transport, messages, 'archive')),
+        [run.store, run.other].map((store) => store.settle(owned.transport, messages, 'archive')),
       );
       expect(reports.reduce((sum, { affected }) => sum + affected, 0)).toBe(3);
       expect(await count()).toBe(before + 3);
@@ -103,18 +103,18 @@ describeOnMysqlFamily('the store', (kind) => {
   });
 
   it('survives deadlocks with an application that locks the same rows the other way round', async () => {
-    const lane = await run.lane();
-    await lane.insert({}, {});
-    const messages = await lane.ready();
+    const owned = await run.owned();
+    await owned.insert({}, {});
+    const messages = await owned.ready();
     const runner = stores.application.createQueryRunner();
     await runner.startTransaction();
     await runner.query(`select * from outbox_ready where seq = ${messages[1]?.seq} for update`);
     // The heavier transaction survives: the settle is the victim.
     await run.store.insert(
       transactionExecutor(runner),
-      Array.from({ length: 50 }, () => lane.message()),
+      Array.from({ length: 50 }, () => owned.message()),
     );
-    const settling = run.store.settle(lane.transport, messages.map(settled), 'archive');
+    const settling = run.store.settle(owned.transport, messages.map(settled), 'archive');
     await eventually('the settle waits', async () => {
       const [waits] = await stores.application.query(`show global status like 'Innodb_row_lock_current_waits'`);
       return Number(waits.Value) > 0 || undefined;
@@ -126,13 +126,13 @@ describeOnMysqlFamily('the store', (kind) => {
   });
 
   it('waits once for a row that somebody else holds, says so, and lets the next statement in', async () => {
-    const lane = await run.lane();
-    await lane.insert({}, {});
-    const [held, free] = (await lane.ready()).map(settled);
+    const owned = await run.owned();
+    await owned.insert({}, {});
+    const [held, free] = (await owned.ready()).map(settled);
     const holder = stores.application.createQueryRunner();
     await holder.startTransaction();
     await holder.query(`select * from outbox_ready where seq = ${held?.seq} for update`);
-    const settle = (message: typeof held) => run.store.settle(lane.transport, [message as never], 'delete');
+    const settle = (message: typeof held) => run.store.settle(owned.transport, [message as never], 'delete');
     const began = performance.now();
     const [first, second] = await Promise.allSettled([settle(held), settle(free)]);
     expect(first).toMatchObject({ status: 'rejected', reason: { errno: 1205 } });
@@ -144,77 +144,80 @@ describeOnMysqlFamily('the store', (kind) => {
   }, 30_000);
 
   it('never makes writers wait for its reads', async () => {
-    const lane = await run.lane();
-    await lane.insert(...Array.from({ length: 200 }, () => ({})));
-    const messages = await lane.ready();
-    const ranges = lane.allBuckets.map((bucket) => ({ bucket, after: '0', upTo: '18446744073709551615' }));
+    const owned = await run.owned();
+    await owned.insert(...Array.from({ length: 200 }, () => ({})));
+    const messages = await owned.ready();
+    const ranges = owned.allBuckets.map((bucket) => ({ bucket, after: '0', upTo: '18446744073709551615' }));
     const own = openMysqlDatabase(stores.application, stores.storeSettings);
     const reader = new MysqlStore(own, stores.storeSettings);
     try {
       // A transaction of the relay that has read, parked and probed everything, and has not ended.
       await own.connection('read').transaction(async () => {
         const other = new MysqlStore(openMysqlDatabase(stores.application, stores.storeSettings), stores.storeSettings);
-        await other.probe(lane.transport, ranges);
-        await other.sweep(lane.transport, ranges);
-        await lane.park(messages.slice(0, 100), { state: 'waiting' });
+        await other.probe(owned.transport, ranges);
+        await other.sweep(owned.transport, ranges);
+        await owned.park(messages.slice(0, 100), { state: 'waiting' });
         const runner = stores.application.createQueryRunner();
         await runner.query('set session innodb_lock_wait_timeout = 1');
         await runner.startTransaction();
         await other.insert(
           transactionExecutor(runner),
-          lane.allBuckets.map((bucket) => lane.message({ bucket })),
+          owned.allBuckets.map((bucket) => owned.message({ bucket })),
         );
         await runner.commitTransaction();
         await runner.release();
         await other.close();
       });
-      expect((await lane.ready()).length).toBe(100 + lane.allBuckets.length);
+      expect((await owned.ready()).length).toBe(100 + owned.allBuckets.length);
     } finally {
       await reader.close();
     }
   });
 
   it('lets writers insert next to rows that a settle or a park has locked', async () => {
-    const lane = await run.lane();
-    await lane.insert(...Array.from({ length: 50 }, (_, i) => ({ bucket: i % 2 })));
+    const owned = await run.owned();
+    await owned.insert(...Array.from({ length: 50 }, (_, i) => ({ bucket: i % 2 })));
     const own = openMysqlDatabase(stores.application, stores.storeSettings);
     try {
       await own.connection('settle').transaction(async (tx) => {
         const { statement } = await import('../../../lib/store/sql.js');
         const lock = `select h.seq from json_table(?, '$[*]' columns (b smallint path '$[0]', s bigint unsigned path '$[1]')) k
           straight_join outbox_ready h on h.transport = ? and h.bucket = k.b and h.seq = k.s ${updateOf('h')}`;
-        const places = JSON.stringify((await lane.ready()).map(({ bucket, seq }) => [bucket, Number(seq)]));
-        expect((await tx.run(statement(undefined, lock).bind(places, lane.transport))).rows).toHaveLength(50);
+        const places = JSON.stringify((await owned.ready()).map(({ bucket, seq }) => [bucket, Number(seq)]));
+        expect((await tx.run(statement(undefined, lock).bind(places, owned.transport))).rows).toHaveLength(50);
         const runner = stores.application.createQueryRunner();
         await runner.query('set session innodb_lock_wait_timeout = 1');
         await runner.startTransaction();
-        await run.store.insert(transactionExecutor(runner), [lane.message({ bucket: 0 }), lane.message({ bucket: 1 })]);
+        await run.store.insert(transactionExecutor(runner), [
+          owned.message({ bucket: 0 }),
+          owned.message({ bucket: 1 }),
+        ]);
         await runner.commitTransaction();
         await runner.release();
       });
     } finally {
       await own.close();
     }
-    expect(await lane.readyIds()).toHaveLength(52);
+    expect(await owned.readyIds()).toHaveLength(52);
   });
 
   it('reads few rows and a backlog alike, at most so many per bucket and in all', async () => {
-    const lane = await run.lane();
+    const owned = await run.owned();
     for (const size of [3, 40, 200]) {
-      await lane.insert(...Array.from({ length: size }, (_, i) => ({ bucket: i % 4 })));
-      const total = (await lane.ready()).length;
+      await owned.insert(...Array.from({ length: size }, (_, i) => ({ bucket: i % 4 })));
+      const total = (await owned.ready()).length;
       for (const [perBucket, limit] of [
         [1, 100],
         [10, 100],
         [100, 7],
         [500, 500],
       ] as const) {
-        const positions = lane.allBuckets.map((bucket) => ({ bucket, after: '0' }));
+        const positions = owned.allBuckets.map((bucket) => ({ bucket, after: '0' }));
         for (let again = 0; again < 2; again++) {
-          const { messages } = await run.store.fetch({ transport: lane.transport, positions, perBucket, limit });
+          const { messages } = await run.store.fetch({ transport: owned.transport, positions, perBucket, limit });
           const expected = Math.min(
             limit,
-            lane.allBuckets.reduce((sum, bucket) => {
+            owned.allBuckets.reduce((sum, bucket) => {
               const there = bucket < 4 ? Math.floor((total + 3 - bucket) / 4) : 0;
               return sum + Math.min(perBucket, there);
             }, 0),
@@ -222,7 +225,7 @@ describeOnMysqlFamily('the store', (kind) => {
           expect(Math.abs(messages.length - expected)).toBeLessThanOrEqual(
             perBucket === 1 || limit === 7 || limit === 500 ? 0 : 4,
           );
-          for (const bucket of lane.allBuckets) {
+          for (const bucket of owned.allBuckets) {
             const seqs = messages.filter((message) => message.bucket === bucket).map(({ seq }) => Number(seq));
             expect(seqs.length).toBeLessThanOrEqual(perBucket);
             expect(seqs).toEqual([...seqs].sort((a, b) => a - b));
@@ -234,65 +237,65 @@ describeOnMysqlFamily('the store', (kind) => {
 
   describe('insert', () => {
     it('does not swallow what does not fit, and the transaction stays usable', async () => {
-      const lane = await run.lane();
+      const owned = await run.owned();
       const open = await stores.begin();
-      await expect(run.store.insert(open.tx, [lane.message({ dedupKey: 'x'.repeat(256) })])).rejects.toThrow(
+      await expect(run.store.insert(open.tx, [owned.message({ dedupKey: 'x'.repeat(256) })])).rejects.toThrow(
         /too long/i,
       );
-      await expect(run.store.insert(open.tx, [lane.message({ topic: 'x'.repeat(256) })])).rejects.toThrow(/too long/i);
-      await run.store.insert(open.tx, [lane.message()]);
+      await expect(run.store.insert(open.tx, [owned.message({ topic: 'x'.repeat(256) })])).rejects.toThrow(/too long/i);
+      await run.store.insert(open.tx, [owned.message()]);
       await open.commit();
-      expect(await lane.readyIds()).toHaveLength(1);
+      expect(await owned.readyIds()).toHaveLength(1);
     });
 
     it('splits by bytes, and refuses what the server would not take before it breaks the connection', async () => {
-      const lane = await run.lane();
+      const owned = await run.owned();
       const open = await stores.begin();
       const half = Buffer.alloc(512 * 1024, 1);
       await run.store.insert(
         open.tx,
-        Array.from({ length: 40 }, () => lane.message({ payload: half })),
+        Array.from({ length: 40 }, () => owned.message({ payload: half })),
       );
       await expect(
-        run.store.insert(open.tx, [lane.message({ payload: Buffer.alloc(600 * 1024 * 1024) })]),
+        run.store.insert(open.tx, [owned.message({ payload: Buffer.alloc(600 * 1024 * 1024) })]),
       ).rejects.toMatchObject({
         code: 'PAYLOAD_TOO_LARGE',
         message: expect.stringContaining('max_allowed_packet'),
       });
       await open.commit();
-      expect((await lane.ready()).every(({ size }) => size === half.length)).toBe(true);
-      expect(await lane.readyIds()).toHaveLength(40);
+      expect((await owned.ready()).every(({ size }) => size === half.length)).toBe(true);
+      expect(await owned.readyIds()).toHaveLength(40);
     });
   });
 
   it('F3: a payload at the limit of max_allowed_packet is stored and read, one byte more is refused before the insert', async () => {
-    const lane = await run.lane();
+    const owned = await run.owned();
     const [row] = (await stores.application.query('select @@session.max_allowed_packet as n')) as { n: string }[];
-    const { topic, type, contentType, key } = lane.message();
+    const { topic, type, contentType, key } = owned.message();
     const texts = topic.length + type.length + contentType.length + (key?.length ?? 0);
     // Its hexadecimal digits, and what the estimate adds.
     const limit = Math.floor((Math.min(Number(row?.n), 2 ** 27) - 200 - 6 * texts) / 2);
-    const fits = [limit - 1, limit].map((size) => lane.message({ payload: Buffer.alloc(size, 255) }));
+    const fits = [limit - 1, limit].map((size) => owned.message({ payload: Buffer.alloc(size, 255) }));
     for (const message of fits) await run.committed((tx) => run.store.insert(tx, [message]));
-    const over = lane.message({ payload: Buffer.alloc(limit + 1, 255) });
+    const over = owned.message({ payload: Buffer.alloc(limit + 1, 255) });
     await expect(run.committed((tx) => run.store.insert(tx, [over]))).rejects.toMatchObject({
       code: 'PAYLOAD_TOO_LARGE',
     });
-    const found = await lane.ready();
+    const found = await owned.ready();
     expect(found.map(({ id, size }) => [id, size])).toEqual(fits.map(({ id, payload }) => [id, payload?.length]));
   });
 
   it('F8: parks no second row of one id, and says so: it stays in the hot table, and what is parked with it too', async () => {
-    const lane = await run.lane();
+    const owned = await run.owned();
     const id = randomUUID();
-    await lane.insert({ id }, { id }, {});
-    const messages = await lane.ready();
-    await expect(lane.park(messages)).rejects.toMatchObject({ errno: 1062 });
-    expect(await lane.ready()).toHaveLength(3);
-    const [first, second, other] = messages.map((message) => () => lane.park([message]));
+    await owned.insert({ id }, { id }, {});
+    const messages = await owned.ready();
+    await expect(owned.park(messages)).rejects.toMatchObject({ errno: 1062 });
+    expect(await owned.ready()).toHaveLength(3);
+    const [first, second, other] = messages.map((message) => () => owned.park([message]));
     expect((await first!()).affected).toBe(1);
     await expect(second!()).rejects.toMatchObject({ errno: 1062 });
     expect((await other!()).affected).toBe(1);
-    expect((await lane.ready()).map((message) => message.id)).toEqual([id]);
+    expect((await owned.ready()).map((message) => message.id)).toEqual([id]);
   });
 });

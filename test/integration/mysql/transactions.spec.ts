@@ -17,7 +17,7 @@ describeOnMysqlFamily('what a transaction of the relay holds', (kind) => {
   afterAll(() => run.stop());
 
   it('B2: its leases, also when they are over: until it ends nobody takes them', async () => {
-    const { transport, leases } = await run.lane();
+    const { transport, leases } = await run.owned();
     const request = { owner: randomUUID(), transport, leaseMs: 60_000, limit: 100 };
     const sql = 'select count(*) n from outbox_leases where transport = ? and expires_at > utc_timestamp(6)';
     const left = async () => Number((await stores.application.query(sql, [transport]))[0].n);
@@ -32,14 +32,14 @@ describeOnMysqlFamily('what a transaction of the relay holds', (kind) => {
   });
 
   it('no place in which it looked for a row and found none: writers insert there', async () => {
-    const lane = await run.lane();
-    await lane.insert({});
-    const [first] = (await lane.ready()) as [OutboxMessage];
+    const owned = await run.owned();
+    await owned.insert({});
+    const [first] = (await owned.ready()) as [OutboxMessage];
     const nowhere = { ...settled(first), seq: String(BigInt(first.seq) + 1_000n) };
     await store.database.connection('settle').transaction(async (tx) => {
-      expect(await store.parts.settle.lockReady(tx, lane.transport, [nowhere])).toEqual([]);
-      await lane.insert({}); // who waits fails: the transaction goes on only after it
+      expect(await store.parts.settle.lockReady(tx, owned.transport, [nowhere])).toEqual([]);
+      await owned.insert({}); // who waits fails: the transaction goes on only after it
     });
-    expect(await lane.readyIds()).toHaveLength(2);
+    expect(await owned.readyIds()).toHaveLength(2);
   });
 });

@@ -15,22 +15,22 @@ describeOnMysqlFamily('waking a key', (kind) => {
   afterEach(() => jest.restoreAllMocks());
 
   it('leaves alone a first row that was tried and failed since it was looked at', async () => {
-    const lane = await run.lane();
-    await lane.insert({}, {});
-    const [first, second] = await lane.ready();
-    await lane.park([first as never], { state: 'blocked', delay: null });
-    await lane.park([second as never], { state: 'dead', delay: null });
+    const owned = await run.owned();
+    await owned.insert({}, {});
+    const [first, second] = await owned.ready();
+    await owned.park([first as never], { state: 'blocked', delay: null });
+    await owned.park([second as never], { state: 'dead', delay: null });
     const { wake } = (run.other as MysqlStore).parts.admin;
     const look = wake.first.bind(wake);
     jest.spyOn(wake, 'first').mockImplementationOnce(async (...args) => {
       const heads = await look(...args);
-      const { messages } = await lane.take(['k']);
+      const { messages } = await owned.take(['k']);
       expect(messages.map(({ id }) => id)).toEqual([first?.id]);
       const failed = messages.map((message) => repark(message, { delay: LATER }));
-      expect((await run.store.repark(run.owner, lane.leases, failed)).affected).toBe(1);
+      expect((await run.store.repark(run.owner, owned.leases, failed)).affected).toBe(1);
       return heads;
     });
     expect((await run.other.discard({ ids: [second?.id as string], limit: 1 })).done).toEqual([second?.id]);
-    expect((await lane.due()).rows).toEqual([]);
+    expect((await owned.due()).rows).toEqual([]);
   });
 });

@@ -284,7 +284,7 @@ describeUnlessMissing(canStart.postgres ? [] : ['postgres'], 'a PostgreSQL of it
       const operations: string[] = [];
       app.get(OutboxService).events.on('error', ({ operation }) => operations.push(operation));
       await dispatcher.start();
-      await until(() => operations.includes('fetch')); // the lane itself was told
+      await until(() => operations.includes('fetch')); // the relay itself was told
       expect(await app.get(OutboxService).stats()).toMatchObject({ transports: { default: { ready: 1 } } });
     });
 

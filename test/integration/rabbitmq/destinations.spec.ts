@@ -120,8 +120,8 @@ describeUnlessMissing(missing, 'a queue that confirms nothing, as a quorum queue
       });
       expect(withIt.share / without.share).toBeGreaterThan(0.8);
       expect(hooks.of('circuitOpened')).toEqual([]);
-      const [lane] = dispatcher.status().transports;
-      expect(lane?.away).toEqual([expect.objectContaining({ name: `queue "${stuck}"` })]);
+      const [transportRelay] = dispatcher.status().transports;
+      expect(transportRelay?.away).toEqual([expect.objectContaining({ name: `queue "${stuck}"` })]);
       await resume(suspended.pop()!);
       await observer.receivedAll(stuck, bad);
       await observer.receivedAll(good, withIt.ids);

@@ -18,7 +18,7 @@ describeUnlessMissing(missing, 'a RabbitMQ user whose rights are taken away whil
   let exchanges: [string, string, string];
   let queue: string;
   let hooks: RecordedHooks;
-  let lane: () => TransportStatus;
+  let transportRelay: () => TransportStatus;
   beforeAll(async () => {
     node = await RabbitMqNode.start();
     observer = await RabbitMqObserver.connect(node.url);
@@ -37,7 +37,7 @@ describeUnlessMissing(missing, 'a RabbitMQ user whose rights are taken away whil
     const url = node.url.replace('guest:guest', `${user}:${user}`);
     const relay = harness.relay({ default: await rabbitmq({ url }).create() });
     hooks = relay.hooks;
-    lane = () => relay.dispatcher.status().transports[0] as TransportStatus;
+    transportRelay = () => relay.dispatcher.status().transports[0] as TransportStatus;
     await relay.dispatcher.start();
     await enqueue(exchanges[0], 1); // RabbitMQ remembers that it may, until the channel is closed
     await observer.received(queue, 1);
@@ -65,8 +65,8 @@ describeUnlessMissing(missing, 'a RabbitMQ user whose rights are taken away whil
       await (how === 'clear_permissions' ? node.ctl(how, user) : rights('^$'));
       const ids: string[] = [];
       for (const exchange of [...exchanges].reverse()) ids.push(...(await enqueue(exchange, 10)));
-      await until(() => lane().circuit !== 'closed', 30_000);
-      const reasons = (): string[] => [lane().lastError ?? '', ...lane().away.map(({ error }) => error)];
+      await until(() => transportRelay().circuit !== 'closed', 30_000);
+      const reasons = (): string[] => [transportRelay().lastError ?? '', ...transportRelay().away.map(({ error }) => error)];
       await until(() => reasons().some((reason) => reason.includes('403 ACCESS_REFUSED')), 30_000);
       // More than three tries of all; without any right there is no connection to try them on.
       const failures = (): number => hooks.of('failed').reduce((sum, { count }) => sum + count, 0);
@@ -94,7 +94,7 @@ describeUnlessMissing(missing, 'a RabbitMQ user whose rights are taken away whil
     denied.push(...(await enqueue(exchanges[2], 100)));
     await until(async () => (await harness.count('parked')) === 130);
     expect(failures() - before).toBeLessThan(10);
-    expect(lane().away).toMatchObject([{ name: `exchange "${exchanges[2]}", routing key "orders"` }]);
+    expect(transportRelay().away).toMatchObject([{ name: `exchange "${exchanges[2]}", routing key "orders"` }]);
     await rights('.*');
     await observer.receivedAll(queue, denied);
     expect(hooks.of('dead')).toEqual([]);

@@ -1,6 +1,6 @@
 import { EventEmitter, once } from 'node:events';
 import { DataSource } from 'typeorm';
-import { Claimer } from '../../../lib/relay/read/claimer.js';
+import { Reader } from '../../../lib/relay/read/reader.js';
 import { SnapshotFloor } from '../../../lib/relay/read/snapshot-floor.js';
 import { systemClock } from '../../../lib/time/clock.js';
 import type { OutboxStore } from '../../../lib/store/outbox-store.js';
@@ -96,15 +96,15 @@ describeWith('postgres', 'a take-over while a snapshot is held that keeps half a
     const store = wrapped(harness.store, {
       lowest: (transport, ranges, ms) => lowest.call(harness.store, transport, ranges, Math.min(ms, 10)),
     });
-    const claimer = new Claimer(store, 0, new SnapshotFloor(), systemClock, () => undefined);
-    claimer.add(2); // of which nothing is dead
+    const reader = new Reader(store, 0, new SnapshotFloor(), systemClock, () => undefined);
+    reader.add(2); // of which nothing is dead
     await harness.enqueue([{ bucket: 1, payload: Buffer.from('gained') }]);
     const read = async (): Promise<string[]> =>
-      (await claimer.read(100)).messages.map(({ payload }) => String(payload)).sort();
+      (await reader.read(100)).messages.map(({ payload }) => String(payload)).sort();
     // A transaction that is open anywhere on the server may put this off by a read.
     do expect(await read()).toEqual([]);
-    while (!claimer.heads.has(2));
-    claimer.add(1);
+    while (!reader.heads.has(2));
+    reader.add(1);
     let reads = 0;
     for (let found: string[] = []; !found.includes('gained'); reads += 1) {
       await harness.enqueue([{ bucket: 2, payload: Buffer.from(`${reads}`) }]);

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { KeyQueues } from '../../../lib/relay/order/key-queues.js';
 import { ParkedKeys } from '../../../lib/relay/order/parked-keys.js';
 import { systemClock } from '../../../lib/time/clock.js';
-import type { LaneDependencies } from '../../../lib/relay/lane.types.js';
+import type { TransportRelayDependencies } from '../../../lib/relay/relay.types.js';
 import { ParkedReader } from '../../../lib/relay/order/parked-reader.js';
 import type { OutboxMessage } from '../../../lib/outbox-message.js';
 import type { Lease } from '../../../lib/store/lease-store.js';
@@ -55,7 +55,7 @@ describe.each(DATABASES)('%s: more blocked keys than are held', (kind) => {
       const ids = await crashed();
       const asked: number[] = [];
       const { store } = harness;
-      const lane = {
+      const relay = {
         id: 0,
         clock: systemClock,
         options: { ordering: 'key', pollInterval: 60_000 },
@@ -73,10 +73,10 @@ describe.each(DATABASES)('%s: more blocked keys than are held', (kind) => {
             return keys;
           },
         },
-      } as unknown as LaneDependencies;
+      } as unknown as TransportRelayDependencies;
       const accepted: string[] = [];
       const reader = new ParkedReader(
-        lane,
+        relay,
         new KeyQueues(({ key }) => key),
         {
           accept: (messages) => accepted.push(...messages.map(({ id }) => id)),

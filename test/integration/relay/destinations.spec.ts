@@ -59,8 +59,8 @@ describeOnEach([], 'destinations that are missing', (kind) => {
       await until(async () => (await harness.count('ready')) === 0);
       expect(transport.triesOf('missing') - tries).toBeLessThan(20);
       expect(hooks.of('circuitOpened')).toEqual([]);
-      const [lane] = dispatcher.status().transports;
-      expect(lane?.away).toEqual([expect.objectContaining({ name: 'topic "missing"' })]);
+      const [transportRelay] = dispatcher.status().transports;
+      expect(transportRelay?.away).toEqual([expect.objectContaining({ name: 'topic "missing"' })]);
       const { away } = await readStats(harness.store, harness.transportIds, dispatcher.status().transports, Date.now());
       const since = expect.any(Date) as Date;
       const lastError = expect.stringContaining('There is no topic missing.') as string;

@@ -34,9 +34,9 @@ const gone = async (): Promise<never> => {
 const silent = (): Promise<never> => new Promise<never>(() => undefined);
 const numbers = (from: number, to: number): number[] => Array.from({ length: to - from }, (_, i) => from + i);
 
-/** Of each database one lane does all that follows. */
-const doesAll = (kind: string, lane: object): boolean =>
-  kind === 'postgres' ? !('ordering' in lane) : 'coordination' in lane;
+/** Of each database one relay does all that follows. */
+const doesAll = (kind: string, relay: object): boolean =>
+  kind === 'postgres' ? !('ordering' in relay) : 'coordination' in relay;
 const LANES = [
   ['postgres', {}],
   ['mariadb', {}],
@@ -46,11 +46,11 @@ const LANES = [
   ['mysql', { coordination: 'rowLock', ordering: 'none' }],
 ] as const;
 
-describe.each(LANES)('the key of encrypted payloads', (kind, lane) => {
-  describeWith(kind, `on ${kind} ${JSON.stringify(lane)}`, () => {
+describe.each(LANES)('the key of encrypted payloads', (kind, relay) => {
+  describeWith(kind, `on ${kind} ${JSON.stringify(relay)}`, () => {
     const applications = new Applications();
-    const inOrder = !('ordering' in lane);
-    const isGlobal = 'ordering' in lane && lane.ordering === 'global';
+    const inOrder = !('ordering' in relay);
+    const isGlobal = 'ordering' in relay && relay.ordering === 'global';
     let database: TestDatabase;
     let transport: RecordingTransport;
     let service: KeyService;
@@ -59,13 +59,13 @@ describe.each(LANES)('the key of encrypted payloads', (kind, lane) => {
 
     const start = async (more: Partial<OutboxOptions> = {}): Promise<void> => {
       const options = { transports: { default: transport }, encryption: service, publishTimeout: 1_000, logger };
-      const all = quiet({ ...options, logLevel: 'warn', lease: '15s', ...lane, ...more });
+      const all = quiet({ ...options, logLevel: 'warn', lease: '15s', ...relay, ...more });
       const app = await applications.start(build([typeOrm(database), OutboxModule.forRoot(all)]));
       outbox = app.get(OutboxService);
-      lanes = () => app.get(OutboxDispatcher).status().transports;
+      relays = () => app.get(OutboxDispatcher).status().transports;
       query = (sql) => app.get(DataSource).query(sql);
     };
-    let lanes: () => ReturnType<OutboxDispatcher['status']>['transports'];
+    let relays: () => ReturnType<OutboxDispatcher['status']>['transports'];
     let query: (sql: string) => Promise<{ attempts: unknown; state: string }[]>;
     const write = (type: string, payloads: readonly number[], keys = 10): Promise<unknown> =>
       outbox.enqueueOutsideTransaction(
@@ -93,7 +93,7 @@ describe.each(LANES)('the key of encrypted payloads', (kind, lane) => {
       await start({ retry: { initial: 1, max: 1, maxAttempts: 2 } });
       service.troubles.set('k1', gone);
       await write('k1', numbers(0, 50));
-      await until(() => lanes()[0]!.away.length === 1);
+      await until(() => relays()[0]!.away.length === 1);
       if (!isGlobal) {
         await write('k2', numbers(0, 300));
         await write('clear', numbers(0, 300));
@@ -119,7 +119,7 @@ describe.each(LANES)('the key of encrypted payloads', (kind, lane) => {
       await until(async () => (await outbox.health()).status === 'up');
     });
 
-    if (!doesAll(kind, lane)) return;
+    if (!doesAll(kind, relay)) return;
 
     it('J2: is there, but not for one message: that one is charged, and dies; a key that is gone for ever ends it at once', async () => {
       await start({ retry: { initial: 1, max: 1, maxAttempts: 2 } });
@@ -138,7 +138,7 @@ describe.each(LANES)('the key of encrypted payloads', (kind, lane) => {
         await until(() => seen('k1').length === n - 100 - ((n - 100) / 10) * 5 + 5);
       }
       expect(dead.get('k1 2')).toMatch(/others of its key can be decrypted/);
-      expect(lanes()[0]!.away).toEqual([]);
+      expect(relays()[0]!.away).toEqual([]);
     });
 
     it('J2: stays away: retry.maxAge ends the wait of its messages', async () => {
@@ -163,7 +163,7 @@ describe.each(LANES)('the key of encrypted payloads', (kind, lane) => {
         await until(() => seen('k1').length === n - 180);
       }
       if (inOrder) expectOrder('k1', 50);
-      expect([opened, lanes()[0]!.circuit]).toEqual([0, 'closed']);
+      expect([opened, relays()[0]!.circuit]).toEqual([0, 'closed']);
       service.troubles.clear();
       await until(() => seen('k1').includes(-1));
     });

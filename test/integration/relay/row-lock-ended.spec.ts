@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { createHarness, ScriptedTransport, type Harness } from '../../support/relay.js';
 import { describeWith, DATABASES } from '../../support/services.js';
-import { gate } from '../../support/lane.js';
+import { gate } from '../../support/transport-relay.js';
 import { until } from '../../support/until.js';
 
 /** Connects when the test lets it, whether that was broken off or not. */

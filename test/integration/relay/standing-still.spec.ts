@@ -11,7 +11,10 @@ import { until } from '../../support/until.js';
 
 const LEASE = 30_000;
 const BUCKETS = 4;
-const NO_RELAY = { status: () => ({ running: false, storeDownFor: null, transports: [] }) as never, lanes: [] };
+const NO_RELAY = {
+  status: () => ({ running: false, storeDownFor: null, transports: [] }) as never,
+  relays: [],
+};
 
 describe.each(DATABASES)('%s: ready messages that stand still', (kind) => {
   describeWith(kind, kind, () => {
@@ -24,7 +27,7 @@ describe.each(DATABASES)('%s: ready messages that stand still', (kind) => {
     afterEach(() => harness.close());
 
     /** What a process says whose time is told by the test; without a relay of its own unless there is one. */
-    function process(dispatcher: Pick<OutboxDispatcher, 'status' | 'lanes'> = NO_RELAY, mode = false) {
+    function process(dispatcher: Pick<OutboxDispatcher, 'status' | 'relays'> = NO_RELAY, mode = false) {
       const clock = { ...systemClock, monotonic: () => performance.now() + ahead };
       const options = { ...harness.options, relay: mode };
       const { health } = reportOf({

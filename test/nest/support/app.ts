@@ -12,7 +12,7 @@ import {
 } from '../../../lib/index.js';
 import { createTestDatabase, type TestDatabase } from '../../support/databases.js';
 import type { DatabaseKind } from '../../support/services.js';
-import { gate } from '../../support/lane.js';
+import { gate } from '../../support/transport-relay.js';
 
 @OutboxEvent({ type: 'order.placed', topic: 'orders', key: (e) => e.orderId })
 export class OrderPlaced {

@@ -1,5 +1,5 @@
 import { Destinations } from '../../../lib/enqueue/destinations.js';
-import { sealPayloads } from '../../../lib/enqueue/seal-payloads.js';
+import { encryptPayloads } from '../../../lib/enqueue/encrypt-payloads.js';
 import { systemClock } from '../../../lib/time/clock.js';
 import {
   OutboxUndecryptableError,
@@ -7,7 +7,7 @@ import {
   type PayloadEncryption,
 } from '../../../lib/message/encryption.js';
 import { OutboxMessage, type StoredMessage } from '../../../lib/outbox-message.js';
-import { PayloadOpener } from '../../../lib/relay/publish/open-payloads.js';
+import { PayloadDecrypter } from '../../../lib/relay/publish/decrypt-payloads.js';
 import { OutboxTransport, PUBLISHED, type PublishResult } from '../../../lib/transports/transport.js';
 import { resolveOptions } from '../../../lib/options/resolve.js';
 import { contractMessage } from '../../../lib/testing/transport-contract/contract-message.js';
@@ -51,7 +51,7 @@ async function publish(
 ) {
   const results: (PublishResult | undefined)[] = batch.map(() => undefined);
   const report = (index: number, result: PublishResult): void => void (results[index] ??= result);
-  const opener = new PayloadOpener('default', encryption, systemClock);
+  const opener = new PayloadDecrypter('default', encryption, systemClock);
   if (opener.concerns(batch))
     await opener.publish(batch, transport, { report, left: () => 1_000, signal: AbortSignal.timeout(1_000) });
   else (await transport.publish(batch)).forEach((result, index) => report(index, result));
@@ -179,7 +179,7 @@ describe('sealing payloads', () => {
       options: '{"kafka":{"partition":1,"a":["\\u00e4",{"z":1,"b":null}]},"$retry":{"max":1},"amqp":1}',
       headers: '{"b":"2","a":{"b64":"AA=="},"__proto__":"x"}',
     });
-    const sealed = await sealPayloads([one, { ...one, transport: 1 }], telling, destinations({}));
+    const sealed = await encryptPayloads([one, { ...one, transport: 1 }], telling, destinations({}));
     expect(sealed.map((row) => String(row.payload))).toEqual(['cba', 'cba']);
     expect(sealed[0]?.options).toMatch(/,"amqp":1,"\$encryption":\{"keyId":"k"\}\}$/);
     expect(String(one.payload)).toBe('abc');
@@ -190,7 +190,7 @@ describe('sealing payloads', () => {
     };
     const context = { id, type, version, topic, key, contentType, ...rest };
     expect(said).toEqual([{ ...context, transport: 'a' }, { ...context, transport: 'b' }]); // prettier-ignore
-    const opener = new PayloadOpener('b', telling, systemClock);
+    const opener = new PayloadDecrypter('b', telling, systemClock);
     const { headers: headersJson, options: optionsJson, payload: body } = sealed[1]!;
     const stored = new OutboxMessage({ ...message('', null), ...one, body: body as Buffer, headersJson, optionsJson });
     await opener.publish([stored], new Recorder(), { report: () => undefined, left: () => 1_000, signal: new AbortController().signal }); // prettier-ignore
@@ -201,12 +201,12 @@ describe('sealing payloads', () => {
     const inClear = { ...turning, encrypt: () => null };
     const rows = [newMessage({ payload: Buffer.from('abc'), type: 'card' })];
     for (const required of [true, ({ type }: { type: string }) => type === 'card'])
-      await expect(sealPayloads(rows, { ...inClear, required }, destinations({}))).rejects.toMatchObject({
+      await expect(encryptPayloads(rows, { ...inClear, required }, destinations({}))).rejects.toMatchObject({
         code: 'ENCRYPTION_FAILED',
         message: expect.stringMatching(/gave null, which encryption.required forbids/),
       });
     for (const required of [false, ({ type }: { type: string }) => type !== 'card'])
-      expect(await sealPayloads(rows, { ...inClear, required }, destinations({}))).toEqual(rows);
+      expect(await encryptPayloads(rows, { ...inClear, required }, destinations({}))).toEqual(rows);
   });
 
   it.each(['plain', 'encrypted'] as const)(
@@ -214,7 +214,7 @@ describe('sealing payloads', () => {
     async (deliver) => {
       const rows = (headers: object) => [newMessage({ payload: Buffer.from('abc'), headers: JSON.stringify(headers) })];
       const seal = (headers: object, encryption: PayloadEncryption = { ...turning, deliver }) =>
-        sealPayloads(rows(headers), encryption, destinations({}));
+        encryptPayloads(rows(headers), encryption, destinations({}));
       const mine = { 'encryption-key-id': 'mine' };
       await expect(seal(mine)).rejects.toMatchObject({
         code: 'INVALID_MESSAGE',
@@ -229,12 +229,12 @@ describe('sealing payloads', () => {
   it('refuses what a broker that gets the ciphertext cannot take', async () => {
     const rows = [newMessage({ payload: Buffer.from('abcd') })];
     const small = destinations({ payloadBytes: 3 });
-    await expect(sealPayloads(rows, { ...turning, deliver: 'encrypted' }, small)).rejects.toMatchObject({
+    await expect(encryptPayloads(rows, { ...turning, deliver: 'encrypted' }, small)).rejects.toMatchObject({
       code: 'PAYLOAD_TOO_LARGE',
     });
-    expect(await sealPayloads(rows, turning, small)).toHaveLength(1);
+    expect(await encryptPayloads(rows, turning, small)).toHaveLength(1);
     expect(
-      await sealPayloads([{ ...rows[0]!, transport: 1 }], { ...turning, deliver: 'encrypted' }, small),
+      await encryptPayloads([{ ...rows[0]!, transport: 1 }], { ...turning, deliver: 'encrypted' }, small),
     ).toHaveLength(1);
   });
 });

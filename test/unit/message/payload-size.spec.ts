@@ -1,5 +1,5 @@
 import { LARGE_PAYLOAD, countFitting, withoutLargePayload } from '../../../lib/message/payload-size.js';
-import { stored } from '../../support/lane.js';
+import { stored } from '../../support/transport-relay.js';
 
 describe('a message whose large payload is not needed any more', () => {
   it.each(['text', 'bytes', 'text of three bytes a character'])(

@@ -1,6 +1,6 @@
 import { Notifier } from '../../../lib/nest/notifier.js';
 import { FakeClock } from '../../../lib/testing/fake-clock.js';
-import { turn } from '../../support/lane.js';
+import { turn } from '../../support/transport-relay.js';
 
 describe('Notifier', () => {
   it('tells of the first commit at once, and of all that follow in the next moments together', async () => {

@@ -16,7 +16,7 @@ function silent() {
   const store = { stats: () => new Promise((resolve, reject) => void asked.push({ resolve, reject })) };
   const { stats, health } = reportOf({
     store: store as never,
-    dispatcher: { status: () => ({ running: true, storeDownFor: null, transports: [] }) as never, lanes: [] },
+    dispatcher: { status: () => ({ running: true, storeDownFor: null, transports: [] }) as never, relays: [] },
     options: {
       relay: true,
       lease: 30_000,

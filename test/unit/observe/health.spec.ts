@@ -2,7 +2,7 @@ import { healthOf, type HealthSources } from '../../../lib/observe/health.js';
 import { StoreClosed } from '../../../lib/store/executor.js';
 
 describe('health', () => {
-  const lane = { transport: 'kafka', receipt: 'broker', circuit: 'closed', lastError: null } as const;
+  const transportRelay = { transport: 'kafka', receipt: 'broker', circuit: 'closed', lastError: null } as const;
   const counts = {
     configured: true,
     ready: 0,
@@ -18,7 +18,7 @@ describe('health', () => {
   };
   const sources = (change: Partial<HealthSources> = {}): HealthSources => ({
     mode: true,
-    relay: { running: true, storeDownFor: null, transports: [lane] },
+    relay: { running: true, storeDownFor: null, transports: [transportRelay] },
     transports: new Map([['kafka', { kind: 'kafka', receipt: 'broker' }]]),
     stats: { transports: { kafka: counts }, total: counts },
     ...change,
@@ -58,7 +58,12 @@ describe('health', () => {
     ]);
   });
   it('G7: degraded while heartbeats come more than a third of a lease late', () => {
-    const relay = (heartbeatLate: number) => ({ running: true, storeDownFor: null, transports: [lane], heartbeatLate });
+    const relay = (heartbeatLate: number) => ({
+      running: true,
+      storeDownFor: null,
+      transports: [transportRelay],
+      heartbeatLate,
+    });
     expect(healthOf({ ...sources({ relay: relay(9_000) }), lease: 30_000 }).status).toBe('up');
     expect(healthOf({ ...sources({ relay: relay(12_000) }), lease: 30_000 })).toMatchObject({
       status: 'degraded',
@@ -68,7 +73,7 @@ describe('health', () => {
   });
 
   it('E15: degraded while renewing the leases takes too long to publish', () => {
-    const relay = { running: true, storeDownFor: null, transports: [lane], slowRenewal: 1_204.6 };
+    const relay = { running: true, storeDownFor: null, transports: [transportRelay], slowRenewal: 1_204.6 };
     expect(healthOf(sources({ relay })).reasons).toEqual([expect.stringMatching(/^Renewing the leases took 1205ms\./)]);
   });
 
@@ -86,18 +91,18 @@ describe('health', () => {
     });
     const failing = [{ operation: 'lease', transport: null, failingFor: 61_000, error: 'gone' }] as const;
     expect(
-      healthOf(sources({ relay: { running: true, storeDownFor: 61_000, failing, transports: [lane] } })),
+      healthOf(sources({ relay: { running: true, storeDownFor: 61_000, failing, transports: [transportRelay] } })),
     ).toMatchObject({ status: 'down', reasons: ['Renewing the leases in the database has failed for 61s: gone.'] });
-    const open = { ...lane, circuit: 'open', lastError: 'gone' } as const;
+    const open = { ...transportRelay, circuit: 'open', lastError: 'gone' } as const;
     expect(healthOf(sources({ relay: { running: true, storeDownFor: null, transports: [open] } }))).toMatchObject({
       status: 'down',
       reasons: ["Transport 'kafka' is down: gone."],
     });
   });
   it('is degraded when one of several transports is down, when messages are dead, or nobody publishes them', () => {
-    const blocked = { ...lane, transport: 'rabbit', circuit: 'blocked' } as const;
+    const blocked = { ...transportRelay, transport: 'rabbit', circuit: 'blocked' } as const;
     expect(
-      healthOf(sources({ relay: { running: true, storeDownFor: null, transports: [lane, blocked] } })),
+      healthOf(sources({ relay: { running: true, storeDownFor: null, transports: [transportRelay, blocked] } })),
     ).toMatchObject({
       status: 'degraded',
       reasons: ["Transport 'rabbit' asks to wait."],
@@ -118,7 +123,7 @@ describe('health', () => {
       healthOf(
         sources({
           mode: running ? true : 'manual',
-          relay: { running, storeDownFor: null, transports: [{ ...lane, circuit, lastError: 'gone' }] },
+          relay: { running, storeDownFor: null, transports: [{ ...transportRelay, circuit, lastError: 'gone' }] },
           stats,
         }),
       ).reasons;
@@ -145,7 +150,12 @@ describe('health', () => {
   it('E14: is down while no transport can be read, and degraded while something else fails, or one of several', () => {
     const relay = (operation: 'fetch' | 'take', names: readonly string[]) => {
       const failing = names.map((transport, i) => ({ operation, transport, failingFor: 500 + i, error: 'denied' }));
-      return { running: true, storeDownFor: 500, failing, transports: [lane, { ...lane, transport: 'rabbit' }] };
+      return {
+        running: true,
+        storeDownFor: 500,
+        failing,
+        transports: [transportRelay, { ...transportRelay, transport: 'rabbit' }],
+      };
     };
     const seen = (operation: 'fetch' | 'take', names: readonly string[]) => {
       const { status, reasons } = healthOf(sources({ relay: relay(operation, names) }));

@@ -2,7 +2,7 @@ import { inspect } from 'node:util';
 import { healthOf, type HealthSources } from '../../../lib/observe/health.js';
 import { OutboxConfigurationError, OutboxError } from '../../../lib/outbox.errors.js';
 
-const lane = { transport: 'kafka', receipt: 'broker', circuit: 'closed', lastError: null } as const;
+const transportRelay = { transport: 'kafka', receipt: 'broker', circuit: 'closed', lastError: null } as const;
 const counts = {
   configured: true,
   ready: 0,
@@ -18,7 +18,7 @@ const counts = {
 };
 const sources = (change: Partial<HealthSources>): HealthSources => ({
   mode: true,
-  relay: { running: true, storeDownFor: null, transports: [lane] },
+  relay: { running: true, storeDownFor: null, transports: [transportRelay] },
   transports: new Map([['kafka', { kind: 'kafka', receipt: 'broker' }]]),
   stats: { transports: { kafka: counts }, total: counts },
   ...change,

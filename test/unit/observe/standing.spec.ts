@@ -1,4 +1,4 @@
-import { LaneLoops } from '../../../lib/relay/lane-loops.js';
+import { RelayLoops } from '../../../lib/relay/relay-loops.js';
 import type { Counted } from '../../../lib/observe/health.js';
 import { Probe } from '../../../lib/observe/probe.js';
 import { Standing, type Stand } from '../../../lib/observe/standing.js';
@@ -195,8 +195,8 @@ describe('S9: where a look begins', () => {
 
   it('where nothing is ready before the first message that is being published', () => {
     const known = { below: '69' };
-    const claimer = { heads: new Map([[0, '90']]), floor: { floorOf: () => '80' }, known };
-    const loops = Object.setPrototypeOf({ lane: { claimer, deps: {}, room: {} } }, LaneLoops.prototype) as LaneLoops;
+    const reader = { heads: new Map([[0, '90']]), floor: { floorOf: () => '80' }, known };
+    const loops = Object.setPrototypeOf({ relay: { reader, deps: {}, room: {} } }, RelayLoops.prototype) as RelayLoops;
     const { knows } = loops;
     expect([knows.goneUpTo(0), knows.goneUpTo(1)]).toEqual(['69', '0']);
     known.below = '99';

@@ -1,5 +1,12 @@
 import { PUBLISHED, type PublishResult } from '../../../lib/transports/transport.js';
-import { createLane, gate, leased, stored, turn, type LaneUnderTest } from '../../support/lane.js';
+import {
+  createTransportRelay,
+  gate,
+  leased,
+  stored,
+  turn,
+  type RelayUnderTest,
+} from '../../support/transport-relay.js';
 import { ScriptedTransport } from '../../support/relay.js';
 
 const away = (): PublishResult => ({ ok: false, blame: 'transport', error: new Error('away') });
@@ -12,21 +19,21 @@ class Unreachable extends ScriptedTransport {
   }
 }
 
-async function start(transport: ScriptedTransport = new Unreachable()): Promise<LaneUnderTest> {
-  return leased(createLane({}, transport));
+async function start(transport: ScriptedTransport = new Unreachable()): Promise<RelayUnderTest> {
+  return leased(createTransportRelay({}, transport));
 }
-const idle = ({ store }: LaneUnderTest): number[] =>
+const idle = ({ store }: RelayUnderTest): number[] =>
   [...store.leases].flatMap(([bucket, { epoch, idleEpoch }]) => (idleEpoch === epoch ? [bucket] : []));
 
 /** One message failed, and nobody listens any more. */
-async function outage(under: LaneUnderTest): Promise<void> {
-  const { lane, store, transport } = under;
+async function outage(under: RelayUnderTest): Promise<void> {
+  const { relay, store, transport } = under;
   store.ready = [stored()];
   transport.behave = away;
   if (transport instanceof Unreachable) transport.isThere = false;
-  await lane.readOnce();
+  await relay.readOnce();
   await turn();
-  expect(lane.outage.circuit.state).toBe('open');
+  expect(relay.outage.circuit.state).toBe('open');
 }
 
 describe('while the circuit is open', () => {
@@ -36,15 +43,15 @@ describe('while the circuit is open', () => {
     const noted = jest.spyOn(under.store, 'noteIdle');
     under.loops.start();
     for (let n = 0; n < 60; n += 1) await under.clock.advance(1_000);
-    expect(under.lane.outage.probes).toBeGreaterThan(3);
+    expect(under.relay.outage.probes).toBeGreaterThan(3);
     expect([idle(under), noted.mock.calls.length]).toEqual([[0, 1, 2, 3], 1]);
   });
 
   it('O5: nothing is read before they say so no longer', async () => {
     const under = await start();
-    const { lane, store, transport } = under;
+    const { relay, store, transport } = under;
     await outage(under);
-    await lane.readOnce();
+    await relay.readOnce();
     expect(idle(under)).toHaveLength(4);
     transport.behave = () => PUBLISHED;
     (transport as Unreachable).isThere = true;
@@ -54,8 +61,8 @@ describe('while the circuit is open', () => {
       await held.opened;
       return noteIdle(...args);
     };
-    lane.outage.startProbe();
-    const read = lane.readOnce();
+    relay.outage.startProbe();
+    const read = relay.readOnce();
     await turn();
     expect(fetch).not.toHaveBeenCalled();
     held.open();
@@ -66,26 +73,26 @@ describe('while the circuit is open', () => {
 
   it('O5: nothing is read while that fails', async () => {
     const under = await start();
-    const { lane, store, transport } = under;
+    const { relay, store, transport } = under;
     await outage(under);
-    await lane.readOnce();
+    await relay.readOnce();
     const { noteIdle } = store;
     store.noteIdle = () => Promise.reject(new Error('away, too'));
     (transport as Unreachable).isThere = true;
     transport.behave = () => PUBLISHED;
-    lane.outage.startProbe();
+    relay.outage.startProbe();
     const fetch = jest.spyOn(store, 'fetch');
-    for (let n = 0; n < 2; n += 1) await expect(lane.readOnce()).rejects.toThrow('away, too');
+    for (let n = 0; n < 2; n += 1) await expect(relay.readOnce()).rejects.toThrow('away, too');
     expect(fetch).not.toHaveBeenCalled();
     store.noteIdle = noteIdle;
-    await lane.readOnce();
+    await relay.readOnce();
     await turn();
     expect(transport.published).toHaveLength(1);
   });
 
   it('O5: they say nothing while a message is out, or what became of it is not written', async () => {
     const under = await start(new ScriptedTransport());
-    const { lane, store, transport } = under;
+    const { relay, store, transport } = under;
     const [answer, written] = [gate<PublishResult>(), gate()];
     const { settle } = store;
     store.settle = async (...args) => {
@@ -94,23 +101,23 @@ describe('while the circuit is open', () => {
     };
     store.ready = [stored({ key: 'slow' })];
     transport.behave = () => answer.opened;
-    await lane.readOnce();
+    await relay.readOnce();
     transport.onState?.('down', new Error('gone'));
-    await lane.readOnce();
-    expect([lane.unresolved, idle(under)]).toEqual([1, []]);
+    await relay.readOnce();
+    expect([relay.unresolved, idle(under)]).toEqual([1, []]);
     answer.open(PUBLISHED);
     await turn();
-    await lane.readOnce();
-    expect([lane.unresolved, idle(under)]).toEqual([0, []]);
+    await relay.readOnce();
+    expect([relay.unresolved, idle(under)]).toEqual([0, []]);
     written.open();
     await turn();
-    await lane.readOnce();
-    expect([lane.outage.circuit.state, store.ready, idle(under)]).toEqual(['open', [], [0, 1, 2, 3]]);
+    await relay.readOnce();
+    expect([relay.outage.circuit.state, store.ready, idle(under)]).toEqual(['open', [], [0, 1, 2, 3]]);
   });
 
   it('O5: they say nothing while a message is in memory that was read when the circuit opened', async () => {
     const under = await start();
-    const { lane, store, transport } = under;
+    const { relay, store, transport } = under;
     const [{ fetch }, held] = [store, gate()];
     store.fetch = async (request) => {
       const found = await fetch(request);
@@ -118,37 +125,37 @@ describe('while the circuit is open', () => {
       return found;
     };
     store.ready = [stored({ key: 'a' })];
-    const read = lane.readOnce();
+    const read = relay.readOnce();
     await turn();
     (transport as Unreachable).isThere = false;
     transport.onState?.('down', new Error('gone'));
     held.open();
     await read;
-    await lane.readOnce();
-    expect([lane.outage.circuit.state, lane.room.held, idle(under)]).toEqual(['open', 1, []]);
-    lane.outage.startProbe();
-    await lane.readOnce(); // sends it, gets no connection, and gives it back
+    await relay.readOnce();
+    expect([relay.outage.circuit.state, relay.room.held, idle(under)]).toEqual(['open', 1, []]);
+    relay.outage.startProbe();
+    await relay.readOnce(); // sends it, gets no connection, and gives it back
     await turn();
-    await lane.readOnce();
-    expect([lane.room.held, idle(under)]).toEqual([0, [0, 1, 2, 3]]);
+    await relay.readOnce();
+    expect([relay.room.held, idle(under)]).toEqual([0, [0, 1, 2, 3]]);
   });
 
   it('O5: buckets that come meanwhile say so, too; those that are ours again say it under their new epoch', async () => {
     const under = await start();
-    const { lane, leases, store } = under;
+    const { relay, leases, store } = under;
     await outage(under);
-    await lane.readOnce();
+    await relay.readOnce();
     for (const bucket of [1, 2]) Object.assign(store.leases.get(bucket) as object, { owner: null });
     leases.renewedAt = -Infinity;
     await leases.runOnce();
     expect(idle(under)).toEqual([0, 3]);
-    await lane.readOnce();
+    await relay.readOnce();
     expect(idle(under)).toEqual([0, 1, 2, 3]);
   });
 
   it('O5: a word that may still arrive is void: its buckets are given back, and the next one comes later', async () => {
     const under = await start();
-    const { clock, hooks, lane, leases, loops, store } = under;
+    const { clock, hooks, relay, leases, loops, store } = under;
     await outage(under);
     const { noteIdle } = store;
     const epochs = (): bigint[] => [...store.leases.values()].map(({ epoch }) => epoch);
@@ -158,11 +165,11 @@ describe('while the circuit is open', () => {
       return Promise.reject(new Error('connection lost'));
     };
     const before = epochs();
-    await lane.readOnce();
+    await relay.readOnce();
     await turn();
     store.noteIdle = noteIdle;
     await leases.runOnce();
-    await lane.readOnce();
+    await relay.readOnce();
     await arrives();
     expect(idle(under)).toEqual([]);
     expect(epochs()).toEqual(before.map((epoch) => epoch + 1n));
@@ -177,21 +184,21 @@ describe('while the circuit is open', () => {
 
   it('O5: another server is told once more that it is over', async () => {
     const under = await start();
-    const { lane, store, transport } = under;
+    const { relay, store, transport } = under;
     await outage(under);
-    await lane.readOnce();
+    await relay.readOnce();
     (transport as Unreachable).isThere = true;
     transport.behave = () => PUBLISHED;
-    lane.outage.startProbe();
-    await lane.readOnce();
+    relay.outage.startProbe();
+    await relay.readOnce();
     await turn();
-    expect([lane.outage.circuit.state, idle(under)]).toEqual(['closed', []]);
+    expect([relay.outage.circuit.state, idle(under)]).toEqual(['closed', []]);
     for (const lease of store.leases.values()) lease.idleEpoch = lease.epoch; // it never heard of it
     store.session += 1;
     store.ready = [stored()];
-    await lane.readOnce();
+    await relay.readOnce();
     expect(idle(under)).toHaveLength(4);
-    await lane.readOnce();
+    await relay.readOnce();
     await turn();
     expect([idle(under), transport.published.length]).toEqual([[], 2]);
   });
@@ -199,10 +206,10 @@ describe('while the circuit is open', () => {
   it('O5: a broker that asks to wait is an open circuit, too', async () => {
     const under = await start();
     under.transport.onState?.('blocked', 'memory alarm');
-    await under.lane.readOnce();
+    await under.relay.readOnce();
     expect(idle(under)).toHaveLength(4);
     under.transport.onState?.('up', undefined);
-    await under.lane.readOnce();
+    await under.relay.readOnce();
     expect(idle(under)).toEqual([]);
   });
 });

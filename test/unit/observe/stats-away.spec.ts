@@ -13,7 +13,7 @@ function createStore(...counts: [topic: string, count: number][]) {
   };
   return { asked, store: { stats: async () => [], parkedByTopic } };
 }
-const lane = (transport: string, ...away: { name: string; topics: string[] | null }[]) => ({
+const relay = (transport: string, ...away: { name: string; topics: string[] | null }[]) => ({
   transport,
   away: away.map((one) => ({ ...one, awayFor: 60_000, error: 'There is none.' })),
 });
@@ -21,11 +21,11 @@ const lane = (transport: string, ...away: { name: string; topics: string[] | nul
 describe('stats() by destination', () => {
   it('R7: names each that is away, since when, why, and how many messages of its topics are put off', async () => {
     const { store, asked } = createStore(['a', 3], ['b', 4], ['c', 5]);
-    const lanes = [
-      lane('default', { name: 'queue "x"', topics: ['a', 'b', 'z'] }, { name: 'queue "y"', topics: [] }),
-      lane('other'),
+    const relays = [
+      relay('default', { name: 'queue "x"', topics: ['a', 'b', 'z'] }, { name: 'queue "y"', topics: [] }),
+      relay('other'),
     ];
-    const { away } = await readStats(store, ids, lanes, NOW);
+    const { away } = await readStats(store, ids, relays, NOW);
     const common = { transport: 'default', since: new Date(NOW - 60_000), lastError: 'There is none.' };
     expect(away).toEqual([
       { ...common, destination: 'queue "x"', waiting: 7 },
@@ -35,10 +35,10 @@ describe('stats() by destination', () => {
   });
 
   it('R7: says that a count is not known: of more topics than are kept, and in a store that does not count', async () => {
-    const lanes = [lane('default', { name: 'exchange "x"', topics: null })];
-    expect((await readStats(createStore().store, ids, lanes, NOW)).away).toMatchObject([{ waiting: null }]);
+    const relays = [relay('default', { name: 'exchange "x"', topics: null })];
+    expect((await readStats(createStore().store, ids, relays, NOW)).away).toMatchObject([{ waiting: null }]);
     const silent = { stats: async () => [] };
-    const few = [lane('default', { name: 'exchange "x"', topics: ['a'] })];
+    const few = [relay('default', { name: 'exchange "x"', topics: ['a'] })];
     expect((await readStats(silent, ids, few, NOW)).away).toMatchObject([{ waiting: null }]);
   });
 });

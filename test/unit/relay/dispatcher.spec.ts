@@ -5,7 +5,7 @@ import { PUBLISHED, type PublishResult } from '../../../lib/transports/transport
 import { resolveOptions } from '../../../lib/options/resolve.js';
 import type { OutboxStore } from '../../../lib/store/outbox-store.js';
 import { FakeClock } from '../../../lib/testing/fake-clock.js';
-import { gate, StubStore, stored, turn } from '../../support/lane.js';
+import { gate, StubStore, stored, turn } from '../../support/transport-relay.js';
 import { RecordedHooks, ScriptedTransport } from '../../support/relay.js';
 
 function relay(given: Partial<OutboxOptions> = {}) {

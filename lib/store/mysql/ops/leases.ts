@@ -1,4 +1,4 @@
-import { waitedTooLong } from '../../read-errors.js';
+import { waitedTooLong } from '../../database-errors.js';
 import type { SqlDatabase, SqlExecutor } from '../../executor.js';
 import type { Acquired, Beat, Instance, Lease, LeaseStore } from '../../lease-store.js';
 import type { TableNames } from '../../names.js';
@@ -197,7 +197,7 @@ function trialStatements({ leases }: TableNames) {
       `update ${leases} set trial = ? where transport = ? and bucket = ? and epoch = ? and owner = ? and expires_at > ${NOW}`,
     ),
     endTrials: statement(
-      'end trials',
+      'end poison',
       `update ${leases} set trial = null where transport = ? and owner = ? and bucket <> ? and trial is not null`,
     ),
     noteIdle: statement(

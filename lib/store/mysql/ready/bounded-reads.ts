@@ -1,4 +1,4 @@
-import { waitedTooLong } from '../../read-errors.js';
+import { waitedTooLong } from '../../database-errors.js';
 
 /**
  * Which way ranges of the ready table are read. InnoDB compares with the end of a range only rows that are there. While a

@@ -1,4 +1,4 @@
-import { waitedTooLong } from '../../read-errors.js';
+import { waitedTooLong } from '../../database-errors.js';
 import type { SqlConnection } from '../../executor.js';
 import type { Acquired, Beat, HeldLease, Instance, Lease, LeaseStore } from '../../lease-store.js';
 import type { TableNames } from '../../names.js';

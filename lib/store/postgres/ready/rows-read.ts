@@ -1,5 +1,5 @@
 import { systemClock, type Clock } from '../../../time/clock.js';
-import { isDamage } from '../../read-errors.js';
+import { isDamage } from '../../database-errors.js';
 import type { Statement } from '../../sql.js';
 import { isNoText, type RowsAs } from '../columns.js';
 

@@ -1,6 +1,6 @@
 import { BucketLeases } from '../../../../lib/relay/leases/bucket-leases.js';
 import { LeaseDeadline } from '../../../../lib/relay/leases/lease-deadline.js';
-import { gate, turn } from '../../../support/lane.js';
+import { gate, turn } from '../../../support/transport-relay.js';
 import { Holder, LEASE, LeaseFleet, Machine, sizes } from '../../../support/lease-fleet.js';
 
 describe('bucket leases', () => {

@@ -1,5 +1,5 @@
 import type { BucketLeases } from '../../../../lib/relay/leases/bucket-leases.js';
-import { turn } from '../../../support/lane.js';
+import { turn } from '../../../support/transport-relay.js';
 import { LeaseFleet } from '../../../support/lease-fleet.js';
 
 describe('B17: others that come, free and leave', () => {

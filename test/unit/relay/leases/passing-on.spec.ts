@@ -1,7 +1,7 @@
 import { BucketLeases, type LeaseHolder } from '../../../../lib/relay/leases/bucket-leases.js';
 import type { Instance } from '../../../../lib/store/lease-store.js';
 import { FakeClock } from '../../../../lib/testing/fake-clock.js';
-import { StubStore, turn } from '../../../support/lane.js';
+import { StubStore, turn } from '../../../support/transport-relay.js';
 
 const holder: LeaseHolder = {
   gained: () => undefined,

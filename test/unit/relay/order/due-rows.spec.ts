@@ -1,14 +1,14 @@
 import { DueRows } from '../../../../lib/relay/order/due-rows.js';
-import type { LaneDependencies } from '../../../../lib/relay/lane.types.js';
+import type { TransportRelayDependencies } from '../../../../lib/relay/relay.types.js';
 import { FakeClock } from '../../../../lib/testing/fake-clock.js';
 
 describe('due rows that somebody else has locked', () => {
   it('are asked for again at the next poll, but for those of a bucket that is gone: its next owner asks', async () => {
     const clock = new FakeClock();
-    const lane = { id: 0, clock, options: { pollInterval: 1_000 } } as unknown as LaneDependencies;
+    const relay = { id: 0, clock, options: { pollInterval: 1_000 } } as unknown as TransportRelayDependencies;
     const asked: [number, string][] = [];
     const rows = new DueRows(
-      lane,
+      relay,
       () => true,
       (bucket, key) => asked.push([bucket, key]),
     );

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { KeyQueues } from '../../../../lib/relay/order/key-queues.js';
 import type { OutboxMessage } from '../../../../lib/outbox-message.js';
-import { stored } from '../../../support/lane.js';
+import { stored } from '../../../support/transport-relay.js';
 
 /** The same with one array per key. */
 class Model {

@@ -1,7 +1,7 @@
 import { ParkedKeys } from '../../../../lib/relay/order/parked-keys.js';
 import type { DueRow, KeyInBucket } from '../../../../lib/store/parked-store.js';
 import { createReader, POLL } from '../../../support/parked-reader.js';
-import { createLane, gate, leased, stored, turn } from '../../../support/lane.js';
+import { createTransportRelay, gate, leased, stored, turn } from '../../../support/transport-relay.js';
 
 const scheduled = (count: number): DueRow[] =>
   Array.from({ length: count }, (_, i) => ({ parkedId: String(i), bucket: 0, key: `k${i}`, state: 'scheduled' }));
@@ -15,7 +15,7 @@ describe('parked messages and the keys that go on', () => {
       asked.push([...request.due.map(({ parkedId }) => parkedId), ...request.keys.map(({ key }) => key)]);
       return { durable: true, messages: [], clear: [], passedOver: request.due.slice(0, 1) };
     };
-    reader.untold.recheckedAt = clock.monotonic(); // no key comes in turn
+    reader.recheck.recheckedAt = clock.monotonic(); // no key comes in turn
     for (let i = 0; i < 3; i += 1) await pass(undefined, 1);
     expect(asked).toEqual([['0'], ['1'], ['2']]);
     expect(await pass(undefined, 1)).toMatchObject({ taken: 0 });
@@ -97,7 +97,7 @@ describe('parked messages and the keys that go on', () => {
     await pass();
     expect(asked.at(-1)?.length).toBeLessThanOrEqual(300);
     reader.forget(0);
-    expect(reader.untold.behind.size).toBe(0);
+    expect(reader.recheck.behind.size).toBe(0);
   });
 
   it('a key whose bucket cannot be published from just now is asked for as soon as it can', async () => {
@@ -136,15 +136,15 @@ describe('more blocked keys than fit into memory', () => {
   const names = Array.from({ length: 10 }, (_, i) => `k${i}`);
 
   it('those that are asked for do not push out others of the same read, which would overtake', async () => {
-    const under = await leased(createLane());
-    const { lane, store, transport } = under;
-    const { keys } = lane.parked;
+    const under = await leased(createTransportRelay());
+    const { relay, store, transport } = under;
+    const { keys } = relay.parked;
     Object.assign(keys, { limit: names.length / 2 });
     for (const key of names) keys.addBeyond(0, key);
     keys.overflow = true;
     store.blockedAmong = async (_transport, among) => [...among];
     store.ready = ['k0', 'x1', 'x2', 'k1', 'x3'].map((key) => stored({ key }));
-    await lane.readOnce();
+    await relay.readOnce();
     await turn();
     expect(transport.published).toEqual([]);
     expect(keys.size).toBeLessThanOrEqual(names.length);

@@ -1,11 +1,11 @@
 import { Absence } from '../../../../lib/relay/publish/absence.js';
 import type { Away } from '../../../../lib/relay/publish/destinations.js';
-import type { LaneDependencies } from '../../../../lib/relay/lane.types.js';
+import type { TransportRelayDependencies } from '../../../../lib/relay/relay.types.js';
 import type { OutboxMessage } from '../../../../lib/outbox-message.js';
 import type { PublishFailure } from '../../../../lib/transports/transport.js';
 import type { HastenRequest } from '../../../../lib/store/parked-store.js';
 import { FakeClock } from '../../../../lib/testing/fake-clock.js';
-import { stored } from '../../../support/lane.js';
+import { stored } from '../../../support/transport-relay.js';
 import { RecordedHooks } from '../../../support/relay.js';
 
 const missing = (destination: string): PublishFailure => {
@@ -25,7 +25,7 @@ function createAbsence(maxAge: number | null = null) {
   const options = { publishTimeout: 10_000, retry: { maxAge, onDead: 'block' } };
   const transport = { destinationOf: ({ topic }: OutboxMessage) => topic };
   const deps = { clock, hooks, name: 'default', id: 0, random: () => 1, leases, transport, options, store };
-  const absence = new Absence(deps as unknown as LaneDependencies, () => undefined);
+  const absence = new Absence(deps as unknown as TransportRelayDependencies, () => undefined);
   /** @returns why it is not tried */
   const failed = (topic: string): Away => {
     absence.failed(stored({ topic }), missing(topic));

@@ -1,10 +1,10 @@
 import { keyFailure } from '../../../../lib/relay/publish/decryption-failures.js';
 import { KeyServices } from '../../../../lib/relay/publish/key-services.js';
-import { PayloadOpener } from '../../../../lib/relay/publish/open-payloads.js';
+import { PayloadDecrypter } from '../../../../lib/relay/publish/decrypt-payloads.js';
 import { OutboxTransport, PUBLISHED, type PublishResult } from '../../../../lib/transports/transport.js';
 import type { OutboxMessage } from '../../../../lib/outbox-message.js';
 import { FakeClock } from '../../../../lib/testing/fake-clock.js';
-import { stored, turn } from '../../../support/lane.js';
+import { stored, turn } from '../../../support/transport-relay.js';
 
 const down = keyFailure('k', new Error('ECONNREFUSED'));
 const encrypted = (body: string): OutboxMessage => stored({ body, optionsJson: '{"$encryption":{"keyId":"k"}}' });
@@ -100,7 +100,7 @@ describe('a batch that is opened', () => {
         : String(ciphertext) === 'slow'
           ? hanging
           : new Promise(() => undefined);
-    const opener = new PayloadOpener('default', { encrypt: () => null, decrypt }, clock);
+    const opener = new PayloadDecrypter('default', { encrypt: () => null, decrypt }, clock);
     const batch = ['never', 'quick', 'slow', 'quick'].map(encrypted);
     const results = new Map<number, PublishResult>();
     const report = (index: number, result: PublishResult): void => void results.set(index, result);

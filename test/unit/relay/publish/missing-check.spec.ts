@@ -1,9 +1,9 @@
 import { Absence } from '../../../../lib/relay/publish/absence.js';
-import type { LaneDependencies } from '../../../../lib/relay/lane.types.js';
+import type { TransportRelayDependencies } from '../../../../lib/relay/relay.types.js';
 import { MissingCheck } from '../../../../lib/relay/publish/missing-check.js';
 import type { ExpectedMessages, MissingDestination, PublishFailure } from '../../../../lib/transports/transport.js';
 import { FakeClock } from '../../../../lib/testing/fake-clock.js';
-import { stored } from '../../../support/lane.js';
+import { stored } from '../../../support/transport-relay.js';
 import { RecordedHooks } from '../../../support/relay.js';
 
 type Answer = readonly string[] | Error | 'nothing';
@@ -34,7 +34,7 @@ function createCheck(...answers: Answer[]) {
     options,
     leases,
     random: () => 1,
-  } as unknown as LaneDependencies;
+  } as unknown as TransportRelayDependencies;
   const absence = new Absence(deps, () => undefined);
   const publisher = { connected: true };
   const check = new MissingCheck(publisher, absence, deps);

@@ -1,10 +1,10 @@
-import { Outage, type OutageLane } from '../../../../lib/relay/publish/outage.js';
+import { Outage, type OutageRelay } from '../../../../lib/relay/publish/outage.js';
 import { delayFor } from '../../../../lib/relay/publish/putting-off.js';
-import type { LaneDependencies } from '../../../../lib/relay/lane.types.js';
+import type { TransportRelayDependencies } from '../../../../lib/relay/relay.types.js';
 import type { OutboxMessage } from '../../../../lib/outbox-message.js';
 import type { OutboxTransport, PublishFailure } from '../../../../lib/transports/transport.js';
 import { FakeClock } from '../../../../lib/testing/fake-clock.js';
-import { stored } from '../../../support/lane.js';
+import { stored } from '../../../support/transport-relay.js';
 import { RecordedHooks } from '../../../support/relay.js';
 
 const gone: PublishFailure = { ok: false, blame: 'transport', suspect: 'message', error: new Error('gone') };
@@ -23,7 +23,7 @@ function createOutage(transport: Pick<OutboxTransport, 'destinationOf'> = {}) {
   const clock = new FakeClock();
   const hooks = new RecordedHooks();
   const alone: string[] = [];
-  const lane: OutageLane = {
+  const relay: OutageRelay = {
     giveUpWaiting: () => undefined,
     reconnect: async () => undefined,
     unresolved: 0,
@@ -42,8 +42,8 @@ function createOutage(transport: Pick<OutboxTransport, 'destinationOf'> = {}) {
     leases,
     transport,
     options,
-  } as unknown as LaneDependencies;
-  const outage = new Outage(lane, deps);
+  } as unknown as TransportRelayDependencies;
+  const outage = new Outage(relay, deps);
   /** It fails alone, and after the delay a connection is there. @returns whom the failure is charged to */
   const fails = async (message: OutboxMessage): Promise<string> => {
     const { blame } = outage.charge(message, gone);
@@ -60,7 +60,7 @@ function createOutage(transport: Pick<OutboxTransport, 'destinationOf'> = {}) {
     return outcome.kind === 'retry' ? outcome.delay : undefined;
   };
   const delays = (): (number | null)[] => hooks.of('circuitOpened').map(({ retryIn }) => retryIn);
-  return { outage, lane, leases, clock, hooks, fails, putOff, delays, alone };
+  return { outage, relay, leases, clock, hooks, fails, putOff, delays, alone };
 }
 
 describe('an outage', () => {
@@ -100,8 +100,8 @@ describe('an outage', () => {
   });
 
   it('C2: a destination that is away is nobody’s outage while others get through', () => {
-    const { outage, lane, putOff } = createOutage();
-    Object.assign(lane, { onlyOne: false });
+    const { outage, relay, putOff } = createOutage();
+    Object.assign(relay, { onlyOne: false });
     expect(putOff(stored(), leaderless)).toBeUndefined(); // who knows
     for (let i = 0; i < 1_000; i += 1) {
       outage.succeeded(stored());
@@ -111,8 +111,8 @@ describe('an outage', () => {
   });
 
   it('C16: destinations that are all away are an outage, noticed after fifty messages', () => {
-    const { outage, lane, putOff } = createOutage();
-    Object.assign(lane, { onlyOne: false });
+    const { outage, relay, putOff } = createOutage();
+    Object.assign(relay, { onlyOne: false });
     for (let i = 0; i < 1_000; i += 1) outage.succeeded(stored());
     const delays = Array.from({ length: 60 }, () => putOff(stored(), leaderless));
     expect(delays.filter((delay) => delay !== undefined)).toHaveLength(50);
@@ -160,8 +160,8 @@ describe('an outage', () => {
     const named = (destination: string): PublishFailure => ({ ...leaderless, destination });
 
     it('any number of messages are put off once others got through, and the circuit stays closed', () => {
-      const { outage, lane, putOff } = createOutage({ destinationOf: ({ topic }) => topic });
-      Object.assign(lane, { onlyOne: false });
+      const { outage, relay, putOff } = createOutage({ destinationOf: ({ topic }) => topic });
+      Object.assign(relay, { onlyOne: false });
       outage.puttingOff.refill();
       expect(putOff(stored(), named('away'))).toBeGreaterThan(0);
       outage.succeeded(stored({ topic: 'there' }));
@@ -170,8 +170,8 @@ describe('an outage', () => {
     });
 
     it('all that are away together are an outage, noticed after fifty messages', () => {
-      const { outage, lane, putOff } = createOutage({ destinationOf: ({ topic }) => topic });
-      Object.assign(lane, { onlyOne: false });
+      const { outage, relay, putOff } = createOutage({ destinationOf: ({ topic }) => topic });
+      Object.assign(relay, { onlyOne: false });
       outage.puttingOff.refill();
       const delays = Array.from({ length: 60 }, (_, n) => putOff(stored(), named(`d${n % 7}`)));
       expect(delays.filter((delay) => delay !== undefined)).toHaveLength(50);

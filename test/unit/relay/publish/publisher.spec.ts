@@ -8,7 +8,7 @@ import {
   type PublishResult,
 } from '../../../../lib/transports/transport.js';
 import { FakeClock } from '../../../../lib/testing/fake-clock.js';
-import { gate, stored, turn } from '../../../support/lane.js';
+import { gate, stored, turn } from '../../../support/transport-relay.js';
 
 class Odd extends OutboxTransport {
   readonly receipt = 'broker' as const;

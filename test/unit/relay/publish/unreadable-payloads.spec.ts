@@ -1,7 +1,7 @@
-import { LargePayloads } from '../../../../lib/relay/publish/bring-payloads.js';
+import { LargePayloads } from '../../../../lib/relay/publish/large-payloads.js';
 import type { OutboxStore } from '../../../../lib/store/outbox-store.js';
 import { FakeClock } from '../../../../lib/testing/fake-clock.js';
-import { stored, turn } from '../../../support/lane.js';
+import { stored, turn } from '../../../support/transport-relay.js';
 import { RecordedHooks } from '../../../support/relay.js';
 
 /** Reads one large payload by itself, which loses its connection after so many milliseconds. */

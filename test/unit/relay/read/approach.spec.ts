@@ -1,5 +1,5 @@
 import { Approach } from '../../../../lib/relay/read/approach.js';
-import { Claimer } from '../../../../lib/relay/read/claimer.js';
+import { Reader } from '../../../../lib/relay/read/reader.js';
 import { ProbeFloor } from '../../../../lib/relay/read/probe-floor.js';
 import { SnapshotFloor } from '../../../../lib/relay/read/snapshot-floor.js';
 import type { ReadPosition, ReadyStore, Snapshot } from '../../../../lib/store/ready-store.js';
@@ -156,11 +156,11 @@ describe('Approach', () => {
   });
 });
 
-describe('Claimer with an approach', () => {
+describe('Reader with an approach', () => {
   const nothing = { messages: [], durable: true, snapshot: { xmin: '101', xmax: '101', open: [] } };
   const answer = { session: 1, last: '100', end: '100' };
   let fetched: string[][];
-  let claimer: Claimer;
+  let reader: Reader;
   beforeEach(() => {
     Object.assign(answer, { session: 1, last: '100', end: '100' });
     fetched = [];
@@ -174,39 +174,39 @@ describe('Claimer with an approach', () => {
       sweep: async () => ({ places: [], complete: true }),
       readPlaces: async () => ({ ...nothing, session: answer.session }),
     };
-    claimer = new Claimer(store, 0, new SnapshotFloor(), new FakeClock(), () => undefined);
-    claimer.add(0);
+    reader = new Reader(store, 0, new SnapshotFloor(), new FakeClock(), () => undefined);
+    reader.add(0);
   });
 
   it('Q5: no bucket is fetched from its beginning, neither at first nor on a new session', async () => {
-    await claimer.read(100);
+    await reader.read(100);
     Object.assign(answer, { session: 2 });
-    expect(await claimer.read(100)).toMatchObject({ more: true, startedOver: true });
-    expect([claimer.heads.size, claimer.approach?.has(0)]).toEqual([0, true]);
-    await claimer.read(100);
+    expect(await reader.read(100)).toMatchObject({ more: true, startedOver: true });
+    expect([reader.heads.size, reader.approach?.has(0)]).toEqual([0, true]);
+    await reader.read(100);
     expect(fetched).toEqual([['0 100'], ['0 100'], ['0 100']]);
   });
 
   it('Q5: what tells the last number tells of another session, and of numbers that went back', async () => {
     const told: string[] = [];
-    claimer.told = (why) => told.push(why);
-    await claimer.read(100);
-    claimer.add(1);
+    reader.told = (why) => told.push(why);
+    await reader.read(100);
+    reader.add(1);
     Object.assign(answer, { session: 2 });
-    expect(await claimer.read(100)).toMatchObject({ startedOver: true });
+    expect(await reader.read(100)).toMatchObject({ startedOver: true });
     Object.assign(answer, { last: '7', end: '7' });
-    expect(await claimer.read(100)).toMatchObject({ startedOver: true });
+    expect(await reader.read(100)).toMatchObject({ startedOver: true });
     expect(told).toEqual([expect.stringMatching(/went back from 100 to 7/)]);
-    await claimer.read(100);
+    await reader.read(100);
     expect(fetched.at(-1)?.sort()).toEqual(['0 7', '1 7']);
   });
 
   it('Q5: a bucket that is to be read from its beginning again, as something of it was given back, is looked at again', async () => {
-    await claimer.read(100);
-    claimer.floor.restart(new Map([[0, '0']]));
-    claimer.rewind([]);
-    expect(claimer.approach?.has(0)).toBe(true);
-    claimer.forget(0);
-    expect(claimer.approach?.isOn).toBe(false);
+    await reader.read(100);
+    reader.floor.restart(new Map([[0, '0']]));
+    reader.rewind([]);
+    expect(reader.approach?.has(0)).toBe(true);
+    reader.forget(0);
+    expect(reader.approach?.isOn).toBe(false);
   });
 });

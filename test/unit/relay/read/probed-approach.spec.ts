@@ -22,10 +22,10 @@ class HeldTable {
   constructor(readonly clock: FakeClock) {}
 
   fetch(): never {
-    throw new Error('The claimer fetches.');
+    throw new Error('The reader fetches.');
   }
   numberSource(): never {
-    throw new Error('The claimer asks for it.');
+    throw new Error('The reader asks for it.');
   }
   async lowest(_: number, ranges: readonly ReadRange[], ms: number) {
     const places = ranges.flatMap((range) => this.live.find((row) => inside(row, range)) ?? []);

@@ -1,5 +1,5 @@
 import { Room } from '../../../../lib/relay/read/room.js';
-import { stored } from '../../../support/lane.js';
+import { stored } from '../../../support/transport-relay.js';
 
 const MIB = 2 ** 20;
 const BOUNDS = { batchSize: 500, batchesInFlight: 4, batchBytes: 4 * MIB };
@@ -7,7 +7,7 @@ const small = () => stored({ body: 'x'.repeat(1_000) });
 /** As a read returns a large one: its payload is still in the database. */
 const large = (bytes: number) => stored({ body: null, unread: bytes });
 
-describe('the room of a lane', () => {
+describe('the room of a relay', () => {
   it('is a number of messages while they are small, and of bytes when they are not', () => {
     const room = new Room(BOUNDS);
     room.adapt([small(), small()], false);

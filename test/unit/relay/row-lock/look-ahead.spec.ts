@@ -3,7 +3,7 @@ import { FakeClock } from '../../../../lib/testing/fake-clock.js';
 
 const POLL = 60_000;
 
-describe('how long a lane with row locks waits for what falls due', () => {
+describe('how long a relay with row locks waits for what falls due', () => {
   function looking(next: number | null) {
     const clock = new FakeClock();
     const asked: number[][] = [];
@@ -11,8 +11,8 @@ describe('how long a lane with row locks waits for what falls due', () => {
       asked.push([...buckets]);
       return { rows: [], nextIn: next };
     };
-    const lane = { id: 0, store: { due }, clock, options: { pollInterval: POLL } };
-    return { clock, asked, ahead: new LookAhead(lane as unknown as ConstructorParameters<typeof LookAhead>[0]) };
+    const relay = { id: 0, store: { due }, clock, options: { pollInterval: POLL } };
+    return { clock, asked, ahead: new LookAhead(relay as unknown as ConstructorParameters<typeof LookAhead>[0]) };
   }
   const entry = (delay: number | null) => ({ parkedId: '1', bucket: 0, delay }) as never;
   const nothing = { parked: [], reparked: [] };

@@ -1,6 +1,6 @@
 import { BatchWriter } from '../../../../lib/relay/settle/batch-writer.js';
 import { FakeClock } from '../../../../lib/testing/fake-clock.js';
-import { gate, turn } from '../../../support/lane.js';
+import { gate, turn } from '../../../support/transport-relay.js';
 
 /** Each item counts for as many bytes as it says. */
 function writer(write: (batch: readonly number[]) => Promise<void>, items = 100, bytes = 1_000) {

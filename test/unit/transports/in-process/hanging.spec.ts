@@ -5,7 +5,7 @@ import { Publisher } from '../../../../lib/relay/publish/publisher.js';
 import type { PublishFailure, PublishResult } from '../../../../lib/transports/transport.js';
 import { InProcessHandlers } from '../../../../lib/transports/in-process/handlers.js';
 import { InProcessTransport } from '../../../../lib/transports/in-process/in-process.js';
-import { gate, stored } from '../../../support/lane.js';
+import { gate, stored } from '../../../support/transport-relay.js';
 import { until } from '../../../support/until.js';
 
 /** Publishes to one handler, as the relay does. */

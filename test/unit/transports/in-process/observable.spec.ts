@@ -4,7 +4,7 @@ import { InProcessTransport } from '../../../../lib/transports/in-process/in-pro
 import type { PublishResult } from '../../../../lib/transports/transport.js';
 import { contractMessage } from '../../../../lib/testing/transport-contract/contract-message.js';
 import { probePublish } from '../../../../lib/testing/transport-contract/publish-probe.js';
-import { turn } from '../../../support/lane.js';
+import { turn } from '../../../support/transport-relay.js';
 
 const message = contractMessage({ topic: 't', type: 'plain' });
 

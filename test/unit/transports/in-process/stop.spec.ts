@@ -4,7 +4,7 @@ import { Publisher } from '../../../../lib/relay/publish/publisher.js';
 import type { PublishResult } from '../../../../lib/transports/transport.js';
 import { InProcessHandlers } from '../../../../lib/transports/in-process/handlers.js';
 import { InProcessTransport } from '../../../../lib/transports/in-process/in-process.js';
-import { gate, stored, turn } from '../../../support/lane.js';
+import { gate, stored, turn } from '../../../support/transport-relay.js';
 
 type Handler = (message: OutboxMessage) => unknown;
 

@@ -3,7 +3,7 @@ import type { PublishResult } from '../../../../lib/transports/transport.js';
 import { InProcessHandlers } from '../../../../lib/transports/in-process/handlers.js';
 import { InProcessTransport } from '../../../../lib/transports/in-process/in-process.js';
 import { probePublish } from '../../../../lib/testing/transport-contract/publish-probe.js';
-import { gate, stored, turn } from '../../../support/lane.js';
+import { gate, stored, turn } from '../../../support/transport-relay.js';
 
 type Handler = (message: OutboxMessage) => unknown;
 

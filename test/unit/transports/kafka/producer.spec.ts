@@ -1,11 +1,15 @@
 import type { Kafka, RecordMetadata } from 'kafkajs';
 import { createEnvelope } from '../../../../lib/transports/envelope.js';
-import { keepAnswers, type ProtocolRequest, type RequestSender } from '../../../../lib/transports/kafka/answers.js';
+import {
+  keepAnswers,
+  type ProtocolRequest,
+  type RequestSender,
+} from '../../../../lib/transports/kafka/produce-response.js';
 import type { SocketGuard } from '../../../../lib/transports/kafka/client.js';
 import { KafkaProducer } from '../../../../lib/transports/kafka/producer.js';
 import { RecordPlan } from '../../../../lib/transports/kafka/records.js';
 import { contractMessage } from '../../../../lib/testing/transport-contract/contract-message.js';
-import { gate, turn } from '../../../support/lane.js';
+import { gate, turn } from '../../../support/transport-relay.js';
 
 /** What a broker that keeps its promises never answers; so there is no real one to ask. */
 describe('Kafka answers', () => {

@@ -1,0 +1,92 @@
+import type { OutboxMessage } from '../../outbox-message.js';
+import { unquoted } from '../../observe/redact/error-text.js';
+import { behind } from './decryption-failures.js';
+import type { OutboxTransport, PublishContext, PublishFailure, PublishResult } from '../../transports/transport.js';
+
+export interface TimedContext extends Pick<PublishContext, 'signal' | 'report'> {
+  /** Milliseconds for the whole batch. @throws when they are over */
+  left(): number;
+}
+
+/** A message as the transport gets it, or why it does not. */
+export type Opened = OutboxMessage | PublishFailure;
+
+/**
+ * A batch whose messages become ready to be sent one by one. Where runs of a key are published as one, what follows a message
+ * that cannot be opened in its run is not sent, and what follows one that is not open yet waits for it.
+ */
+export class DecryptedBatch {
+  /** Of each message, by its index; `undefined`: not yet. @internal */
+  readonly opened: (Opened | undefined)[];
+  /** By index: its result is known, or the transport's to tell. @internal */
+  readonly handed: boolean[];
+
+  constructor(
+    readonly batch: readonly OutboxMessage[],
+    readonly transport: OutboxTransport,
+  ) {
+    this.opened = batch.map(() => undefined);
+    this.handed = batch.map(() => false);
+  }
+
+  set(index: number, opened: Opened): void {
+    this.opened[index] = opened;
+  }
+
+  get isWhole(): boolean {
+    return this.handed.every(Boolean);
+  }
+
+  /** Publishes what is open and was not yet; results go by the indexes of the batch that was given, and quote no payload. */
+  async publish({ signal, report, left }: TimedContext): Promise<void> {
+    const { indexes, failures } = this.next();
+    const messages = indexes.map((index) => this.opened[index] as OutboxMessage);
+    const told = (at: number, result: PublishResult): void => {
+      const index = indexes[at];
+      if (index !== undefined) report(index, masked(result, messages[at] as OutboxMessage));
+    };
+    if (messages.length > 0) {
+      signal.throwIfAborted();
+      const results = await this.send(messages, { signal, timeout: left(), report: told });
+      results?.forEach((result, at) => told(at, result));
+    }
+    // Afterwards: that others get through says that the transport is there.
+    for (const [index, failure] of failures) report(index, failure);
+  }
+
+  /** @internal */ async send(
+    messages: readonly OutboxMessage[],
+    context: PublishContext,
+  ): ReturnType<OutboxTransport['publish']> {
+    try {
+      return await this.transport.publish(messages, context);
+    } catch (error) {
+      throw unquoted(error, messages);
+    }
+  }
+
+  /** @internal */ next(): { readonly indexes: number[]; readonly failures: Map<number, PublishFailure> } {
+    const indexes: number[] = [];
+    const failures = new Map<number, PublishFailure>();
+    const held = new Map<string, 'failed' | 'closed'>();
+    this.opened.forEach((one, index) => {
+      const { key } = this.batch[index] as OutboxMessage;
+      const before = key === null ? undefined : held.get(key);
+      const isFailure = one !== undefined && 'ok' in one;
+      const handed = this.handed[index] === true;
+      if (key !== null && this.transport.atomicRuns && before === undefined && (isFailure || one === undefined))
+        held.set(key, isFailure ? 'failed' : 'closed');
+      if (handed || one === undefined || before === 'closed') return;
+      this.handed[index] = true;
+      if (isFailure) failures.set(index, one);
+      else if (before === 'failed') failures.set(index, behind());
+      else indexes.push(index);
+    });
+    return { indexes, failures };
+  }
+}
+
+function masked(result: PublishResult, message: OutboxMessage): PublishResult {
+  if (result?.ok !== false) return result;
+  return { ...result, error: unquoted(result.error, [message]) };
+}

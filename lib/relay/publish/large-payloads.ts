@@ -1,0 +1,97 @@
+import { isUnread } from '../../message/payload-size.js';
+import type { OutboxMessage } from '../../outbox-message.js';
+import { withoutSecrets } from '../../observe/redact/error-text.js';
+import { secretsOf } from '../../observe/redact/secrets.js';
+import { STATEMENT_TIMEOUT, subjectOf } from '../../store/database-errors.js';
+import { TOO_LARGE } from '../../store/limits.js';
+import { pause } from '../../time/clock.js';
+import type { TransportRelayDependencies } from '../relay.types.js';
+import { readLargePayloads } from './read-large-payloads.js';
+import type { Verdict } from './poison-detector.js';
+
+/**
+ * Brings the large payloads of a batch when it is about to go. A database that does not answer is told, and nobody is to
+ * blame. One payload that cannot be read must not keep its neighbours: those that are large go one by one from then on,
+ * and one whose own read fails again and again, while the reads in between that return its row succeed, has failed.
+ */
+export class LargePayloads {
+  /** @internal By id: reads of nothing else that failed. */
+  readonly strikes = new Map<string, number>();
+  /** By id, until when (monotonic) they are not read again. */
+  readonly heldBack = new Map<string, number>();
+
+  constructor(
+    readonly relay: Pick<TransportRelayDependencies, 'store' | 'id' | 'hooks' | 'clock'>,
+    readonly markAlone: (message: OutboxMessage) => void,
+  ) {}
+
+  /** Not while it is held back. */
+  mayRead({ id }: OutboxMessage): boolean {
+    if (this.heldBack.size === 0) return true; // asked for every message
+    const until = this.heldBack.get(id);
+    if (until === undefined) return true;
+    if (this.relay.clock.monotonic() < until) return false;
+    return this.heldBack.delete(id);
+  }
+
+  /** How many wait. What is gone meanwhile is not asked for again: its time ends it. */
+  get waiting(): number {
+    const now = this.relay.clock.monotonic();
+    for (const [id, until] of this.heldBack) if (until <= now) this.heldBack.delete(id);
+    return this.heldBack.size;
+  }
+
+  async bring(messages: readonly OutboxMessage[]): Promise<Verdict> {
+    const { store, id, hooks, clock } = this.relay;
+    const tooLarge = messages.filter((message) => message.tooLarge);
+    if (tooLarge.length > 0) {
+      if (messages.length === 1) return { ok: false, blame: 'message', final: true, error: new Error(TOO_LARGE) };
+      for (const message of tooLarge) this.markAlone(message);
+      return 'later';
+    }
+    const asked = clock.monotonic();
+    try {
+      if (await readLargePayloads(store, id, messages)) {
+        if (this.strikes.size > 0) for (const message of messages) this.strikes.delete(message.id);
+        return 'go';
+      }
+    } catch (error) {
+      for (const message of messages) if (isUnread(message)) this.markAlone(message);
+      const [message, ...neighbours] = messages as [OutboxMessage, ...OutboxMessage[]];
+      const retryIn = neighbours.length > 0 ? PAUSE : this.judge(message, error, clock.monotonic() - asked);
+      if (retryIn === undefined) return { ok: false, blame: 'message', error: new Error(UNREADABLE, { cause: error }) };
+      hooks.emit('error', { operation: 'fetch', error: withoutSecrets(error, secretsOf(messages)), retryIn });
+    }
+    await pause(clock, PAUSE); // they would be read again at once
+    return 'later';
+  }
+
+  /** @returns milliseconds until it is read again; `undefined`: it has failed @internal */
+  judge({ id }: OutboxMessage, error: unknown, took: number): number | undefined {
+    const subject = subjectOf(error);
+    if (subject === 'damage') return this.holdBack(id, DAMAGED_PAUSE); // parking, which moves the payload, would fail, too
+    if (subject === 'database' && took < STATEMENT_TIMEOUT) return this.holdBack(id, AWAY_PAUSE);
+    const strikes = (this.strikes.get(id) ?? 0) + 1;
+    put(this.strikes, id, strikes);
+    return strikes < STRIKES ? PAUSE : undefined;
+  }
+
+  /** @internal */ holdBack(id: string, ms: number): number {
+    put(this.heldBack, id, this.relay.clock.monotonic() + ms);
+    return ms;
+  }
+}
+
+function put(map: Map<string, number>, id: string, value: number): void {
+  if (map.size >= MAX_KNOWN) map.clear();
+  map.set(id, value);
+}
+
+const UNREADABLE = 'The payload could not be read from the database.';
+/** Milliseconds. */
+const PAUSE = 200;
+const AWAY_PAUSE = 1_000;
+const DAMAGED_PAUSE = 10_000;
+/** Between two of them its row was read: the database is there. */
+const STRIKES = 3;
+const MAX_KNOWN = 1_000;

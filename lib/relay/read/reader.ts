@@ -1,0 +1,292 @@
+import type { Clock } from '../../time/clock.js';
+import { compareSeq, lowerSeq, type OutboxMessage, type Place } from '../../outbox-message.js';
+import type { FetchResult, ReadPosition, ReadyStore, Snapshot } from '../../store/ready-store.js';
+import { Approach } from './approach.js';
+import { approachOn, goOnApproaching, type AnyApproach } from './approaching.js';
+import { fetchHeads, passWalked, rowsPerBucket } from './fetching.js';
+import type { Floor } from './floor.js';
+import { KnownRows } from './known-rows.js';
+import { LateRows } from './late-rows.js';
+import { NumberWatch } from './number-watch.js';
+import type { ReadResult } from './read-result.js';
+import type { Walks } from './walks.js';
+
+type Reads = 'fetch' | 'sweep' | 'readPlaces' | 'probe' | 'lowest' | 'edge' | 'bucketsPerRead' | 'numberSource';
+const NOTHING: ReadResult = { messages: [], durable: true, more: false };
+/**
+ * Reads what the leased buckets of one transport hold. Keeps, in memory only, how far each bucket was read (head), until
+ * where nothing can appear any more (floor), and which rows must not come out of a read again because they are being
+ * published or their settle is on its way. Reads never overlap.
+ */
+export class Reader {
+  readonly heads = new Map<number, string>();
+  readonly known = new KnownRows();
+  reading = false;
+  /** Reads that went out; a write that is sent later than a read is newer than all that it saw. */
+  reads = 0;
+  /** Buckets that were given up since the last read began: what it returns of them is void, also when they were leased again. */
+  readonly forgotten = new Set<number>();
+  /** Found by a sweep beyond what may be read at once: a large transaction that committed late. */
+  backlog: Place[] = [];
+  /** What the fetch saw that the backlog was found for. @internal */
+  backlogSeen: Snapshot | undefined;
+  session: number | undefined;
+  restarts = 0;
+  rotation = 0;
+  /** Buckets whose last read came back full: more of them is waiting. */
+  readonly full = new Set<number>();
+  /** Reads while some are full; one in {@link WIDE_EVERY} looks at all buckets. */
+  turn = 0;
+  readonly lateRows: LateRows;
+  readonly numbers: NumberWatch;
+  /** Of its buckets nothing is read yet; `undefined` where they are fetched from 0. */
+  readonly approach: AnyApproach | undefined;
+  readonly walks: Walks | undefined;
+  /** How often positions turned out to be wrong, so that everything was read again. */
+  readAgain = 0;
+  /** Hears of what went out of order, or may have. Set by the relay. */
+  told: (warning: string) => void = () => undefined;
+
+  constructor(
+    readonly store: Pick<ReadyStore, Reads>,
+    readonly transport: number,
+    readonly floor: Floor,
+    readonly clock: Clock,
+    ownWrites: () => Promise<unknown> | undefined,
+    fullScanEvery?: number,
+  ) {
+    this.lateRows = new LateRows(store, transport, floor, clock, ownWrites, fullScanEvery);
+    this.numbers = new NumberWatch(store, clock);
+    this.approach = approachOn(store, transport, floor, clock);
+    this.walks = this.approach instanceof Approach ? this.approach.walks : undefined;
+  }
+
+  add(bucket: number): void {
+    this.readFrom(bucket, '0');
+    this.floor.add(bucket);
+  }
+
+  /** How many it reads; `undefined` while some cannot be read yet. */ get buckets(): number | undefined {
+    return this.approach?.isOn === true ? undefined : this.heads.size;
+  }
+
+  /** @internal */ readFrom(bucket: number, seq: string): void {
+    const { approach, heads } = this;
+    if (approach !== undefined && seq === '0') {
+      heads.delete(bucket);
+      return approach.add(bucket);
+    }
+    this.walks?.wentBack(bucket, seq, heads.get(bucket));
+    heads.set(bucket, seq);
+  }
+
+  forget(bucket: number): void {
+    this.heads.delete(bucket);
+    this.approach?.forget(bucket);
+    this.floor.forget(bucket);
+    this.forgotten.add(bucket);
+    this.full.delete(bucket);
+    this.backlog = this.backlog.filter((place) => place.bucket !== bucket);
+  }
+
+  /** Of the messages of the last read those whose bucket was not given up since; the others are not ours to publish. */
+  stillOurs(messages: readonly OutboxMessage[]): readonly OutboxMessage[] {
+    if (this.forgotten.size === 0) return messages;
+    return messages.filter((message) => !this.forgotten.has(message.bucket) || !this.known.delete(message));
+  }
+
+  /** @param only read just this bucket */
+  async read(limit: number, only?: number): Promise<ReadResult> {
+    if (limit < 1) return NOTHING;
+    this.reading = true;
+    this.forgotten.clear();
+    try {
+      const ended = await goOnApproaching(this);
+      if (ended !== undefined) return ended;
+      const positions = this.positions(only);
+      if (positions.length === 0 && this.buckets !== undefined) return NOTHING;
+      return await (this.backlog.length > 0
+        ? this.readBacklog(limit, this.restarts)
+        : this.readHeads(limit, positions, this.restarts));
+    } catch (error) {
+      this.void(); // what a sweep had found may be lost with the answer: it is looked for again
+      throw error;
+    } finally {
+      this.reading = false;
+      this.known.forgetLingering();
+    }
+  }
+
+  /** What is new beyond the heads, and before it what became visible behind them. @internal */
+  async readHeads(limit: number, positions: readonly ReadPosition[], restarts: number): Promise<ReadResult> {
+    const perBucket = rowsPerBucket(this.full.size, limit, positions.length);
+    const { lateRows, known } = this;
+    const fetched = await fetchHeads(this, positions, { perBucket, limit });
+    if (fetched === undefined) return this.void();
+    this.session ??= fetched.session;
+    if (this.session !== fetched.session) return this.newSession(fetched.session);
+    const wrong = await this.numbers.look(fetched, this.heads);
+    if (wrong !== undefined) return this.startOver(wrong);
+    const { places, complete, raise, overtaken } = await lateRows.find(fetched.snapshot, this.heads, positions, known);
+    if (this.restarts !== restarts) return this.void(); // what was found is of a range that has moved
+    const late = places.filter(({ bucket, seq }) => !this.known.has(seq) && this.isRead(bucket));
+    const below = late.find(({ bucket, seq }) => compareSeq(seq, this.floor.floorOf(bucket)) <= 0);
+    if (below !== undefined) return this.startOver(`a message stood at number ${below.seq}, ${BELOW}`);
+    if (overtaken !== undefined) this.told(overtaken);
+    this.backlog = late;
+    this.backlogSeen = fetched.snapshot;
+    // The head fetch is made again when all that became visible behind it is read.
+    if (this.backlog.length > limit || !complete) return await this.readBacklog(limit, restarts);
+    const found =
+      this.backlog.length === 0
+        ? NOTHING
+        : await this.store.readPlaces(this.transport, this.backlog.splice(0), fetched.snapshot);
+    if (this.restarts !== restarts) return this.void();
+    raise?.(); // not before what the sweep found is in hand: a restart would skip it
+    const messages = this.fresh(found.messages);
+    const reached = this.advance(fetched, positions, perBucket);
+    const isPassed = passWalked(this, fetched, positions, limit);
+    for (const message of this.fresh(fetched.messages)) messages.push(message);
+    this.floor.passed(fetched.snapshot, this.heads, reached);
+    this.reads += 1;
+    for (const message of messages) this.known.add(message);
+    const more = fetched.messages.length >= limit || this.full.size > 0 || isPassed;
+    return { messages, durable: fetched.durable && found.durable, more };
+  }
+
+  /** The row left the ready table, and the database said so. */
+  settled(row: Pick<OutboxMessage, 'seq' | 'id'>): void {
+    if (this.reading) this.known.lingering.push(row);
+    else this.known.delete(row);
+  }
+
+  /** These rows were read and are given up without a word: they are read again. */
+  rewind(messages: Iterable<OutboxMessage>): void {
+    const points = new Map<number, string>();
+    // A bucket that is read from its start again may still be below a floor that holds all the same.
+    for (const [bucket, head] of this.heads) points.set(bucket, lowerSeq(head, this.floor.rewindTo(bucket)));
+    for (const message of messages) {
+      const { bucket, seq } = message;
+      this.known.delete(message);
+      const point = points.get(bucket);
+      if (point !== undefined && compareSeq(seq, point) <= 0) points.set(bucket, (BigInt(seq) - 1n).toString());
+    }
+    this.restart(points, 'rewind');
+  }
+
+  /** @internal */ restart(points: ReadonlyMap<number, string>, how: 'restart' | 'rewind' = 'restart'): void {
+    this.restarts += 1;
+    for (const [bucket, seq] of points) this.readFrom(bucket, seq);
+    this.floor[how](points);
+    this.full.clear();
+    this.backlog = [];
+  }
+
+  /** Read before a restart: to be read again, also what only a full scan finds. @internal */
+  void(): ReadResult {
+    this.lateRows.lost();
+    this.backlog = [];
+    return { ...NOTHING, more: true };
+  }
+
+  /** The next part of what a sweep found, per bucket from the lowest. @internal */
+  async readBacklog(limit: number, restarts: number): Promise<ReadResult> {
+    if (this.backlog.length === 0) return NOTHING; // all that one sweep returns is on its way out already
+    const perBucket = Math.max(1, Math.floor(limit / new Set(this.backlog.map(({ bucket }) => bucket)).size));
+    const taken = new Map<number, number>();
+    const now: Place[] = [];
+    const later: Place[] = [];
+    for (const place of this.backlog) {
+      const count = taken.get(place.bucket) ?? 0;
+      const fits = count < perBucket && now.length < limit;
+      (fits ? now : later).push(place);
+      taken.set(place.bucket, fits ? count + 1 : perBucket);
+    }
+    const { messages: read, durable, session } = await this.store.readPlaces(this.transport, now, this.backlogSeen);
+    if (this.restarts !== restarts) return this.void();
+    if (this.session !== session) return this.newSession(session);
+    this.backlog = later.filter(({ bucket }) => !this.forgotten.has(bucket));
+    const messages = this.fresh(read);
+    for (const message of messages) this.known.add(message);
+    return { messages, durable, more: true };
+  }
+
+  /** A new connection may lead to another server: nothing that was concluded from the old one holds. @internal */
+  newSession(session: number): ReadResult {
+    this.session = session;
+    this.numbers.newSession();
+    return this.fromStart();
+  }
+
+  /** What was read proves positions wrong: nothing that was concluded from them holds. @internal */
+  startOver(why: string): ReadResult {
+    this.readAgain += 1;
+    this.told(`${why}: everything is read again, in order`);
+    return this.fromStart();
+  }
+
+  /** All is read again, in order, and numbers alone tell nothing of who has them. @internal */
+  fromStart(): ReadResult {
+    this.known.doubt();
+    this.approach?.restart();
+    this.restart(new Map([...this.heads.keys()].map((bucket) => [bucket, '0'])));
+    return { ...NOTHING, more: true, startedOver: true };
+  }
+
+  /** @internal */ fresh(messages: readonly OutboxMessage[]): OutboxMessage[] {
+    return messages.filter((message) => this.known.isNew(message) && this.isRead(message.bucket));
+  }
+
+  /** Leased since before the read began. @internal */ isRead(bucket: number): boolean {
+    return this.heads.has(bucket) && !this.forgotten.has(bucket);
+  }
+
+  /** Not past the last number that was given out: where a sequence was set back below rows, new ones come before these. @internal */
+  advance(
+    { messages, source }: Pick<FetchResult, 'messages' | 'source'>,
+    positions: readonly ReadPosition[],
+    perBucket: number,
+  ): Map<number, OutboxMessage> {
+    const last = source?.last;
+    const reached = new Map<number, OutboxMessage>();
+    for (const { bucket } of positions) this.full.delete(bucket);
+    let bucket = -1;
+    let count = 0;
+    for (let i = 0; i < messages.length; i += 1) {
+      const message = messages[i] as OutboxMessage;
+      if (message.bucket !== bucket) {
+        bucket = message.bucket;
+        count = 0;
+      }
+      count += 1;
+      if (messages[i + 1]?.bucket === bucket || !this.isRead(bucket)) continue;
+      if (count >= perBucket) this.full.add(bucket);
+      const isGivenOut = last === undefined || compareSeq(message.seq, last) <= 0;
+      this.heads.set(bucket, isGivenOut ? message.seq : last);
+      if (isGivenOut) reached.set(bucket, message);
+    }
+    return reached;
+  }
+
+  /** Rotated, so that a limit does not always favour the same buckets. @internal */
+  positions(only: number | undefined): ReadPosition[] {
+    if (only !== undefined) return this.heads.has(only) ? [this.position(only)] : [];
+    const { bucketsPerRead } = this.store;
+    const few = bucketsPerRead !== undefined && this.full.size > 0 && (this.turn = (this.turn + 1) % WIDE_EVERY) !== 0;
+    // Who was read goes to the end of `full`.
+    if (few) return [...this.full].slice(0, bucketsPerRead).map((bucket) => this.position(bucket));
+    const all = [...this.heads.keys()];
+    this.rotation = all.length === 0 ? 0 : (this.rotation + 1) % all.length;
+    return [...all.slice(this.rotation), ...all.slice(0, this.rotation)].map((bucket) => this.position(bucket));
+  }
+
+  /** @internal */ position(bucket: number): ReadPosition {
+    const after = this.heads.get(bucket) ?? '0';
+    return this.walks?.bounded(bucket, after) ?? { bucket, after };
+  }
+}
+
+/** Of a row that a scan found at or below the floor. */
+const BELOW = 'where none could appear any more (numbers that went back, or a writer that sets them by hand)';
+/** Of the reads under a backlog one in so many looks at all buckets, where the others look at a few. */
+const WIDE_EVERY = 12;

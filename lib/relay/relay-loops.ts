@@ -1,0 +1,186 @@
+import type { Reader } from './read/reader.js';
+import { compareSeq } from '../outbox-message.js';
+import { errorText } from '../observe/redact/error-text.js';
+import { within } from '../time/clock.js';
+import type { FailingOperation } from './database-failures.js';
+import type { Deadline } from '../time/deadline.js';
+import { FirstConnection } from './publish/first-connection.js';
+import type { TransportRelay } from './transport-relay.js';
+import { Loop } from '../time/loop.js';
+import type { TransportStatus, ReadyKnowledge, RunningRelay, RunReport } from './relay.js';
+
+/** Milliseconds between two looks at the parked table when nothing is known to fall due, in polls. */
+export const PARKED_POLLS = 2;
+
+/** What makes a relay turn: one loop that reads what is ready, one that brings back what is parked; or a single pass. */
+export class RelayLoops implements RunningRelay {
+  readonly readLoop: Loop;
+  readonly parkedLoop: Loop;
+  readonly firstConnection: FirstConnection;
+
+  constructor(
+    readonly relay: TransportRelay,
+    /** @returns the delay until the next try */
+    readonly failed: (operation: 'fetch' | 'take', error: unknown) => number,
+    readonly succeeded: (operation: 'fetch' | 'take') => void,
+  ) {
+    const { clock } = relay.deps;
+    this.firstConnection = new FirstConnection(relay.publisher, relay.outage, relay.deps);
+    this.readLoop = new Loop(
+      clock,
+      () => this.read(),
+      (error) => failed('fetch', error),
+    );
+    this.parkedLoop = new Loop(
+      clock,
+      () => this.take(),
+      (error) => failed('take', error),
+    );
+    relay.reader.lateRows.cost = relay.deps.cost;
+    if (relay.reader.approach !== undefined) relay.reader.approach.cost = relay.deps.cost;
+    relay.wanted = (what, ms = 0) => (what === 'read' ? this.readLoop : this.parkedLoop).within(ms);
+  }
+
+  start(): void {
+    this.readLoop.start();
+    this.parkedLoop.start();
+    this.firstConnection.start();
+  }
+
+  get holdsAll(): boolean {
+    const { open, deps } = this.relay;
+    return this.readLoop.running && open.size === deps.leases.settings.buckets;
+  }
+
+  nudge(where: 'ready' | 'parked', ms: number): void {
+    (where === 'ready' ? this.readLoop : this.parkedLoop).within(ms);
+  }
+
+  /** Stops claiming, waits for what is in flight, then closes the transport; past the deadline it is destroyed. */
+  async stop(deadline: Deadline): Promise<void> {
+    const { relay } = this;
+    relay.stopping = true;
+    const finish = async (): Promise<void> => {
+      await Promise.all([this.readLoop.stop(), this.parkedLoop.stop()]);
+      relay.giveUpWaiting();
+      await relay.quiet();
+    };
+    const finished = await deadline.within(finish());
+    this.firstConnection.stop(); // not before: what was in flight may have waited for it
+    if (!finished) {
+      relay.kill.abort();
+      await relay.publisher.reset();
+      await within(relay.deps.clock, 1_000, Promise.allSettled([relay.settler.quiet()]));
+    }
+    relay.settler.stop();
+    relay.outage.stop();
+    relay.deps.transport.onState = () => undefined;
+    await relay.publisher.close(Math.max(500, deadline.left));
+  }
+
+  drain(): Promise<void> {
+    return this.relay.drain([...this.relay.open]);
+  }
+
+  status(): TransportStatus {
+    const { outage, deps, open, room, batcher, parked, reader } = this.relay;
+    const { state, lastError } = outage.circuit;
+    return {
+      transport: deps.name,
+      receipt: deps.transport.receipt,
+      circuit: state,
+      buckets: [...open].sort((a, b) => a - b),
+      buffered: room.held - batcher.messagesInFlight,
+      inFlight: batcher.messagesInFlight,
+      blockedKeys: parked.keys.size,
+      lastError: lastError === undefined ? null : errorText(lastError),
+      away: outage.destinations.list(deps.clock.monotonic()),
+      readAgain: reader.readAgain,
+    };
+  }
+
+  get knows(): ReadyKnowledge {
+    const { reader, deps, room } = this.relay;
+    let below: string | undefined; // once for all buckets: it takes a look at all that is known
+    return {
+      transport: deps.id,
+      goneUpTo: (bucket) => goneUpTo(reader, bucket, (below ??= reader.known.below)),
+      waitsFor: (seq) => room.left < 1 || reader.known.has(seq),
+    };
+  }
+
+  failingWrites(): FailingOperation[] {
+    const { settler, deps } = this.relay;
+    const writes = { settle: settler.successes.failing, park: settler.transitions.failing };
+    return Object.entries(writes).flatMap(([operation, failing]) => {
+      if (failing === undefined) return [];
+      const { since, error } = failing;
+      const failingFor = deps.clock.monotonic() - since;
+      return [
+        { operation: operation as keyof typeof writes, transport: deps.name, failingFor, error: errorText(error) },
+      ];
+    });
+  }
+
+  /**
+   * Everything that is ready or due now, until it is settled. With the loops running it only waits for them. Ends where
+   * only such as failed are due again already, and after one lease time: a backlog may never end.
+   */
+  async runPass(): Promise<RunReport> {
+    const { counts } = this.relay.results;
+    const before = { ...counts };
+    const { clock, options } = this.relay.deps;
+    const until = clock.monotonic() + options.lease;
+    for (let idle = 0; idle < IDLE_STEPS;) {
+      const settled = counts.published + counts.dead;
+      const { read, taken, more } = await this.step();
+      await this.relay.quiet(until);
+      if (this.relay.outage.circuit.allows !== 'all' || clock.monotonic() > until) break;
+      if (read > 0 || more || counts.published + counts.dead > settled) idle = 0;
+      else if (taken === 0 && this.relay.parked.toContinue.size === 0 && !this.relay.outage.absence.freeing.isOn) break;
+      else idle += 1;
+    }
+    const { published, retried, dead } = counts;
+    return { published: published - before.published, retried: retried - before.retried, dead: dead - before.dead };
+  }
+
+  /** Reads must not overlap: while the loops run, they do it. @internal */
+  async step(): Promise<{ read: number; taken: number; more: boolean }> {
+    if (!this.readLoop.running) {
+      const probe = this.relay.outage.asksParked ? await this.relay.parkedOnce() : undefined;
+      const { read, more } = await this.relay.readOnce();
+      const { taken } = probe ?? (await this.relay.parkedOnce());
+      return { read, taken, more };
+    }
+    await this.readLoop.runNow();
+    await this.parkedLoop.runNow();
+    return { ...this.lastRead, taken: this.lastTaken };
+  }
+  /** @internal */ lastRead = { read: 0, more: false };
+  /** @internal */ lastTaken = 0;
+
+  /** @internal */ async read(): Promise<number> {
+    this.lastRead = await this.relay.readOnce();
+    this.succeeded('fetch');
+    return this.lastRead.more ? 0 : this.relay.deps.options.pollInterval;
+  }
+
+  /** @internal */ async take(): Promise<number> {
+    const { taken, nextIn } = await this.relay.parkedOnce();
+    this.lastTaken = taken;
+    this.succeeded('take');
+    if (taken > 0 || this.relay.parked.toContinue.size > 0) return taken > 0 ? 0 : MIN_PAUSE;
+    return Math.min(nextIn ?? Infinity, this.relay.deps.options.pollInterval * PARKED_POLLS);
+  }
+}
+
+/** What is being published lies behind the low-water mark. */
+function goneUpTo({ heads, floor }: Reader, bucket: number, below: string): string {
+  const marks = [heads.get(bucket) ?? '0', floor.floorOf(bucket), below];
+  return marks.reduce((a, b) => (compareSeq(a, b) <= 0 ? a : b));
+}
+
+/** Steps of a pass in which nothing gets through. */
+const IDLE_STEPS = 3;
+/** While a key that can go on is still busy. */
+const MIN_PAUSE = 20;

@@ -1,0 +1,298 @@
+import type { OutboxMessage } from '../../outbox-message.js';
+import { errorText } from '../../observe/redact/error-text.js';
+import { fitting, isUnread } from '../../message/payload-size.js';
+import type { Publisher } from '../publish/publisher.js';
+import type { PublishFailure } from '../../transports/transport.js';
+import type { LockSession } from '../../store/parked-store.js';
+import type { OnResult } from '../publish/batch.types.js';
+import { LargePayloads } from '../publish/large-payloads.js';
+import { within } from '../../time/clock.js';
+import type { Deadline } from '../../time/deadline.js';
+import { FirstConnection } from '../publish/first-connection.js';
+import { publisherOf, type TransportRelayDependencies } from '../relay.types.js';
+import { LookAhead } from './look-ahead.js';
+import { LockedResults } from './locked-results.js';
+import { Loop } from '../../time/loop.js';
+import { Outage, type OutageRelay } from '../publish/outage.js';
+import { RefusedRows } from './refused-rows.js';
+import type { TransportStatus, RunningRelay, RunReport } from '../relay.js';
+
+/**
+ * The relay of one transport for slow, unordered work: rows are locked (`SKIP LOCKED`) and the transaction stays open
+ * while they are published. No leases, so any number of instances share one backlog evenly; the price is a connection and
+ * row locks held for as long as the broker takes. One batch at a time per transport and instance.
+ */
+export class RowLockRelay implements RunningRelay, OutageRelay {
+  readonly loop: Loop;
+  readonly publisher: Publisher;
+  readonly outage: Outage;
+  readonly firstConnection: FirstConnection;
+  readonly counts = { published: 0, retried: 0, dead: 0 };
+  kill = new AbortController();
+  /**
+   * Ids that go alone, the latest last: after a failure that was a neighbour's. Kept until this instance publishes them;
+   * what another one took costs nothing here, as only what is locked goes alone.
+   */
+  readonly alone = new Set<string>();
+  readonly payloads: LargePayloads;
+  readonly refused: RefusedRows;
+  readonly ahead: LookAhead;
+  unresolved = 0;
+  /** What is being published is one single message. */
+  onlyOne = false;
+  /** @internal */ readonly maxBatch: number;
+  /** Nothing is begun any more, neither by the loop nor by a pass. @internal */
+  stopping = false;
+  /** @internal */ reading: Promise<number> | undefined;
+
+  constructor(
+    readonly deps: TransportRelayDependencies,
+    failed: (operation: 'fetch', error: unknown) => number,
+    succeeded: (operation: 'fetch') => void,
+  ) {
+    this.publisher = publisherOf(deps);
+    this.maxBatch = Math.min(deps.options.batchSize, deps.transport.maxBatch ?? Infinity);
+    this.outage = new Outage(this, deps);
+    this.firstConnection = new FirstConnection(this.publisher, this.outage, deps);
+    this.payloads = new LargePayloads(deps, (message) => this.markAlone(message));
+    this.refused = new RefusedRows(deps);
+    this.ahead = new LookAhead(deps);
+    this.loop = new Loop(
+      deps.clock,
+      async () => {
+        const delay = await this.read();
+        succeeded('fetch');
+        return delay;
+      },
+      (error) => failed('fetch', error),
+    );
+    deps.leases.announce(deps.id, this);
+    deps.transport.onState = (state, reason) => this.outage.transportState(state, reason);
+  }
+
+  get participates(): boolean {
+    return this.outage.participates;
+  }
+
+  /** @internal */ get buckets(): readonly number[] {
+    return Array.from({ length: this.deps.leases.settings.buckets }, (_, bucket) => bucket);
+  }
+
+  /** Rows are anybody's. */
+  readonly holdsAll = false;
+
+  start(): void {
+    if (this.stopping) {
+      this.stopping = false;
+      this.kill = new AbortController();
+      this.outage.goOn();
+      this.firstConnection.again();
+    }
+    this.outage.absence.freeing.gain(this.buckets);
+    this.loop.start();
+    this.firstConnection.start();
+  }
+
+  nudge(_where: 'ready' | 'parked', ms: number): void {
+    this.loop.within(ms);
+  }
+
+  wanted(): void {
+    this.loop.nudge();
+  }
+
+  async stop(deadline: Deadline): Promise<void> {
+    this.stopping = true;
+    const ended = Promise.allSettled([this.loop.stop(), this.reading]);
+    const finished = await deadline.within(ended);
+    this.firstConnection.stop(); // not before: what was in flight may have waited for it
+    if (!finished) {
+      this.kill.abort();
+      await this.publisher.reset();
+      await within(this.deps.clock, 1_000, ended);
+    }
+    this.outage.stop();
+    await this.publisher.close(Math.max(500, deadline.left));
+  }
+
+  async runPass(): Promise<RunReport> {
+    const before = { ...this.counts };
+    const until = this.deps.clock.monotonic() + this.deps.options.lease;
+    for (let settled = -1; ; settled = this.counts.published + this.counts.dead) {
+      if (this.loop.running) await this.loop.runNow();
+      else await this.read();
+      if (this.stopping || this.lastLocked === 0 || this.outage.circuit.allows !== 'all') break;
+      // Only such as failed and are due again already, or a backlog that never ends: the next pass goes on.
+      if (
+        (this.counts.published + this.counts.dead === settled && !this.putOff && this.untried === 0) ||
+        this.deps.clock.monotonic() > until
+      )
+        break;
+    }
+    const { published, retried, dead } = this.counts;
+    return { published: published - before.published, retried: retried - before.retried, dead: dead - before.dead };
+  }
+
+  async drain(): Promise<void> {}
+
+  reconnect(): Promise<void> {
+    return this.publisher.reconnect(this.kill.signal);
+  }
+
+  giveUpWaiting(): void {}
+
+  markAlone({ id }: OutboxMessage): void {
+    this.alone.delete(id);
+    if (this.alone.size >= MAX_ALONE) this.alone.delete(this.alone.values().next().value as string);
+    this.alone.add(id);
+  }
+
+  status(): TransportStatus {
+    const { circuit, destinations } = this.outage;
+    return {
+      transport: this.deps.name,
+      receipt: this.deps.transport.receipt,
+      circuit: circuit.state,
+      buckets: [],
+      buffered: 0,
+      inFlight: this.unresolved,
+      blockedKeys: 0,
+      lastError: circuit.lastError === undefined ? null : errorText(circuit.lastError),
+      away: destinations.list(this.deps.clock.monotonic()),
+      readAgain: 0,
+    };
+  }
+
+  /** They are written with what was read. */
+  failingWrites(): [] {
+    return [];
+  }
+
+  /** @internal */ lastLocked = 0;
+  /** Of the rows that were locked some did not fit into the batch. @internal */
+  leftOver = false;
+  /** Were put off without a try. @internal */
+  untried = 0;
+  /** Their payloads could not be read. @internal */
+  putOff = false;
+
+  /** @internal */ read(): Promise<number> {
+    if (this.stopping) return Promise.resolve(this.deps.options.pollInterval);
+    const reading = this.readOnce().finally(() => {
+      if (this.reading === reading) this.reading = undefined;
+    });
+    return (this.reading = reading);
+  }
+
+  /** @internal */ async readOnce(): Promise<number> {
+    this.lastLocked = 0;
+    this.leftOver = this.putOff = false;
+    const { options, id, store, clock } = this.deps;
+    await this.deps.admitted?.();
+    if (!(await this.outage.mayRead()) || this.stopping) return options.pollInterval;
+    await this.ahead.begin(this.buckets);
+    // Those that are held back are locked with the others, or none would be seen behind them.
+    const limit = (this.outage.probing ? PROBE_CHOICE : this.maxBatch) + this.payloads.waiting + this.refused.waiting;
+    const request = { transport: id, limit, onPublished: options.onPublished };
+    const results = new LockedResults(this, this.counts);
+    const askedAt = clock.monotonic();
+    const report = await store.withLockedRows(request, async (rows, durable, session) => {
+      this.deps.cost?.took(clock.monotonic() - askedAt, rows.length);
+      const locked = rows.filter((message) => this.payloads.mayRead(message) && this.refused.mayTry(message));
+      this.lastLocked = locked.length;
+      const unpublished = locked.filter((message) => !this.refused.wasPublished(message) && !results.putOff(message));
+      results.published.push(...locked.filter((message) => this.refused.wasPublished(message)));
+      if (unpublished.length > 0) await this.publishLocked(unpublished, durable, { ...session, askedAt }, results);
+      return results;
+    });
+    results.tell(report.refused, this.refused);
+    if (this.outage.probing && this.lastLocked === 0) this.outage.probeAgain(0, 1);
+    // One that failed by itself neither ended the probe nor the wait of those behind it.
+    if (this.outage.probing) return this.lastLocked > 0 && !this.putOff ? 0 : options.pollInterval;
+    this.untried = results.untried;
+    const isFreed = await this.outage.absence.free(SOMETHING_WAITS, this.buckets);
+    const more = (report.locked === limit && this.lastLocked > 0) || this.leftOver || isFreed;
+    return this.outage.circuit.allows === 'all' ? this.ahead.end(more, results) : options.pollInterval;
+  }
+
+  /** Batch by batch; after the first only while nothing is wrong, and not for long. @internal */
+  async publishLocked(
+    locked: readonly OutboxMessage[],
+    durable: boolean,
+    session: LockSession & { readonly askedAt: number },
+    results: LockedResults,
+  ): Promise<void> {
+    const { store, options, clock } = this.deps;
+    const until = clock.monotonic() + ALONE_TIME;
+    let flushed = durable && options.durability !== 'always';
+    let left = locked.length;
+    for (const messages of this.batchesOf(locked)) {
+      const first = left === locked.length;
+      if (!first && (this.outage.circuit.allows !== 'all' || clock.monotonic() > until)) break;
+      left -= messages.length;
+      const unread = messages.some(isUnread);
+      const verdict = unread ? await this.payloads.bring(messages) : 'go';
+      this.putOff = verdict === 'later';
+      if (verdict === 'later') break;
+      const flush = verdict === 'go' && !flushed;
+      if (flush) await store.flush();
+      // Time went by since they were locked: they are ours still, and the server that showed them is the one that flushed.
+      const late = clock.monotonic() - session.askedAt > LATE; // after a stand-still rows are read before their session's end is
+      if (!first || unread || flush || late) await session.alive();
+      flushed ||= flush;
+      if (this.stopping) break;
+      await this.publish(messages, results, session.ended, verdict === 'go' ? undefined : verdict);
+    }
+    this.leftOver = left > 0;
+  }
+
+  /** Those that go alone come before the others, which are the next transaction's. @internal */
+  batchesOf(locked: readonly OutboxMessage[]): readonly (readonly OutboxMessage[])[] {
+    // Were the probe always the oldest, one that kills its connection would let nobody through.
+    if (this.outage.probing) return [[locked[Math.floor(this.deps.random() * locked.length)] as OutboxMessage]];
+    const { batchBytes } = this.deps.options;
+    const alone = this.alone.size === 0 ? [] : locked.filter(({ id }) => this.alone.has(id));
+    if (alone.length > 0) return fitting(alone, batchBytes).map((message) => [message]);
+    return [fitting(locked.slice(0, this.maxBatch), batchBytes)];
+  }
+
+  /**
+   * All results of the transaction together.
+   * @param ended of the session with the locks: nothing of these messages is begun any more
+   * @param failure what became of a single message already
+   * @internal
+   */
+  async publish(
+    messages: readonly OutboxMessage[],
+    results: LockedResults,
+    ended: AbortSignal,
+    failure?: PublishFailure,
+  ): Promise<void> {
+    this.unresolved = messages.length;
+    this.onlyOne = messages.length === 1;
+    const onResult: OnResult = (index, result) => {
+      this.unresolved -= 1;
+      const message = messages[index] as OutboxMessage;
+      if (!result.ok) {
+        // Broken off by us: that is no outage of the broker, and nothing can be written.
+        if (!ended.aborted) results.failed(message, result);
+        return;
+      }
+      this.alone.delete(message.id);
+      results.succeeded(message);
+    };
+    if (failure === undefined) await this.publisher.publish(messages, onResult, this.kill.signal, ended);
+    else onResult(0, failure);
+  }
+}
+
+/** Nobody looked. */
+const SOMETHING_WAITS = { taken: 0, nextIn: 0 };
+/** A few broken batches; beyond it, the oldest may share a batch once more. */
+const MAX_ALONE = 5_000;
+/** Milliseconds after which no further message goes alone in the same transaction, which holds all its rows locked. */
+const ALONE_TIME = 1_000;
+/** Rows that came no later than this after they were asked for are ours without a question. */
+const LATE = 1_000;
+/** Rows that a probe chooses from. */
+const PROBE_CHOICE = 10;

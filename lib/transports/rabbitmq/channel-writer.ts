@@ -1,0 +1,283 @@
+import { systemClock } from '../../time/clock.js';
+import type { OutboxMessage } from '../../outbox-message.js';
+import { PUBLISHED, type PublishFailure } from '../transport.js';
+import { blameFor, type RabbitMqTrouble } from './blame.js';
+import type { PublishCall } from './call.js';
+import type { AmqpChannel } from './client.js';
+import { missingExchange } from './errors.js';
+import type { RabbitMqEncoder, RabbitMqPublish } from './message.js';
+import type { Refusals } from './refusals.js';
+import { Returns, type Returned } from './returns.js';
+import { digestOf, MOST_LATE, type RabbitMqDestination, type Silence } from './silence.js';
+import { ConfirmWindow } from './window.js';
+
+export interface ChannelOwner {
+  readonly encode: RabbitMqEncoder;
+  readonly silence: Silence;
+  /** The broker came back a moment ago, and may not have found all of its queues and exchanges yet. */
+  readonly recovering: boolean;
+  /** While true nothing is written: the broker asked to wait. */
+  isBlocked(): boolean;
+  /** The broker closed the channel of a connection that lives; the owner opens another one. */
+  onChannelClosed(writer: ChannelWriter): void;
+  /** amqplib refuses to write although no channel was closed. */
+  onBroken(error: unknown): void;
+  /** Its deadline passed: it is taken out of line and given its results. */
+  expire(call: PublishCall, reason: unknown): void;
+  /** Sends it over another connection and gives it its result, if there can be one. */
+  askAside(call: PublishCall, index: number, to: RabbitMqDestination): 'asked' | 'refused' | 'no other connection';
+  readonly refusals: Refusals;
+  /** It was unconfirmed when the broker closed the channel, so that it may be what the broker closed for. */
+  suspect(message: OutboxMessage): void;
+}
+
+/** Publish calls waiting in line for one confirm channel. The line outlives a channel, not a connection. */
+export class ChannelWriter {
+  readonly window = new ConfirmWindow();
+  /** @internal */ readonly queue: PublishCall[] = [];
+  /** @internal */ channel: AmqpChannel | undefined;
+  /** @internal amqplib's buffer is full */ full = false;
+  /** @internal */ pumping = false;
+  /** The owner is opening a channel for it. */
+  opening = false;
+  /** @internal why the broker is about to close the channel */ closeReason: unknown;
+  /** @internal */ readonly returns = new Returns(this.window);
+  /** @internal by tag: given up, and the broker has it */
+  readonly late = new Map<number, { readonly id: string; readonly digest: string; readonly to: RabbitMqDestination }>();
+  /** @internal What has a lower tag is in the broker's hands: it answered to a later one. */ heard = 0;
+  /** @internal Of the last message that was sent. */ wasCareful = false;
+
+  constructor(
+    readonly owner: ChannelOwner,
+    readonly maxUnconfirmed: number,
+  ) {}
+
+  add(call: PublishCall): void {
+    this.queue.push(call);
+    this.pump();
+  }
+
+  remove(call: PublishCall): void {
+    const at = this.queue.indexOf(call);
+    if (at >= 0) this.queue.splice(at, 1);
+  }
+
+  open(channel: AmqpChannel): void {
+    this.channel = channel;
+    this.full = false;
+    this.closeReason = undefined;
+    this.heard = 0;
+    const current =
+      <A extends unknown[]>(handle: (...args: A) => void) =>
+      (...args: A): void => {
+        if (this.channel === channel) handle(...args);
+      };
+    channel.on(
+      'ack',
+      current((confirm: Confirm) => this.onConfirm(confirm, this.onAck)),
+    );
+    channel.on(
+      'nack',
+      current((confirm: Confirm) => this.onConfirm(confirm, this.onNack)),
+    );
+    channel.on(
+      'return',
+      current((message: Returned) => this.returns.add(message)),
+    );
+    channel.on(
+      'drain',
+      current(() => this.resume()),
+    );
+    channel.on(
+      'error',
+      current((error: unknown) => (this.closeReason = error)),
+    );
+    channel.on(
+      'close',
+      current(() => this.onClose()),
+    );
+    this.pump();
+  }
+
+  /** Forgets the channel and gives what is unconfirmed a result; what was not sent stays in line. */
+  abandon(failureOf: (alone: boolean, to: RabbitMqDestination) => PublishFailure): void {
+    this.channel = undefined;
+    this.returns.clear();
+    for (const { to } of this.late.values()) to.forget();
+    this.late.clear();
+    const alone = this.window.size === 1;
+    this.window.abandon((call, index, _tag, to) => {
+      call.inFlight -= 1;
+      to.pending -= 1;
+      to.forget();
+      const failure = failureOf(alone, to);
+      if (failure.blame !== 'transport') this.owner.suspect(call.batch[index]!);
+      call.set(index, failure);
+    });
+  }
+
+  /** What is in line fails; nothing of it was sent. */
+  failQueued(failure: PublishFailure): void {
+    for (const call of this.queue.splice(0)) call.fail(failure);
+  }
+
+  /** Writes as much as broker, buffer and window take. */
+  pump(): void {
+    if (this.pumping) return;
+    this.pumping = true;
+    try {
+      for (let call; (call = this.queue[0]) !== undefined;) {
+        if (call.settled || call.cursor === call.batch.length) this.queue.shift();
+        else if (this.channel === undefined || this.full || !this.hasRoomFor(call) || this.owner.isBlocked()) return;
+        else if (call.late) this.owner.expire(call, undefined);
+        else this.send(this.channel, call, call.cursor);
+      }
+    } finally {
+      this.pumping = false;
+    }
+  }
+
+  /** @internal */
+  hasRoomFor({ isCareful }: PublishCall): boolean {
+    const { size } = this.window;
+    return isCareful || this.wasCareful ? size === 0 : size < this.maxUnconfirmed;
+  }
+
+  /** @internal */
+  send(channel: AmqpChannel, call: PublishCall, index: number): void {
+    if (call.isOvertaking(index)) return this.refuse(call, index, { kind: 'overtaking' });
+    const { silence } = this.owner;
+    if (silence.confirmed.size > 0 && silence.wasConfirmed(call.batch[index]!)) {
+      call.cursor = index + 1;
+      return call.set(index, PUBLISHED);
+    }
+    let encoded: RabbitMqPublish;
+    try {
+      encoded = this.owner.encode(call.batch[index]!);
+    } catch (error) {
+      return this.refuse(call, index, { kind: 'not-encodable', error });
+    }
+    const to = silence.of(encoded.exchange, encoded.routingKey);
+    const now = systemClock.monotonic();
+    const mayClose = this.maxUnconfirmed === 1 || call.isCareful;
+    const refusal = this.owner.refusals.of(to, mayClose ? now : undefined);
+    if (refusal !== undefined) return this.refuse(call, index, refusal);
+    if (to.isGuarded) {
+      const answer = to.mayBeAsked(now) ? this.owner.askAside(call, index, to) : 'refused';
+      if (answer === 'asked') return void (call.cursor = index + 1);
+      if (answer === 'refused') return this.refuse(call, index, { kind: 'not-confirmed', destination: to.name });
+      to.unanswered(now); // until it answers
+    }
+    try {
+      // amqplib encodes everything before it writes anything: a throw means that nothing was sent and no tag was used.
+      this.full = !channel.publish(encoded.exchange, encoded.routingKey, encoded.content, encoded.properties);
+    } catch (error) {
+      if ((error as Error).name !== 'IllegalOperationError')
+        return this.refuse(call, index, { kind: 'not-encodable', error });
+      this.channel = undefined;
+      return this.owner.onBroken(error);
+    }
+    call.cursor = index + 1;
+    call.inFlight += 1;
+    this.wasCareful = call.isCareful;
+    this.window.push(call, index, to);
+    to.sent(now);
+    silence.watch();
+  }
+
+  /** @internal */
+  refuse(call: PublishCall, index: number, trouble: RabbitMqTrouble): void {
+    call.cursor = index + 1;
+    call.set(index, blameFor(trouble));
+  }
+
+  /** @internal */
+  onConfirm({ deliveryTag, multiple }: Confirm, settle: typeof this.onAck): void {
+    this.heard = Math.max(this.heard, deliveryTag);
+    if (this.late.size > 0) this.onLate(deliveryTag, multiple, settle === this.onAck);
+    this.window.confirm(deliveryTag, multiple, settle);
+  }
+
+  /** @internal Of those that were given up: a nack leaves them to their next try. */
+  onLate(tag: number, multiple: boolean, isAck: boolean): void {
+    for (const at of multiple ? [...this.late.keys()] : [tag]) {
+      const found = at > tag ? undefined : this.late.get(at);
+      if (found === undefined) continue;
+      this.late.delete(at);
+      found.to.answered(systemClock.monotonic());
+      if (isAck && this.returns.troubleOf(found.id, at) === undefined)
+        this.owner.silence.confirmedLate(found.id, found.digest);
+    }
+  }
+
+  /**
+   * Gives up what the broker has, as it confirmed something that was sent later, and does not confirm: of destinations that
+   * are silent, or of a call whose time is over.
+   */
+  giveUp(now: number, late?: PublishCall): void {
+    const { silence } = this.owner;
+    const isLost = (to: RabbitMqDestination, tag: number, call: PublishCall): boolean =>
+      tag < this.heard && (call === late || silence.isSilent(to, now));
+    this.window.takeIf(isLost, (call, index, tag, to) => {
+      if (silence.isSilent(to, now)) to.guard(now);
+      to.pending -= 1;
+      call.inFlight -= 1;
+      const message = call.batch[index]!;
+      if (this.late.size < MOST_LATE) this.late.set(tag, { id: message.id, digest: digestOf(message), to });
+      call.set(index, blameFor({ kind: 'not-confirmed', destination: to.name }));
+    });
+    this.pump();
+  }
+
+  /** @internal the return came first, and it wins */
+  readonly onAck = (call: PublishCall, index: number, tag: number, to: RabbitMqDestination): void => {
+    this.answered(call, to);
+    const trouble = this.returns.troubleOf(call.batch[index]!.id, tag);
+    call.set(index, trouble === undefined ? PUBLISHED : blameFor(trouble, this.owner.recovering));
+    if (this.queue.length > 0) this.pump();
+  };
+
+  /** @internal */
+  readonly onNack = (call: PublishCall, index: number, _tag: number, to: RabbitMqDestination): void => {
+    this.answered(call, to);
+    call.set(index, blameFor({ kind: 'nacked', destination: to.name }, this.owner.recovering));
+    if (this.queue.length > 0) this.pump();
+  };
+
+  /** @internal */
+  answered(call: PublishCall, to: RabbitMqDestination): void {
+    call.inFlight -= 1;
+    to.pending -= 1;
+    to.answered(systemClock.monotonic());
+  }
+
+  /** @internal */
+  resume(): void {
+    this.full = false;
+    this.pump();
+  }
+
+  /** @internal without an `error` before it, it is the connection that ends: its own `close` follows */
+  onClose(): void {
+    const error = this.closeReason;
+    if (error === undefined) {
+      this.channel = undefined;
+      return;
+    }
+    const exchange = missingExchange(error);
+    const failureOf = (one: boolean, to: RabbitMqDestination): PublishFailure => {
+      const alone = exchange === undefined ? one : to.exchange === exchange;
+      const trouble = { kind: 'channel-closed', error, alone, destination: to.name } as const;
+      const failure = blameFor(trouble, this.owner.recovering);
+      if (failure.suspect === 'destination') this.owner.refusals.note(failure.destination as string, trouble);
+      return failure;
+    };
+    this.abandon(failureOf);
+    this.owner.onChannelClosed(this);
+  }
+}
+
+interface Confirm {
+  readonly deliveryTag: number;
+  readonly multiple: boolean;
+}

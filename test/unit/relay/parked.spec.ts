@@ -1,0 +1,210 @@
+import { PUBLISHED, type PublishResult } from '../../../lib/transports/transport.js';
+import type { TakeResult } from '../../../lib/store/parked-store.js';
+import { createTransportRelay, gate, leased, loseAndRegain, stored, turn } from '../../support/transport-relay.js';
+import { ScriptedTransport } from '../../support/relay.js';
+
+const rejected = (): PublishResult => ({ ok: false, blame: 'message', error: new Error('no') });
+
+describe('a relay and what it takes from the parked table', () => {
+  it.each([
+    ['key', 'a'],
+    ['key', null],
+    ['none', 'a'],
+    ['global', null],
+  ] as const)(
+    'ordering %s, key %s: takes no row again while it may be written once more that it is free',
+    async (ordering, key) => {
+      const under = await leased(createTransportRelay({ ordering }));
+      const { relay, store, transport, clock } = under;
+      const row = { parkedId: '7', bucket: 0, key: ordering === 'global' ? '' : key, state: 'waiting' as const };
+      let due = [row];
+      let taken = 0;
+      store.due = async () => ({ rows: due, nextIn: null });
+      store.take = async () => {
+        taken += 1;
+        due = [];
+        return { messages: [stored({ key, parkedId: '7', parkedState: 'waiting' })], clear: [], durable: false };
+      };
+      store.flush = () => Promise.reject(new Error('not on disk'));
+      const written = gate();
+      let writes = 0;
+      store.repark = async () => {
+        due = [row];
+        if ((writes += 1) === 1) throw new Error('the answer is lost');
+        await written.opened;
+        return { fence: undefined, affected: 0 };
+      };
+      await expect(relay.parkedOnce()).rejects.toThrow('not on disk');
+      await turn();
+      expect([taken, writes]).toEqual([1, 1]);
+
+      store.flush = async () => undefined;
+      if (row.key !== null && ordering !== 'none') relay.parked.continueKey(0, row.key);
+      await relay.parkedOnce();
+      await clock.advance(1_000);
+      await relay.parkedOnce();
+      expect([taken, writes]).toEqual([1, 2]);
+      written.open();
+      await turn();
+      await relay.parkedOnce();
+      await turn();
+      expect(transport.published).toHaveLength(1);
+      expect(relay.parked.unwritten.size + relay.parked.closed.size).toBe(0);
+    },
+  );
+
+  it('a key that memory had no place for is blocked while its failure is not written, too', async () => {
+    const under = await leased(createTransportRelay());
+    const { relay, store, transport } = under;
+    store.park = () => new Promise(() => undefined);
+    transport.behave = rejected;
+    relay.accept([stored({ key: 'a' })]);
+    await turn();
+    relay.parked.keys.delete(0, 'a');
+    relay.parked.keys.overflow = true;
+    transport.behave = () => PUBLISHED;
+    store.ready = [stored({ key: 'a' })];
+    await relay.readOnce();
+    await turn();
+    expect(transport.published).toEqual([]);
+  });
+
+  it.each(['key', 'global'] as const)(
+    'ordering %s: nothing that falls due passes a failure that is not written',
+    async (ordering) => {
+      const under = await leased(createTransportRelay({ ordering }));
+      const { relay, store, transport } = under;
+      store.ready = [stored({ key: 'a' })];
+      const written = gate();
+      store.park = async (_owner, _leases, entries) => {
+        await written.opened;
+        return store.remove(entries);
+      };
+      transport.behave = rejected;
+      await relay.readOnce();
+      await turn();
+      const key = ordering === 'global' ? '' : 'a';
+      store.due = async () => ({ rows: [{ parkedId: '7', bucket: 0, key, state: 'scheduled' }], nextIn: null });
+      const take = jest.spyOn(store, 'take');
+      await relay.parkedOnce();
+      expect(take).not.toHaveBeenCalled();
+      written.open();
+      await turn();
+      await relay.parkedOnce();
+      expect(take).toHaveBeenCalled();
+    },
+  );
+
+  it('a take that is answered after its lease was lost opens no key that the next lease found blocked', async () => {
+    const under = await leased(createTransportRelay());
+    const { relay, store, transport } = under;
+    const answer = gate<TakeResult>();
+    store.take = () => answer.opened;
+    relay.parked.continueKey(0, 'a');
+    const pass = relay.parkedOnce();
+    await turn();
+
+    // Another owner parked something of the key, and gave the bucket back.
+    store.blockingKeys = async () => [{ bucket: 0, key: 'a', ready: false }];
+    await loseAndRegain(under);
+    await relay.openBuckets();
+    answer.open({ messages: [], clear: [{ bucket: 0, key: 'a' }], durable: true });
+    await pass;
+    store.ready = [stored({ key: 'a' })];
+    await relay.readOnce();
+    await turn();
+    expect(transport.published).toEqual([]);
+  });
+
+  it('what is due of a busy key hides nothing that is due behind it, and is not looked past again and again', async () => {
+    const under = await leased(createTransportRelay());
+    const { relay, store, clock, options } = under;
+    const busy = gate<PublishResult>();
+    under.transport.behave = () => busy.opened;
+    store.ready = [stored({ key: 'busy' })];
+    await relay.readOnce();
+    const rowOf = (key: string, parkedId: number) =>
+      ({ parkedId: String(parkedId), bucket: 0, key, state: 'scheduled' }) as const;
+    const rows = Array.from({ length: 3_000 }, (_, i) => rowOf('busy', i));
+    const pages: number[] = [];
+    store.due = async (_transport, _buckets, limit) => {
+      pages.push(limit);
+      return { rows: rows.slice(0, limit), nextIn: null };
+    };
+    const take = jest.spyOn(store, 'take');
+    await relay.parkedOnce();
+    expect(pages).toEqual([500, 2_000, 8_000]);
+    for (let pass = 0; pass < 5; pass += 1) await relay.parkedOnce();
+    expect(pages.splice(0)).toHaveLength(8);
+
+    rows.push(rowOf('free', 9_999));
+    await clock.advance(options.pollInterval);
+    await relay.parkedOnce();
+    expect(take.mock.lastCall?.[0].due).toEqual([rowOf('free', 9_999)]);
+    busy.open(PUBLISHED);
+    await turn();
+  });
+
+  it.each([false, true])(
+    'what is due of a key that is never idle has its turn; what came later is parked behind it (runs: %s)',
+    async (atomicRuns) => {
+      const under = await leased(createTransportRelay({ batchSize: 2 }, new ScriptedTransport({ atomicRuns })));
+      const { relay, store, transport } = under;
+      const answers: (() => void)[] = [];
+      transport.behave = () => new Promise((resolve) => answers.push(() => resolve(PUBLISHED)));
+      const answer = async () => {
+        for (const each of answers.splice(0)) each();
+        await turn();
+      };
+      const read = async (...bodies: string[]) => {
+        store.ready.push(...bodies.map((body) => stored({ key: 'hot', body })));
+        await relay.readOnce();
+      };
+      await read('1', '2', '3');
+      store.due = async () => ({
+        rows: [{ parkedId: '7', bucket: 0, key: 'hot', state: 'scheduled' as const }],
+        nextIn: null,
+      });
+      await relay.parkedOnce();
+      const park = jest.spyOn(store, 'park');
+      const parked = () => park.mock.calls.flatMap(([, , entries]) => entries.map(({ seq }) => seq));
+      await read('4', '5');
+      const wanted = jest.fn();
+      relay.wanted = wanted;
+      for (let left = 3; left > 0 && parked().length === 0; left -= 1) await answer();
+      expect(transport.texts).toEqual(['1', '2', '3']);
+      expect(wanted).toHaveBeenCalledWith('parked');
+      expect(parked()).toHaveLength(2);
+      expect([relay.queues.has('hot'), relay.queues.bars.size, relay.room.held]).toEqual([false, 0, 0]);
+
+      const due = stored({ key: 'hot', body: 'due', parkedId: '7', parkedState: 'waiting' });
+      store.take = async () => ({ messages: [due], clear: [], durable: true });
+      store.settle = async () => ({ fence: undefined, affected: 0 });
+      await relay.parkedOnce();
+      await read('6');
+      await answer();
+      expect(transport.texts).toEqual(['1', '2', '3', 'due']);
+      expect(parked()).toHaveLength(3);
+    },
+  );
+
+  it('what waits behind a busy key for a row that is gone meanwhile is asked for', async () => {
+    const under = await leased(createTransportRelay());
+    const { relay, store, transport } = under;
+    const busy = gate<PublishResult>();
+    transport.behave = () => busy.opened;
+    store.ready = [stored({ key: 'hot' })];
+    await relay.readOnce();
+    const { due } = store;
+    store.due = async () => ({ rows: [{ parkedId: '7', bucket: 0, key: 'hot', state: 'scheduled' }], nextIn: null });
+    await relay.parkedOnce();
+    store.due = due; // it is cancelled
+    store.ready.push(stored({ key: 'hot' }));
+    await relay.readOnce();
+    busy.open(PUBLISHED);
+    await turn();
+    const take = jest.spyOn(store, 'take');
+    await relay.parkedOnce();
+    expect(take.mock.lastCall?.[0]).toMatchObject({ due: [], keys: [{ bucket: 0, key: 'hot' }] });
+  });
+});

@@ -1,0 +1,201 @@
+import { once } from 'node:events';
+import { Deadline } from '../../../../lib/time/deadline.js';
+import { PUBLISHED, type PublishResult } from '../../../../lib/transports/transport.js';
+import { gate, stored, turn } from '../../../support/transport-relay.js';
+import { ScriptedTransport } from '../../../support/relay.js';
+import { createRowLockRelay } from '../../../support/row-lock-relay.js';
+
+const rejected = (): PublishResult => ({ ok: false, blame: 'message', error: new Error('no') });
+
+describe('a relay with row locks', () => {
+  it('a pass ends although what failed is due again at once', async () => {
+    const { relay, stub, transport } = createRowLockRelay();
+    stub.ready = [stored(), stored()];
+    transport.behave = rejected;
+    await expect(relay.runPass()).resolves.toMatchObject({ published: 0, dead: 0 });
+    expect(transport.attempted.length).toBeLessThanOrEqual(6);
+  });
+
+  describe('a stop', () => {
+    /** Ten batches, of which the first is on its way until `published` is opened. */
+    async function publishing(begin: 'manual' | 'loops') {
+      const under = createRowLockRelay({ batchSize: 10 });
+      const { relay, stub, transport } = under;
+      stub.ready = Array.from({ length: 100 }, () => stored());
+      const published = gate<PublishResult>();
+      transport.behave = () => published.opened;
+      let closed = false;
+      Object.assign(transport, { close: () => void (closed = true) });
+      if (begin === 'loops') relay.start();
+      const began = once(transport.signals, 'attempt');
+      const pass = relay.runPass();
+      await began;
+      return { ...under, published, pass, isClosed: () => closed };
+    }
+
+    it.each(['manual', 'loops'] as const)(
+      'waits for the batch that a pass publishes, and is the end of the pass (%s)',
+      async (begin) => {
+        const { relay, transport, published, pass, clock, isClosed, stub } = await publishing(begin);
+        const stopped = relay.stop(new Deadline(clock, 30_000));
+        for (let i = 0; i < 10; i += 1) await turn();
+        expect(isClosed()).toBe(false);
+        published.open(PUBLISHED);
+        await stopped;
+        expect(isClosed()).toBe(true);
+        await pass;
+        await expect(relay.runPass()).resolves.toMatchObject({ published: 0 });
+        expect(transport.attempted).toHaveLength(10);
+        expect(stub.ready).toHaveLength(90);
+      },
+    );
+
+    it('waits no longer than it may: then the connection is destroyed, and the pass ends, too', async () => {
+      const { relay, transport, published, pass, clock, isClosed } = await publishing('manual');
+      const stopped = relay.stop(new Deadline(clock, 2_000));
+      await clock.advance(1_900);
+      expect(isClosed()).toBe(false);
+      await clock.advance(100);
+      expect(transport.resets).toBeGreaterThan(0);
+      await clock.advance(1_000);
+      await stopped;
+      expect(isClosed()).toBe(true);
+      published.open(PUBLISHED);
+      await pass;
+      expect(transport.attempted).toHaveLength(10);
+    });
+
+    it('while large payloads are read or a commit is flushed, nothing is published any more', async () => {
+      const { relay, stub, transport, clock } = createRowLockRelay({ durability: 'always' });
+      stub.ready = [stored()];
+      const [asked, flushed] = [gate(), gate()];
+      stub.flush = () => {
+        asked.open();
+        return flushed.opened;
+      };
+      const pass = relay.runPass();
+      await asked.opened;
+      const stopped = relay.stop(new Deadline(clock, 30_000));
+      flushed.open();
+      await stopped;
+      await expect(pass).resolves.toMatchObject({ published: 0 });
+      expect(transport.attempted).toEqual([]);
+      expect(stub.ready).toHaveLength(1);
+    });
+
+    it('past its time is no end for ever: a relay that is started again publishes', async () => {
+      const { relay, stub, transport, published, pass, clock } = await publishing('loops');
+      const stopped = relay.stop(new Deadline(clock, 0));
+      await clock.advance(2_000);
+      await stopped;
+      published.open(PUBLISHED);
+      await pass;
+      transport.behave = () => PUBLISHED;
+      relay.start();
+      for (let i = 0; i < 200 && stub.ready.length > 0; i += 1) {
+        await clock.advance(1_000);
+        await turn();
+      }
+      expect(stub.ready).toEqual([]);
+      await relay.stop(new Deadline(clock, 1_000));
+    });
+  });
+
+  it('a pass publishes a backlog of many batches', async () => {
+    const { relay, stub } = createRowLockRelay({ batchSize: 10 });
+    stub.ready = Array.from({ length: 95 }, () => stored());
+    await expect(relay.runPass()).resolves.toMatchObject({ published: 95 });
+  });
+
+  it('locks no more rows than its transport takes at once', async () => {
+    const { relay, stub, limits } = createRowLockRelay({}, Object.assign(new ScriptedTransport(), { maxBatch: 10 }));
+    stub.ready = Array.from({ length: 95 }, () => stored());
+    await expect(relay.runPass()).resolves.toMatchObject({ published: 95 });
+    expect(new Set(limits)).toEqual(new Set([10]));
+  });
+
+  it('a classifier that throws has no say, and undoes nothing that was published', async () => {
+    const classify = (): never => {
+      throw new Error('a bug of the application');
+    };
+    const { relay, stub, transport, hooks, outcomes } = createRowLockRelay({ retry: { classify } });
+    stub.ready = [stored(), stored()];
+    const [first] = stub.ready;
+    transport.behave = (message) => (message.seq === first?.seq ? PUBLISHED : rejected());
+    await relay.runPass();
+    expect(outcomes[0]).toMatchObject({
+      published: [{ seq: first?.seq }],
+      parked: [{ state: 'waiting', attempts: 1 }],
+    });
+    expect(hooks.of('error')).not.toEqual([]);
+  });
+
+  it('one that fails as a neighbour although it is alone opens the circuit', async () => {
+    const { relay, stub, transport } = createRowLockRelay();
+    stub.ready = [stored(), stored()];
+    transport.behave = () => ({ ok: false, blame: 'collateral', error: new Error('channel closed') });
+    await relay.runPass();
+    await relay.runPass();
+    expect(relay.outage.circuit.state).toBe('open');
+    expect(transport.attempted.length).toBeLessThanOrEqual(4);
+  });
+
+  it('C3: neighbours of a culprit that another instance published do not make the rest go one by one', async () => {
+    const { relay, stub, transport, outcomes } = createRowLockRelay({ batchSize: 10 });
+    const broken = Array.from({ length: 10 }, () => stored());
+    const others = Array.from({ length: 95 }, () => stored());
+    stub.ready = broken;
+    transport.behave = (message) => {
+      if (!broken.some(({ id }) => id === message.id)) return PUBLISHED;
+      stub.ready = others; // the other instance has them
+      return { ok: false, blame: 'collateral', error: new Error('channel closed') };
+    };
+    await expect(relay.runPass()).resolves.toMatchObject({ published: 95 });
+    expect(outcomes.map(({ published }) => published.length)).toEqual([0, ...Array<number>(9).fill(10), 5]);
+  });
+
+  it('C3: what kills its channel breaks one batch, is found singly, and alone charged', async () => {
+    const { relay, stub, transport, hooks, outcomes, clock } = createRowLockRelay({ batchSize: 10 });
+    stub.ready = Array.from({ length: 95 }, () => stored());
+    const culprit = stub.ready[3]?.id;
+    const neighbours = stub.ready.slice(0, 10).flatMap(({ id }) => (id === culprit ? [] : [id]));
+    const broken: number[] = [];
+    const publish = transport.publish.bind(transport);
+    transport.publish = async (batch, context) => {
+      const kills = batch.some(({ id }) => id === culprit);
+      if (kills) broken.push(batch.length);
+      transport.behave = () =>
+        kills ? { ok: false, blame: 'collateral', suspect: 'message', error: new Error('channel closed') } : PUBLISHED;
+      await publish(batch, context);
+    };
+    const charged = () => outcomes.flatMap(({ parked }) => parked);
+    for (let passes = 0; charged().length === 0 && passes < 20; passes += 1) {
+      await relay.runPass();
+      // What does not fail is a backlog that lasts.
+      stub.ready.push(...Array.from({ length: 20 }, () => stored()));
+      if (relay.outage.circuit.state === 'open') await clock.advance(hooks.of('circuitOpened').at(-1)?.retryIn ?? 0);
+    }
+    expect(charged()).toMatchObject([{ id: culprit, attempts: 1 }]);
+    expect(broken.filter((size) => size > 1)).toEqual([10]);
+    const published = outcomes.flatMap((outcome) => outcome.published).map(({ id }) => id);
+    expect(new Set(published).size).toBe(published.length);
+    expect(published).toEqual(expect.arrayContaining(neighbours));
+  });
+
+  it('C16: a row that another instance holds while a connection closes the circuit pays for no outage', async () => {
+    const { relay, stub, transport, hooks, clock } = createRowLockRelay({ retry: { maxAttempts: 1 } });
+    const row = stored();
+    transport.behave = () => ({ ok: false, blame: 'transport', error: new Error('not enough replicas') });
+    for (let opened = 1; opened <= 6; opened += 1) {
+      stub.ready = [row];
+      await relay.runPass();
+      stub.ready = []; // locked elsewhere
+      await clock.advance(hooks.of('circuitOpened').at(-1)?.retryIn ?? 0);
+      await relay.runPass();
+      expect(relay.outage.circuit.state).toBe('closed');
+    }
+    expect(transport.attempted).toHaveLength(6);
+    expect(hooks.of('dead')).toEqual([]);
+    expect(hooks.of('failed').map(({ blame }) => blame)).toEqual(Array(6).fill('transport'));
+  });
+});
