@@ -66,7 +66,10 @@ describeUnlessMissing(missing, 'a RabbitMQ user whose rights are taken away whil
       const ids: string[] = [];
       for (const exchange of [...exchanges].reverse()) ids.push(...(await enqueue(exchange, 10)));
       await until(() => transportRelay().circuit !== 'closed', 30_000);
-      const reasons = (): string[] => [transportRelay().lastError ?? '', ...transportRelay().away.map(({ error }) => error)];
+      const reasons = (): string[] => [
+        transportRelay().lastError ?? '',
+        ...transportRelay().away.map(({ error }) => error),
+      ];
       await until(() => reasons().some((reason) => reason.includes('403 ACCESS_REFUSED')), 30_000);
       // More than three tries of all; without any right there is no connection to try them on.
       const failures = (): number => hooks.of('failed').reduce((sum, { count }) => sum + count, 0);
