@@ -35,7 +35,7 @@ export interface TransportHealthReport {
   readonly stats: OutboxTransportStats | null;
 }
 
-/** What health reads of a relay's status and of its relays. */
+/** What health reads of a relay's status, and of each of its transports. */
 export interface RelayView {
   readonly running: boolean;
   readonly owner?: string;
@@ -90,7 +90,7 @@ export interface HealthSources {
   readonly publishTimeout?: number;
   readonly ordering?: StoreSettings['ordering'];
   readonly coordination?: StoreSettings['coordination'];
-  /** Whether the relay of this transport has read the message, or has no room for it. */
+  /** Whether the relay has read this message of the transport, or has no room for it. */
   readonly waitsFor?: (transport: string, seq: string) => boolean;
 }
 

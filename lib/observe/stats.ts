@@ -27,7 +27,7 @@ export interface OutboxStats {
 }
 export const AWAY_COUNT_LIMIT = 10_000;
 
-/** Of a relay's status. */
+/** Of the status of one transport. */
 export interface AwaySource {
   readonly transport: string;
   readonly away: readonly {

@@ -12,7 +12,7 @@ import type { TransportStatus, ReadyKnowledge, RunningRelay, RunReport } from '.
 /** Milliseconds between two looks at the parked table when nothing is known to fall due, in polls. */
 export const PARKED_POLLS = 2;
 
-/** What makes a relay turn: one loop that reads what is ready, one that brings back what is parked; or a single pass. */
+/** What makes a transport relay turn: one loop that reads what is ready, one that brings back what is parked; or a single pass. */
 export class RelayLoops implements RunningRelay {
   readonly readLoop: Loop;
   readonly parkedLoop: Loop;

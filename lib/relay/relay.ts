@@ -81,7 +81,7 @@ export interface RunningRelay {
   runPass(): Promise<RunReport>;
   /** Whether nobody else may publish anything of this transport now. */
   readonly holdsAll: boolean;
-  /** Resolves when every lease of this relay may be given to somebody else. */
+  /** Resolves when every lease of this transport may be given to somebody else. */
   drain(): Promise<void>;
   status(): TransportStatus;
   /** What is known of ready messages, where they are read under leases. @internal */
@@ -90,10 +90,10 @@ export interface RunningRelay {
   failingWrites(): FailingOperation[];
 }
 
-/** What health asks of a relay before it looks, and before it complains. */
+/** What health asks about one transport before it looks, and before it complains. */
 export interface ReadyKnowledge {
   readonly transport: number;
-  /** Nothing of a bucket is ready up to here, as far as this relay knows; '0': it knows nothing. */
+  /** Nothing of a bucket is ready up to here, as far as is known; '0': nothing is known. */
   readonly goneUpTo: (bucket: number) => string;
   /** Whether this message was read, or there is no room to read it. */
   readonly waitsFor: (seq: string) => boolean;

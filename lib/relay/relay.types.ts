@@ -9,7 +9,7 @@ import type { ExpectedMessages, OutboxTransport } from '../transports/transport.
 import type { OutboxStore } from '../store/outbox-store.js';
 import type { Clock } from '../time/clock.js';
 
-/** A relay publishes in the order of `seq`; `strict` is a matter of how that is given out. */
+/** A relay publishes in the order of `seq`. `strict` decides only how `seq` is given out. */
 export interface TransportRelayOptions extends ResolvedOptions {
   readonly ordering: Exclude<ResolvedOptions['ordering'], 'strict'>;
 }

@@ -125,10 +125,9 @@ export interface ReadyStore {
   }): Promise<FetchResult>;
   /**
    * The lowest places in the ranges, keys only, ascending per bucket; one statement.
-   * @param known Rows that the reader holds already, which may be all of the lowest: so many more places are returned. At
-   * most what one relay has in memory, `batchSize` × (`batchesInFlight` + 2) and 10,000 that cannot be parked: some 13,000
-   * by default. A store may disregard it that returns more places than that in any case; else, while more rows than it
-   * returns cannot be parked, a relay may read nothing new.
+   * @param known Rows that the reader holds already. They may be the lowest of all, so that many more places are returned.
+   * At most `batchSize` × (`batchesInFlight` + 2), and 10,000 that cannot be parked: some 13,000 by default. A store that
+   * always returns more places may disregard it. Otherwise the relay may read nothing new while so many cannot be parked.
    */
   sweep(transport: number, ranges: readonly ReadRange[], known?: number): Promise<SweepResult>;
   /**

@@ -8,7 +8,7 @@ const FIRST_READ = 100;
 /** Messages that could not be parked, and those of their keys behind them, or not settled: so many of them take no room. */
 const MOST_ASIDE = 10_000;
 
-/** How much of one relay may be in memory, and how much of that is taken. */
+/** How much of one transport may be in memory, and how much of that is taken. */
 export class Room {
   /** Messages in memory: read, and not yet settled or given back. */
   held = 0;

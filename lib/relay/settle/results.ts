@@ -15,7 +15,7 @@ import type { ParkedReader } from '../order/parked-reader.js';
 import type { Room } from '../read/room.js';
 import { tellPublished } from './tell-published.js';
 
-/** What of a relay results change. */
+/** What results change in a transport relay. */
 interface ResultsRelay {
   readonly deps: TransportRelayDependencies;
   readonly open: ReadonlySet<number>;

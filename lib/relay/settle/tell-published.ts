@@ -1,10 +1,10 @@
 import type { OutboxMessage } from '../../outbox-message.js';
 import type { TransportRelayDependencies } from '../relay.types.js';
 
-/** Relays of which the first message was told, until their relay is gone. */
+/** Transport relays whose first message was told, for as long as they live. */
 const told = new WeakSet<object>();
 
-/** The database knows that the broker has them. Of the first of a relay there is news of its own: whoever set it up waits for that. */
+/** The database knows that the broker has them. The first of a transport has an event of its own: somebody waits for it. */
 export function tellPublished(
   deps: Pick<TransportRelayDependencies, 'name' | 'hooks'>,
   messages: readonly Pick<OutboxMessage, 'id' | 'type' | 'topic'>[],
