@@ -158,7 +158,7 @@ export class TransportRelay implements LeaseHolder, OutageRelay, BatcherEvents, 
     const buckets = [...this.open].filter((bucket) => this.usable(bucket));
     const leases = buckets.map((bucket) => this.deps.leases.lease(this.deps.id, bucket) as Lease);
     const look = () => this.parked.runOnce(buckets, leases, Math.min(most, room));
-    const result = await this.outage.absence.look(look, [...this.open], buckets.length);
+    const result = await this.outage.absence.look(look, () => [...this.open], buckets.length);
     this.batcher.foundNothing('parked', empty && result.taken === 0);
     if (result.taken === 0) await this.globalOrder.look([...this.open]); // also those that may not be sent from now
     return result;

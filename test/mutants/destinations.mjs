@@ -117,6 +117,16 @@ export const DESTINATIONS = [
     chaos: false,
   },
   {
+    name: 'gained-during-a-look-is-forgotten',
+    breaks: 'what was put off in a bucket is not freed where the bucket is gained during a look at what is due in others',
+    file: 'lib/relay/publish/absence.ts',
+    from: 'const isAll = looked === held().length;',
+    to: 'const before = held(); const isAll = looked === before.length; held = () => before;',
+    contract: 'test/unit/relay/publish/absence.spec.ts',
+    simulation: false,
+    chaos: false,
+  },
+  {
     name: 'poison-keeps-its-destination-away',
     breaks:
       'the message whose turn it is to try a destination fails of itself, and all others wait for its next attempt',

@@ -98,30 +98,28 @@ export class Absence {
   }
 
   /** Looks at what is due; once more where nothing was, and something is freed. */
-  async look(due: () => Promise<Found>, held: readonly number[], looked: number): Promise<Found> {
+  async look(due: () => Promise<Found>, held: Held, looked: number): Promise<Found> {
     const { jobs } = this.freeing;
+    const isAll = looked === held().length;
     const found = await due();
-    return (await this.free(found, held, looked, jobs)) && found.taken === 0 ? due() : found;
+    return (await this.free(found, held, isAll, jobs)) && found.taken === 0 ? due() : found;
   }
 
   /**
    * Brings a part of what waits for a destination that is back.
-   * @param found by the last look at what is due in so many buckets of those that are held
-   * @param jobs what there was to bring when that look began
+   * @param found by the last look at what is due
+   * @param held asked for each part anew: a bucket that was gained during the look is among them
+   * @param isAll whether the look was at all buckets that were held when it began
+   * @param jobs what there was to bring then
    * @returns whether something is due now
    */
-  async free(
-    { taken, nextIn }: Found,
-    held: readonly number[],
-    looked = held.length,
-    jobs: Jobs = this.freeing.jobs,
-  ): Promise<boolean> {
+  async free({ taken, nextIn }: Found, held: Held, isAll = true, jobs: Jobs = this.freeing.jobs): Promise<boolean> {
     const { freeing, destinations } = this;
     const unasked = destinations.areThere ? undefined : destinations.unasked(this.deps.clock.monotonic());
     if (!freeing.isOn && unasked === undefined) return false;
-    if (taken === 0 && nextIn === null && looked === held.length) freeing.drop(jobs);
-    const freed = await freeing.next(held);
-    const some = unasked === undefined ? 0 : await freeing.some(unasked, held);
+    if (taken === 0 && nextIn === null && isAll) freeing.drop(jobs);
+    const freed = await freeing.next(held());
+    const some = unasked === undefined ? 0 : await freeing.some(unasked, held());
     if (freeing.isOn) this.wanted('parked');
     return freed + some > 0;
   }
@@ -151,6 +149,9 @@ export class Absence {
     this.wanted('parked');
   }
 }
+
+/** Buckets that are held now. */
+type Held = () => readonly number[];
 
 interface Found {
   taken: number;

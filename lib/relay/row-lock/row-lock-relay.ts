@@ -210,7 +210,7 @@ export class RowLockRelay implements RunningRelay, OutageRelay {
     // One that failed by itself neither ended the probe nor the wait of those behind it.
     if (this.outage.probing) return this.lastLocked > 0 && !this.putOff ? 0 : options.pollInterval;
     this.untried = results.untried;
-    const isFreed = await this.outage.absence.free(SOMETHING_WAITS, this.buckets);
+    const isFreed = await this.outage.absence.free(SOMETHING_WAITS, () => this.buckets);
     const more = (report.locked === limit && this.lastLocked > 0) || this.leftOver || isFreed;
     return this.outage.circuit.allows === 'all' ? this.ahead.end(more, results) : options.pollInterval;
   }
