@@ -56,10 +56,10 @@ export class MysqlReady {
     const { transport, positions, perBucket, limit } = request;
     const most = Math.min(perBucket, limit);
     if (positions.length === 0 || most <= 0) return this.result([]);
-    const branches = positions.flatMap(({ bucket, after: seq }) => [transport, bucket, BigInt(seq), perBucket]);
+    const branches = positions.flatMap(({ bucket, after: seq }) => [transport, bucket, BigInt(seq), most]);
     const rows = await this.bounded.measure((bounded) =>
       bounded
-        ? this.read(this.sql.fetchBounded(positions.length).bind(...branches, limit))
+        ? this.read(this.sql.fetchBounded(positions.length).bind(...branches, ...ofAll(positions, limit)))
         : this.fetchRanges(transport, positions, branches, { most, limit }),
     );
     return this.result(rows);
@@ -97,7 +97,9 @@ export class MysqlReady {
     const page = SWEEP_PAGE + known;
     const rows = await this.bounded.measure((bounded) =>
       bounded
-        ? this.read(this.sql.sweepBounded(sorted.length).bind(...within(transport, sorted, page), page))
+        ? this.read(
+            this.sql.sweepBounded(sorted.length).bind(...within(transport, sorted, page), ...ofAll(sorted, page)),
+          )
         : this.read(this.sql.sweep(sorted.length).bind(...within(transport, sorted), page)),
     );
     const places = rows.map(([bucket, seq]) => ({ bucket: bucket as number, seq: seq as string }));
@@ -219,13 +221,15 @@ function boundedReads(from: string, sums: string, clock: string) {
   const bucket = 'h.transport = ? and h.bucket = ? and h.seq + 0 > ?';
   const range = `${bucket} and h.seq + 0 <= ?`;
   const all = (n: number, branch: string): string => times(n, branch, ' union all ');
-  const rows = `(select ${messageFrom('h')} ${from} where ${bucket} order by h.seq limit ?)`;
+  // One in parentheses with a limit of its own goes through a temporary table on MariaDB, and comes out in no order.
+  const limited = (n: number, branch: string): string => (n === 1 ? branch : `${all(n, `(${branch})`)} limit ?`);
+  const rows = `select ${messageFrom('h')} ${from} where ${bucket} order by h.seq limit ?`;
   const places = (limit: string): string =>
-    `(select h.bucket, h.seq ${from} where ${range} order by h.seq limit ${limit})`;
+    `select h.bucket, h.seq ${from} where ${range} order by h.seq limit ${limit}`;
   return {
-    fetchBounded: sized((n) => `${all(n, rows)} limit ?`),
-    sweepBounded: sized((n) => `${all(n, places('?'))} limit ?`),
-    lowest: sized((n) => all(n, places('1'))),
+    fetchBounded: sized((n) => limited(n, rows)),
+    sweepBounded: sized((n) => limited(n, places('?'))),
+    lowest: sized((n) => all(n, `(${places('1')})`)),
     sumsBounded: sized((n) => `${all(n, `${sums} where ${range} ${PER_BUCKET}`)} ${clock}`),
   };
 }
@@ -235,4 +239,6 @@ const after = (transport: number, positions: readonly ReadPosition[]): unknown[]
   positions.flatMap((position) => [transport, position.bucket, BigInt(position.after)]);
 const within = (transport: number, ranges: readonly ReadRange[], ...each: number[]): unknown[] =>
   ranges.flatMap((range) => [transport, range.bucket, BigInt(range.after), BigInt(range.upTo), ...each]);
+/** The limit of all buckets together; one has its own. */
+const ofAll = (buckets: readonly unknown[], limit: number): number[] => (buckets.length === 1 ? [] : [limit]);
 const byBucket = (rows: readonly Row[]): Map<unknown, unknown> => new Map(rows.map(([bucket, sums]) => [bucket, sums]));
