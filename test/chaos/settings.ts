@@ -65,8 +65,11 @@ export const RELAY = {
   maxConnections: 4 + 1 + 2,
 } as const;
 
-/** To the broker, of one relay: one for each transport, or one for each of a Kafka transport's four producers. */
-export const BROKER_CONNECTIONS: Readonly<Record<BrokerName, number>> = { rabbitmq: 2, kafka: 8 };
+/**
+ * To the broker, of one relay: one for each transport, or one for each of a Kafka transport's four producers. And one for each
+ * transport over which it asks whether a destination that was missing is there.
+ */
+export const BROKER_CONNECTIONS: Readonly<Record<BrokerName, number>> = { rabbitmq: 4, kafka: 10 };
 
 export const TRANSPORTS = ['alpha', 'beta'] as const;
 /** A topic of each transport that comes and goes; `orders` is always there, and what goes to `nowhere` is at fault itself. */
