@@ -202,13 +202,16 @@ export class Reader {
       (fits ? now : later).push(place);
       taken.set(place.bucket, fits ? count + 1 : perBucket);
     }
-    const { messages: read, durable, session } = await this.store.readPlaces(this.transport, now, this.backlogSeen);
+    const found = await this.store.readPlaces(this.transport, now, this.backlogSeen);
     if (this.restarts !== restarts) return this.void();
-    if (this.session !== session) return this.newSession(session);
+    if (this.session !== found.session) return this.newSession(found.session);
+    const wrong = await this.numbers.look(found, this.heads);
+    if (wrong !== undefined) return this.startOver(wrong);
+    if (this.restarts !== restarts) return this.void();
     this.backlog = later.filter(({ bucket }) => !this.forgotten.has(bucket));
-    const messages = this.fresh(read);
+    const messages = this.fresh(found.messages);
     for (const message of messages) this.known.add(message);
-    return { messages, durable, more: true };
+    return { messages, durable: found.durable, more: true };
   }
 
   /** A new connection may lead to another server: nothing that was concluded from the old one holds. @internal */

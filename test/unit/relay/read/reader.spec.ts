@@ -27,8 +27,10 @@ class Table implements Pick<ReadyStore, 'fetch' | 'sweep' | 'readPlaces' | 'prob
   async fetch({ positions, limit }: Parameters<ReadyStore['fetch']>[0]) {
     this.once('fetch');
     const messages = this.between(positions[0]?.after ?? '0').slice(0, limit);
-    const source = this.last === undefined ? undefined : { server: 'a', table: 't', last: this.last };
-    return { messages, snapshot: undefined, durable: true, session: this.session, source };
+    return { messages, snapshot: undefined, durable: true, session: this.session, source: this.source };
+  }
+  private get source() {
+    return this.last === undefined ? undefined : { server: 'a', table: 't', last: this.last };
   }
   async sweep(_: number, [range]: readonly ReadRange[], known = 0) {
     const page = this.page + known;
@@ -39,7 +41,7 @@ class Table implements Pick<ReadyStore, 'fetch' | 'sweep' | 'readPlaces' | 'prob
   async readPlaces(_: number, places: readonly Place[]) {
     this.once('readPlaces');
     const messages = places.flatMap(({ seq }) => this.rows.get(seq) ?? []);
-    return { messages, snapshot: undefined, durable: true, session: this.session };
+    return { messages, snapshot: undefined, durable: true, session: this.session, source: this.source };
   }
   async probe() {
     return { clean: [], now: 0 };
@@ -89,6 +91,21 @@ describe('Reader', () => {
     table.before.readPlaces = fails;
     await expect(reader.read(100)).rejects.toThrow('deadlock');
     expect(seqs((await reader.read(100)).messages)).toEqual([4]);
+  });
+
+  it('P1: numbers that go back while more is read than a sweep may bring at once are noticed with the next part', async () => {
+    const told: string[] = [];
+    reader.told = (why) => told.push(why);
+    table.last = '100';
+    table.put(1, 100);
+    await reader.read(100);
+    floor.lower.marks.set(0, '3');
+    table.put(10, 20, 30, 40);
+    expect(seqs((await reader.read(2)).messages)).toEqual([10, 20]);
+    table.last = '5';
+    expect(await reader.read(2)).toMatchObject({ messages: [], startedOver: true });
+    expect(told).toEqual([expect.stringMatching(/^the numbers of outbox_ready went back from 100 to 5/)]);
+    expect(seqs((await reader.read(100)).messages)).toEqual([30, 40]);
   });
 
   it('P3: what a full scan finds at or below the floor is told, and everything is read again, in order', async () => {
