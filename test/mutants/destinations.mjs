@@ -118,7 +118,8 @@ export const DESTINATIONS = [
   },
   {
     name: 'gained-during-a-look-is-forgotten',
-    breaks: 'what was put off in a bucket is not freed where the bucket is gained during a look at what is due in others',
+    breaks:
+      'what was put off in a bucket is not freed where the bucket is gained during a look at what is due in others',
     file: 'lib/relay/publish/absence.ts',
     from: 'const isAll = looked === held().length;',
     to: 'const before = held(); const isAll = looked === before.length; held = () => before;',

@@ -291,7 +291,8 @@ export const SNAPSHOTS = [
   },
   {
     name: 'numbers-unseen-under-a-backlog',
-    breaks: 'numbers go back while more is read than a sweep may bring at once, and nobody notices until all of it is read',
+    breaks:
+      'numbers go back while more is read than a sweep may bring at once, and nobody notices until all of it is read',
     file: 'lib/relay/read/reader.ts',
     from: 'const wrong = await this.numbers.look(found, this.heads);',
     to: 'const wrong = undefined as string | undefined;',
