@@ -60,6 +60,9 @@ export function typeErrors(blocks: readonly Block[], libs: keyof typeof LIBS = '
   return errors;
 }
 
+/** Files of packages, and of lib/, are the same for every program here. */
+const parsed = new Map<string, ts.SourceFile | undefined>();
+
 function hostOf(sources: ReadonlyMap<string, string>, options: ts.CompilerOptions): ts.CompilerHost {
   const host = ts.createCompilerHost(options);
   const { fileExists, readFile, directoryExists, getSourceFile } = host;
@@ -69,9 +72,9 @@ function hostOf(sources: ReadonlyMap<string, string>, options: ts.CompilerOption
   host.directoryExists = (folder) => folder.startsWith(FOLDER) || directoryExists?.(folder) === true;
   host.getSourceFile = (file, languageVersion, ...rest) => {
     const text = sources.get(file);
-    return text === undefined
-      ? getSourceFile(file, languageVersion, ...rest)
-      : ts.createSourceFile(file, text, languageVersion, true);
+    if (text !== undefined) return ts.createSourceFile(file, text, languageVersion, true);
+    if (!parsed.has(file)) parsed.set(file, getSourceFile(file, languageVersion, ...rest));
+    return parsed.get(file);
   };
   return host;
 }
