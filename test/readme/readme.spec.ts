@@ -42,7 +42,13 @@ describe('the documents', () => {
 
   it('start what they call an entry', () => {
     const entries = blocksIn('ts').filter(({ text }) => /\bNestFactory\.create/.test(text));
-    expect(entries.map(({ file }) => file)).toEqual(['src/main.ts', 'src/billing/main.ts', 'src/worker.ts']);
+    expect(entries.map(({ file }) => file)).toEqual([
+      'src/main.ts',
+      'src/billing/main.ts',
+      'src/worker.ts',
+      'src/entry.ts',
+      'src/requeue.ts',
+    ]);
     expect(entries.filter(({ text }) => !text.endsWith('\nvoid bootstrap();\n')).map(({ place }) => place)).toEqual([]);
   });
 
