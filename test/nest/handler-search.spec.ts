@@ -9,7 +9,7 @@ import {
   ParseIntPipe,
   type Type,
 } from '@nestjs/common';
-import { BaseExceptionFilter, LazyModuleLoader } from '@nestjs/core';
+import { APP_FILTER, APP_GUARD, APP_INTERCEPTOR, BaseExceptionFilter, LazyModuleLoader } from '@nestjs/core';
 import { inProcess, OnOutboxEvent, OutboxDispatcher, OutboxModule, OutboxService } from '../../lib/index.js';
 import { gate } from '../support/transport-relay.js';
 import { describeWith } from '../support/services.js';
@@ -129,6 +129,21 @@ describeWith('postgres', 'The search for handlers', () => {
     await app.get(OutboxService).enqueueOutsideTransaction(new OrderPlaced('1'));
     await app.get(OutboxDispatcher).drain();
     expect(calls.sort()).toEqual(['one', 'two']);
+  });
+
+  it('L6: calls them without what is global: a guard that refuses, an interceptor that throws, a filter', async () => {
+    const calls: string[] = [];
+    class Handler {
+      @OnOutboxEvent(OrderPlaced)
+      on({ orderId }: OrderPlaced): void {
+        calls.push(orderId);
+      }
+    }
+    const global = [APP_GUARD, APP_INTERCEPTOR, APP_FILTER].map((provide) => ({ provide, useClass: Nothing }));
+    const app = await applications.start(application([Handler, ...global]));
+    await app.get(OutboxService).enqueueOutsideTransaction(new OrderPlaced('1'));
+    await app.get(OutboxDispatcher).drain();
+    expect(calls).toEqual(['1']);
   });
 
   const enhancers: [string, ClassDecorator & MethodDecorator][] = [

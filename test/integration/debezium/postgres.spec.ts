@@ -25,14 +25,40 @@ describeUnlessMissing(missing, 'Debezium on PostgreSQL', () => {
   describeDebeziumStops(start);
   describeDebeziumBeside(start);
 
-  it('Z12: routes all rows that are still there when its slot was lost: nothing is missing, all comes twice', async () => {
+  it('Z12: cannot use a slot that the server ended; once that is dropped, routes all rows that are still there: nothing is missing, all comes twice', async () => {
     const run = await start();
+    const { admin, connector } = run.source;
+    const slot = async (): Promise<string | undefined> => {
+      const sql = 'select wal_status from pg_replication_slots where slot_name = $1';
+      const [found] = (await admin.query(sql, [connector.config['slot.name']])) as { wal_status: string }[];
+      return found?.wal_status;
+    };
+    /** Four files of the log, of 16 MiB each, of which the server may let go. */
+    const writeLog = async (): Promise<void> => {
+      for (let file = 0; file < 4; file++)
+        await admin.query(`select pg_logical_emit_message(false, 'test', ''), pg_switch_wal()`);
+      await admin.query('checkpoint');
+    };
+    const limit = async (change: string): Promise<void> => {
+      await admin.query(`alter system ${change}`);
+      await admin.query('select pg_reload_conf()');
+    };
     await run.enqueue({ key: 'k', payload: 1, contentType: 'application/json' });
     await run.routed(1);
-    await run.connect.remove(run.source.connector.name);
-    await run.source.dropSlot();
+    await run.connect.remove(connector.name);
     for (const payload of [2, 3, 4]) await run.enqueue({ key: 'k', payload, contentType: 'application/json' });
-    await run.capture();
+    await writeLog();
+    expect(await slot()).toBe('reserved'); // kept for it, however much it is
+    await limit(`set max_slot_wal_keep_size = '1MB'`);
+    await until(async () => {
+      await writeLog();
+      return (await slot()) === 'lost';
+    });
+    await limit('reset max_slot_wal_keep_size');
+    const captured = run.capture();
+    await until(async () => (await run.connect.log()).includes('Cannot obtain valid replication slot'));
+    await run.source.dropSlot();
+    await captured;
     await run.enqueue({ key: 'k', payload: 5, contentType: 'application/json' });
     expect((await run.routedOnce(5)).all).toEqual(['1', '1', '2', '3', '4', '5']);
   });

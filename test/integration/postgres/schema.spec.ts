@@ -55,6 +55,13 @@ describeWith('postgres', 'PostgreSQL schema', () => {
     await fixture.store().check(SETTINGS);
   });
 
+  it('has settings of its own for autovacuum, of each table whose rows come and go', async () => {
+    const sql = `select relname from pg_class where relnamespace = 'public'::regnamespace
+      and exists (select from unnest(reloptions) o where o like 'autovacuum_vacuum_%') order by 1`;
+    const found = ((await db.query(sql)) as { relname: string }[]).map(({ relname }) => relname);
+    expect(found).toEqual(expect.arrayContaining(['outbox_leases', 'outbox_parked', 'outbox_ready']));
+  });
+
   it('names what differs', async () => {
     const store = fixture.store();
     await db.query('alter table outbox_parked drop column attempts cascade; drop index outbox_parked_due');

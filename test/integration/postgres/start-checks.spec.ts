@@ -288,6 +288,23 @@ describeUnlessMissing(canStart.postgres ? [] : ['postgres'], 'a PostgreSQL of it
       expect(await app.get(OutboxService).stats()).toMatchObject({ transports: { default: { ready: 1 } } });
     });
 
+    it('A13: one with messages is not noticed by a relay that may not ask which database it is', async () => {
+      await query(
+        `insert into outbox_meta values ('database', 'another/1') on conflict (name) do update set value = 'another/1'`,
+      );
+      await query(`revoke execute on function pg_control_system() from public;
+        create role limited login; grant usage on schema public to limited; grant usage on all sequences in schema public to limited;
+        grant select, insert, update, delete on all tables in schema public to limited`);
+      const transport = new CollectingTransport();
+      const url = database('copy').url.replace('postgres@', 'limited@');
+      const limited = { ...database('copy'), options: { type: 'postgres', url } as const };
+      const options = quiet({ transports: { default: transport }, relay: 'manual', database: { setup: 'check' } });
+      const app = await applications.start(build([typeOrm(limited), OutboxModule.forRoot(options)]));
+      const id = await app.get(OutboxService).enqueueOutsideTransaction(new OrderPlaced('1'));
+      await app.get(OutboxDispatcher).drain();
+      expect(transport.ids).toContain(id);
+    });
+
     it('A13: tables without messages change hands without a word', async () => {
       const transport = new CollectingTransport();
       await query(`delete from outbox_ready; update outbox_meta set value = 'another/1' where name = 'database'`);

@@ -109,6 +109,39 @@ describeWith('postgres', 'a strict order on PostgreSQL, rule by rule', () => {
     expect((await readyTexts(harness)).sort()).toEqual(['a:x', 'a:x', 'b:x', 'b:x']);
   });
 
+  describe('a COMMIT that waits for a key', () => {
+    let inFront: OpenTransaction;
+    let waiting: OpenTransaction;
+    const limit = (time: string) =>
+      harness.dataSource.query(`alter function outbox_staged_move() set lock_timeout = '${time}'`);
+    beforeEach(async () => {
+      await limit('500ms'); // 10 s in all tables of the outbox, which a start insists on
+      [inFront, waiting] = [await begin(), await begin()];
+      await inFront.enqueue('in front', 'k');
+      await inFront.query('set constraints all immediate');
+      await waiting.query(`set local statement_timeout = '20ms'; set local lock_timeout = '20ms'`);
+      await waiting.enqueue('waiting', 'k');
+    });
+    afterEach(() => limit('10s'));
+
+    it('I6: does so for as long as the outbox says, whatever the timeouts of its session; then it fails as a whole', async () => {
+      const since = performance.now();
+      await expect(waiting.commit()).rejects.toMatchObject({ name: 'QueryFailedError', code: '55P03' });
+      expect(performance.now() - since).toBeGreaterThan(450);
+      await inFront.commit();
+      expect(await readyTexts(harness)).toEqual(['k:in front']);
+      expect(await harness.count('staged')).toBe(0);
+    });
+
+    it('SET CONSTRAINTS, a statement like others, ends with statement_timeout', async () => {
+      const error = { name: 'QueryFailedError', code: '57014' };
+      await expect(waiting.query('set constraints all immediate')).rejects.toMatchObject(error);
+      await waiting.rollback();
+      await inFront.commit();
+      expect(await readyTexts(harness)).toEqual(['k:in front']);
+    });
+  });
+
   it('a transaction of many keys takes one lock for all of them', async () => {
     const many = Array.from({ length: 300 }, (_, i) => `key-${i}`);
     const [first, second, third] = [await begin(), await begin(), await begin()];

@@ -1,3 +1,4 @@
+import { Socket } from 'node:net';
 import amqp from 'amqplib';
 import { keyText } from '../../../lib/message/key-bytes.js';
 import type { OutboxMessage } from '../../../lib/outbox-message.js';
@@ -34,6 +35,16 @@ describeWith('rabbitmq', 'rabbitmq() on a real broker', () => {
   const blames = (results: readonly PublishResult[]) => results.map((result) => (result.ok ? 'ok' : result.blame));
   const reason = (result: PublishResult | undefined) =>
     ((result as PublishFailure).error as RabbitMqPublishError).reason;
+
+  it('has TCP_NODELAY on, so that a small message waits for nothing', async () => {
+    const set = jest.spyOn(Socket.prototype, 'setNoDelay');
+    try {
+      await transportOf();
+      expect(set.mock.calls).toEqual([[true]]);
+    } finally {
+      set.mockRestore();
+    }
+  });
 
   it('delivers properties, headers and bytes as a consumer expects them', async () => {
     const [exchange, queue] = [await observer.exchange(), await observer.queue({ maxPriority: 10 })];

@@ -33,7 +33,6 @@ const OTHERWISE: Readonly<Record<string, string>> = {
   'Debezium 3.3.0': 'pinned in tools/services/kafka-connect/pom.xml, which the tests of that page start',
   'Kafka 3.9': 'not tested: the page says so',
   'MariaDB 10.6': 'not refused, and not tested: the README says so',
-  'MySQL 8.0.30': 'a setting has another name since',
   'PgBouncer 1.21': 'it can keep statements since',
   'PostgreSQL 14': 'rights in the schema public are others since',
   'RabbitMQ 4': 'a limit of its own, which is the default for all',
