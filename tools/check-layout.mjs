@@ -84,7 +84,11 @@ const ROOM_OF_FILE = {
 const SPLIT = ['store', 'transports', 'data-layers'];
 const MAX_FILES = 25;
 /** Loaded only when a relay needs them, so that an application without them starts. */
-const OPTIONAL_PEERS = new Set(['kafkajs', 'amqplib', '@nestjs/microservices', '@nestjs/schedule']);
+const OPTIONAL_PEERS = new Set(
+  Object.entries(JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')).peerDependenciesMeta)
+    .filter(([, { optional }]) => optional)
+    .map(([name]) => name),
+);
 const IMPORT = /^\s*(?:import|export)\s+(type\s)?(?:[\w*{][^'";()]*?\sfrom\s+)?'([^']+)'/gm;
 const DYNAMIC_IMPORT = /\bimport\(\s*'([^']+)'/g;
 /** Hosts that packages are downloaded from, and paths of somebody's machine: neither belongs into the project. */
