@@ -7,7 +7,7 @@ export const FAST = [
   'test/readme/(?!nest-consumer)',
   'test/contract/transport-in-process',
   'test/integration/enqueue/(transactions|savepoints|atomicity)\\.',
-  'test/integration/operators/all\\.',
+  'test/integration/operators/(gone|error-history)\\.',
   'test/integration/schema/migrations\\.',
   'test/nest/(module|relay|in-process)\\.',
 ];
