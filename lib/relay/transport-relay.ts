@@ -177,6 +177,7 @@ export class TransportRelay implements LeaseHolder, OutageRelay, BatcherEvents, 
       this.open.add(bucket);
       this.reader.add(bucket);
     }
+    this.parked.opened(still);
     this.outage.absence.freeing.gain(still);
     this.deps.hooks.emit('leasesAcquired', { transport: this.deps.name, buckets: still });
     this.wanted('parked');
@@ -202,6 +203,8 @@ export class TransportRelay implements LeaseHolder, OutageRelay, BatcherEvents, 
 
   /** Under another epoch they are taken again. */
   uncertain = (buckets: readonly number[]): void => this.deps.leases.giveBack(this.deps.id, this, buckets);
+
+  isOpen = (bucket: number): boolean => this.open.has(bucket);
 
   isAside = (bucket: number, key: string): boolean => this.settler.isAside(bucket, key);
 

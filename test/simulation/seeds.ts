@@ -128,6 +128,12 @@ export const SEEDS: readonly KeptSeed[] = [
     convictedBy: 'poison-keeps-its-destination-away',
   },
   {
+    seed: 93002527,
+    found:
+      'a failover lost a lease, which was had again under the same epoch: what a late statement had marked was never taken again (15)',
+    convictedBy: 'same-epoch-after-a-failover',
+  },
+  {
     seed: 91000424,
     found:
       'a process slept, and its database was away, while numbers went back: the judge asked of it what no answer had told it (8)',

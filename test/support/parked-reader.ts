@@ -15,6 +15,8 @@ export function createReader(keys = new ParkedKeys()) {
   const clock = new FakeClock();
   const asked: KeyInBucket[][] = [];
   const due: DueRow[] = [];
+  const closed = new Set<number>();
+  const uncertain: number[] = [];
   const blocking: (KeyInBucket & { ready: boolean })[] = [];
   const settled = (row: DueRow): OutboxMessage => stored({ key: row.key, parkedId: row.parkedId, bucket: row.bucket });
   const store = {
@@ -52,8 +54,9 @@ export function createReader(keys = new ParkedKeys()) {
     {
       accept: (messages) => messages.forEach(({ bucket, key }) => reader.continueKey(bucket, key as string)),
       giveBack: () => undefined,
+      isOpen: (bucket) => !closed.has(bucket),
       isAside: () => false,
-      uncertain: () => undefined,
+      uncertain: (buckets) => void uncertain.push(...buckets),
     },
     { hold: () => undefined },
     keys,
@@ -64,5 +67,5 @@ export function createReader(keys = new ParkedKeys()) {
       buckets.map((bucket) => ({ transport: 0, bucket, epoch: epochs.get(bucket) as string })),
       limit,
     );
-  return { reader, store, clock, epochs, asked, due, blocking, pass };
+  return { reader, store, clock, epochs, asked, due, blocking, closed, uncertain, pass };
 }

@@ -14,6 +14,8 @@ export interface ParkedReaderEvents {
   accept(messages: readonly OutboxMessage[]): void;
   /** Marked, but not to be published now. */
   giveBack(messages: readonly OutboxMessage[]): void;
+  /** Whether the bucket is held, and its blocked keys are known. */
+  isOpen(bucket: number): boolean;
   /** A message of this key cannot be parked: the store does not see it. */
   isAside(bucket: number, key: string): boolean;
   /** Rows of these buckets may have been marked without our hearing which: only a new epoch takes them again. */
@@ -46,6 +48,11 @@ export class ParkedReader {
   readonly loadedUpTo = new Map<number, string>();
   /** Buckets of which rows were marked as being sent, under the present lease. */
   readonly marked = new Set<number>();
+  /**
+   * Bucket → epoch under which rows of it were marked, or may have been, that nobody sends now. The next epoch takes them again.
+   * A failover that lost the lease may give out the same number once more.
+   */
+  readonly stranded = new Map<number, string>();
   /** @internal */ readonly dueRows: DueRows;
   /** @internal */ readonly recheck: BlockedKeyRecheck;
 
@@ -94,6 +101,16 @@ export class ParkedReader {
     this.recheck.forget(bucket);
     this.dueRows.forget(bucket);
     for (const [key, at] of this.toContinue) if (at.bucket === bucket) this.toContinue.delete(key);
+  }
+
+  /** These are read from now on. Where the epoch is one of rows that nobody takes again, another one is asked for. */
+  opened(buckets: readonly number[]): void {
+    const again: number[] = [];
+    for (const bucket of buckets) {
+      if (this.stranded.size > 0 && this.stranded.get(bucket) === this.epochOf(bucket)) again.push(bucket);
+      this.stranded.delete(bucket);
+    }
+    if (again.length > 0) this.events.uncertain(again);
   }
 
   /**
@@ -229,14 +246,20 @@ export class ParkedReader {
     try {
       const result = await store.take({ owner: owned.owner, transport: id, leases, due, keys, perKey });
       this.dueRows.passOver(result.passedOver);
-      for (const { bucket } of result.messages) this.marked.add(bucket);
       // Those of a lease that was lost meanwhile stay marked under its epoch: whoever has the bucket now takes them again.
       // And of its keys the next owner may have parked something since; under our next lease they are loaded anew.
-      const isOurs = ({ bucket }: { readonly bucket: number }): boolean => this.epochOf(bucket) === epochs.get(bucket);
+      const isOurs = ({ bucket }: { readonly bucket: number }): boolean =>
+        this.epochOf(bucket) === epochs.get(bucket) && this.events.isOpen(bucket);
+      for (const message of result.messages) {
+        if (isOurs(message)) this.marked.add(message.bucket);
+        else this.stranded.set(message.bucket, epochs.get(message.bucket) as string);
+      }
       const notAsked = keys.filter((at) => !isOurs(at));
       return { ...result, messages: result.messages.filter(isOurs), clear: result.clear.filter(isOurs), notAsked };
     } catch (error) {
-      this.events.uncertain([...new Set([...due, ...keys].map(({ bucket }) => bucket))]);
+      const buckets = new Set([...due, ...keys].map(({ bucket }) => bucket));
+      for (const bucket of buckets) this.stranded.set(bucket, epochs.get(bucket) as string);
+      this.events.uncertain([...buckets]);
       throw error;
     }
   }

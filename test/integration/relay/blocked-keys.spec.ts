@@ -81,6 +81,7 @@ describe.each(DATABASES)('%s: more blocked keys than are held', (kind) => {
         {
           accept: (messages) => accepted.push(...messages.map(({ id }) => id)),
           giveBack: () => undefined,
+          isOpen: () => true,
           isAside: () => false,
           uncertain: () => undefined,
         },

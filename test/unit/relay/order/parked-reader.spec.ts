@@ -25,6 +25,34 @@ describe('parked messages and the keys that go on', () => {
     expect(asked[3]).toEqual(['0', '1', '2', '3', 'k0', 'k1', 'k2']);
   });
 
+  it.each(['answer', 'error'] as const)(
+    'P6: what was marked under a lease that a failover lost, by its late %s, is taken again under another epoch',
+    async (end) => {
+      const { reader, store, due, closed, epochs, uncertain, pass } = createReader();
+      due.push(...scheduled(1));
+      const { take } = store;
+      store.take = async (request) => {
+        closed.add(0); // the lease is lost, and had again, before the answer comes
+        if (end === 'error') throw new Error('connection lost');
+        return take(request);
+      };
+      await pass().catch(() => undefined);
+      uncertain.length = 0;
+      closed.delete(0);
+      reader.opened([0]); // the new server gave out the same number
+      expect(uncertain).toEqual([0]);
+      reader.opened([0]);
+      expect(uncertain).toEqual([0]);
+      closed.add(0);
+      due.push(...scheduled(1));
+      await pass().catch(() => undefined);
+      uncertain.length = 0;
+      epochs.set(0, '2');
+      reader.opened([0]);
+      expect(uncertain).toEqual([]);
+    },
+  );
+
   it('a backlog of what is due does not pile up keys to ask for, and those take their turn within it', async () => {
     const { reader, due, asked, pass } = createReader();
     due.push(...scheduled(20_000));
