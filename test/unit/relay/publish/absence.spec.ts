@@ -14,7 +14,11 @@ const missing = (destination: string): PublishFailure => {
 };
 
 function createAbsence(maxAge: number | null = null) {
-  const [clock, hooks, asked] = [new FakeClock(), new RecordedHooks(), [] as (HastenRequest & { buckets: readonly number[] })[]];
+  const [clock, hooks, asked] = [
+    new FakeClock(),
+    new RecordedHooks(),
+    [] as (HastenRequest & { buckets: readonly number[] })[],
+  ];
   const store = {
     hasten: async (_transport: number, buckets: readonly number[], request: HastenRequest) => {
       asked.push({ ...request, buckets });
@@ -84,7 +88,13 @@ describe('a destination that is missing', () => {
       },
       async () => ({ taken: 1, nextIn: null }),
     ];
-    expect(await absence.look(() => looks.shift()!(), () => [0], 1)).toEqual({ taken: 1, nextIn: null });
+    expect(
+      await absence.look(
+        () => looks.shift()!(),
+        () => [0],
+        1,
+      ),
+    ).toEqual({ taken: 1, nextIn: null });
     expect(asked).toEqual([expect.objectContaining({ topics: ['a'] })]);
   });
 
