@@ -49,7 +49,7 @@ export interface KafkaOptions {
    * batch, and a batch holds one bucket: slow (`docs/transports/kafka.md`). Not with `coordination: 'rowLock'`. Default off.
    */
   fencing?: { transactionalId: string };
-  /** Default false: a topic that does not exist is a failure of the message. */
+  /** Default false: a topic that does not exist is an outage of that topic, and its messages wait without an attempt. */
   allowAutoTopicCreation?: boolean;
   /**
    * Whether a relay that is connected asks, before any message, if the topics that event classes name are there. Default true. Off
