@@ -1,41 +1,45 @@
-// Compiles lib/ twice with TypeScript 6: dist/esm (ES modules) and dist/cjs (CommonJS), declarations beside both.
+// Compiles lib/ with TypeScript and bundles it with Rollup: dist/esm and dist/cjs, one file for each entry point of `exports`.
 //   node tools/build.mjs [--if-stale]     --if-stale: do nothing when dist is newer than every source
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { bundleCode, bundleDeclarations } from './bundle.mjs';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const stamp = join(root, 'dist', 'esm', 'package.json');
-const formats = [
-  { name: 'esm', project: 'tsconfig.build.json', type: 'module' },
-  { name: 'cjs', project: 'tsconfig.build.cjs.json', type: 'commonjs' },
-];
+const project = join(root, 'tsconfig.build.json');
 
 if (process.argv.includes('--if-stale') && !isStale()) process.exit(0);
 
 // Built beside dist and moved into place, so that a process that starts meanwhile never sees half a build.
 const staging = join(root, `dist.${process.pid}`);
 try {
-  const codes = await Promise.all(formats.map(compile));
-  if (codes.some((code) => code !== 0)) process.exitCode = 1;
+  const [code, declarations] = ['code', 'declarations'].map((name) => join(staging, name));
+  const exits = await Promise.all([
+    // Comments are for readers of the sources and, in declarations, for users.
+    compile('--declaration', 'false', '--removeComments', '--outDir', code),
+    compile('--emitDeclarationOnly', '--outDir', declarations),
+  ]);
+  if (exits.some((exit) => exit !== 0)) process.exitCode = 1;
   else {
+    const { exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
+    const target = join(staging, 'dist');
+    await Promise.all([bundleCode(exports, code, target), bundleDeclarations(exports, declarations, target)]);
+    for (const [format, type] of Object.entries({ esm: 'module', cjs: 'commonjs' }))
+      writeFileSync(join(target, format, 'package.json'), `${JSON.stringify({ type })}\n`);
     rmSync(join(root, 'dist'), { recursive: true, force: true });
-    renameSync(staging, join(root, 'dist'));
+    renameSync(target, join(root, 'dist'));
   }
 } finally {
   rmSync(staging, { recursive: true, force: true });
 }
 
-async function compile({ name, project, type }) {
-  const outDir = join(staging, name);
-  mkdirSync(outDir, { recursive: true });
-  writeFileSync(join(outDir, 'package.json'), `${JSON.stringify({ type })}\n`);
-  const tsc = join(root, 'node_modules', 'typescript', 'bin', 'tsc6');
-  const compiler = spawn(process.execPath, [tsc, '-p', join(root, project), '--outDir', outDir], { stdio: 'inherit' });
-  const [code] = await once(compiler, 'exit');
-  return code;
+async function compile(...args) {
+  const tsc = join(root, 'node_modules', 'typescript7', 'bin', 'tsc');
+  const [exit] = await once(spawn(process.execPath, [tsc, '-p', project, ...args], { stdio: 'inherit' }), 'exit');
+  return exit;
 }
 
 function isStale() {
@@ -45,6 +49,6 @@ function isStale() {
   const sources = readdirSync(join(root, 'lib'), { recursive: true, withFileTypes: true }).map((entry) =>
     join(entry.parentPath ?? entry.path, entry.name),
   );
-  const configurations = ['tsconfig.json', ...formats.map((format) => format.project)].map((file) => join(root, file));
-  return [...sources, ...configurations].some((file) => statSync(file).mtimeMs > built);
+  const others = ['package.json', 'tsconfig.json', 'tsconfig.build.json', 'tools/build.mjs', 'tools/bundle.mjs'];
+  return [...sources, ...others.map((file) => join(root, file))].some((file) => statSync(file).mtimeMs > built);
 }

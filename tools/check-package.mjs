@@ -10,7 +10,7 @@ import { checkApi } from './check-api.mjs';
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
 const ALLOWED =
-  /^(dist\/(esm|cjs)\/.*\.(js|js\.map|d\.ts|json)|docs\/.*\.md|package\.json|README\.md|CHANGELOG\.md|SECURITY\.md|LICENSE)$/;
+  /^(dist\/(esm|cjs)\/.*\.(js|d\.ts|json)|docs\/.*\.md|package\.json|README\.md|CHANGELOG\.md|SECURITY\.md|LICENSE)$/;
 const REQUIRED = ['package.json', 'README.md', 'CHANGELOG.md', 'SECURITY.md', 'LICENSE'];
 /** What npm runs on the machine of whoever installs the package. */
 const INSTALL_SCRIPTS = ['preinstall', 'install', 'postinstall', 'prepublish', 'preprepare', 'prepare', 'postprepare'];
@@ -21,6 +21,11 @@ const CREDENTIALS = [
   /_authToken\s*=/,
   /\b[a-z][a-z0-9+.-]+:\/\/[^\s/:@'"`<>{}$*]+:(?!password@|secret@|guest@)[^\s/@'"`<>{}$*]+@/,
 ];
+/** Of what is packed: it was 2,545 files and 12.2 MB before it was bundled. */
+const MOST_FILES = 150;
+const MOST_BYTES = 2_500_000;
+/** What nobody has who installed the package. */
+const ELSEWHERE = /\b(lib|test|bench|sample|tools|docs\/internals)\/[\w./-]*\.\w+|sourceMappingURL/;
 const TEST_CODE = /\.spec\.|(^|\/)(test|fixtures|__mocks__)\//;
 
 const scratch = mkdtempSync(join(tmpdir(), 'outbox-package-'));
@@ -55,6 +60,8 @@ function pack() {
   const [packed] = Object.values(JSON.parse(stdout));
   const files = packed.files.map((file) => file.path);
   step('content of the tarball', () => checkContent(files));
+  step('code that cites nothing of the repository', () => checkCitations(files));
+  step('size of the tarball', () => checkSize(files.length, packed.unpackedSize));
   step('nothing runs at install, nothing secret is in it', () => checkSafety(files));
   return join(scratch, packed.filename);
 }
@@ -67,8 +74,22 @@ function checkContent(files) {
       .map((file) => `missing: ${file}`),
   ];
   for (const problem of problems) console.error(problem);
-  console.log(`${files.length} files`);
   return problems.length === 0;
+}
+
+function checkCitations(files) {
+  const code = files.filter((file) => file.startsWith('dist/'));
+  const found = code.flatMap((file) => {
+    const [cited] = ELSEWHERE.exec(readFileSync(join(root, file), 'utf8')) ?? [];
+    return cited === undefined ? [] : [`${file} cites ${cited}`];
+  });
+  for (const problem of found) console.error(problem);
+  return found.length === 0;
+}
+
+function checkSize(files, bytes) {
+  console.log(`${files} files of at most ${MOST_FILES}, ${bytes} bytes of at most ${MOST_BYTES}`);
+  return files <= MOST_FILES && bytes <= MOST_BYTES;
 }
 
 function checkSafety(files) {

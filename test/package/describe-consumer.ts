@@ -99,7 +99,9 @@ export function describeConsumer(
     it('is one package for require and import', async () => {
       const outcome = await consumer.node(['src/identity.cjs']);
       expect(outcome).toMatchObject({ code: 0 });
-      expect(JSON.parse(outcome.stdout)).toEqual({ different: [] });
+      const { classes, ...found } = JSON.parse(outcome.stdout) as Record<string, unknown>;
+      expect(found).toEqual({ different: [], twice: ['OutboxModule', 'OutboxTesting/testing'], renamed: [] });
+      expect(classes).toBeGreaterThan(20);
     });
 
     it.each([

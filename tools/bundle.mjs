@@ -1,0 +1,115 @@
+import { join, posix, relative, sep } from 'node:path';
+import { rollup } from 'rollup';
+import { dts } from 'rollup-plugin-dts';
+
+/** Where `exports` has the entry points of both formats; the same path below it is the path below lib/. */
+const ESM = './dist/esm/';
+/** What imports no peer is there once, as CommonJS, for both formats. */
+const CORE = 'core';
+/** One per format, though it imports no peer itself: it tells the copies of the package apart by their files. */
+const PER_FORMAT = /^(nest\/|[^/]+\.module\.js$)/;
+
+/** Entry points of the package, `{ 'transports/kafka/index': '<folder>/transports/kafka/index.js' }`. */
+function entryPoints(exports, folder, extension) {
+  const targets = Object.values(exports).filter((target) => typeof target === 'object');
+  const names = targets.map((target) => target.import.default.slice(ESM.length).replace(/\.js$/, ''));
+  return Object.fromEntries(names.map((name) => [name, join(folder, `${name}${extension}`)]));
+}
+
+const isExternal = (id) => !/^[./\\]|^[A-Za-z]:/.test(id);
+
+/** The compiled modules in `folder`, bundled into `target`/esm and `target`/cjs. */
+export async function bundleCode(exports, folder, target) {
+  const bundle = await rollup({
+    input: entryPoints(exports, folder, '.js'),
+    external: isExternal,
+    onwarn(warning) {
+      // What TypeScript writes before a decorator: `(this && this.__decorate) || …`.
+      if (warning.code !== 'THIS_IS_UNDEFINED') throw new Error(warning.message);
+    },
+  });
+  const options = {
+    chunkFileNames: (chunk) => (chunk.name.startsWith(CORE) ? '[name].js' : 'shared/[name].js'),
+    manualChunks: (id, modules) => coreChunk(id, folder, modules),
+    // Both formats ask the core for the same names.
+    minifyInternalExports: false,
+    hoistTransitiveImports: false,
+    generatedCode: { preset: 'es2015', symbols: false },
+  };
+  // An application in CommonJS has its own loader for peers: Jest's has no `import()`.
+  const cjs = { format: 'cjs', exports: 'named', interop: 'auto', esModule: true, dynamicImportInCjs: false };
+  await bundle.write({ ...options, ...cjs, dir: join(target, 'cjs') });
+  await bundle.write({ ...options, format: 'es', dir: join(target, 'esm'), plugins: [coreFromCjs] });
+  await bundle.close();
+}
+
+/** The declarations in `folder`: they are the same for both formats, which need files of their own. */
+export async function bundleDeclarations(exports, folder, target) {
+  const bundle = await rollup({
+    input: entryPoints(exports, folder, '.d.ts'),
+    external: isExternal,
+    plugins: [dts()],
+    onwarn(warning) {
+      // A type that is shown and not exported: the API reports list them.
+      if (!/private shared type exports/.test(warning.message)) throw new Error(warning.message);
+    },
+  });
+  for (const format of ['esm', 'cjs']) {
+    await bundle.write({
+      format: 'es',
+      dir: join(target, format),
+      entryFileNames: '[name].d.ts',
+      chunkFileNames: ({ name }) => `shared/${name.replace(/\.d$/, '')}.d.ts`,
+      minifyInternalExports: false,
+    });
+  }
+  await bundle.close();
+}
+
+/** The chunk of a module that imports no peer: nobody loads what only others need, but for what three or more share. */
+function coreChunk(id, folder, { getModuleInfo }) {
+  const reached = reach([id], (one) =>
+    getModuleInfo(one)?.importedIds.concat(getModuleInfo(one).dynamicallyImportedIds),
+  );
+  const pathOf = (file) => relative(folder, file).split(sep).join('/');
+  const isPeer = (one) => isExternal(one) && !one.startsWith('node:');
+  if (reached.some((one) => isPeer(one) || (!isExternal(one) && PER_FORMAT.test(pathOf(one))))) return undefined;
+  const entries = reach([id], (one) => getModuleInfo(one).importers).filter((one) => getModuleInfo(one).isEntry);
+  if (entries.length > 2) return `${CORE}/common`;
+  const names = entries.map((one) => nameOf(pathOf(one)));
+  return `${CORE}/${names.sort().join('-')}`;
+}
+
+/** `transports/kafka/index.js`: `kafka`. */
+function nameOf(entry) {
+  return posix.basename(posix.dirname(`main/${entry}`));
+}
+
+function reach(ids, next) {
+  const reached = new Set(ids);
+  for (const id of reached) for (const one of next(id) ?? []) reached.add(one);
+  return [...reached];
+}
+
+/** ES modules import the core of dist/cjs: one copy of it in the package, and in a process that has both formats. */
+const coreFromCjs = {
+  name: 'core-from-cjs',
+  generateBundle(_, files) {
+    for (const file of Object.values(files)) {
+      if (file.type === 'chunk' && !file.fileName.startsWith(`${CORE}/`)) file.code = importCore(file);
+      else delete files[file.fileName];
+    }
+  },
+};
+
+function importCore({ code, fileName, imports }) {
+  const folder = posix.dirname(fileName);
+  const path = (to) => posix.relative(folder, to).replace(/^(?!\.)/, './');
+  return imports
+    .filter((imported) => imported.startsWith(`${CORE}/`))
+    .reduce((text, core) => {
+      const replaced = text.replaceAll(`from '${path(core)}';\n`, `from '${path(posix.join('..', 'cjs', core))}';\n`);
+      if (replaced === text) throw new Error(`${fileName} does not import ${core}`);
+      return replaced;
+    }, code);
+}
