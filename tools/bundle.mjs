@@ -38,7 +38,7 @@ export async function bundleCode(exports, folder, target) {
   };
   // An application in CommonJS has its own loader for peers: Jest's has no `import()`.
   const cjs = { format: 'cjs', exports: 'named', interop: 'auto', esModule: true, dynamicImportInCjs: false };
-  await bundle.write({ ...options, ...cjs, dir: join(target, 'cjs') });
+  await bundle.write({ ...options, ...cjs, dir: join(target, 'cjs'), plugins: [coreNames] });
   await bundle.write({ ...options, format: 'es', dir: join(target, 'esm'), plugins: [coreFromCjs] });
   await bundle.close();
 }
@@ -96,11 +96,29 @@ const coreFromCjs = {
   name: 'core-from-cjs',
   generateBundle(_, files) {
     for (const file of Object.values(files)) {
-      if (file.type === 'chunk' && !file.fileName.startsWith(`${CORE}/`)) file.code = importCore(file);
-      else delete files[file.fileName];
+      if (file.fileName.startsWith(`${CORE}/`)) delete files[file.fileName];
+      else file.code = importCore(file);
     }
   },
 };
+
+/** Beside each file of the core, its names. */
+const coreNames = {
+  name: 'core-names',
+  generateBundle(_, files) {
+    for (const { fileName, exports } of Object.values(files)) {
+      if (!fileName.startsWith(`${CORE}/`)) continue;
+      const names = exports.map((name) => `exports.${name} = core.${name};\n`);
+      const source = `'use strict';\n\nconst core = require('./${posix.basename(fileName)}');\n\n${names.join('')}`;
+      this.emitFile({ type: 'asset', fileName: namesOf(fileName), source });
+    }
+  },
+};
+
+/** What Node reads for the names of a CommonJS module, before it loads it: of a long one that takes longer than to load it. */
+function namesOf(core) {
+  return core.replace(/\.js$/, '.names.js');
+}
 
 function importCore({ code, fileName, imports }) {
   const folder = posix.dirname(fileName);
@@ -108,7 +126,10 @@ function importCore({ code, fileName, imports }) {
   return imports
     .filter((imported) => imported.startsWith(`${CORE}/`))
     .reduce((text, core) => {
-      const replaced = text.replaceAll(`from '${path(core)}';\n`, `from '${path(posix.join('..', 'cjs', core))}';\n`);
+      const replaced = text.replaceAll(
+        `from '${path(core)}';\n`,
+        `from '${path(posix.join('..', 'cjs', namesOf(core)))}';\n`,
+      );
       if (replaced === text) throw new Error(`${fileName} does not import ${core}`);
       return replaced;
     }, code);
