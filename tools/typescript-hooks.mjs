@@ -1,6 +1,13 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { transformSync } from '@swc/core';
+import { transformSync, version } from '@swc/core';
+
+const root = fileURLToPath(new URL('..', import.meta.url));
+/** JavaScript by the hash of its source: a test that starts a hundred processes compiles once. */
+const cache = join(root, 'node_modules', '.cache', 'nestjs-outbox', 'typescript');
+mkdirSync(cache, { recursive: true });
 
 /** `./x.js` in our sources is `./x.ts` on the disk. */
 export async function resolve(specifier, context, next) {
@@ -14,7 +21,25 @@ export async function resolve(specifier, context, next) {
 export async function load(url, context, next) {
   if (!url.startsWith('file:') || !url.endsWith('.ts')) return next(url, context);
   const filename = fileURLToPath(url);
-  const { code } = transformSync(readFileSync(filename, 'utf8'), {
+  return { format: 'module', source: compiled(filename), shortCircuit: true };
+}
+
+function compiled(filename) {
+  const source = readFileSync(filename, 'utf8');
+  if (!filename.startsWith(root)) return compile(filename, source); // a copy that is made for one run
+  const name = createHash('sha256').update(`${version} ${filename}\n${source}`).digest('hex');
+  const target = join(cache, `${name}.mjs`);
+  if (existsSync(target)) return readFileSync(target, 'utf8');
+  const code = compile(filename, source);
+  // Others read it at the same time: it is whole, or not there.
+  const part = `${target}.${process.pid}`;
+  writeFileSync(part, code);
+  renameSync(part, target);
+  return code;
+}
+
+function compile(filename, source) {
+  const { code } = transformSync(source, {
     filename,
     sourceMaps: 'inline',
     jsc: {
@@ -25,5 +50,5 @@ export async function load(url, context, next) {
     },
     module: { type: 'es6' },
   });
-  return { format: 'module', source: code, shortCircuit: true };
+  return code;
 }

@@ -9,9 +9,9 @@ import { playAll } from './workers.js';
 
 /**
  * Plays histories of the relay's core in virtual time, with faults, and holds each against the invariants of docs/design.md.
- *   npm run simulate -- --histories 1000 [--seed 1] [--workers 2] [--shrink 60] [--first] [--trace]
+ *   npm run simulate -- --histories 1000 [--seed 1] [--workers 2] [--shrink 60] [--first] [--minutes M] [--trace]
  * A violation prints its seed and the commit; of the first one the history is cut down, for `--shrink` seconds at most, and
- * told. `--first` ends with the first violation. `--histories 1 --seed <it> --trace` tells a whole story. A tree that was copied
+ * told. `--first` ends with the first violation, `--minutes` after so long, whatever is left. `--histories 1 --seed <it> --trace` tells a whole story. A tree that was copied
  * runs like this one, once node_modules is linked into it. `--no-scan`: nobody looks at everything, and what only that would
  * find never comes.
  */
@@ -22,6 +22,7 @@ const { values } = parseArgs({
     workers: { type: 'string', default: String(availableParallelism()) },
     shrink: { type: 'string', default: '60' },
     first: { type: 'boolean', default: false },
+    minutes: { type: 'string', default: 'Infinity' },
     trace: { type: 'boolean', default: false },
     'no-scan': { type: 'boolean', default: false },
   },
@@ -29,7 +30,14 @@ const { values } = parseArgs({
 const [histories, seed, workers] = [Number(values.histories), Number(values.seed), Number(values.workers)];
 const noScan = values['no-scan'];
 const begun = performance.now();
-const sum = await playAll(seed, histories, workers, ({ broken }) => values.first && broken.length > 0, noScan);
+const isOver = (): boolean => performance.now() - begun > Number(values.minutes) * 60_000;
+const sum = await playAll(
+  seed,
+  histories,
+  workers,
+  ({ broken }) => isOver() || (values.first && broken.length > 0),
+  noScan,
+);
 const seconds = (performance.now() - begun) / 1_000;
 
 if (values.trace) console.log((await play(drawPlan(seed, noScan), true)).trace.join('\n'));
