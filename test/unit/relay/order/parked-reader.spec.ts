@@ -26,7 +26,7 @@ describe('parked messages and the keys that go on', () => {
   });
 
   it.each(['answer', 'error'] as const)(
-    'P6: what was marked under a lease that a failover lost, by its late %s, is taken again under another epoch',
+    'P7: what was marked under a lease that a failover lost, by its late %s, is taken again under another epoch',
     async (end) => {
       const { reader, store, due, closed, epochs, uncertain, pass } = createReader();
       due.push(...scheduled(1));
