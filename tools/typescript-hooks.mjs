@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { transformSync, version } from '@swc/core';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
-/** JavaScript by the hash of its source: a test that starts a hundred processes compiles once. */
+/** JavaScript of each file, behind the hash of its source: a test that starts a hundred processes compiles once. */
 const cache = join(root, 'node_modules', '.cache', 'nestjs-outbox', 'typescript');
 mkdirSync(cache, { recursive: true });
 
@@ -27,16 +27,19 @@ export async function load(url, context, next) {
 function compiled(filename) {
   const source = readFileSync(filename, 'utf8');
   if (!filename.startsWith(root)) return compile(filename, source); // a copy that is made for one run
-  const name = createHash('sha256').update(`${version} ${filename}\n${source}`).digest('hex');
-  const target = join(cache, `${name}.mjs`);
-  if (existsSync(target)) return readFileSync(target, 'utf8');
-  const code = compile(filename, source);
+  const target = join(cache, `${hash(filename)}.mjs`);
+  const mark = `/* ${hash(`${version} ${source}`)} */`;
+  const known = existsSync(target) ? readFileSync(target, 'utf8') : '';
+  if (known.startsWith(mark)) return known;
+  const code = `${mark}${compile(filename, source)}`;
   // Others read it at the same time: it is whole, or not there.
   const part = `${target}.${process.pid}`;
   writeFileSync(part, code);
   renameSync(part, target);
   return code;
 }
+
+const hash = (text) => createHash('sha256').update(text).digest('hex');
 
 function compile(filename, source) {
   const { code } = transformSync(source, {

@@ -105,11 +105,8 @@ export class ParkedReader {
 
   /** These are read from now on. Where the epoch is one of rows that nobody takes again, another one is asked for. */
   opened(buckets: readonly number[]): void {
-    const again: number[] = [];
-    for (const bucket of buckets) {
-      if (this.stranded.size > 0 && this.stranded.get(bucket) === this.epochOf(bucket)) again.push(bucket);
-      this.stranded.delete(bucket);
-    }
+    const again = buckets.filter((bucket) => this.stranded.get(bucket) === this.epochOf(bucket));
+    for (const bucket of buckets) this.stranded.delete(bucket);
     if (again.length > 0) this.events.uncertain(again);
   }
 
