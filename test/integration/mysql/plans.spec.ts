@@ -237,7 +237,8 @@ describeOnMysqlFamily('plans', (kind) => {
       const found = await keys.of(ids);
       await database.connection('admin').transaction((tx) => keys.free(tx, found, found));
     };
-    await run('delete from outbox_parked where transport = 1');
+    await run(`delete from outbox_parked where parked_id in (
+      select parked_id from (select parked_id from outbox_parked where transport = 1 order by parked_id desc limit 200) as last)`);
     const { read } = await touched('admin', free);
     expect(read).toBeLessThan(12 * ids.length);
     expect(await count()).toBe(100_000);
