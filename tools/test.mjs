@@ -6,8 +6,9 @@
 import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { dirname, join } from 'node:path';
+import { dirname, join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { stripVTControlCharacters } from 'node:util';
 import { FAST, filesThatRanNothing } from './fast.mjs';
 import { kafka } from './services/kafka.mjs';
 import { mariadb } from './services/mariadb.mjs';
@@ -88,9 +89,23 @@ async function runJest(args) {
   // A file that does not even load holds no tests, and is a failure all the same.
   const failed = results.numFailedTests + results.numRuntimeErrorTestSuites;
   counts.failed += failed;
+  for (const line of failures(results)) console.error(line);
   if (isFast) for (const file of filesThatRanNothing(results.testResults)) fail(`nothing of ${file} ran`);
   if (why !== undefined) fail(why);
   else if (code !== 0 && failed === 0) fail(`Jest ended with code ${code}`);
+}
+
+/** Once more, together: in the output of a long run they stand far apart. `.ci/run` repeats them at its end. */
+function failures({ testResults }) {
+  return testResults.flatMap(({ name, status, assertionResults }) => {
+    const file = relative(root, name);
+    const failed = assertionResults.filter((test) => test.status === 'failed');
+    if (failed.length === 0 && status === 'failed') return [`!!! ${file}: the file failed as a whole`];
+    return failed.map(({ fullName, failureMessages: [first = ''] }) => {
+      const [why] = stripVTControlCharacters(first).split('\n');
+      return `!!! ${file}: ${fullName}: ${why}`;
+    });
+  });
 }
 
 function finished(args, bin, report) {

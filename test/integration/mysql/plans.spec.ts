@@ -212,7 +212,7 @@ describeOnMysqlFamily('plans', (kind) => {
     await expectCheap('admin', 200, () => store.cleanDead(3_600_000, 100, true));
     await expectCheap('admin', 1_000, () => store.cleanArchive(0, 100));
     await expectCheap('admin', 200, () => store.cleanDedup(0, 100));
-  });
+  }, 240_000); // 200 k rows are changed twice
 
   it('cleans with one question, however many transports there are', async () => {
     const names = Array.from({ length: 100 }, (_, i) => `idle-${String(i)}`);
