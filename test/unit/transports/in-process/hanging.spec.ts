@@ -82,12 +82,17 @@ describe('a handler that goes on past its time', () => {
     const publish = publishingTo(() => {
       calls.push(gate<void>());
       return calls.at(-1)?.opened;
-    }, 300);
+    }, 600);
     const message = stored();
     expect(await publish(message)).toMatchObject({ ok: false, blame: 'message' });
-    // A timer may come a little early, and the message would be put off once more.
-    await pause(systemClock, ((await publish(message)) as PublishFailure).retryIn! + 50);
-    const second = publish(message);
+    /** As the relay: what is put off is published again later. */
+    const untilCalled = async (): Promise<Awaited<ReturnType<typeof publish>>> => {
+      const result = (await publish(message)) as PublishFailure | { ok: true };
+      if (result.ok || result.suspect !== 'handler') return result;
+      await pause(systemClock, result.retryIn as number);
+      return untilCalled();
+    };
+    const second = untilCalled();
     await until(() => calls.length === 2);
     calls[0]?.open();
     expect(await second).toEqual({ ok: true });
