@@ -24,8 +24,10 @@ const CREDENTIALS = [
 /** Of what is packed: it was 2,545 files and 12.2 MB before it was bundled. */
 const MOST_FILES = 150;
 const MOST_BYTES = 2_500_000;
-/** What nobody has who installed the package. */
+/** What nobody has who installed the package. In the pages a folder counts too; their own files begin with `src/`. */
 const ELSEWHERE = /\b(lib|test|bench|sample|tools|docs\/internals)\/[\w./-]*\.\w+|sourceMappingURL/;
+const ELSEWHERE_IN_PAGES =
+  /(?<![\w/.@-])(\.{1,2}\/)*(lib|test|bench|sample|tools|etc|internals|docs\/internals)\/[\w./-]*/;
 const TEST_CODE = /\.spec\.|(^|\/)(test|fixtures|__mocks__)\//;
 
 const scratch = mkdtempSync(join(tmpdir(), 'outbox-package-'));
@@ -60,7 +62,7 @@ function pack() {
   const [packed] = Object.values(JSON.parse(stdout));
   const files = packed.files.map((file) => file.path);
   step('content of the tarball', () => checkContent(files));
-  step('code that cites nothing of the repository', () => checkCitations(files));
+  step('code and pages that cite nothing of the repository', () => checkCitations(files));
   step('size of the tarball', () => checkSize(files.length, packed.unpackedSize));
   step('nothing runs at install, nothing secret is in it', () => checkSafety(files));
   return join(scratch, packed.filename);
@@ -78,9 +80,9 @@ function checkContent(files) {
 }
 
 function checkCitations(files) {
-  const code = files.filter((file) => file.startsWith('dist/'));
-  const found = code.flatMap((file) => {
-    const [cited] = ELSEWHERE.exec(readFileSync(join(root, file), 'utf8')) ?? [];
+  const found = files.flatMap((file) => {
+    const pattern = file.endsWith('.md') ? ELSEWHERE_IN_PAGES : file.startsWith('dist/') ? ELSEWHERE : /$^/;
+    const [cited] = pattern.exec(readFileSync(join(root, file), 'utf8')) ?? [];
     return cited === undefined ? [] : [`${file} cites ${cited}`];
   });
   for (const problem of found) console.error(problem);

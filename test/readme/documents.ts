@@ -54,3 +54,11 @@ function blocksOf(path: string, text: string): Block[] {
   }
   return blocks;
 }
+
+/** npm adds README and LICENSE by itself. */
+export function isInstalled(path: string): boolean {
+  const { files } = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as { files: string[] };
+  const isIn = (one: string): boolean => path === one || path.startsWith(`${one}/`);
+  const left = files.filter((one) => one.startsWith('!')).map((one) => one.slice(1));
+  return [...files, 'README.md', 'LICENSE'].some(isIn) && !left.some(isIn);
+}

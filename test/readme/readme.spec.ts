@@ -2,13 +2,12 @@ import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { OPTIONS_TABLE } from '../../lib/options/table.js';
 import { outboxSql } from '../../lib/data-layers/typeorm/index.js';
-import { blocksIn, documents, ROOT } from './documents.js';
+import { blocksIn, documents, isInstalled, ROOT } from './documents.js';
 import { optionsTable } from './options-table.js';
 import { patchedBlocks } from './patches.js';
 import { typeErrors } from './type-check.js';
 
 const packageJson = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8')) as {
-  files: string[];
   scripts: Record<string, string>;
   peerDependencies: Record<string, string>;
   devDependencies: Record<string, string>;
@@ -184,13 +183,6 @@ function script(name: string): string | undefined {
 
 function outsideOfBlocks(text: string): string {
   return text.replace(/^```[\s\S]*?^```$/gm, '');
-}
-
-/** npm adds README and LICENSE by itself. */
-function isInstalled(path: string): boolean {
-  const isIn = (one: string): boolean => path === one || path.startsWith(`${one}/`);
-  const left = packageJson.files.filter((one) => one.startsWith('!')).map((one) => one.slice(1));
-  return [...packageJson.files, 'README.md', 'LICENSE'].some(isIn) && !left.some(isIn);
 }
 
 function isThere(from: string, target: string): boolean {

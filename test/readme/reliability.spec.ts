@@ -1,5 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { CITED, problemsOf } from './citations.js';
 import { documents, ROOT } from './documents.js';
 
 /** The least number of rows of each letter of the failure catalogue. */
@@ -82,49 +83,6 @@ function titlesWith(id: string, file: string): string[] {
     .filter(({ ids }) => ids.includes(id))
     .map(({ title }) => title);
 }
-
-/** A file, and words of titles in it: `file.ts` › “words of one”, “words of another”. */
-const CITED = /`((?:test|lib|sample)\/[^`]+\.ts)`(?: › (“[^”]+”(?:, “[^”]+”)*))?/;
-
-/** @returns what the citations of a row name and is not there */
-function problemsOf(id: string, answer: string): string[] {
-  return [...answer.matchAll(new RegExp(CITED, 'g'))].flatMap(([, file = '', quoted = '']) => {
-    if (!existsSync(join(ROOT, file))) return [`${id}: ${file} is missing`];
-    const titles = [...quoted.matchAll(/“([^”]+)”/g)].map(([, words]) => words as string);
-    const isTest = /^(test|sample|lib\/testing)\//.test(file);
-    if (titles.length === 0) return isTest ? [`${id}: no title follows ${file}`] : [];
-    const literals = literalsOf(file);
-    return titles
-      .map((words) => ({ words, count: literals.filter((literal) => literal.includes(words)).length }))
-      .filter(({ count }) => count !== 1)
-      .map(({ words, count }) => `${id}: ${count} titles, not one, of ${file} have “${words}”`);
-  });
-}
-
-/** String literals as they stand in the source, but for those in comments. */
-function literalsOf(file: string): string[] {
-  const source = readFileSync(join(ROOT, file), 'utf8').replace(/^\s*\/\/.*$/gm, '');
-  return [...source.matchAll(/(['"`])((?:\\.|(?!\1).)*)\1/g)].map(([, , text]) => text as string);
-}
-
-describe('docs/guarantees.md: what is promised', () => {
-  const [, section = ''] = text.split('\n## What is promised\n');
-  const [table = ''] = section.split('\n## ');
-  const all = [...table.matchAll(/^\| (.+?) \| (.+?) \| (.+?) \|$/gm)]
-    .map(([, promise, , answer]) => ({ promise: promise as string, answer: answer as string }))
-    .filter(({ promise }) => promise !== 'promise');
-
-  it('has each of them once, all in three columns', () => {
-    expect(all.length).toBeGreaterThanOrEqual(28);
-    expect(table.match(/^\|/gm)).toHaveLength(all.length + 2); // the head is two lines
-    expect(new Set(all.map(({ promise }) => promise)).size).toBe(all.length);
-  });
-
-  it.each(all)('$promise: names tests that are there, by words of their titles', ({ promise, answer }) => {
-    expect(answer).toMatch(CITED);
-    expect(problemsOf(promise, answer)).toEqual([]);
-  });
-});
 
 describe('docs/internals/mistakes.md', () => {
   /** How many each source has. */
