@@ -36,11 +36,14 @@ const ROOMS = {
   ],
   relay: ['message', 'time', 'options', 'store', 'transports', 'observe'],
   clean: ['options', 'store', 'observe'],
-  'transports/kafka': ['message', 'time', 'options', 'transports'],
-  'transports/rabbitmq': ['message', 'time', 'options', 'transports'],
-  'transports/nest-client': ['message', 'time', 'options', 'transports', 'transports/kafka', 'transports/rabbitmq'],
+  // What a broker and its client say, whoever speaks through them: a transport of ours, or a Nest client.
+  'transports/kafkajs': ['message', 'time', 'options', 'transports'],
+  'transports/amqp': ['message', 'time', 'options', 'transports'],
+  'transports/kafka': ['message', 'time', 'options', 'transports', 'transports/kafkajs'],
+  'transports/rabbitmq': ['message', 'time', 'options', 'transports', 'transports/amqp'],
+  'transports/nest-client': ['message', 'time', 'options', 'transports', 'transports/kafkajs', 'transports/amqp'],
   'transports/in-process': ['message', 'time', 'options', 'transports', 'enqueue'],
-  consumer: ['transports', 'transports/rabbitmq'],
+  consumer: ['transports', 'transports/amqp'],
   nest: [
     'message',
     'time',

@@ -42,10 +42,10 @@ export const DESTINATIONS = [
   {
     name: 'missing-destination-charges',
     breaks: 'each message to a queue that is missing or full is charged with an attempt',
-    file: 'lib/transports/rabbitmq/blame.ts',
+    file: 'lib/transports/amqp/blame.ts',
     from: "if (blame !== 'message') return undefined;",
     to: 'if (blame.length > 0) return undefined;',
-    contract: 'test/unit/transports/rabbitmq/blame.spec.ts',
+    contract: 'test/unit/transports/amqp/blame.spec.ts',
     simulation: false,
     chaos: false,
   },

@@ -4,8 +4,8 @@ import { OutboxConfigurationError } from '../../outbox.errors.js';
 import type { TransportDefinition } from '../../outbox.options.js';
 import { brokerAddress } from '../broker-address.js';
 import { createEnvelope, type CloudEventsOptions } from '../envelope.js';
-import { fromConfig, fromInstance, loadKafkaJs, RETRY } from './client.js';
-import { kafkaLimits, MAX_MESSAGE_BYTES } from './limits.js';
+import { fromConfig, fromInstance, loadKafkaJs, RETRY } from '../kafkajs/client.js';
+import { kafkaLimits, MAX_MESSAGE_BYTES } from '../kafkajs/limits.js';
 import {
   brokersProblem,
   checkKafkaOptions,

@@ -3,7 +3,7 @@ import type { HeaderValue } from '../../outbox-message.js';
 import { OutboxConfigurationError } from '../../outbox.errors.js';
 import type { TransportDefinition } from '../../outbox.options.js';
 import type { CloudEventsOptions } from '../envelope.js';
-import { LEAST_MESSAGE_BYTES, topicProblem } from './limits.js';
+import { LEAST_MESSAGE_BYTES, topicProblem } from '../kafkajs/limits.js';
 import {
   headerProblems,
   refuseNoOptions,

@@ -3,10 +3,10 @@ import { OutboxError } from '../../outbox.errors.js';
 import type { Blame, PublishFailure } from '../transport.js';
 import { chainOf } from '../chain-of.js';
 import type { ClientKind } from './kind.js';
-import { blameFor as blameForKafka } from '../kafka/blame.js';
+import { blameFor as blameForKafka } from '../kafkajs/blame.js';
 import { BROKEN_CONNECTION, ENCODING_ERRORS, isNetworkError } from '../network-errors.js';
-import { blameFor as blameForRabbitMq, isSuspiciousClose } from '../rabbitmq/blame.js';
-import { closeReason } from '../rabbitmq/errors.js';
+import { blameFor as blameForRabbitMq, isSuspiciousClose } from '../amqp/blame.js';
+import { closeReason } from '../amqp/errors.js';
 
 /** Of Nest itself, by class: pattern or payload is null where this client cannot send that. */
 const OF_NEST_MESSAGE = ['InvalidMessageException'];

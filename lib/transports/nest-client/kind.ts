@@ -1,6 +1,6 @@
 import type { TransportContract, TransportLimits } from '../transport.js';
-import { kafkaLimits } from '../kafka/limits.js';
-import { rmqClientLimits } from '../rabbitmq/limits.js';
+import { kafkaLimits } from '../kafkajs/limits.js';
+import { rmqClientLimits } from './rmq-limits.js';
 
 /**
  * What one kind of Nest client can promise. It is told from class names along the prototype chain, so that nothing of

@@ -13,7 +13,7 @@ import { kafkaRecord, parsedPayload, placed, type RecordOption, rmqRecord } from
 import { destinationsOf } from './places.js';
 import { RmqLink } from './rmq.js';
 import { MqttLink, NatsLink, RedisLink, TcpLink } from './unconfirmed.js';
-import { noTopic } from '../kafka/records.js';
+import { noTopic } from '../kafkajs/limits.js';
 
 export interface ClientProxySettings {
   readonly pattern: (message: OutboxMessage) => unknown;

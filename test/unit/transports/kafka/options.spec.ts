@@ -1,6 +1,6 @@
 import { Kafka } from 'kafkajs';
 import { kafka, type KafkaOptions } from '../../../../lib/transports/kafka/index.js';
-import { topicProblem } from '../../../../lib/transports/kafka/limits.js';
+import { topicProblem } from '../../../../lib/transports/kafkajs/limits.js';
 
 const client = { brokers: ['127.0.0.1:1'] };
 const BROKERS = "must be an array of texts such as 'host:9092', or a function that gives one";

@@ -1,7 +1,7 @@
-import { RoutingKeyError } from '../../../../lib/transports/rabbitmq/blame.js';
+import { RoutingKeyError } from '../../../../lib/transports/amqp/blame.js';
 import { resolveRabbitMqOptions } from '../../../../lib/transports/rabbitmq/option-checks.js';
 import type { RabbitMqOptions, RabbitMqTopology } from '../../../../lib/transports/rabbitmq/options.js';
-import { MAX_HEADER_TABLE } from '../../../../lib/transports/rabbitmq/limits.js';
+import { MAX_HEADER_TABLE } from '../../../../lib/transports/amqp/limits.js';
 import { createEncoder } from '../../../../lib/transports/rabbitmq/message.js';
 import { rabbitmq } from '../../../../lib/transports/rabbitmq/index.js';
 import {

@@ -1,6 +1,6 @@
 import { EventEmitter } from 'node:events';
 import { findMissing } from '../../../../lib/transports/rabbitmq/missing.js';
-import { Recovery } from '../../../../lib/transports/rabbitmq/recovery.js';
+import { Recovery } from '../../../../lib/transports/amqp/recovery.js';
 import { resolveRabbitMqOptions } from '../../../../lib/transports/rabbitmq/option-checks.js';
 
 /** A broker that answers a question about an exchange with this code; 0: not at all. */

@@ -5,8 +5,8 @@ import {
   KafkaJSProtocolError,
   KafkaJSRequestTimeoutError,
 } from 'kafkajs';
-import { blameFor } from '../../../../lib/transports/kafka/blame.js';
-import { VERDICTS } from '../../../../lib/transports/kafka/errors.js';
+import { blameFor } from '../../../../lib/transports/kafkajs/blame.js';
+import { VERDICTS } from '../../../../lib/transports/kafkajs/errors.js';
 
 /** As kafkajs makes and wraps them; its types declare other constructors than its code has. */
 type Make = new (error: unknown, details?: object) => Error;

@@ -2,7 +2,7 @@ import { OutboxError, type OutboxErrorCode } from '../../outbox.errors.js';
 import type { Blame, PublishFailure } from '../transport.js';
 import { BROKEN_CONNECTION } from '../network-errors.js';
 import { closeReason, missingExchange, replyCodeOf, type CloseFault } from './errors.js';
-import { exchangeName } from './silence.js';
+import { exchangeName } from './names.js';
 
 /** Everything that can keep a message from its confirm. */
 export type RabbitMqTrouble =
