@@ -63,9 +63,9 @@ export const DESTINATIONS = [
     name: 'missing-topic-charges',
     breaks:
       'each message to a Kafka topic that is missing, or that the client has no right to, is charged with an attempt',
-    file: 'lib/transports/kafka/results.ts',
-    from: "if (destination !== undefined && blame === 'message' && (isMissing || name === DENIED))",
-    to: 'if (destination === undefined && isMissing)',
+    file: 'lib/transports/kafkajs/blame.ts',
+    from: "destination !== undefined && blame === 'message' && (isMissing || name === DENIED)",
+    to: 'destination === undefined && isMissing',
     contract: 'test/integration/kafka/refusals.spec.ts',
     simulation: false,
     chaos: false,

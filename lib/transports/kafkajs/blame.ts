@@ -1,47 +1,39 @@
 import { OutboxError } from '../../outbox.errors.js';
-import type { Blame, PublishFailure } from '../transport.js';
+import type { PublishFailure } from '../transport.js';
 import { chainOf } from '../chain-of.js';
-import { VERDICTS, type Verdict } from './errors.js';
+import { CAUSE, classify, failed, type Classification, type FailureCause } from '../failure.js';
+import { KAFKA_FAILURES } from './errors.js';
 import { topicList, topicName } from './names.js';
 import { isOfConnecting } from './providers.js';
 
-export interface KafkaBlame {
-  readonly blame: Blame;
-  readonly final: boolean;
-  readonly suspect: PublishFailure['suspect'] | undefined;
+export interface KafkaBlame extends Classification {
   /** The protocol's name of the error, or its class: fit for a log, free of payloads. */
   readonly name: string;
 }
 
 /**
- * Pure, but for what is remembered of an error: that it came of connecting. A name that the table does not have is the
- * transport's fault: a wrong `transport` costs a retry, a wrong `message` would cost a message its life during an outage.
+ * Pure, but for what is remembered of an error: that it came of connecting.
  *
- * @param messages how many shared the rejected request, and in how many `topics`: a culprit among many is found by
- * sending singly; 0: nothing was sent yet
+ * @param messages how many shared the rejected request, and in how many `topics`; 0: nothing was sent yet
  * @param late whether the deadline had passed: then nobody knows what became of the request, whatever was thrown
  */
 export function blameFor(error: unknown, messages: number, topics: number, late = false): KafkaBlame {
-  if (late) return { blame: 'transport', final: false, name: 'no answer in time', suspect: undefined };
+  if (late) return { ...classify(CAUSE.transport, 0), name: 'no answer in time' };
   const name = nameOf(error);
-  const { fault, final = false, suspect } = VERDICTS.get(name) ?? UNNAMED;
-  // Before there is a connection no message can be at fault, whatever a token provider or a list of brokers threw.
-  if (messages === 0) return { blame: 'transport', final: false, name, suspect: undefined };
-  if (fault === 'transport') return { blame: 'transport', final: false, name, suspect };
-  // Nor where it was lost, and kafkajs connected again within the send.
-  if (isOfConnecting(error)) return { blame: 'transport', final: false, name, suspect: undefined };
-  const known = messages === 1 || (fault === 'topic' && topics === 1);
-  return known
-    ? { blame: 'message', final, name, suspect: undefined }
-    : { blame: 'collateral', final: false, name, suspect: undefined };
+  const cause = causeOf(name);
+  // A connection that was lost, and that kafkajs opened again within the send, is no message's fault either.
+  const isOfMessages = cause.fault !== 'transport' && !isOfConnecting(error);
+  return { ...classify(isOfMessages ? cause : { ...cause, fault: 'transport' }, messages, topics), name };
 }
 
-const UNNAMED: Verdict = { fault: 'transport' };
+function causeOf(name: string): FailureCause {
+  return KAFKA_FAILURES.get(name) ?? CAUSE.transport;
+}
 
 /** Whether what it names is as true of the next message to the topic, until somebody or time mends it. */
 export function isOfTopic(name: string | undefined): boolean {
-  const { fault, final, suspect } = VERDICTS.get(name ?? '') ?? UNNAMED;
-  return (fault === 'topic' && final !== true) || suspect === 'destination';
+  const { fault, final, suspect } = causeOf(name ?? '');
+  return (fault === 'destination' && final !== true) || suspect === 'destination';
 }
 
 interface KafkaErrorLike {
@@ -64,30 +56,16 @@ function nameOf(error: unknown): string {
   return name;
 }
 
-type Judged = Pick<KafkaBlame, 'blame' | 'final'> & Partial<Pick<KafkaBlame, 'suspect' | 'name'>>;
+type Known = Pick<KafkaBlame, 'blame'> & Partial<KafkaBlame>;
 
 /** @param topic the one that it was for, when it was one */
-export function failure({ blame, final, suspect, name }: Judged, error: unknown, topic?: string): PublishFailure {
+export function failure({ blame, final, suspect, name }: Known, error: unknown, topic?: string): PublishFailure {
   const destination = topic !== undefined && isOfTopic(name) ? topicName(topic) : undefined;
   const isMissing = name === MISSING;
   // As true of the next message to the topic; of a right, perhaps of all topics.
-  if (destination !== undefined && blame === 'message' && (isMissing || name === DENIED))
-    return {
-      ok: false,
-      blame: 'transport',
-      error,
-      suspect: 'destination',
-      destination,
-      ...(isMissing && { certain: true }),
-    };
-  return {
-    ok: false,
-    blame,
-    error,
-    ...(final && { final }),
-    ...(suspect !== undefined && { suspect }),
-    ...(destination !== undefined && { destination }),
-  };
+  return destination !== undefined && blame === 'message' && (isMissing || name === DENIED)
+    ? failed('transport', error, { suspect: 'destination', destination, certain: isMissing })
+    : failed(blame, error, { final, suspect, destination });
 }
 
 export const MISSING = 'UNKNOWN_TOPIC_OR_PARTITION';

@@ -1,7 +1,8 @@
 import type { Kafka, Producer, ProducerConfig } from 'kafkajs';
 import type { OutboxMessage } from '../../outbox-message.js';
 import { PUBLISHED, type PublishResult } from '../transport.js';
-import { blameForKafkaAnswer, failed, wrapped } from './blame.js';
+import { failed } from '../failure.js';
+import { blameForKafkaAnswer, wrapped } from './blame.js';
 import type { NestClient } from './kind.js';
 import { atMost, CLOSE_DEADLINE, ClientLink } from './link.js';
 import { fromInstance, SocketGuard } from '../kafkajs/client.js';
