@@ -4,7 +4,8 @@ import type { OutboxMessage } from '../../outbox-message.js';
 import { OutboxConfigurationError } from '../../outbox.errors.js';
 import type { TransportDefinition } from '../../outbox.options.js';
 import { isIdempotentKafka, isNestClient, kindOfClient, limitsOf, type NestClient, receiptOf, WORTH } from './kind.js';
-import { refuseNoOptions, refuseOptions, unknownNames } from '../../options/option-names.js';
+import { resolveFactory, row, type FactoryTable } from '../../options/factory-options.js';
+import { anything, INVALID, integer, oneOf, orFunction } from '../../options/rules.js';
 import type { RecordOption } from './record.js';
 import { ClientProxyTransport } from './transport.js';
 
@@ -21,20 +22,28 @@ export interface ClientProxyOptions {
   concurrency?: number;
 }
 
-const NAMES: readonly (keyof ClientProxyOptions)[] = ['client', 'pattern', 'record', 'allowUnconfirmed', 'concurrency'];
+const TABLE: FactoryTable<ClientProxyOptions> = {
+  factory: 'clientProxy()',
+  needed: 'client',
+  rows: {
+    client: row({
+      allowed: 'a ClientProxy or its injection token',
+      needed: true,
+      parse: (value) => value ?? INVALID,
+    }),
+    pattern: row(anything, topicOf),
+    record: row(orFunction(oneOf('auto', 'kafka', 'rmq', 'plain')), 'auto'),
+    allowUnconfirmed: row(anything, false),
+    concurrency: row(integer(1, 10_000), 50),
+  },
+};
 
 /** A transport over a client of `@nestjs/microservices`. */
 export function clientProxy(options: ClientProxyOptions): TransportDefinition {
-  refuseNoOptions('clientProxy()', options, 'client');
-  refuseOptions('clientProxy()', unknownNames(options, NAMES));
-  const { client, pattern = topicOf, record = 'auto', allowUnconfirmed = false, concurrency = 50 } = options;
-  if (client === undefined || client === null) throw invalid('client', client, 'a ClientProxy or its injection token');
-  if (!Number.isInteger(concurrency) || concurrency < 1 || concurrency > 10_000) {
-    throw invalid('concurrency', concurrency, 'an integer from 1 to 10000');
-  }
-  if (typeof record !== 'function' && !['auto', 'kafka', 'rmq', 'plain'].includes(record)) {
-    throw invalid('record', record, "'auto', 'kafka', 'rmq', 'plain' or a function");
-  }
+  const { client, pattern, record, allowUnconfirmed, concurrency } = resolveFactory(
+    TABLE,
+    options,
+  ) as Required<ClientProxyOptions>;
   const readsOptions = options.pattern !== undefined || typeof record === 'function';
   const create = (found: unknown): ClientProxyTransport => {
     const checked = confirmed(found, allowUnconfirmed);

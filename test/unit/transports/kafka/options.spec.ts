@@ -110,7 +110,7 @@ describe('kafka()', () => {
       { client, acs: 1, topicprefix: 'x', producers: 0, zzz: 1 },
       "kafka(): acs is no option (did you mean 'acks'?); topicprefix is no option (did you mean 'topicPrefix'?); " +
         'zzz is no option (there are client, producer, producers, partitioner, compression, acks, idempotent, transactional, ' +
-        'fencing, allowAutoTopicCreation, checkDestinations, topicPrefix, timestamp, headers, cloudEvents, maxMessageBytes); producers must be an integer from 1 to 32.',
+        'fencing, allowAutoTopicCreation, checkDestinations, topicPrefix, timestamp, headers, cloudEvents, maxMessageBytes); producers must be a whole number from 1 to 32.',
     ],
   ])('says everything that is wrong with %j', (options, message) => {
     expect(() => kafka(options as never)).toThrow(expect.objectContaining({ code: 'INVALID_OPTIONS', message }));
