@@ -24,6 +24,18 @@ export function row(rule: Rule, otherwise?: unknown): FactoryRow {
   return { rule, default: otherwise };
 }
 
+const CALL = Symbol.for('nestjs-outbox.factory');
+
+/** Marks a function that gives a transport: one that is not called is noticed, whatever a minifier makes of its name. */
+export function markFactory(factory: (...options: never[]) => object, call: string): void {
+  Object.defineProperty(factory, CALL, { value: call });
+}
+
+/** How a marked function is called: `kafka({ … })`. */
+export function callOf(value: object): string | undefined {
+  return Object.hasOwn(value, CALL) ? (value as { readonly [CALL]?: string })[CALL] : undefined;
+}
+
 /**
  * Checks everything, and throws one error over all that is wrong.
  *

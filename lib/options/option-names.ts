@@ -1,4 +1,5 @@
 import { didYouMean } from './did-you-mean.js';
+import { typeName } from './text-checks.js';
 
 /**
  * What is wrong with the names of a transport's options, each with what was probably meant.
@@ -15,6 +16,13 @@ export function unknownNames(
       const meant = Object.hasOwn(inner, name) ? inner[name] : didYouMean(name, known);
       return `${name} is no option (${meant === undefined ? `there are ${known.join(', ')}` : `did you mean '${meant}'?`})`;
     });
+}
+
+/** The options of one message, for one kind of transport, when they are no object. Given by name: `options.kafka`. */
+export function noObject(place: string, options: unknown): string | undefined {
+  if (options === undefined || (typeof options === 'object' && options !== null && !Array.isArray(options)))
+    return undefined;
+  return `${place} must be an object, not ${typeName(options)}`;
 }
 
 /**

@@ -1,5 +1,5 @@
 import type { HeaderValue, MessageHeaders, RabbitMqMessageOptions } from '../../outbox-message.js';
-import { unknownOption } from '../../options/option-names.js';
+import { noObject, unknownOption } from '../../options/option-names.js';
 
 /** An AMQP short string: routing keys, names, and every property that is text. */
 export const SHORT = 255;
@@ -77,7 +77,11 @@ const OPTIONS = [...TEXTS, 'priority', 'expiration'];
 
 /** At the enqueue: names that there are not, too. */
 export function enqueuedOptionsProblem(options: RabbitMqMessageOptions | undefined): string | undefined {
-  return optionsProblem(options) ?? unknownOption('options.rabbitmq', options, OPTIONS);
+  return (
+    noObject('options.rabbitmq', options) ??
+    optionsProblem(options) ??
+    unknownOption('options.rabbitmq', options, OPTIONS)
+  );
 }
 
 export function shortProblem(name: string, text: unknown): string | undefined {

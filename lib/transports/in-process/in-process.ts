@@ -14,7 +14,7 @@ import { blameFor, handlerName, typeName, type HandlerFailure } from './blame.js
 import { HandlerCalls } from './calls.js';
 import { InProcessHandlers, type InProcessHandler } from './handlers.js';
 import { HandlerSlots } from './slots.js';
-import { resolveFactory, row, type FactoryTable } from '../../options/factory-options.js';
+import { markFactory, resolveFactory, row, type FactoryTable } from '../../options/factory-options.js';
 import { integer } from '../../options/rules.js';
 
 export interface InProcessOptions {
@@ -46,6 +46,7 @@ export function inProcess(options: InProcessOptions = {}): TransportDefinition {
     create: (handlers) => new InProcessTransport(handlers as InProcessHandlers, concurrency),
   };
 }
+markFactory(inProcess, 'inProcess()');
 
 export class InProcessTransport extends OutboxTransport {
   override readonly receipt = 'handler';

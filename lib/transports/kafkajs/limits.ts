@@ -1,7 +1,7 @@
 import type { HeaderValue, KafkaMessageOptions, MessageHeaders, OutboxMessage } from '../../outbox-message.js';
 import { OutboxMessageError } from '../../outbox.errors.js';
 import type { CheckedMessage, TransportLimits } from '../transport.js';
-import { unknownOption } from '../../options/option-names.js';
+import { noObject, unknownOption } from '../../options/option-names.js';
 
 /** Kafka's default for a topic's `max.message.bytes`: the size of a record batch, headers and all. */
 export const MAX_MESSAGE_BYTES = 1_048_588;
@@ -38,6 +38,7 @@ export function kafkaLimits(settings: KafkaLimitSettings = {}): TransportLimits 
     tombstones: true,
     checkTopic: (topic) => topicProblem(topicPrefix + topic),
     check: (message) =>
+      noObject('options.kafka', message.options.kafka) ??
       optionsProblem(message.options.kafka) ??
       unknownOption('options.kafka', message.options.kafka, OPTIONS) ??
       nameProblem(message.headers, cloudEvents) ??

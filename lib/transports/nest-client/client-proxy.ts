@@ -3,8 +3,17 @@ import type { InjectionToken } from '@nestjs/common';
 import type { OutboxMessage } from '../../outbox-message.js';
 import { OutboxConfigurationError } from '../../outbox.errors.js';
 import type { TransportDefinition } from '../../outbox.options.js';
-import { isIdempotentKafka, isNestClient, kindOfClient, limitsOf, type NestClient, receiptOf, WORTH } from './kind.js';
-import { resolveFactory, row, type FactoryTable } from '../../options/factory-options.js';
+import {
+  ANY_LIMITS,
+  isIdempotentKafka,
+  isNestClient,
+  kindOfClient,
+  limitsOf,
+  type NestClient,
+  receiptOf,
+  WORTH,
+} from './kind.js';
+import { markFactory, resolveFactory, row, type FactoryTable } from '../../options/factory-options.js';
 import { anything, INVALID, integer, oneOf, orFunction } from '../../options/rules.js';
 import type { RecordOption } from './record.js';
 import { ClientProxyTransport } from './transport.js';
@@ -55,6 +64,7 @@ export function clientProxy(options: ClientProxyOptions): TransportDefinition {
       kind: 'client-proxy',
       receipt: allowUnconfirmed ? 'none' : 'broker',
       ...(allowUnconfirmed ? { warnings: [`${UNCONFIRMED}, unless the client is one of Kafka or RabbitMQ.`] } : {}),
+      limits: ANY_LIMITS,
       inject: [client as InjectionToken],
       create,
     };
@@ -67,6 +77,7 @@ export function clientProxy(options: ClientProxyOptions): TransportDefinition {
     create: () => create(client),
   };
 }
+markFactory(clientProxy, 'clientProxy({ … })');
 
 const NO_ANSWER = 'with acks: 0 the broker sends no answer';
 const UNCONFIRMED =

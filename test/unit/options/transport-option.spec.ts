@@ -63,6 +63,17 @@ describe('transports', () => {
     );
   });
 
+  it('N4: a client that is known by its token alone refuses message options that are no object', () => {
+    const check = (options: object) =>
+      clientProxy({ client: 'ORDERS' }).limits?.check?.({
+        ...{ topic: 't', key: null, type: 't', contentType: 'text/plain', payloadBytes: 1, headers: {} },
+        options,
+      });
+    expect(check({ kafka: 'first' })).toBe('options.kafka must be an object, not a string');
+    expect(check({ rabbitmq: null })).toBe('options.rabbitmq must be an object, not null');
+    expect(check({ kafka: {}, rabbitmq: {}, own: 1 })).toBeUndefined();
+  });
+
   it('takes a class for a class, whatever its name and its compiler', () => {
     class kafka extends Null {}
     expect(one(kafka)).toMatchObject({ inject: [kafka] });

@@ -15,6 +15,8 @@ describe('kafka()', () => {
     expect(check({ partion: 1 })).toBe("options.kafka: partion is no option (did you mean 'partition'?)");
     expect(check({ ['x'.repeat(1_000)]: 5 })!.length).toBeLessThan(300);
     expect(check({ partition: 1, timestamp: 2 })).toBeUndefined();
+    expect(check('first' as never)).toBe('options.kafka must be an object, not a string');
+    expect(check(null as never)).toBe('options.kafka must be an object, not null');
   });
 
   it('is inert: defines without a connection, knows its limits', () => {

@@ -29,6 +29,8 @@ describe('a message for RabbitMQ', () => {
     expect(check({ priorty: 5 })).toBe("options.rabbitmq: priorty is no option (did you mean 'priority'?)");
     expect(check({ ['x'.repeat(1_000)]: 5, routingKey: 'r' })!.length).toBeLessThan(300);
     expect(check({ '': 5 })).toBeDefined();
+    expect(check(null as never)).toBe('options.rabbitmq must be an object, not null');
+    expect(check([])).toBe('options.rabbitmq must be an object, not an array');
     expect(check({ exchange: 'x', routingKey: 'r', type: 't', correlationId: 'c', replyTo: 'q' })).toBeUndefined();
     expect(check({ priority: 1, expiration: 2 })).toBeUndefined();
     const { properties } = encode({ options: { rabbitmq: { priorty: 5, priority: 1 } as object } });
