@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import kafkajs, { type ISocketFactory, type KafkaConfig, type Producer, type TopicMessages } from 'kafkajs';
 import { createEnvelope } from '../lib/transports/envelope.js';
 import { kafka } from '../lib/transports/kafka/kafka.js';
-import { MAX_MESSAGE_BYTES } from '../lib/transports/kafka/limits.js';
+import { MAX_MESSAGE_BYTES } from '../lib/transports/kafkajs/limits.js';
 import { murmur2 } from '../lib/transports/kafka/partitioner.js';
 import { RecordPlan } from '../lib/transports/kafka/records.js';
 import { contractMessage } from '../lib/testing/transport-contract/contract-message.js';

@@ -36,11 +36,16 @@ const ROOMS = {
   ],
   relay: ['message', 'time', 'options', 'store', 'transports', 'observe'],
   clean: ['options', 'store', 'observe'],
-  'transports/kafka': ['message', 'time', 'options', 'transports'],
-  'transports/rabbitmq': ['message', 'time', 'options', 'transports'],
-  'transports/nest-client': ['message', 'time', 'options', 'transports', 'transports/kafka', 'transports/rabbitmq'],
+  // What a broker and its client say, whoever speaks through them: a transport of ours, or a Nest client.
+  'transports/kafkajs': ['message', 'time', 'options', 'transports'],
+  'transports/amqp': ['message', 'time', 'options', 'transports'],
+  // A broker's room without a row of its own.
+  'transports/*': ['message', 'time', 'options', 'transports'],
+  'transports/kafka': ['message', 'time', 'options', 'transports', 'transports/kafkajs'],
+  'transports/rabbitmq': ['message', 'time', 'options', 'transports', 'transports/amqp'],
+  'transports/nest-client': ['message', 'time', 'options', 'transports', 'transports/kafkajs', 'transports/amqp'],
   'transports/in-process': ['message', 'time', 'options', 'transports', 'enqueue'],
-  consumer: ['transports', 'transports/rabbitmq'],
+  consumer: ['transports', 'transports/amqp'],
   nest: [
     'message',
     'time',
@@ -170,7 +175,8 @@ function checkImport(file, specifier, typeOnly) {
   if (!specifier.startsWith('.')) return;
   const from = roomOf(file);
   const to = roomOf(posix.join(posix.dirname(file), specifier).replace(/\.js$/, '.ts'));
-  if (to !== from && to !== 'errors' && !ROOMS[from]?.includes(to))
+  const row = ROOMS[from] ?? ROOMS[posix.join(posix.dirname(from), '*')];
+  if (to !== from && to !== 'errors' && !row?.includes(to))
     problems.push(`${file}: the room ${from} imports ${specifier} of ${to}, which is not in its row`);
 }
 

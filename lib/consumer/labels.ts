@@ -1,5 +1,5 @@
 import { STANDARD_HEADERS } from '../transports/envelope.js';
-import { KEY_HEADER, TOMBSTONE_HEADER } from '../transports/rabbitmq/message.js';
+import { KEY_HEADER, TOMBSTONE_HEADER } from '../transports/amqp/names.js';
 
 /** What a message of the outbox says of itself, beside its payload, whichever broker brought it. */
 export interface Labels {

@@ -13,13 +13,11 @@ export interface EncodedOptions {
   /** The broker-specific ones. */
   readonly map: MessageOptions;
 }
-/** What transports of this package read; a transport of the application's may take anything under its own name. */
-const BROKERS: ReadonlySet<string> = new Set(['kafka', 'rabbitmq']);
 const NONE: MessageOptions = Object.freeze({});
 
 /**
  * Broker-specific settings by kind of transport, later sources overruling earlier ones kind by kind and setting by setting,
- * and `$retry`, which the relay reads: names with `$` belong to the outbox.
+ * and `$retry`, which the relay reads: names with `$` belong to the outbox. The limits of a transport check what its kind holds.
  */
 export function encodeOptions({ subject, options, retry }: Draft): EncodedOptions {
   let merged: Record<string, unknown> | undefined;
@@ -44,8 +42,6 @@ function merge(into: Record<string, unknown>, source: MessageOptions, subject: s
     if (kind.startsWith('$')) refuse(subject, `options.${kind.slice(0, 40)}: names that begin with $ are reserved`);
     const value = source[kind];
     if (value === undefined) continue;
-    if (BROKERS.has(kind) && (value === null || typeof value !== 'object' || Array.isArray(value)))
-      refuse(subject, `options.${kind} must be an object, not ${typeName(value)}`);
     into[kind] = isPlainObject(into[kind]) && isPlainObject(value) ? { ...into[kind], ...value } : value;
   }
 }

@@ -1,4 +1,6 @@
+import { types } from 'node:util';
 import { milliseconds } from '../time/duration.js';
+import { unknownNames } from './option-names.js';
 import { textProblem } from './text-checks.js';
 
 /** What an option may be: in words, and as a check. */
@@ -9,8 +11,18 @@ export interface Rule {
   readonly parse: (value: unknown) => unknown;
   /** Never a text: one that is given all the same is not shown. */
   readonly noText?: true;
+  /** Cannot be left out: `parse` sees `undefined`, too. */
+  readonly needed?: true;
+  /** What is wrong inside of a value that is allowed as a whole, each with its path. */
+  readonly inside?: (value: unknown, path: string) => readonly string[];
 }
 export const INVALID = Symbol('invalid');
+
+/** All that is wrong with a value; its text is not shown. */
+export function problemsOf(rule: Rule, value: unknown, path: string): readonly string[] {
+  if (rule.parse(value) === INVALID) return [`${path} must be ${rule.allowed}`];
+  return rule.inside?.(value, path) ?? [];
+}
 
 /** Whole milliseconds or text with a unit, within bounds given as text. */
 export function duration(min: string, max: string): Rule {
@@ -102,6 +114,67 @@ export function orCron(rule: Rule): Rule {
     },
   };
 }
+
+/** Passed on as it is, or checked with others. */
+export const anything: Rule = { allowed: 'anything', parse: (value) => value };
+
+export const trueOrFalse: Rule = {
+  allowed: 'true or false',
+  parse: (value) => (typeof value === 'boolean' ? value : INVALID),
+};
+
+export function needed(rule: Rule): Rule {
+  return { ...rule, needed: true };
+}
+
+/** `null` stands for what is not given. */
+export function orNullFor(rule: Rule, otherwise: unknown): Rule {
+  return { ...rule, parse: (value) => (value === null ? otherwise : rule.parse(value)) };
+}
+
+export function orFunction(rule: Rule, allowed = `${rule.allowed}, or a function`): Rule {
+  const { inside } = rule;
+  return {
+    allowed,
+    parse: (value) => (typeof value === 'function' ? value : rule.parse(value)),
+    ...(inside && { inside: (value, path) => (typeof value === 'function' ? [] : inside(value, path)) }),
+  };
+}
+
+/** An object with these names and no others. */
+export function objectOf(
+  fields: Readonly<Record<string, Rule>>,
+  allowed = 'an object',
+): Rule & Required<Pick<Rule, 'inside'>> {
+  return {
+    allowed,
+    parse: (value) => (typeof value === 'object' && value !== null && !Array.isArray(value) ? value : INVALID),
+    inside(value, path) {
+      const given = value as Readonly<Record<string, unknown>>;
+      const unknown = unknownNames(given, Object.keys(fields)).map((problem) => `${path}.${problem}`);
+      const checked = Object.entries(fields).filter(([name, rule]) => given[name] !== undefined || rule.needed);
+      return [...unknown, ...checked.flatMap(([name, rule]) => problemsOf(rule, given[name], `${path}.${name}`))];
+    },
+  };
+}
+
+export function listOf(rule: Rule): Rule {
+  return {
+    allowed: 'an array',
+    parse: (value) => (Array.isArray(value) ? value : INVALID),
+    inside: (list, path) => (list as unknown[]).flatMap((entry, n) => problemsOf(rule, entry, `${path}[${n}]`)),
+  };
+}
+
+/** Headers that a transport adds to every message. A list or a Map has no names of its own, and nothing of it would be sent. */
+export const fixedHeaders: Rule = {
+  allowed: 'an object of names and values',
+  parse: (value) => (typeof value === 'object' && value !== null && !(Symbol.iterator in value) ? value : INVALID),
+  inside: (headers, path) =>
+    Object.entries(headers as object)
+      .filter(([, value]) => ![value].flat().every((one) => typeof one === 'string' || types.isUint8Array(one)))
+      .map(([name]) => `${path}.${name} must be a string, a Uint8Array or an array of those`),
+};
 
 /** `{ encrypt, decrypt, deliver?, required? }`, kept as it is: it may be an instance of a class. */
 export const encryption: Rule = {

@@ -1,18 +1,12 @@
 import type { InjectionToken, Type } from '@nestjs/common';
 import type { TransportDefinition } from '../outbox.options.js';
 import type { OutboxTransport } from '../transports/transport.js';
+import { callOf } from './factory-options.js';
 import { list, show, showNoText } from './show.js';
 
 const ALLOWED = 'a definition such as kafka({ … }), a transport, its class, a DI token, or { inject, useFactory }';
 const NAME = /^[A-Za-z0-9_.-]{1,64}$/;
 const RECEIPTS = ['broker', 'handler', 'none'] as const;
-/** By their names: three of them live behind entries of their own, which must not be loaded here. */
-const FACTORIES: ReadonlyMap<string, string> = new Map([
-  ['inProcess', 'inProcess()'],
-  ['kafka', 'kafka({ … })'],
-  ['rabbitmq', 'rabbitmq({ … })'],
-  ['clientProxy', 'clientProxy({ … })'],
-]);
 type Receipt = (typeof RECEIPTS)[number];
 
 /** Brings every form of a transport to a definition; loads and creates nothing. */
@@ -52,9 +46,10 @@ function toDefinition(value: unknown): TransportDefinition | string {
 
 /** Any other function may be somebody's DI token: whether it is one is seen when the relay asks for it. */
 function ofFunction(value: Type): TransportDefinition | string {
-  const call = FACTORIES.get(value.name);
-  if (call === undefined || !isPlainFunction(value)) return injected(value, value.name);
-  return `is ${show(value)}, not what it returns; did you mean ${call}?`;
+  const call = callOf(value);
+  return call === undefined
+    ? injected(value, value.name)
+    : `is ${show(value)}, not what it returns; did you mean ${call}?`;
 }
 
 /** Neither a class nor what a compiler makes of one, as far as one can see. */

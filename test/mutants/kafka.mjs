@@ -13,7 +13,7 @@ export const KAFKA = [
   {
     name: 'kafka-transaction-answer-unheard',
     breaks: 'one topic that may not be written to is taken for an outage by transactional producers',
-    file: 'lib/transports/kafka/produce-response.ts',
+    file: 'lib/transports/kafkajs/produce-response.ts',
     from: "if (errorCode !== 0) this.said.push({ topicName, partition, errorCode, baseOffset: '-1' });",
     to: 'void [topicName, partition, errorCode];',
     contract: 'test/integration/kafka/apart.spec.ts',
@@ -53,7 +53,7 @@ export const KAFKA = [
   {
     name: 'kafka-answers-anywhere',
     breaks: 'Kafka: whoever chose the headers of a message chooses the topic of its consumer’s answer',
-    file: 'lib/transports/kafka/limits.ts',
+    file: 'lib/transports/kafkajs/limits.ts',
     from: 'REPLY_NAMES.find((one) => Object.hasOwn(headers, one))',
     to: 'REPLY_NAMES.find((one) => one === String(headers))',
     contract: 'test/unit/transports/kafka/records.spec.ts',
@@ -62,7 +62,7 @@ export const KAFKA = [
   {
     name: 'silent-server-is-waited-for',
     breaks: 'one server of Kafka that takes connections and answers nothing keeps the relay out',
-    file: 'lib/transports/kafka/silence.ts',
+    file: 'lib/transports/kafkajs/silence.ts',
     from: 'cancel ??= systemClock.after(SILENT_AFTER, late);',
     to: 'cancel ??= systemClock.after(SILENT_AFTER * 1_000, late);',
     contract: 'test/integration/kafka/silent.spec.ts',
@@ -72,7 +72,7 @@ export const KAFKA = [
   {
     name: 'silent-server-again',
     breaks: 'each producer asks the silent server of Kafka first',
-    file: 'lib/transports/kafka/client.ts',
+    file: 'lib/transports/kafkajs/client.ts',
     from: 'first = brokers.indexOf(server) + 1;',
     to: 'first = brokers.indexOf(server);',
     contract: 'test/integration/kafka/silent.spec.ts',
@@ -82,7 +82,7 @@ export const KAFKA = [
   {
     name: 'unknown-kafka-option',
     breaks: 'a misspelt setting of a message for Kafka is lost in silence',
-    file: 'lib/transports/kafka/limits.ts',
+    file: 'lib/transports/kafkajs/limits.ts',
     from: "unknownOption('options.kafka', message.options.kafka, OPTIONS) ??",
     to: '',
     contract: 'test/unit/transports/kafka/options.spec.ts',

@@ -31,10 +31,10 @@ export const PUBLISH = [
   {
     name: 'kafka-topic-of-another',
     breaks: 'a topic that is gone fails messages to others',
-    file: 'lib/transports/kafka/metadata.ts',
+    file: 'lib/transports/kafkajs/metadata.ts',
     from: 'news.isIdle(each.topic)',
     to: 'news.isIdle(`${each.topic} `)',
-    contract: 'test/unit/transports/kafka/metadata.spec.ts',
+    contract: 'test/unit/transports/kafkajs/metadata.spec.ts',
     chaos: false,
   },
   {
@@ -226,7 +226,7 @@ export const PUBLISH = [
   {
     name: 'kafka-sockets-live-on',
     breaks: 'Kafka: what a producer holds back when it is given up is sent all the same',
-    file: 'lib/transports/kafka/client.ts',
+    file: 'lib/transports/kafkajs/client.ts',
     from: 'for (const socket of this.sockets) cutSocket(socket, ended());',
     to: '',
     contract: 'test/integration/kafka/faults.spec.ts',

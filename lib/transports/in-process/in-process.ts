@@ -1,6 +1,6 @@
 import { stopwatch, systemClock } from '../../time/clock.js';
 import type { OutboxMessage } from '../../outbox-message.js';
-import { OutboxConfigurationError, OutboxError } from '../../outbox.errors.js';
+import { OutboxError } from '../../outbox.errors.js';
 import type { TransportDefinition } from '../../outbox.options.js';
 import {
   MAX_PROGRESS,
@@ -14,12 +14,18 @@ import { blameFor, handlerName, typeName, type HandlerFailure } from './blame.js
 import { HandlerCalls } from './calls.js';
 import { InProcessHandlers, type InProcessHandler } from './handlers.js';
 import { HandlerSlots } from './slots.js';
-import { refuseOptions, unknownNames } from '../../options/option-names.js';
+import { markFactory, resolveFactory, row, type FactoryTable } from '../../options/factory-options.js';
+import { integer } from '../../options/rules.js';
 
 export interface InProcessOptions {
   /** Messages of one batch that are handled at once. Default 10. */
   concurrency?: number;
 }
+
+const TABLE: FactoryTable<InProcessOptions> = {
+  factory: 'inProcess()',
+  rows: { concurrency: row(integer(1, 1000), 10) },
+};
 
 /** Kind by which the module knows that an event is routed to handlers. */
 export const IN_PROCESS = 'in-process';
@@ -32,14 +38,7 @@ const STOPPED = 'The relay stopped, and does not wait for this handler.';
 
 /** Delivers to the `@OnOutboxEvent` methods of this application. */
 export function inProcess(options: InProcessOptions = {}): TransportDefinition {
-  refuseOptions('inProcess()', unknownNames(options, ['concurrency']));
-  const { concurrency = 10 } = options;
-  if (!Number.isInteger(concurrency) || concurrency < 1 || concurrency > 1000) {
-    throw new OutboxConfigurationError(
-      'INVALID_OPTIONS',
-      `inProcess: concurrency must be a whole number from 1 to 1000.`,
-    );
-  }
+  const { concurrency } = resolveFactory(TABLE, options) as Required<InProcessOptions>;
   return {
     kind: IN_PROCESS,
     receipt: 'handler',
@@ -47,6 +46,7 @@ export function inProcess(options: InProcessOptions = {}): TransportDefinition {
     create: (handlers) => new InProcessTransport(handlers as InProcessHandlers, concurrency),
   };
 }
+markFactory(inProcess, 'inProcess()');
 
 export class InProcessTransport extends OutboxTransport {
   override readonly receipt = 'handler';

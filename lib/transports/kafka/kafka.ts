@@ -2,10 +2,11 @@ import { randomUUID } from 'node:crypto';
 import type { ICustomPartitioner, ProducerConfig } from 'kafkajs';
 import { OutboxConfigurationError } from '../../outbox.errors.js';
 import type { TransportDefinition } from '../../outbox.options.js';
+import { markFactory } from '../../options/factory-options.js';
 import { brokerAddress } from '../broker-address.js';
 import { createEnvelope, type CloudEventsOptions } from '../envelope.js';
-import { fromConfig, fromInstance, loadKafkaJs, RETRY } from './client.js';
-import { kafkaLimits, MAX_MESSAGE_BYTES } from './limits.js';
+import { fromConfig, fromInstance, loadKafkaJs, RETRY } from '../kafkajs/client.js';
+import { kafkaLimits, MAX_MESSAGE_BYTES } from '../kafkajs/limits.js';
 import {
   brokersProblem,
   checkKafkaOptions,
@@ -40,6 +41,7 @@ export function kafka(options: KafkaOptions): TransportDefinition {
   }
   return { ...definition, inject: [client], create: (given) => createTransport(options, given as Client, limits) };
 }
+markFactory(kafka, 'kafka({ … })');
 
 /** Of a configuration; a Kafka object keeps them to itself. */
 function brokersOf(client: unknown): { broker?: string } {

@@ -1,9 +1,8 @@
 import type { ExpectedMessages, MissingDestination } from '../transport.js';
-import { blameFor } from './blame.js';
+import { blameFor, describe, MISSING } from '../kafkajs/blame.js';
 import { Deadline, timedOut } from './deadline.js';
 import type { KafkaProducer } from './producer.js';
-import { describe, MISSING } from './results.js';
-import { topicName } from './topics.js';
+import { topicName } from '../kafkajs/names.js';
 
 /**
  * Asks for the metadata of topics, which makes none, through a client of its own.

@@ -3,14 +3,18 @@ import type { HeaderValue } from '../../outbox-message.js';
 import { OutboxConfigurationError } from '../../outbox.errors.js';
 import type { TransportDefinition } from '../../outbox.options.js';
 import type { CloudEventsOptions } from '../envelope.js';
-import { LEAST_MESSAGE_BYTES, topicProblem } from './limits.js';
+import { LEAST_MESSAGE_BYTES, topicProblem } from '../kafkajs/limits.js';
+import { resolveFactory, row, type FactoryTable } from '../../options/factory-options.js';
 import {
-  headerProblems,
-  refuseNoOptions,
-  refuseOptions,
-  switchProblems,
-  unknownNames,
-} from '../../options/option-names.js';
+  anything,
+  fixedHeaders,
+  INVALID,
+  integer,
+  oneOf,
+  orFunction,
+  trueOrFalse,
+  type Rule,
+} from '../../options/rules.js';
 
 export type Token = NonNullable<TransportDefinition['inject']>[number];
 export type Client = Kafka | KafkaConfig;
@@ -73,65 +77,83 @@ export interface KafkaOptions {
 
 export const COMPRESSIONS = { none: 0, gzip: 1, snappy: 2, lz4: 3, zstd: 4 } as const;
 
-const NAMES: readonly (keyof KafkaOptions)[] = [
-  'client',
-  'producer',
-  'producers',
-  'partitioner',
-  'compression',
-  'acks',
-  'idempotent',
-  'transactional',
-  'fencing',
-  'allowAutoTopicCreation',
-  'checkDestinations',
-  'topicPrefix',
-  'timestamp',
-  'headers',
-  'cloudEvents',
-  'maxMessageBytes',
-];
-/** Of kafkajs' configuration: given beside `client` by mistake. */
-const CLIENT_NAMES = Object.fromEntries(
-  ['brokers', 'clientId', 'ssl', 'sasl', 'connectionTimeout', 'requestTimeout'].map((name) => [name, `client.${name}`]),
-);
+const prefix: Rule = {
+  allowed: 'a text',
+  parse: (value) => (typeof value === 'string' ? value : INVALID),
+  inside(value, path) {
+    const problem = value === '' ? undefined : topicProblem(value as string);
+    return problem === undefined ? [] : [`${path} ${problem}`];
+  },
+};
+
+const cloudEvents: Rule = {
+  ...anything,
+  inside(value, path) {
+    const { source } = Object(value) as { source?: unknown };
+    const isRight = !value || value === true || (typeof source === 'string' && source !== '');
+    return isRight ? [] : [`${path}.source must be a URI reference, such as /shop`];
+  },
+};
+
+const transactional: Rule = {
+  ...anything,
+  inside: (value, path) =>
+    typeof value === 'object' && !(Object(value) as { transactionalId?: unknown }).transactionalId
+      ? [`${path}.transactionalId is empty`]
+      : [],
+};
+
+const [LEAST, MOST] = [LEAST_MESSAGE_BYTES, 2 ** 31 - 1];
+
+const TABLE: FactoryTable<KafkaOptions> = {
+  factory: 'kafka()',
+  needed: 'client',
+  rows: {
+    client: row({ ...anything, needed: true, inside: clientProblems }),
+    producer: row(anything),
+    producers: row(integer(1, 32)),
+    partitioner: row(orFunction(oneOf('default', 'legacy'))),
+    compression: row(oneOf(...Object.keys(COMPRESSIONS))),
+    acks: row({
+      allowed: '-1 (all in-sync replicas) or 1',
+      parse: (value) => (value === -1 || value === 1 ? value : INVALID),
+    }),
+    idempotent: row(anything),
+    transactional: row(transactional),
+    fencing: row(anything),
+    allowAutoTopicCreation: row(anything),
+    checkDestinations: row(trueOrFalse),
+    topicPrefix: row(prefix),
+    timestamp: row(oneOf('published', 'enqueued')),
+    headers: row(fixedHeaders),
+    cloudEvents: row(cloudEvents),
+    maxMessageBytes: row({
+      ...integer(LEAST, MOST),
+      allowed: `a whole number from ${LEAST} (12 KiB are kept for key and headers) to ${MOST}`,
+    }),
+  },
+  // Of kafkajs' configuration: given beside `client` by mistake.
+  inner: Object.fromEntries(
+    ['brokers', 'clientId', 'ssl', 'sasl', 'connectionTimeout', 'requestTimeout'].map((name) => [
+      name,
+      `client.${name}`,
+    ]),
+  ),
+  across: (options) => [...fencingProblems(options), ...deliveryProblems(options)],
+};
 
 /** Throws over all that is wrong. */
 export function checkKafkaOptions(options: KafkaOptions): void {
-  refuseNoOptions('kafka()', options, 'client');
-  const { producers = 4, compression, partitioner } = options;
-  const problems = unknownNames(options, NAMES, CLIENT_NAMES);
-  problems.push(...clientProblems(options.client), ...deliveryProblems(options));
-  if (!isWithin(producers, 1, 32)) problems.push('producers must be an integer from 1 to 32');
-  if (compression !== undefined && !Object.hasOwn(COMPRESSIONS, compression))
-    problems.push(`compression must be one of ${Object.keys(COMPRESSIONS).join(', ')}`);
-  if (!['undefined', 'function'].includes(typeof partitioner) && partitioner !== 'default' && partitioner !== 'legacy')
-    problems.push('partitioner must be default, legacy or a function');
-  refuseOptions('kafka()', [...problems, ...recordProblems(options)]);
-}
-
-/** Of what goes into each record, and of its size. */
-function recordProblems(options: KafkaOptions): string[] {
-  const { topicPrefix = '', timestamp = 'published', headers, cloudEvents, maxMessageBytes } = options;
-  const problems = [...switchProblems(options), ...headerProblems(headers)];
-  if (timestamp !== 'published' && timestamp !== 'enqueued') problems.push('timestamp must be published or enqueued');
-  const ofPrefix = typeof topicPrefix === 'string' ? topicPrefix && topicProblem(topicPrefix) : 'must be a text';
-  if (ofPrefix) problems.push(`topicPrefix ${ofPrefix}`);
-  if (cloudEvents && cloudEvents !== true && (typeof cloudEvents.source !== 'string' || cloudEvents.source === ''))
-    problems.push('cloudEvents.source must be a URI reference, such as /shop');
-  const [least, most] = [LEAST_MESSAGE_BYTES, 2 ** 31 - 1];
-  if (maxMessageBytes !== undefined && !isWithin(maxMessageBytes, least, most))
-    problems.push(`maxMessageBytes must be an integer from ${least} (12 KiB are kept for key and headers) to ${most}`);
-  return problems;
+  resolveFactory(TABLE, options);
 }
 
 /** What is no configuration of kafkajs is a DI token, a factory or a `Kafka` object; no token is an object but a forward reference. */
-function clientProblems(client: unknown): string[] {
-  if (client === undefined || client === null) return ['client is missing'];
+function clientProblems(client: unknown, path: string): string[] {
+  if (client === undefined || client === null) return [`${path} is missing`];
   if (typeof client !== 'object' || isFactory(client) || 'forwardRef' in client) return [];
   if ('producer' in client && 'admin' in client) return [];
   const problem = brokersProblem((client as { brokers?: unknown }).brokers);
-  return problem === undefined ? [] : [`client.brokers ${problem}`];
+  return problem === undefined ? [] : [`${path}.brokers ${problem}`];
 }
 
 /** kafkajs would take a text for a list of servers with names of one letter, and look for them for ever. */
@@ -145,13 +167,10 @@ export function brokersProblem(brokers: unknown): string | undefined {
 
 function deliveryProblems(options: KafkaOptions): string[] {
   const { acks = -1, idempotent, transactional, producer } = options;
-  const problems = fencingProblems(options);
-  if (acks !== -1 && acks !== 1) problems.push('acks must be -1 (all in-sync replicas) or 1');
+  const problems: string[] = [];
   if (acks === 1 && (idempotent === true || transactional))
     problems.push('acks must be -1 for an idempotent or transactional producer');
   if (transactional && idempotent === false) problems.push('idempotent cannot be false for a transactional producer');
-  if (typeof transactional === 'object' && !transactional.transactionalId)
-    problems.push('transactional.transactionalId is empty');
   if ((idempotent ?? acks === -1) && (producer?.retry?.retries ?? 1) < 1)
     problems.push('producer.retry.retries must be at least 1 for an idempotent producer');
   return problems;
@@ -172,10 +191,6 @@ function fencingProblems({ fencing, transactional, producers, acks, idempotent }
 
 export function invalid(path: string, problem: string): OutboxConfigurationError {
   return new OutboxConfigurationError('INVALID_OPTIONS', `kafka(): ${path} ${problem}.`);
-}
-
-function isWithin(value: number, least: number, most: number): boolean {
-  return Number.isInteger(value) && value >= least && value <= most;
 }
 
 export function isClient(client: unknown): client is Client {

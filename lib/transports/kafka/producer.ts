@@ -1,9 +1,9 @@
 import type { Kafka, Producer, ProducerBatch, ProducerConfig, RecordMetadata } from 'kafkajs';
 import { stopwatch, systemClock } from '../../time/clock.js';
 import { OutboxError } from '../../outbox.errors.js';
-import { SocketGuard, type GuardedKafka } from './client.js';
-import { askAbout } from './metadata.js';
-import { ProduceAnswers, type PartitionAnswer } from './produce-response.js';
+import { SocketGuard, type GuardedKafka } from '../kafkajs/client.js';
+import { askAbout } from '../kafkajs/metadata.js';
+import { ProduceAnswers, type PartitionAnswer } from '../kafkajs/produce-response.js';
 import { timedOut, type Deadline } from './deadline.js';
 import type { Chunk } from './records.js';
 import { topicErrorOf } from './topics.js';

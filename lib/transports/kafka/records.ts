@@ -1,9 +1,8 @@
 import type { IHeaders, Message } from 'kafkajs';
 import { recordKey } from '../../message/key-bytes.js';
 import type { KafkaMessageOptions, OutboxMessage } from '../../outbox-message.js';
-import { OutboxMessageError } from '../../outbox.errors.js';
 import type { Envelope } from '../envelope.js';
-import { replyProblem } from './limits.js';
+import { noTopic, refuseReplies } from '../kafkajs/limits.js';
 
 /** A record on its way. */
 export interface KafkaRecord extends Message {
@@ -104,11 +103,6 @@ export class RecordPlan {
   }
 }
 
-/** Over one of them kafkajs throws away the whole request, with an error that speaks of no message. */
-export function noTopic(): OutboxMessageError {
-  return new OutboxMessageError('INVALID_MESSAGE', 'The message cannot be sent: it has no topic.');
-}
-
 const runOf = ({ topic, key }: OutboxMessage): string => `${topic}\0${key}`;
 
 function toRecord(
@@ -127,12 +121,6 @@ function toRecord(
   };
   if (options?.partition !== undefined) record.partition = options.partition;
   return record;
-}
-
-/** Of rows that nobody checked at their enqueue. The transport's own headers are the application's. */
-export function refuseReplies(message: OutboxMessage): void {
-  const problem = message.headersJson === null ? undefined : replyProblem(message.headers);
-  if (problem !== undefined) throw new OutboxMessageError('INVALID_MESSAGE', `The message cannot be sent: ${problem}.`);
 }
 
 function add(chunk: Chunk, topic: string, record: KafkaRecord, index: number, bytes: number): void {

@@ -1,39 +1,30 @@
 import type { OutboxMessage } from '../../outbox-message.js';
-import { OutboxError, OutboxMessageError } from '../../outbox.errors.js';
+import { OutboxMessageError } from '../../outbox.errors.js';
 import type { PublishFailure, PublishResult } from '../transport.js';
 import { show } from '../../options/show.js';
-import { isOfTopic, UNSENT, type KafkaBlame } from './blame.js';
-import { topicList, topicName } from './topics.js';
+import { failure, rejected, unavailable, type KafkaBlame } from '../kafkajs/blame.js';
+import { topicList } from '../kafkajs/names.js';
 
 export type Results = (PublishResult | undefined)[];
-type Judged = Pick<KafkaBlame, 'blame' | 'final'> & Partial<Pick<KafkaBlame, 'suspect' | 'name'>>;
+/** Refused beside others, and what was said is about those. */
+export const UNKNOWN_REASON: KafkaBlame = {
+  blame: 'collateral',
+  final: false,
+  suspect: undefined,
+  name: 'with others',
+};
 
-/** @param topic the one that it was for, when it was one */
-export function failure({ blame, final, suspect, name }: Judged, error: unknown, topic?: string): PublishFailure {
-  const destination = topic !== undefined && isOfTopic(name) ? topicName(topic) : undefined;
-  const isMissing = name === MISSING;
-  // As true of the next message to the topic; of a right, perhaps of all topics.
-  if (destination !== undefined && blame === 'message' && (isMissing || name === DENIED))
-    return {
-      ok: false,
-      blame: 'transport',
-      error,
-      suspect: 'destination',
-      destination,
-      ...(isMissing && { certain: true }),
-    };
-  return {
-    ok: false,
-    blame,
-    error,
-    ...(final && { final }),
-    ...(suspect !== undefined && { suspect }),
-    ...(destination !== undefined && { destination }),
-  };
-}
-
-export const MISSING = 'UNKNOWN_TOPIC_OR_PARTITION';
-const DENIED = 'TOPIC_AUTHORIZATION_FAILED';
+/** What is known without a refusal. */
+export const UNSENT = {
+  /** Headers or options that cannot be read will not be readable later. */
+  unreadable: { blame: 'message', final: true },
+  /** The partition that it asks for does not exist; it may be added. */
+  nowhere: { blame: 'message', final: false },
+  /** An earlier message of its key was not published. */
+  overtaking: { blame: 'collateral', final: false },
+  /** No producer, no time left, or the first of the batch found the broker away. */
+  unavailable: { blame: 'transport', final: false },
+} as const;
 
 export function fillRest(results: Results, rest: PublishResult): PublishResult[] {
   for (let i = 0; i < results.length; i += 1) results[i] ??= rest;
@@ -59,36 +50,8 @@ export const NO_TURN: PublishFailure = {
   error: unavailable('Messages to topics that Kafka refuses wait for one another.'),
 };
 
-/** @param topics those that it is about */
-export function describe(
-  { blame, name, suspect }: KafkaBlame,
-  cause: unknown,
-  topics: readonly string[] = [],
-): OutboxError {
-  if (cause instanceof OutboxError) return cause;
-  // What is away for all is not about these topics.
-  const where =
-    topics.length === 0 || (blame === 'transport' && suspect === undefined) ? '' : ` to ${topicList(topics)}`;
-  const [topic] = topics;
-  if (topic !== undefined && blame === 'message' && name === MISSING)
-    return rejected(
-      `There is no topic ${topicList([topic])} (${name}). Create it, for example: kafka-topics.sh --create --topic ${topic}.`,
-      cause,
-    );
-  if (blame === 'transport') return unavailable(`Kafka did not take the messages${where} (${name}).`, cause);
-  return rejected(`Kafka refused the ${blame === 'message' ? 'message' : 'request'}${where} (${name}).`, cause);
-}
-
 export function unreadable(cause: unknown): PublishFailure {
   if (cause instanceof OutboxMessageError) return failure(UNSENT.unreadable, cause);
   const text = 'No Kafka record can be made of the message: its headers or options cannot be read.';
   return failure(UNSENT.unreadable, rejected(text, cause));
-}
-
-export function unavailable(text: string, cause?: unknown): OutboxError {
-  return new OutboxError('TRANSPORT_UNAVAILABLE', text, { cause });
-}
-
-function rejected(text: string, cause?: unknown): OutboxError {
-  return new OutboxError('PUBLISH_REJECTED', text, { cause });
 }

@@ -1,8 +1,5 @@
 /** Of plain SQL any number of names may come. */
 const MOST = 1_000;
-/** Topics that a text names, and characters of each. */
-const NAMED = 3;
-const NAME_LENGTH = 60;
 
 /**
  * Topics that Kafka refused as such: missing, denied, without a leader. Each is remembered until one of its messages gets
@@ -32,17 +29,6 @@ export class RefusedTopics {
   goesApart(topic: string): boolean {
     return this.known.get(topic) === true;
   }
-}
-
-/** As health names it. */
-export const topicName = (topic: string): string => `topic "${topic}"`;
-
-/** `'orders'`, or `'orders', 'bills' and 4 more`. */
-export function topicList(topics: readonly string[]): string {
-  const shown = topics
-    .slice(0, NAMED)
-    .map((topic) => `'${topic.slice(0, NAME_LENGTH)}${topic.length > NAME_LENGTH ? '…' : ''}'`);
-  return shown.join(', ') + (topics.length > NAMED ? ` and ${topics.length - NAMED} more` : '');
 }
 
 /** Answers to records that speak of their topic, and of every record that goes there. */

@@ -9,26 +9,26 @@ import {
   type TransportHealth,
   type TransportLimits,
 } from '../transport.js';
-import { blameFor, UNKNOWN_REASON, UNSENT } from './blame.js';
+import { blameFor, describe, failure, unavailable } from '../kafkajs/blame.js';
 import { Deadline, timedOut } from './deadline.js';
 import { findMissing } from './missing.js';
 import type { KafkaProducer } from './producer.js';
 import { RecordPlan, takeOut, type Chunk, type RecordSettings } from './records.js';
 import {
-  describe,
-  failure,
   fillRest,
   noPartition,
   NO_TURN,
   SKIPPED,
   THROTTLED,
-  unavailable,
   unreadable,
   type Results,
+  UNKNOWN_REASON,
+  UNSENT,
 } from './results.js';
 import { KafkaSlots, retire, withProducer, type KafkaSlot } from './producer-pool.js';
 import { KafkaThrottle } from './throttle.js';
-import { RefusedTopics, topicName } from './topics.js';
+import { RefusedTopics } from './topics.js';
+import { topicName } from '../kafkajs/names.js';
 
 export interface KafkaTransportSettings {
   readonly records: RecordSettings;

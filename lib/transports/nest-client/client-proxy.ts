@@ -3,8 +3,18 @@ import type { InjectionToken } from '@nestjs/common';
 import type { OutboxMessage } from '../../outbox-message.js';
 import { OutboxConfigurationError } from '../../outbox.errors.js';
 import type { TransportDefinition } from '../../outbox.options.js';
-import { isIdempotentKafka, isNestClient, kindOfClient, limitsOf, type NestClient, receiptOf, WORTH } from './kind.js';
-import { refuseNoOptions, refuseOptions, unknownNames } from '../../options/option-names.js';
+import {
+  ANY_LIMITS,
+  isIdempotentKafka,
+  isNestClient,
+  kindOfClient,
+  limitsOf,
+  type NestClient,
+  receiptOf,
+  WORTH,
+} from './kind.js';
+import { markFactory, resolveFactory, row, type FactoryTable } from '../../options/factory-options.js';
+import { anything, INVALID, integer, oneOf, orFunction } from '../../options/rules.js';
 import type { RecordOption } from './record.js';
 import { ClientProxyTransport } from './transport.js';
 
@@ -21,20 +31,28 @@ export interface ClientProxyOptions {
   concurrency?: number;
 }
 
-const NAMES: readonly (keyof ClientProxyOptions)[] = ['client', 'pattern', 'record', 'allowUnconfirmed', 'concurrency'];
+const TABLE: FactoryTable<ClientProxyOptions> = {
+  factory: 'clientProxy()',
+  needed: 'client',
+  rows: {
+    client: row({
+      allowed: 'a ClientProxy or its injection token',
+      needed: true,
+      parse: (value) => value ?? INVALID,
+    }),
+    pattern: row(anything, topicOf),
+    record: row(orFunction(oneOf('auto', 'kafka', 'rmq', 'plain')), 'auto'),
+    allowUnconfirmed: row(anything, false),
+    concurrency: row(integer(1, 10_000), 50),
+  },
+};
 
 /** A transport over a client of `@nestjs/microservices`. */
 export function clientProxy(options: ClientProxyOptions): TransportDefinition {
-  refuseNoOptions('clientProxy()', options, 'client');
-  refuseOptions('clientProxy()', unknownNames(options, NAMES));
-  const { client, pattern = topicOf, record = 'auto', allowUnconfirmed = false, concurrency = 50 } = options;
-  if (client === undefined || client === null) throw invalid('client', client, 'a ClientProxy or its injection token');
-  if (!Number.isInteger(concurrency) || concurrency < 1 || concurrency > 10_000) {
-    throw invalid('concurrency', concurrency, 'an integer from 1 to 10000');
-  }
-  if (typeof record !== 'function' && !['auto', 'kafka', 'rmq', 'plain'].includes(record)) {
-    throw invalid('record', record, "'auto', 'kafka', 'rmq', 'plain' or a function");
-  }
+  const { client, pattern, record, allowUnconfirmed, concurrency } = resolveFactory(
+    TABLE,
+    options,
+  ) as Required<ClientProxyOptions>;
   const readsOptions = options.pattern !== undefined || typeof record === 'function';
   const create = (found: unknown): ClientProxyTransport => {
     const checked = confirmed(found, allowUnconfirmed);
@@ -46,6 +64,7 @@ export function clientProxy(options: ClientProxyOptions): TransportDefinition {
       kind: 'client-proxy',
       receipt: allowUnconfirmed ? 'none' : 'broker',
       ...(allowUnconfirmed ? { warnings: [`${UNCONFIRMED}, unless the client is one of Kafka or RabbitMQ.`] } : {}),
+      limits: ANY_LIMITS,
       inject: [client as InjectionToken],
       create,
     };
@@ -58,6 +77,7 @@ export function clientProxy(options: ClientProxyOptions): TransportDefinition {
     create: () => create(client),
   };
 }
+markFactory(clientProxy, 'clientProxy({ … })');
 
 const NO_ANSWER = 'with acks: 0 the broker sends no answer';
 const UNCONFIRMED =

@@ -1,13 +1,13 @@
 import type { Kafka, Producer, ProducerConfig } from 'kafkajs';
 import type { OutboxMessage } from '../../outbox-message.js';
 import { PUBLISHED, type PublishResult } from '../transport.js';
-import { blameForKafkaAnswer, failed, wrapped } from './blame.js';
+import { failed } from '../failure.js';
+import { blameForKafkaAnswer, wrapped } from './blame.js';
 import type { NestClient } from './kind.js';
 import { atMost, CLOSE_DEADLINE, ClientLink } from './link.js';
-import { fromInstance, SocketGuard } from '../kafka/client.js';
-import { blameFor, isOfTopic } from '../kafka/blame.js';
-import { topicBehind } from '../kafka/metadata.js';
-import { describe, failure } from '../kafka/results.js';
+import { fromInstance, SocketGuard } from '../kafkajs/client.js';
+import { blameFor, isOfTopic, describe, failure } from '../kafkajs/blame.js';
+import { topicBehind } from '../kafkajs/metadata.js';
 
 /** The protected half of ClientKafka. */
 interface KafkaClient extends NestClient {

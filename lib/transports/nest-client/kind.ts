@@ -1,6 +1,7 @@
 import type { TransportContract, TransportLimits } from '../transport.js';
-import { kafkaLimits } from '../kafka/limits.js';
-import { rmqClientLimits } from '../rabbitmq/limits.js';
+import { noObject } from '../../options/option-names.js';
+import { kafkaLimits } from '../kafkajs/limits.js';
+import { rmqClientLimits } from './rmq-limits.js';
 
 /**
  * What one kind of Nest client can promise. It is told from class names along the prototype chain, so that nothing of
@@ -83,5 +84,9 @@ export function limitsOf(kind: ClientKind, readsOptions: boolean): TransportLimi
   if (kind === 'kafka') return kafkaLimits();
   return kind === 'rmq' ? rmqClientLimits(readsOptions) : PLAIN_LIMITS;
 }
+/** Of a client that only its token is known of. */
+export const ANY_LIMITS: TransportLimits = {
+  check: ({ options }) => noObject('options.kafka', options.kafka) ?? noObject('options.rabbitmq', options.rabbitmq),
+};
 /** `emit(pattern, null)` is refused by Nest where no record wraps the payload. */
 const PLAIN_LIMITS: TransportLimits = { tombstones: false };

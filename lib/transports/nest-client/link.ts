@@ -2,7 +2,8 @@ import { isThenable } from '../../message/is-thenable.js';
 import type { OutboxMessage } from '../../outbox-message.js';
 import { OutboxError } from '../../outbox.errors.js';
 import { PUBLISHED, type OutboxTransport, type PublishFailure, type PublishResult } from '../transport.js';
-import { blameForClient, failed, suspectOf, wrapped } from './blame.js';
+import { failed } from '../failure.js';
+import { blameForClient, suspectOf, wrapped } from './blame.js';
 import { type EmitResult, kindOfClient, type NestClient } from './kind.js';
 
 /** How long a clean close may take before a connection is left to its destruction. */
@@ -132,7 +133,7 @@ export class ClientLink {
   }
   /** Of what had no answer when the connection was destroyed for this reason. */
   lost(reason: unknown, _pattern: unknown): PublishFailure {
-    return failed('transport', wrapped(reason), false, suspectOf(reason));
+    return failed('transport', wrapped(reason), { suspect: suspectOf(reason) });
   }
   /** Whether a `transport` failure leaves the connection in doubt. */
   endsWith(_error: unknown): boolean {

@@ -1,7 +1,7 @@
 import type { OutboxMessage } from '../../outbox-message.js';
 import type { ClientKind, NestClient } from './kind.js';
-import { topicName } from '../kafka/topics.js';
-import { exchangeName, nameOf } from '../rabbitmq/silence.js';
+import { topicName } from '../kafkajs/names.js';
+import { exchangeName, nameOf } from '../amqp/names.js';
 
 /** Where ClientRMQ sends an event with this pattern, as its `dispatchEvent` decides it. */
 export interface RmqPlace {

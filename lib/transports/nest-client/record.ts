@@ -4,9 +4,9 @@ import type { HeaderValue, OutboxMessage } from '../../outbox-message.js';
 import { OutboxMessageError } from '../../outbox.errors.js';
 import { refusePromise } from './serializer.js';
 import { createEnvelope, type Headers } from '../envelope.js';
-import { refuseReplies } from '../kafka/records.js';
-import { placeProblem } from '../rabbitmq/limits.js';
-import { KEY_HEADER, TOMBSTONE_HEADER } from '../rabbitmq/message.js';
+import { refuseReplies } from '../kafkajs/limits.js';
+import { placeProblem } from './rmq-limits.js';
+import { KEY_HEADER, TOMBSTONE_HEADER } from '../amqp/names.js';
 
 /** How a message becomes the `data` of `client.emit(pattern, data)`. */
 export type RecordOption = 'auto' | 'kafka' | 'rmq' | 'plain' | ((message: OutboxMessage) => unknown);

@@ -9,10 +9,10 @@ import { atMost, CLOSE_DEADLINE, ClientLink } from './link.js';
 import { OutboxRmqRecord, unwrapRmqRecords } from './record.js';
 import { cutSocket } from '../cut-socket.js';
 import { rmqPlace } from './places.js';
-import { blameFor } from '../rabbitmq/blame.js';
-import { closeReason, isOfExchange } from '../rabbitmq/errors.js';
-import { Recovery } from '../rabbitmq/recovery.js';
-import { nameOf } from '../rabbitmq/silence.js';
+import { blameFor } from '../amqp/blame.js';
+import { closeReason, isOfExchange } from '../amqp/errors.js';
+import { Recovery } from '../amqp/recovery.js';
+import { nameOf } from '../amqp/names.js';
 
 /** The protected half of ClientRMQ, and the parts of amqp-connection-manager and amqplib that hang below it. */
 interface RmqClient extends NestClient {

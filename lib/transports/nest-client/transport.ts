@@ -6,14 +6,15 @@ import { OutboxError } from '../../outbox.errors.js';
 import { OutboxTransport, type PublishContext, type PublishResult, type TransportHealth } from '../transport.js';
 import { KafkaLink } from './kafka.js';
 import { type ClientKind, kindOfClient, limitsOf, type NestClient, receiptOf, WORTH } from './kind.js';
-import { ApplicationFunctionError, blameForUnsent, failed } from './blame.js';
+import { failed } from '../failure.js';
+import { ApplicationFunctionError, blameForUnsent } from './blame.js';
 import { ClientLink } from './link.js';
 import { releaseClient, takeClient } from './client-registry.js';
 import { kafkaRecord, parsedPayload, placed, type RecordOption, rmqRecord } from './record.js';
 import { destinationsOf } from './places.js';
 import { RmqLink } from './rmq.js';
 import { MqttLink, NatsLink, RedisLink, TcpLink } from './unconfirmed.js';
-import { noTopic } from '../kafka/records.js';
+import { noTopic } from '../kafkajs/limits.js';
 
 export interface ClientProxySettings {
   readonly pattern: (message: OutboxMessage) => unknown;
@@ -113,7 +114,8 @@ export class ClientProxyTransport extends OutboxTransport {
       return blameForUnsent(error);
     }
     // An application's function may find one after its next deployment.
-    if (this.kind === 'kafka' && pattern === '') return failed('message', noTopic(), !this.settings.readsOptions);
+    if (this.kind === 'kafka' && pattern === '')
+      return failed('message', noTopic(), { final: !this.settings.readsOptions });
     return link.emit(message, pattern, record);
   }
 

@@ -1,6 +1,7 @@
 import type { InjectionToken } from '@nestjs/common';
 import { OutboxConfigurationError } from '../../outbox.errors.js';
-import { refuseOptions, unknownNames } from '../../options/option-names.js';
+import { refuseOptions } from '../../options/factory-options.js';
+import { anything, objectOf, trueOrFalse } from '../../options/rules.js';
 import type { AmqpConnection } from './client.js';
 import { abortable } from './connection.js';
 import type { ConnectionSource } from './link.js';
@@ -11,11 +12,13 @@ export interface GivenConnection {
   source(dependencies: unknown[]): ConnectionSource;
 }
 
+const FACTORY = objectOf({ inject: anything, useFactory: anything, own: trueOrFalse });
+
 /** @param timeout for a connection that was given before to show that it is still there, ms */
 export function givenConnection(option: RabbitMqConnectionOption, timeout: number): GivenConnection {
   if (isConnection(option)) return { inject: [], source: () => async () => shared(option) };
   if (isFactory(option)) {
-    refuseOptions('rabbitmq', factoryProblems(option));
+    refuseOptions('rabbitmq', FACTORY.inside(option, 'connection'));
     const { inject = [], useFactory, own } = option;
     return {
       inject,
@@ -74,12 +77,6 @@ function checked(model: unknown): AmqpConnection {
     'INVALID_OPTIONS',
     'rabbitmq: connection is not a connection of amqplib (promise API).',
   );
-}
-
-function factoryProblems(factory: RabbitMqConnectionFactory): string[] {
-  const problems = unknownNames(factory, ['inject', 'useFactory', 'own']).map((problem) => `connection.${problem}`);
-  if (!['boolean', 'undefined'].includes(typeof factory.own)) problems.push('connection.own must be true or false');
-  return problems;
 }
 
 function isConnection(value: unknown): value is AmqpConnection {

@@ -1,6 +1,6 @@
 import { systemClock } from '../../time/clock.js';
 import { PUBLISHED, type OutboxTransport, type PublishResult } from '../transport.js';
-import { blameFor } from './blame.js';
+import { blameFor } from '../amqp/blame.js';
 import type { PublishCall } from './call.js';
 import type { RabbitMqDestination } from './silence.js';
 

@@ -1,7 +1,7 @@
 import { stopwatch, systemClock } from '../../time/clock.js';
 import type { OutboxMessage } from '../../outbox-message.js';
 import type { PublishContext, PublishFailure, PublishResult } from '../transport.js';
-import { blameFor } from './blame.js';
+import { blameFor } from '../amqp/blame.js';
 
 /** One `publish` on its way: what was sent of it, and what is known of each message. */
 export class PublishCall {

@@ -1,10 +1,10 @@
 import { systemClock } from '../../time/clock.js';
 import type { OutboxMessage } from '../../outbox-message.js';
 import { PUBLISHED, type PublishFailure } from '../transport.js';
-import { blameFor, type RabbitMqTrouble } from './blame.js';
+import { blameFor, type RabbitMqTrouble } from '../amqp/blame.js';
 import type { PublishCall } from './call.js';
 import type { AmqpChannel } from './client.js';
-import { missingExchange } from './errors.js';
+import { missingExchange } from '../amqp/errors.js';
 import type { RabbitMqEncoder, RabbitMqPublish } from './message.js';
 import type { Refusals } from './refusals.js';
 import { Returns, type Returned } from './returns.js';

@@ -6,7 +6,7 @@ import { OutboxConfigurationError } from '../../outbox.errors.js';
 import { askBeforeWrites } from '../ask-before-writes.js';
 import { cutSocket } from '../cut-socket.js';
 import type { AmqpChannel, AmqpConnection, Amqplib } from './client.js';
-import { FRAME_MAX, tableLimit } from './limits.js';
+import { FRAME_MAX, tableLimit } from '../amqp/limits.js';
 import { isServer, type RabbitMqSettings, type RabbitMqUrl, type RabbitMqUrlProvider } from './options.js';
 
 export interface ConnectionEvents {

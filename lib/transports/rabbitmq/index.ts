@@ -1,5 +1,5 @@
 export { rabbitmq } from './rabbitmq.js';
-export { RabbitMqPublishError, type RabbitMqTrouble } from './blame.js';
+export { RabbitMqPublishError, type RabbitMqTrouble } from '../amqp/blame.js';
 export type { AmqpChannel, AmqpConnection } from './client.js';
 export type {
   RabbitMqConnectionFactory,

@@ -1,9 +1,9 @@
 import { assertTopology } from './topology.js';
 import type { AmqpChannel, AmqpConnection } from './client.js';
-import { closeReason } from './errors.js';
+import { closeReason } from '../amqp/errors.js';
 import { abortable, RabbitMqConnection, type ConnectionEvents } from './connection.js';
 import type { RabbitMqSettings } from './options.js';
-import { Recovery } from './recovery.js';
+import { Recovery } from '../amqp/recovery.js';
 
 /** Opens a connection: to the configured servers, or what the application gave (`own: false`). */
 export type ConnectionSource = (signal: AbortSignal) => Promise<{ model: AmqpConnection; own: boolean }>;

@@ -2,8 +2,9 @@ import { isThenable } from '../../message/is-thenable.js';
 import type { OutboxMessage } from '../../outbox-message.js';
 import { OutboxMessageError } from '../../outbox.errors.js';
 import { createEnvelope, type Headers } from '../envelope.js';
-import { RoutingKeyError } from './blame.js';
-import { MAX_HEADER_TABLE, namesProblem, optionsProblem, tableProblem, tableSize } from './limits.js';
+import { RoutingKeyError } from '../amqp/blame.js';
+import { MAX_HEADER_TABLE, namesProblem, optionsProblem, tableProblem, tableSize } from '../amqp/limits.js';
+import { KEY_HEADER, TOMBSTONE_HEADER } from '../amqp/names.js';
 import { isShortText } from './option-checks.js';
 import type { RabbitMqSettings } from './options.js';
 
@@ -16,10 +17,6 @@ export interface RabbitMqPublish {
 }
 /** Throws when AMQP cannot carry the message. */
 export type RabbitMqEncoder = (message: OutboxMessage) => RabbitMqPublish;
-
-/** Headers that only AMQP needs, which has no place for either. */
-export const KEY_HEADER = 'key';
-export const TOMBSTONE_HEADER = 'tombstone';
 
 const EMPTY = Buffer.alloc(0);
 

@@ -1,11 +1,11 @@
 import type { ExpectedMessages, MissingDestination } from '../transport.js';
-import { blameFor } from './blame.js';
+import { blameFor } from '../amqp/blame.js';
 import type { AmqpChannel } from './client.js';
 import { abortable, RabbitMqConnection } from './connection.js';
-import { replyCodeOf } from './errors.js';
+import { replyCodeOf } from '../amqp/errors.js';
 import type { RabbitMqLink } from './link.js';
 import type { RabbitMqSettings } from './options.js';
-import { exchangeName, nameOf } from './silence.js';
+import { exchangeName, nameOf } from '../amqp/names.js';
 
 /** An exchange; or a queue, which the default exchange finds by the routing key. */
 type Place = { readonly exchange: string } | { readonly queue: string };

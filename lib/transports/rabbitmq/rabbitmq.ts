@@ -1,4 +1,5 @@
 import type { TransportDefinition } from '../../outbox.options.js';
+import { markFactory } from '../../options/factory-options.js';
 import type { OutboxTransport } from '../transport.js';
 import { brokerAddress } from '../broker-address.js';
 import { loadAmqplib, type Amqplib } from './client.js';
@@ -33,6 +34,7 @@ export function rabbitmq(options: RabbitMqOptions): TransportDefinition {
       ),
   };
 }
+markFactory(rabbitmq, 'rabbitmq({ … })');
 
 function deliveryWarnings({ mandatory, persistent }: RabbitMqSettings): string[] {
   return [...(mandatory ? [] : [MANDATORY_WARNING]), ...(persistent ? [] : [PERSISTENT_WARNING])];

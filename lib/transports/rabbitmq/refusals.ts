@@ -1,8 +1,9 @@
 import { systemClock } from '../../time/clock.js';
 import type { OutboxMessage } from '../../outbox-message.js';
 import type { PublishContext, PublishResult } from '../transport.js';
-import type { RabbitMqTrouble } from './blame.js';
-import { exchangeName, type RabbitMqDestination } from './silence.js';
+import type { RabbitMqTrouble } from '../amqp/blame.js';
+import { type RabbitMqDestination } from './silence.js';
+import { exchangeName } from '../amqp/names.js';
 
 /**
  * Destinations over which the broker closes the channel: an exchange that there is not, or without a right. A message to one

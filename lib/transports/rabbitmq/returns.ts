@@ -1,5 +1,5 @@
-import type { RabbitMqTrouble } from './blame.js';
-import { nameOf } from './silence.js';
+import type { RabbitMqTrouble } from '../amqp/blame.js';
+import { nameOf } from '../amqp/names.js';
 import type { ConfirmWindow } from './window.js';
 
 /** What amqplib gives with `return`. */

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { systemClock } from '../../time/clock.js';
 import type { OutboxMessage } from '../../outbox-message.js';
+import { nameOf } from '../amqp/names.js';
 
 /** Where messages go: an exchange and a routing key. Known while something is unconfirmed, or nothing is confirmed. */
 export class RabbitMqDestination {
@@ -162,15 +163,6 @@ export function digestOf({
   const hash = createHash('sha256');
   hash.update(JSON.stringify([id, bucket, topic, key, createdText, headersJson, optionsJson]));
   return hash.update(payload ?? '').digest('base64');
-}
-
-export function nameOf(exchange: string, routingKey: string): string {
-  return exchange === '' ? `queue "${routingKey}"` : `exchange "${exchange}", routing key "${routingKey}"`;
-}
-
-/** Of all that goes there, whatever its routing key. */
-export function exchangeName(exchange: string): string {
-  return `exchange "${exchange}"`;
 }
 
 /** Milliseconds; less than half of the time for a publish. */

@@ -11,17 +11,18 @@ import {
   type TransportLimits,
 } from '../transport.js';
 import { Aside } from './aside.js';
-import { blameFor } from './blame.js';
+import { blameFor } from '../amqp/blame.js';
 import { PublishCall } from './call.js';
 import type { AmqpChannel } from './client.js';
-import { closeReason, replyCodeOf } from './errors.js';
+import { closeReason, replyCodeOf } from '../amqp/errors.js';
 import { ChannelWriter, type ChannelOwner } from './channel-writer.js';
 import { RabbitMqLink, type ConnectionSource } from './link.js';
-import { MAX_HEADER_TABLE } from './limits.js';
+import { MAX_HEADER_TABLE } from '../amqp/limits.js';
+import { exchangeName, nameOf } from '../amqp/names.js';
 import { createEncoder } from './message.js';
 import { findMissing } from './missing.js';
 import type { RabbitMqSettings } from './options.js';
-import { exchangeName, nameOf, Silence } from './silence.js';
+import { Silence } from './silence.js';
 import { isThere, publishApart, Refusals } from './refusals.js';
 import { Suspects } from './suspects.js';
 

@@ -1,6 +1,6 @@
 import type { ModuleRef } from '@nestjs/core';
 import { clientProxy } from '../../../lib/transports/nest-client/index.js';
-import { inProcess } from '../../../lib/index.js';
+import { inProcess, type MessageOptions } from '../../../lib/index.js';
 import { kafka } from '../../../lib/transports/kafka/index.js';
 import { createTransports } from '../../../lib/nest/transports.js';
 import { OutboxTransport, PUBLISHED, type PublishResult } from '../../../lib/transports/transport.js';
@@ -61,6 +61,17 @@ describe('transports', () => {
     expect(() => clientProxy({ client: 'T', patern: 'x', allowUnconfirmd: true } as never)).toThrow(
       "clientProxy(): patern is no option (did you mean 'pattern'?); allowUnconfirmd is no option (did you mean 'allowUnconfirmed'?).",
     );
+  });
+
+  it('N4: a client that is known by its token alone refuses message options that are no object', () => {
+    const check = (options: MessageOptions) =>
+      clientProxy({ client: 'ORDERS' }).limits?.check?.({
+        ...{ topic: 't', key: null, type: 't', contentType: 'text/plain', payloadBytes: 1, headers: {} },
+        options,
+      });
+    expect(check({ kafka: 'first' as never })).toBe('options.kafka must be an object, not a string');
+    expect(check({ rabbitmq: null as never })).toBe('options.rabbitmq must be an object, not null');
+    expect(check({ kafka: {}, rabbitmq: {}, own: 1 })).toBeUndefined();
   });
 
   it('takes a class for a class, whatever its name and its compiler', () => {

@@ -1,6 +1,6 @@
 import { Kafka } from 'kafkajs';
 import { kafka, type KafkaOptions } from '../../../../lib/transports/kafka/index.js';
-import { topicProblem } from '../../../../lib/transports/kafka/limits.js';
+import { topicProblem } from '../../../../lib/transports/kafkajs/limits.js';
 
 const client = { brokers: ['127.0.0.1:1'] };
 const BROKERS = "must be an array of texts such as 'host:9092', or a function that gives one";
@@ -15,6 +15,8 @@ describe('kafka()', () => {
     expect(check({ partion: 1 })).toBe("options.kafka: partion is no option (did you mean 'partition'?)");
     expect(check({ ['x'.repeat(1_000)]: 5 })!.length).toBeLessThan(300);
     expect(check({ partition: 1, timestamp: 2 })).toBeUndefined();
+    expect(check('first' as never)).toBe('options.kafka must be an object, not a string');
+    expect(check(null as never)).toBe('options.kafka must be an object, not null');
   });
 
   it('is inert: defines without a connection, knows its limits', () => {
@@ -110,7 +112,7 @@ describe('kafka()', () => {
       { client, acs: 1, topicprefix: 'x', producers: 0, zzz: 1 },
       "kafka(): acs is no option (did you mean 'acks'?); topicprefix is no option (did you mean 'topicPrefix'?); " +
         'zzz is no option (there are client, producer, producers, partitioner, compression, acks, idempotent, transactional, ' +
-        'fencing, allowAutoTopicCreation, checkDestinations, topicPrefix, timestamp, headers, cloudEvents, maxMessageBytes); producers must be an integer from 1 to 32.',
+        'fencing, allowAutoTopicCreation, checkDestinations, topicPrefix, timestamp, headers, cloudEvents, maxMessageBytes); producers must be a whole number from 1 to 32.',
     ],
   ])('says everything that is wrong with %j', (options, message) => {
     expect(() => kafka(options as never)).toThrow(expect.objectContaining({ code: 'INVALID_OPTIONS', message }));

@@ -4,8 +4,8 @@ import {
   keepAnswers,
   type ProtocolRequest,
   type RequestSender,
-} from '../../../../lib/transports/kafka/produce-response.js';
-import type { SocketGuard } from '../../../../lib/transports/kafka/client.js';
+} from '../../../../lib/transports/kafkajs/produce-response.js';
+import type { SocketGuard } from '../../../../lib/transports/kafkajs/client.js';
 import { KafkaProducer } from '../../../../lib/transports/kafka/producer.js';
 import { RecordPlan } from '../../../../lib/transports/kafka/records.js';
 import { contractMessage } from '../../../../lib/testing/transport-contract/contract-message.js';

@@ -1,7 +1,7 @@
-import { RoutingKeyError } from '../../../../lib/transports/rabbitmq/blame.js';
+import { RoutingKeyError } from '../../../../lib/transports/amqp/blame.js';
 import { resolveRabbitMqOptions } from '../../../../lib/transports/rabbitmq/option-checks.js';
 import type { RabbitMqOptions, RabbitMqTopology } from '../../../../lib/transports/rabbitmq/options.js';
-import { MAX_HEADER_TABLE } from '../../../../lib/transports/rabbitmq/limits.js';
+import { MAX_HEADER_TABLE } from '../../../../lib/transports/amqp/limits.js';
 import { createEncoder } from '../../../../lib/transports/rabbitmq/message.js';
 import { rabbitmq } from '../../../../lib/transports/rabbitmq/index.js';
 import {
@@ -29,6 +29,8 @@ describe('a message for RabbitMQ', () => {
     expect(check({ priorty: 5 })).toBe("options.rabbitmq: priorty is no option (did you mean 'priority'?)");
     expect(check({ ['x'.repeat(1_000)]: 5, routingKey: 'r' })!.length).toBeLessThan(300);
     expect(check({ '': 5 })).toBeDefined();
+    expect(check(null as never)).toBe('options.rabbitmq must be an object, not null');
+    expect(check([])).toBe('options.rabbitmq must be an object, not an array');
     expect(check({ exchange: 'x', routingKey: 'r', type: 't', correlationId: 'c', replyTo: 'q' })).toBeUndefined();
     expect(check({ priority: 1, expiration: 2 })).toBeUndefined();
     const { properties } = encode({ options: { rabbitmq: { priorty: 5, priority: 1 } as object } });

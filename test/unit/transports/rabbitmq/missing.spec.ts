@@ -1,6 +1,6 @@
 import { EventEmitter } from 'node:events';
 import { findMissing } from '../../../../lib/transports/rabbitmq/missing.js';
-import { Recovery } from '../../../../lib/transports/rabbitmq/recovery.js';
+import { Recovery } from '../../../../lib/transports/amqp/recovery.js';
 import { resolveRabbitMqOptions } from '../../../../lib/transports/rabbitmq/option-checks.js';
 
 /** A broker that answers a question about an exchange with this code; 0: not at all. */
@@ -57,7 +57,7 @@ describe('asking RabbitMQ for what is missing', () => {
 
   it('R6: believes no broker that was away a moment ago, and opens nothing', async () => {
     const { link, opened } = createLink({ a: 404 });
-    link.recovery.lost('transport');
+    link.recovery.lost({ fault: 'transport' });
     link.recovery.connected();
     await expect(findMissing(link, settings('a'), [], AbortSignal.timeout(5_000))).rejects.toThrow('was until');
     expect(opened).toEqual([]);

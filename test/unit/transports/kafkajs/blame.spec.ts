@@ -5,8 +5,8 @@ import {
   KafkaJSProtocolError,
   KafkaJSRequestTimeoutError,
 } from 'kafkajs';
-import { blameFor } from '../../../../lib/transports/kafka/blame.js';
-import { VERDICTS } from '../../../../lib/transports/kafka/errors.js';
+import { blameFor } from '../../../../lib/transports/kafkajs/blame.js';
+import { KAFKA_FAILURES } from '../../../../lib/transports/kafkajs/errors.js';
 
 /** As kafkajs makes and wraps them; its types declare other constructors than its code has. */
 type Make = new (error: unknown, details?: object) => Error;
@@ -25,7 +25,7 @@ const classes = jest.requireActual<Record<string, unknown>>('kafkajs/src/errors'
 
 describe('Kafka blame', () => {
   it('C10: names every error code of kafkajs’ protocol', () => {
-    const missing = errorCodes.map(({ type }) => type).filter((type) => !VERDICTS.has(type));
+    const missing = errorCodes.map(({ type }) => type).filter((type) => !KAFKA_FAILURES.has(type));
     expect(missing).toEqual([]);
     expect(errorCodes.length).toBeGreaterThanOrEqual(89); // that it is the list
   });
@@ -37,11 +37,13 @@ describe('Kafka blame', () => {
       )
       .map((Class) => new Class({ message: 'm', partitions: [] }, { topic: 't', partitions: [] }).name);
     expect(names.length).toBeGreaterThanOrEqual(30);
-    expect(names.filter((name) => !VERDICTS.has(name))).toEqual([]);
+    expect(names.filter((name) => !KAFKA_FAILURES.has(name))).toEqual([]);
   });
 
   it('charges a message for these codes alone', () => {
-    const charged = errorCodes.map(({ type }) => type).filter((type) => VERDICTS.get(type)?.fault !== 'transport');
+    const charged = errorCodes
+      .map(({ type }) => type)
+      .filter((type) => KAFKA_FAILURES.get(type)?.fault !== 'transport');
     expect(charged).toEqual([
       'CORRUPT_MESSAGE',
       'UNKNOWN_TOPIC_OR_PARTITION',

@@ -1,8 +1,8 @@
 import { OutboxError, type OutboxErrorCode } from '../../outbox.errors.js';
 import type { Blame, PublishFailure } from '../transport.js';
-import { BROKEN_CONNECTION } from '../network-errors.js';
-import { closeReason, missingExchange, replyCodeOf, type CloseFault } from './errors.js';
-import { exchangeName } from './silence.js';
+import { classify, failed, type FailureCause } from '../failure.js';
+import { closeReason, missingExchange, replyCodeOf } from './errors.js';
+import { exchangeName } from './names.js';
 
 /** Everything that can keep a message from its confirm. */
 export type RabbitMqTrouble =
@@ -59,23 +59,18 @@ export class RabbitMqPublishError extends OutboxError {
  *   is which: errors.ts.
  */
 export function blameFor(trouble: RabbitMqTrouble, recovering = false): PublishFailure {
-  const [blame, code, text] = verdict(trouble);
+  const [{ blame, ...rest }, code, text] = verdict(trouble);
   if (recovering && blame === 'message' && trouble.kind !== 'not-encodable') {
     const said = `RabbitMQ was away until a moment ago. ${text}`;
-    return { ok: false, blame: 'transport', error: new RabbitMqPublishError('TRANSPORT_UNAVAILABLE', said, trouble) };
+    return failed('transport', new RabbitMqPublishError('TRANSPORT_UNAVAILABLE', said, trouble));
   }
   const error = new RabbitMqPublishError(code, text, trouble);
   const missing = missingOf(trouble, blame);
   if (missing !== undefined)
-    return { ok: false, blame: 'transport', error, suspect: 'destination', destination: missing, certain: true };
-  if (trouble.kind === 'not-encodable' && !isForeign(trouble.error)) return { ok: false, blame, error, final: true };
-  if (trouble.kind === 'not-confirmed' && trouble.destination !== undefined)
-    return { ok: false, blame, error, suspect: 'destination', destination: trouble.destination };
+    return failed('transport', error, { suspect: 'destination', destination: missing, certain: true });
   if (trouble.kind === 'channel-closed' && trouble.destination !== undefined && isRefusal(trouble.error, blame))
-    return { ok: false, blame: 'transport', error, suspect: 'destination', destination: trouble.destination };
-  return blame === 'transport' && isSuspicious(trouble)
-    ? { ok: false, blame, error, suspect: 'message' }
-    : { ok: false, blame, error };
+    return failed('transport', error, { suspect: 'destination', destination: trouble.destination });
+  return failed(blame, error, rest);
 }
 
 /** The name of what the broker says that there is not, or that is full. Nothing else is concerned, however many messages go there. */
@@ -94,27 +89,24 @@ function isRefusal(error: unknown, blame: Blame): boolean {
 }
 const ACCESS_REFUSED = 403;
 
-function isSuspicious(trouble: RabbitMqTrouble): boolean {
-  if (trouble.kind !== 'channel-closed' && trouble.kind !== 'connection-closed') return false;
-  const { name, channel, connection } = closeReason(trouble.error);
-  return isSuspiciousClose(trouble.kind === 'channel-closed' ? channel : connection, name);
-}
+type Verdict = readonly [
+  what: Pick<PublishFailure, 'blame' | 'final' | 'suspect' | 'destination'>,
+  code: OutboxErrorCode,
+  text: string,
+];
 
-/** The broker closed for what may be its own trouble, or the connection just broke. */
-export function isSuspiciousClose(fault: CloseFault, name: string): boolean {
-  return fault === 'suspicion' || name === 'UNEXPECTED_CLOSE' || BROKEN_CONNECTION.has(name);
-}
-
-function verdict(trouble: RabbitMqTrouble): readonly [Blame, OutboxErrorCode, string] {
+function verdict(trouble: RabbitMqTrouble): Verdict {
   switch (trouble.kind) {
     case 'unroutable':
-      return ['message', 'PUBLISH_REJECTED', unroutableText(trouble.exchange, trouble.routingKey)];
+      return [{ blame: 'message' }, 'PUBLISH_REJECTED', unroutableText(trouble.exchange, trouble.routingKey)];
     case 'nacked':
-      return ['message', 'PUBLISH_REJECTED', 'RabbitMQ refused the message (nack): is its queue full?'];
-    case 'not-encodable':
-      return ['message', 'PUBLISH_REJECTED', 'The message cannot be carried by AMQP.'];
+      return [{ blame: 'message' }, 'PUBLISH_REJECTED', 'RabbitMQ refused the message (nack): is its queue full?'];
+    case 'not-encodable': {
+      const final = !(trouble.error instanceof RoutingKeyError);
+      return [{ blame: 'message', final }, 'PUBLISH_REJECTED', 'The message cannot be carried by AMQP.'];
+    }
     case 'overtaking':
-      return ['collateral', 'PUBLISH_REJECTED', 'An earlier message of the key failed.'];
+      return [{ blame: 'collateral' }, 'PUBLISH_REJECTED', 'An earlier message of the key failed.'];
     case 'channel-closed': {
       const { name, channel } = closeReason(trouble.error);
       const exchange = missingExchange(trouble.error);
@@ -126,15 +118,21 @@ function verdict(trouble: RabbitMqTrouble): readonly [Blame, OutboxErrorCode, st
     }
     case 'connection-closed': {
       const { name, connection } = closeReason(trouble.error);
-      const how = connection === 'transport' ? 'The connection to RabbitMQ was lost' : 'RabbitMQ closed the connection';
+      const isLost = connection.fault === 'transport';
+      const how = isLost ? 'The connection to RabbitMQ was lost' : 'RabbitMQ closed the connection';
       return closed(connection, trouble.alone, `${how} (${name}).`);
     }
-    case 'not-confirmed':
-      return ['transport', 'PUBLISH_TIMEOUT', notConfirmed(trouble.destination)];
+    case 'not-confirmed': {
+      const { destination } = trouble;
+      const where = destination === undefined ? {} : { suspect: 'destination' as const, destination };
+      return [{ blame: 'transport', ...where }, 'PUBLISH_TIMEOUT', notConfirmed(destination)];
+    }
     case 'blocked':
-      return ['transport', 'TRANSPORT_UNAVAILABLE', `RabbitMQ asks to wait: ${trouble.reason}.`];
-    case 'unavailable':
-      return ['transport', 'TRANSPORT_UNAVAILABLE', `RabbitMQ cannot be reached (${closeReason(trouble.error).name}).`];
+      return [{ blame: 'transport' }, 'TRANSPORT_UNAVAILABLE', `RabbitMQ asks to wait: ${trouble.reason}.`];
+    case 'unavailable': {
+      const text = `RabbitMQ cannot be reached (${closeReason(trouble.error).name}).`;
+      return [{ blame: 'transport' }, 'TRANSPORT_UNAVAILABLE', text];
+    }
   }
 }
 
@@ -148,13 +146,13 @@ const notConfirmed = (destination: string | undefined): string =>
     ? 'RabbitMQ did not confirm in time; the connection was destroyed.'
     : `RabbitMQ confirms nothing for ${destination}: does a queue behind it lack its majority, or its node?`;
 
-function closed(fault: CloseFault, alone: boolean, text: string): readonly [Blame, OutboxErrorCode, string] {
-  if (fault !== 'transport' && !alone) return ['collateral', 'PUBLISH_REJECTED', text];
-  return fault === 'message' ? ['message', 'PUBLISH_REJECTED', text] : ['transport', 'TRANSPORT_UNAVAILABLE', text];
+function closed(cause: FailureCause, alone: boolean, text: string): Verdict {
+  const { blame, suspect } = classify(cause, alone ? 1 : SOME);
+  const code = blame === 'transport' ? 'TRANSPORT_UNAVAILABLE' : 'PUBLISH_REJECTED';
+  return [suspect === undefined ? { blame } : { blame, suspect }, code, text];
 }
+/** More than one, however many. */
+const SOME = 2;
 
 /** A function of the application that failed may work after its next deployment, so its failure is not final. */
 export class RoutingKeyError extends Error {}
-function isForeign(error: unknown): boolean {
-  return error instanceof RoutingKeyError;
-}

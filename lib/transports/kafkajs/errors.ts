@@ -1,20 +1,4 @@
-import { BROKEN_CONNECTION, ENCODING_ERRORS, NETWORK_ERRORS } from '../network-errors.js';
-
-/** Whose fault a Kafka error is, before it is known how many messages shared the request. */
-export type Fault =
-  /** One of the messages; which one is known only when it was alone. */
-  | 'message'
-  /** The topic: every message to it, when the request had only that topic. */
-  | 'topic'
-  /** Connection, cluster, credentials, producer state: nobody's messages. */
-  | 'transport';
-export interface Verdict {
-  readonly fault: Fault;
-  /** Trying the same bytes again is of no use. */
-  readonly final?: true;
-  /** What else than the transport it may be. */
-  readonly suspect?: 'destination' | 'message';
-}
+import { CAUSE, failureTable, NODE_ROWS, type FailureTable } from '../failure.js';
 
 /** The broker looked at the record and will not have it. */
 const OF_THE_RECORD = [
@@ -165,24 +149,23 @@ const OF_KAFKAJS = [
 const OF_THE_OUTBOX = ['TRANSPORT_UNAVAILABLE', 'PUBLISH_TIMEOUT'];
 
 /** By the protocol's name, Node's code or the class's name. */
-export const VERDICTS: ReadonlyMap<string, Verdict> = new Map([
-  ...rows({ fault: 'message', final: true }, OF_THE_RECORD),
-  ...rows({ fault: 'message' }, [...OF_THE_RECORD_NOW, ...ENCODING_ERRORS]),
-  ...rows({ fault: 'topic', final: true }, OF_THE_NAME),
-  ...rows({ fault: 'topic' }, OF_THE_TOPIC),
-  ...rows({ fault: 'transport' }, [
-    ...OF_THE_CLUSTER,
-    ...OF_THE_PRODUCER,
-    ...OF_THE_CLIENT,
-    ...NO_ANSWER_TO_A_PRODUCER,
-    ...OF_KAFKAJS,
-    ...OF_THE_OUTBOX,
-    ...NETWORK_ERRORS,
-  ]),
-  ...rows({ fault: 'transport', suspect: 'destination' }, OF_THE_PARTITION),
-  ...rows({ fault: 'transport', suspect: 'message' }, [...OF_NOBODY_KNOWS, ...OF_A_BREAK, ...BROKEN_CONNECTION]),
-]);
-
-function rows(verdict: Verdict, names: readonly string[]): [string, Verdict][] {
-  return names.map((name) => [name, verdict]);
-}
+export const KAFKA_FAILURES: FailureTable = failureTable(
+  ...NODE_ROWS,
+  [{ fault: 'message', final: true }, OF_THE_RECORD],
+  [CAUSE.message, OF_THE_RECORD_NOW],
+  [{ fault: 'destination', final: true }, OF_THE_NAME],
+  [{ fault: 'destination' }, OF_THE_TOPIC],
+  [{ fault: 'transport', suspect: 'destination' }, OF_THE_PARTITION],
+  [CAUSE.suspicious, [...OF_NOBODY_KNOWS, ...OF_A_BREAK]],
+  [
+    CAUSE.transport,
+    [
+      ...OF_THE_CLUSTER,
+      ...OF_THE_PRODUCER,
+      ...OF_THE_CLIENT,
+      ...NO_ANSWER_TO_A_PRODUCER,
+      ...OF_KAFKAJS,
+      ...OF_THE_OUTBOX,
+    ],
+  ],
+);

@@ -1,8 +1,8 @@
 import type { Producer } from 'kafkajs';
 import { KafkaLink } from '../../../../lib/transports/nest-client/kafka.js';
 import type { NestClient } from '../../../../lib/transports/nest-client/kind.js';
-import type { ProtocolRequest } from '../../../../lib/transports/kafka/produce-response.js';
-import { keepTopicsApart, topicBehind } from '../../../../lib/transports/kafka/metadata.js';
+import type { ProtocolRequest } from '../../../../lib/transports/kafkajs/produce-response.js';
+import { keepTopicsApart, topicBehind } from '../../../../lib/transports/kafkajs/metadata.js';
 
 const { parse } = jest.requireActual<{ parse: (answer: unknown) => Promise<unknown> }>(
   'kafkajs/src/protocol/requests/metadata/v6/response',

@@ -1,6 +1,7 @@
-import type { HeaderValue, KafkaMessageOptions, MessageHeaders } from '../../outbox-message.js';
+import type { HeaderValue, KafkaMessageOptions, MessageHeaders, OutboxMessage } from '../../outbox-message.js';
+import { OutboxMessageError } from '../../outbox.errors.js';
 import type { CheckedMessage, TransportLimits } from '../transport.js';
-import { unknownOption } from '../../options/option-names.js';
+import { noObject, unknownOption } from '../../options/option-names.js';
 
 /** Kafka's default for a topic's `max.message.bytes`: the size of a record batch, headers and all. */
 export const MAX_MESSAGE_BYTES = 1_048_588;
@@ -37,6 +38,7 @@ export function kafkaLimits(settings: KafkaLimitSettings = {}): TransportLimits 
     tombstones: true,
     checkTopic: (topic) => topicProblem(topicPrefix + topic),
     check: (message) =>
+      noObject('options.kafka', message.options.kafka) ??
       optionsProblem(message.options.kafka) ??
       unknownOption('options.kafka', message.options.kafka, OPTIONS) ??
       nameProblem(message.headers, cloudEvents) ??
@@ -67,9 +69,20 @@ function nameProblem(headers: MessageHeaders, cloudEvents: boolean): string | un
   return replyProblem(headers);
 }
 
-export function replyProblem(headers: MessageHeaders): string | undefined {
+function replyProblem(headers: MessageHeaders): string | undefined {
   const name = REPLY_NAMES.find((one) => Object.hasOwn(headers, one));
   return name && `the header name ${name} is reserved, as a consumer would send its answer there`;
+}
+
+/** Of rows that nobody checked at their enqueue. The transport's own headers are the application's. */
+export function refuseReplies(message: OutboxMessage): void {
+  const problem = message.headersJson === null ? undefined : replyProblem(message.headers);
+  if (problem !== undefined) throw new OutboxMessageError('INVALID_MESSAGE', `The message cannot be sent: ${problem}.`);
+}
+
+/** Over one of them kafkajs throws away the whole request, with an error that speaks of no message. */
+export function noTopic(): OutboxMessageError {
+  return new OutboxMessageError('INVALID_MESSAGE', 'The message cannot be sent: it has no topic.');
 }
 
 const OPTIONS: readonly (keyof KafkaMessageOptions)[] = ['partition', 'timestamp'];

@@ -5,8 +5,8 @@ import {
   RabbitMqPublishError,
   RoutingKeyError,
   type RabbitMqTrouble,
-} from '../../../../lib/transports/rabbitmq/blame.js';
-import { closeReason, REPLY_CODES } from '../../../../lib/transports/rabbitmq/errors.js';
+} from '../../../../lib/transports/amqp/blame.js';
+import { closeReason, REPLY_CODES } from '../../../../lib/transports/amqp/errors.js';
 
 /** amqplib's sources, for its lists, which it does not export. */
 const amqplib = join(dirname(require.resolve('amqplib')), 'lib');

@@ -1,5 +1,5 @@
 import { systemClock } from '../../time/clock.js';
-import type { CloseFault } from './errors.js';
+import type { FailureCause } from '../failure.js';
 
 /** Milliseconds in which a broker that was away is not believed when it does not find a queue or an exchange. */
 const RECOVERY = 10_000;
@@ -13,7 +13,7 @@ export class Recovery {
     return systemClock.monotonic() < this.until;
   }
 
-  lost(fault: CloseFault): void {
+  lost({ fault }: FailureCause): void {
     this.away ||= fault === 'transport';
   }
 
