@@ -1,6 +1,6 @@
 import type { DataSource, MigrationInterface, QueryRunner } from 'typeorm';
 import { OutboxConfigurationError } from '../../outbox.errors.js';
-import { connectionSchema, databaseKind } from './open-store.js';
+import { connectionSchema, dialectOf } from './dialect.js';
 import { oneAtATime } from '../../store/mysql/schema/lock.js';
 import { patiently } from '../../store/mysql/schema/patience.js';
 import { mysqlSchemaDown, mysqlSchemaUp, mysqlVersion2 } from '../../store/mysql/schema/schema.js';
@@ -79,7 +79,7 @@ export function outboxMigrations(options: OutboxMigrationOptions = {}): (new () 
     const run = async (runner: QueryRunner, way: 'up' | 'down'): Promise<void> => {
       const dataSource = dataSourceOf(runner);
       const schema = definition.schema ?? connectionSchema(dataSource);
-      const server = dialect ?? databaseKind(dataSource).dialect;
+      const server = dialect ?? dialectOf(dataSource);
       const tables = { ...definition, schema };
       if (server === 'postgres' && (await changeBeside(runner, tables, migration, way))) return;
       const first =
