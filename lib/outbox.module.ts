@@ -13,6 +13,7 @@ import { OutboxDispatcher } from './relay/dispatcher.js';
 import { OutboxService } from './enqueue/outbox.service.js';
 import { asyncOptionsProviders } from './nest/async-options.js';
 import { dataSourceTokens, pickDataSource } from './data-layers/typeorm/data-source.js';
+import { TypeOrm } from './data-layers/typeorm/typeorm.js';
 import { callerOf, copiesText } from './nest/instances.js';
 import { OutboxLifecycle } from './nest/lifecycle.js';
 import type { OutboxOverrides } from './nest/overrides.js';
@@ -119,8 +120,8 @@ function runtimeProvider(token: string, extras: OutboxExtras, declaredAt: string
       modules: ModulesContainer,
       ...injected: unknown[]
     ) => {
-      const dataSource = pickDataSource(extras.dataSource, injected, modules);
-      return createRuntime({ input, extras, overrides, dataSource, moduleRef, application: modules, declaredAt });
+      const dataLayer = new TypeOrm(pickDataSource(extras.dataSource, injected, modules));
+      return createRuntime({ input, extras, overrides, dataLayer, moduleRef, application: modules, declaredAt });
     },
   };
 }

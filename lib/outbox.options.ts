@@ -6,6 +6,9 @@ import type { Blame, OutboxTransport } from './transports/transport.js';
 import type { Serializer } from './message/serializer.js';
 import type { OutboxStore } from './store/outbox-store.js';
 
+/** The names of TypeORM in public signatures: no other room imports it but its data layer. */
+export type { EntityManager };
+
 /** The caller's transaction. A repository's `manager` is an EntityManager. */
 export type TransactionHandle = EntityManager | QueryRunner;
 

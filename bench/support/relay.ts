@@ -8,7 +8,8 @@ import type { OutboxHooks } from '../../lib/observe/events.js';
 import type { OutboxOptions, TransportOption } from '../../lib/outbox.options.js';
 import { OutboxTransport, PUBLISHED, type PublishResult } from '../../lib/transports/transport.js';
 import { resolveOptions } from '../../lib/options/resolve.js';
-import { openStore } from '../../lib/data-layers/typeorm/open-store.js';
+import { TypeOrm } from '../../lib/data-layers/typeorm/typeorm.js';
+import { openStore } from '../../lib/nest/open-store.js';
 import type { OutboxStore } from '../../lib/store/outbox-store.js';
 import { timed } from './measure.js';
 import type { Closing } from './run.js';
@@ -46,7 +47,7 @@ export async function benchRelay(
   const resolved = resolveOptions({ transports, database: { setup: 'create' }, ...options }, {});
   const { database, ordering, coordination, onPublished, publishTimeout, buckets } = resolved;
   const tables = { options: database, ordering, coordination, buckets };
-  const store = openStore(dataSource, { ...tables, onPublished, publishTimeout });
+  const store = openStore(new TypeOrm(dataSource), { ...tables, onPublished, publishTimeout });
   await store.create(resolved);
   const transportIds = await store.registerTransports(Object.keys(transports), resolved.defaultTransport);
   const dispatcher = new OutboxDispatcher({

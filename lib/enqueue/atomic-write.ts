@@ -1,9 +1,8 @@
 import { OutboxTransactionRequiredError } from '../outbox.errors.js';
 import type { SqlExecutor, SqlResult } from '../store/executor.js';
 import { statement, type Sql } from '../store/sql.js';
-import { isBusy, isOver, isRefusal } from '../data-layers/typeorm/query-runner.js';
 import { over } from '../transaction/errors.js';
-import type { TransactionWatch } from '../data-layers/typeorm/transaction-watch.js';
+import type { TransactionWatch } from '../transaction/transaction-watch.js';
 
 /** Statements that both PostgreSQL and MySQL know; outside of a transaction the second one of the probe fails. */
 const [PROBE, END_OF_PROBE, SAVEPOINT, ROLLBACK, RELEASE] = [
@@ -73,7 +72,7 @@ export class AtomicWrite implements SqlExecutor {
       return result;
     } catch (error) {
       state.heard();
-      this.refused = isRefusal(error) || error instanceof OutboxTransactionRequiredError;
+      this.refused = watch.isRefusal(error) || error instanceof OutboxTransactionRequiredError;
       if (watch.losesTransactions) state.doubtful = true;
       else watch.failed ||= this.refused;
       throw error;
@@ -81,10 +80,11 @@ export class AtomicWrite implements SqlExecutor {
   }
 
   /** @internal */ async demandTransaction(): Promise<void> {
-    const { losesTransactions, runner, state } = this.watch;
+    const { watch } = this;
+    const { losesTransactions, state } = watch;
     if (!losesTransactions) {
-      if (isOver(runner)) throw this.ended(new Error('The server says that no transaction is open.'));
-      if (isBusy(runner)) state.doubtful = true;
+      if (watch.isOver()) throw this.ended(new Error('The server says that no transaction is open.'));
+      if (watch.isBusy()) state.doubtful = true;
     }
     if (losesTransactions || state.doubtful) await state.settle(() => this.probe());
   }
@@ -103,8 +103,8 @@ export class AtomicWrite implements SqlExecutor {
 
   /** What fails here leaves the transaction as it is known by `refused`. @internal */
   async takeBack(): Promise<void> {
-    const { refused } = this;
-    const { losesTransactions } = this.watch;
+    const { refused, watch } = this;
+    const { losesTransactions } = watch;
     if (refused && !losesTransactions) return; // PostgreSQL has aborted the transaction
     try {
       await this.executor.run(ROLLBACK);
@@ -113,7 +113,7 @@ export class AtomicWrite implements SqlExecutor {
     } catch (error) {
       // PostgreSQL has aborted it now. On MySQL a savepoint is gone with the whole transaction, as after a deadlock, or because it was
       // released and the answer lost.
-      this.refused = isRefusal(error) && (!losesTransactions || (refused && isGone(error)));
+      this.refused = watch.isRefusal(error) && (!losesTransactions || (refused && isGone(error)));
     }
   }
 

@@ -1,11 +1,10 @@
-import type { QueryRunner } from 'typeorm';
 import type { PayloadEncryption } from '../message/encryption.js';
 import type { NewMessage } from '../outbox-message.js';
 import { OutboxDuplicateMessageError, OutboxError, OutboxMessageError } from '../outbox.errors.js';
 import type { InsertReport } from '../store/outbox-store.js';
 import type { TransactionListener } from '../transaction/after-commit.js';
+import type { Session } from '../transaction/data-layer.js';
 import { AtomicWrite } from './atomic-write.js';
-import { watchTransaction } from '../data-layers/typeorm/transaction-watch.js';
 import { Destinations } from './destinations.js';
 import { refuseUnknown } from '../options/refuse.js';
 import { ENQUEUE_OPTION_NAMES, type EnqueueOptions, type EnqueueReport } from './options.js';
@@ -57,30 +56,30 @@ export class Enqueuer {
   }
 
   /** @returns one id per input, in order: the first message's id for a repeated `dedupKey` */
-  async write(runner: QueryRunner, inputs: readonly unknown[], options?: EnqueueOptions): Promise<string[]> {
-    return (await this.writeAll(runner, inputs, options)).ids;
+  async write(session: Session, inputs: readonly unknown[], options?: EnqueueOptions): Promise<string[]> {
+    return (await this.writeAll(session, inputs, options)).ids;
   }
 
   /** The same, with the word of duplicates. */
-  async report(runner: QueryRunner, inputs: readonly unknown[], options?: EnqueueOptions): Promise<EnqueueReport[]> {
-    const { ids, own } = await this.writeAll(runner, inputs, options);
+  async report(session: Session, inputs: readonly unknown[], options?: EnqueueOptions): Promise<EnqueueReport[]> {
+    const { ids, own } = await this.writeAll(session, inputs, options);
     return ids.map((id, index) => ({ id, duplicate: id !== own[index] }));
   }
 
   /** @internal */ async writeAll(
-    runner: QueryRunner,
+    session: Session,
     inputs: readonly unknown[],
     options: EnqueueOptions = NO_OPTIONS,
   ): Promise<Ids> {
     const { rows, ids, own } = this.prepare(inputs, options);
     if (rows.length === 0) return { ids, own };
-    const watch = watchTransaction(runner);
+    const watch = session.listen();
     return watch.write(rows.every(isScheduled) ? this.laterListener : this.listener, async () => {
       const { encryption } = this.runtime.options;
       const stored = encryption === undefined ? rows : await this.seal(rows, encryption);
-      const holders = await this.insert(new AtomicWrite(watch, this.runtime.executorFor(runner)), stored);
+      const holders = await this.insert(new AtomicWrite(watch, session.executor), stored);
       const written = rows.filter(({ id }) => !holders.has(id));
-      if (written.length > 0) this.runtime.onEnqueued?.(written, runner);
+      if (written.length > 0) this.runtime.onEnqueued?.(written);
       const result = { own, ids: holders.size === 0 ? ids : ids.map((id) => holders.get(id) ?? id) };
       const known = result.ids.filter((id, index) => id !== own[index]);
       const also = whenDue(written, this.runtime);

@@ -1,22 +1,22 @@
-import type { EntityManager } from 'typeorm';
 import { breakLeases, checkLeaseSelection, type BrokenLeases, type LeaseSelection } from '../admin/break-leases.js';
 import type { OutboxHealth } from '../observe/health.js';
 import type { OutboxStats } from '../observe/stats.js';
 import { OutboxConfigurationError, OutboxMessageError } from '../outbox.errors.js';
-import type { TransactionHandle } from '../outbox.options.js';
+import type { EntityManager, TransactionHandle } from '../outbox.options.js';
 import type { Change, MessageFilter, OperatorReport } from '../store/admin-store.js';
 import { refuse } from '../options/refuse.js';
-import { watchTransactions } from '../data-layers/typeorm/transaction-watch.js';
-import { CurrentTransaction } from '../data-layers/typeorm/current-transaction.js';
 import { Enqueuer, refuseForArray } from './enqueuer.js';
 import type { EnqueueOptions, EnqueueReport, MessageSettings, PlainMessage, ReportOption } from './options.js';
 import type { EnqueueRuntime, OutboxEventSource } from './runtime.js';
 import { numberOf } from './destinations.js';
 import { toFilter, type DryRun, type MessageSelection, type OperatorCount } from '../admin/selection.js';
-import { outsideWrites } from './outside-writes.js';
 import { typeName } from '../options/text-checks.js';
+import { CurrentTransaction } from '../transaction/current-transaction.js';
 import { checkTransaction, type OutboxTransactionOptions } from '../transaction/options.js';
-import { TransactionScope } from '../data-layers/typeorm/transaction-scope.js';
+import { TransactionScope } from '../transaction/transaction-scope.js';
+
+/** A caller's function, to which its data layer hands what it has of a transaction. */
+type InTransaction<T> = (handle: object) => Promise<T>;
 
 /** An outbox that writes in one given transaction. */
 export interface OutboxWriter<TEvent extends object = object> {
@@ -34,12 +34,13 @@ export class OutboxService<TEvent extends object = object> {
   /** @internal */ readonly enqueuer: Enqueuer;
 
   constructor(/** @internal */ readonly runtime: EnqueueRuntime) {
-    this.scope = TransactionScope.of(runtime.dataSource);
-    this.current = new CurrentTransaction(runtime.dataSource, this.scope, runtime.options.currentManager);
+    const { dataLayer, options, hooks } = runtime;
+    this.scope = TransactionScope.of(dataLayer);
+    this.current = new CurrentTransaction(dataLayer, this.scope, options.currentManager);
     this.enqueuer = new Enqueuer(runtime);
-    watchTransactions(
-      runtime.dataSource,
-      outsideWrites(this.scope, (text) => runtime.hooks.emit('warning', { text })),
+    dataLayer.watchTransactions(
+      () => this.scope.current(),
+      (text) => hooks.emit('warning', { text }),
     );
   }
 
@@ -62,11 +63,11 @@ export class OutboxService<TEvent extends object = object> {
   enqueue(messages: readonly (TEvent | PlainMessage)[], options?: EnqueueOptions): Promise<string[]>;
   enqueue(message: TEvent | PlainMessage, options?: EnqueueOptions): Promise<string>;
   async enqueue(input: unknown, options?: EnqueueOptions & Partial<ReportOption>): Promise<unknown> {
-    const runner = this.current.require(options?.manager);
+    const session = this.current.require(options?.manager);
     if (Array.isArray(input)) refuseForArray(options);
     const inputs: readonly unknown[] = Array.isArray(input) ? input : [input];
     const written: readonly unknown[] = await this.enqueuer[options?.report === true ? 'report' : 'write'](
-      runner,
+      session,
       inputs,
       options,
     );
@@ -90,7 +91,9 @@ export class OutboxService<TEvent extends object = object> {
         hint: 'Use enqueue to write in a transaction.',
       });
     }
-    return this.runtime.dataSource.transaction((manager) => this.enqueue(input as TEvent, { ...options, manager }));
+    const enqueue = (manager: TransactionHandle): Promise<unknown> =>
+      this.enqueue(input as TEvent, { ...options, manager });
+    return this.runtime.dataLayer.transaction(enqueue as InTransaction<unknown>);
   }
 
   /** The same outbox, writing in this transaction: `outbox.with(manager).enqueue(event)`. */
@@ -106,7 +109,7 @@ export class OutboxService<TEvent extends object = object> {
    * A query that only runs when it is awaited is handed back as it is, and runs outside.
    */
   bind<T>(manager: TransactionHandle, work: () => T): T {
-    return this.scope.run(this.current.fromHandle(manager), work);
+    return this.scope.run(this.runtime.dataLayer.require(manager), work);
   }
 
   /**
@@ -126,12 +129,11 @@ export class OutboxService<TEvent extends object = object> {
         hint: 'Choose it where the outermost transaction begins.',
       });
     }
-    if (ambient !== undefined && !nested) return this.scope.run(ambient, () => work(ambient.manager));
-    const inScope = (manager: EntityManager): Promise<T> =>
-      this.scope.run(this.current.fromHandle(manager), () => work(manager));
-    if (ambient !== undefined) return ambient.manager.transaction(inScope);
-    const { dataSource } = this.runtime;
-    return isolation === undefined ? dataSource.transaction(inScope) : dataSource.transaction(isolation, inScope);
+    const { dataLayer } = this.runtime;
+    const given = work as InTransaction<T>;
+    if (ambient !== undefined && !nested) return this.scope.run(ambient, () => given(ambient.handle));
+    const inScope: InTransaction<T> = (handle) => this.scope.run(dataLayer.require(handle), () => given(handle));
+    return ambient === undefined ? dataLayer.transaction(inScope, isolation) : ambient.nested(inScope);
   }
 
   /**

@@ -1,19 +1,18 @@
-import type { DataSource, QueryRunner } from 'typeorm';
 import type { NewMessage } from '../outbox-message.js';
 import type { OutboxEventMap, OutboxEventName, OutboxHooks } from '../observe/events.js';
 import type { ResolvedOptions } from '../outbox.options.js';
 import type { OutboxHealth } from '../observe/health.js';
 import type { OutboxStats } from '../observe/stats.js';
-import type { SqlExecutor } from '../store/executor.js';
 import type { AdminStore } from '../store/admin-store.js';
 import type { LeaseStore } from '../store/lease-store.js';
 import type { MessageWriter, StoreSetup } from '../store/outbox-store.js';
+import type { DataLayer } from '../transaction/data-layer.js';
 
 /** What an `OutboxService` is made of. The module builds it. */
 export interface EnqueueRuntime {
   readonly options: ResolvedOptions;
-  /** The application's; transactions of any other are refused. */
-  readonly dataSource: DataSource;
+  /** The application's; transactions of any other database are refused. */
+  readonly dataLayer: DataLayer;
   readonly store: MessageWriter &
     AdminStore &
     Pick<StoreSetup, 'transports'> &
@@ -23,15 +22,13 @@ export interface EnqueueRuntime {
   readonly hooks: OutboxHooks;
   readonly events: OutboxEventSource;
   readonly report: { stats(): Promise<OutboxStats>; health(): Promise<OutboxHealth> };
-  /** Runs SQL in the transaction of this runner. */
-  executorFor(runner: QueryRunner): SqlExecutor;
   /**
    * Messages may be waiting: after a commit, and after an operator's action. Must return at once.
    * @param ms milliseconds until the first of them falls due, by this process's clock
    */
   committed(where?: 'ready' | 'parked', ms?: number): void;
   /** For tests: what was written in a transaction that is still open. */
-  onEnqueued?(messages: readonly NewMessage[], runner: QueryRunner): void;
+  onEnqueued?(messages: readonly NewMessage[]): void;
   /** Ids of `onEnqueued` that are gone again, with their savepoint or their transaction. */
   onRolledBack?(ids: readonly string[]): void;
 }

@@ -1,14 +1,14 @@
-import type { DataSource } from 'typeorm';
 import { OutboxConfigurationError } from '../outbox.errors.js';
 import type { ResolvedOptions } from '../outbox.options.js';
-import { areSame, type Tables } from '../data-layers/typeorm/tables-of.js';
+import { areSame, type Tables } from '../store/tables.js';
 
 /** One outbox of an application that runs in this process. */
 export interface Instance {
   readonly name: string;
   /** Anything that is one per application. */
   readonly application: object;
-  readonly dataSource: DataSource;
+  /** What the application has of its data layer. */
+  readonly source: object;
   readonly options: ResolvedOptions;
   readonly tables: Tables;
   /** Where the module was declared. */
@@ -106,7 +106,7 @@ function twinsBecause(one: Instance, other: Instance): { problem: string; hint: 
     };
   }
   if (!areSame(one.tables, other.tables)) return undefined;
-  if (other.dataSource === one.dataSource) {
+  if (other.source === one.source) {
     return {
       problem: `The outboxes '${other.name}' and '${name}' use the same tables of one DataSource`,
       hint: 'Give one of them another database.prefix or dataSource, or close the first application before the second starts.',

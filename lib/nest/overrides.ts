@@ -1,4 +1,3 @@
-import type { QueryRunner } from 'typeorm';
 import type { Clock } from '../time/clock.js';
 import type { NewMessage } from '../outbox-message.js';
 import type { OutboxOptions } from '../outbox.options.js';
@@ -13,7 +12,7 @@ export interface OutboxOverrides {
   /** Changes what the relay sees of the tables. */
   relayStore?(store: OutboxStore): OutboxStore;
   /** What was written in a transaction that is still open. */
-  onEnqueued?(messages: readonly NewMessage[], runner: QueryRunner): void;
+  onEnqueued?(messages: readonly NewMessage[]): void;
   /** Ids of `onEnqueued` whose transaction was committed; called before `enqueued` reaches listeners. */
   onCommitted?(ids: readonly string[]): void;
   /** Ids of messages that were enqueued again, in a transaction that was committed. */

@@ -1,6 +1,5 @@
 import { Logger, type LoggerService } from '@nestjs/common';
 import type { ModuleRef } from '@nestjs/core';
-import type { DataSource } from 'typeorm';
 import { inCleanScope } from '../time/async-scope.js';
 import { OutboxUnlocker } from '../relay/leases/unlocker.js';
 import { OutboxCleaner } from '../clean/cleaner.js';
@@ -15,19 +14,18 @@ import { logEvents, write } from '../observe/log-events.js';
 import { LogLine } from '../observe/log-line.js';
 import { OutboxEvents } from '../observe/outbox-events.js';
 import { OutboxConfigurationError } from '../outbox.errors.js';
-import type { Classifier, OutboxExtras, OutboxOptions, ResolvedOptions } from '../outbox.options.js';
+import type { Classifier, OpenStore, OutboxExtras, OutboxOptions, ResolvedOptions } from '../outbox.options.js';
 import { InProcessHandlers } from '../transports/in-process/handlers.js';
 import { resolveOptions } from '../options/resolve.js';
 import { isThenable } from '../message/is-thenable.js';
-import { openStore } from '../data-layers/typeorm/open-store.js';
-import { transactionExecutor } from '../data-layers/typeorm/transaction.js';
 import type { OutboxStore } from '../store/outbox-store.js';
+import type { DataLayer } from '../transaction/data-layer.js';
 import { expectedHere } from './expected.js';
 import { abandon, copiesText, refuseClosed, register, type Instance } from './instances.js';
 import { Notifier } from './notifier.js';
+import { openStore } from './open-store.js';
 import type { OutboxOverrides } from './overrides.js';
 import { reportOf } from './report.js';
-import { tablesOf } from '../data-layers/typeorm/tables-of.js';
 import { createTransports } from './transports.js';
 
 /** Milliseconds for the store's connections: a database that fell silent must not keep the application from ending. */
@@ -54,7 +52,7 @@ export interface RuntimeSources {
   readonly input: OutboxOptions;
   readonly extras: OutboxExtras;
   readonly overrides: OutboxOverrides | null;
-  readonly dataSource: DataSource;
+  readonly dataLayer: DataLayer;
   readonly moduleRef: ModuleRef;
   /** One per application. */
   readonly application: object;
@@ -72,17 +70,18 @@ export async function createRuntime(sources: RuntimeSources): Promise<OutboxRunt
 }
 
 async function openRuntime(sources: RuntimeSources): Promise<OutboxRuntime> {
-  const { overrides, dataSource, application, declaredAt } = sources;
+  const { overrides, dataLayer, application, declaredAt } = sources;
   const input = overrides?.options?.(sources.input) ?? sources.input;
   const options = resolveOptions(input, sources.extras);
   const clock = overrides?.clock ?? systemClock;
   const events = openEvents(options, clock);
   const { name } = options;
-  const tables = tablesOf(dataSource, options);
-  const instance: Instance = { name, application, dataSource, options, tables, declaredAt, started: false };
+  const tables = dataLayer.tablesOf(options);
+  const { source } = dataLayer;
+  const instance: Instance = { name, application, source, options, tables, declaredAt, started: false };
   const unregister = register(instance);
   const store = orUndo(
-    () => open(dataSource, options, events),
+    () => open(dataLayer, options, events),
     () => {
       unregister();
       events.close();
@@ -119,7 +118,7 @@ interface Parts
 
 function assemble(parts: Parts): OutboxRuntime {
   const { options, clock, events, instance, store, notifier, transportIds, close } = parts;
-  const { overrides, dataSource, moduleRef } = parts;
+  const { overrides, dataLayer, moduleRef } = parts;
   const dispatcher = new OutboxDispatcher({
     options: withCleanScopes(options),
     store: overrides?.relayStore?.(store) ?? store,
@@ -137,13 +136,12 @@ function assemble(parts: Parts): OutboxRuntime {
   const report = reportOf({ store, dispatcher, options, transportIds, clock });
   const enqueue: EnqueueRuntime = {
     options,
-    dataSource,
+    dataLayer,
     store,
     transportIds,
     hooks: hooksFor(events, overrides),
     events,
     report,
-    executorFor: transactionExecutor,
     committed(where, ms = 0) {
       if (ms > options.pollInterval * PARKED_POLLS) return; // a look before that hears of it
       dispatcher.nudge(where, ms);
@@ -210,19 +208,17 @@ function openEvents(options: ResolvedOptions, clock: Clock): OutboxEvents {
   return events;
 }
 
-function open(dataSource: DataSource, options: ResolvedOptions, events: OutboxEvents): OutboxStore {
-  if (!dataSource.isInitialized) {
-    throw new OutboxConfigurationError('NOT_STARTED', 'OutboxModule: the DataSource is not initialized.', {
-      hint: 'Provide it initialized: useFactory: () => new DataSource({ … }).initialize().',
-    });
+function open(dataLayer: DataLayer, options: ResolvedOptions, events: OutboxEvents): OutboxStore {
+  dataLayer.demandOpen();
+  if (options.store !== undefined) {
+    return refusePromise(options.store(dataLayer.source as Parameters<OpenStore>[0], options));
   }
-  if (options.store !== undefined) return refusePromise(options.store(dataSource, options));
   const { database, buckets, ordering, coordination, onPublished, publishTimeout, retry, relay, wakeUp } = options;
   const { errorHistory } = retry;
   const tables = { options: database, buckets, ordering, coordination };
   const closeIdleAfter = relay === true ? undefined : CLOSE_IDLE_AFTER;
   const warn = (text: string): void => events.emit('warning', { text });
-  return openStore(dataSource, { ...tables, onPublished, publishTimeout, errorHistory, closeIdleAfter, wakeUp, warn });
+  return openStore(dataLayer, { ...tables, onPublished, publishTimeout, errorHistory, closeIdleAfter, wakeUp, warn });
 }
 
 function refusePromise(store: OutboxStore): OutboxStore {

@@ -1,4 +1,3 @@
-import type { QueryRunner } from 'typeorm';
 import type { Clock } from '../time/clock.js';
 import type { OutboxOverrides } from '../nest/overrides.js';
 import type { NewMessage } from '../outbox-message.js';
@@ -75,7 +74,7 @@ export class TestOverrides implements OutboxOverrides {
     return onlyOwn(store, this.own);
   }
 
-  onEnqueued(messages: readonly NewMessage[], _runner: QueryRunner): void {
+  onEnqueued(messages: readonly NewMessage[]): void {
     this.own.add(messages.map(({ id }) => id));
     for (const message of messages) this.enqueued.push({ message, committed: false });
   }

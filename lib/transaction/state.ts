@@ -2,8 +2,8 @@ import { systemClock, within } from '../time/clock.js';
 import { isEnd, tellsOfNoTransaction, type Boundary } from './sql-boundary.js';
 
 /**
- * Of one transaction what its statements tell. TypeORM's flags follow only when a statement was answered, and what the database
- * ends by itself they never hear of.
+ * Of one transaction what its statements tell. The flags of a data layer follow only when a statement was answered, and what the
+ * database ends by itself they never hear of.
  */
 export class TransactionState {
   /** COMMIT or ROLLBACK was sent, whatever became of it: what is written next would be committed by itself. */
@@ -17,7 +17,7 @@ export class TransactionState {
    * have ended it that does not begin with COMMIT or ROLLBACK.
    */
   doubtful = false;
-  /** Another one for each transaction of the runner: what belongs to one must not join the next. */
+  /** Another one for each transaction of the session: what belongs to one must not join the next. */
   number = 0;
   /** How many bytes were sent when the last statement that we hear of was answered. @internal */
   heardUpTo: number | undefined;
@@ -79,7 +79,7 @@ export class TransactionState {
     this.heardUpTo = this.sent();
   }
 
-  /** Somebody sent a statement past TypeORM's `query`: with `stream`, or on the connection itself. */
+  /** Somebody sent a statement past the data layer: with `stream` of TypeORM, or on the connection itself. */
   get isUnheard(): boolean {
     return this.heardUpTo !== this.sent();
   }

@@ -1,6 +1,6 @@
 import { DataSource } from 'typeorm';
 import { transactionExecutor } from '../../lib/data-layers/typeorm/transaction.js';
-import { openStore } from '../../lib/data-layers/typeorm/open-store.js';
+import { openStore } from '../support/open-store.js';
 import type { OutboxStore, SchemaSettings } from '../../lib/store/outbox-store.js';
 import { describeStoreContract, type StoreHarness } from '../../lib/testing/store-contract/contract.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';

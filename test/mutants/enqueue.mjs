@@ -1,5 +1,6 @@
 /** Bugs in the enqueue, which writes in a transaction that is not its own. */
-const WATCH = 'lib/data-layers/typeorm/transaction-watch.ts';
+const WATCH = 'lib/transaction/transaction-watch.ts';
+const RUNNER_WATCH = 'lib/data-layers/typeorm/runner-watch.ts';
 const WRITE = 'lib/enqueue/atomic-write.ts';
 const SAVEPOINTS = 'test/integration/enqueue/savepoints.spec.ts';
 const ENDING = { contract: 'test/integration/enqueue/ending.spec.ts', simulation: false, chaos: false };
@@ -18,7 +19,7 @@ export const ENQUEUE = [
   {
     name: 'watched-from-the-first-enqueue',
     breaks: 'a transaction whose ROLLBACK is on its way when the first message is enqueued counts as active',
-    file: WATCH,
+    file: RUNNER_WATCH,
     from: '    watch.hear();\n    return start',
     to: '    return start',
     ...ENDING,
@@ -82,7 +83,7 @@ export const ENQUEUE = [
     name: 'raw-commit-unseen',
     breaks: 'PostgreSQL: what is enqueued behind a COMMIT on the connection of the driver is committed by itself',
     file: WRITE,
-    from: 'if (isOver(runner)) throw',
+    from: 'if (watch.isOver()) throw',
     to: 'if (false) throw',
     ...UNWATCHED,
   },
@@ -91,7 +92,7 @@ export const ENQUEUE = [
     breaks:
       'PostgreSQL: what is enqueued while a ROLLBACK on the connection of the driver is on its way is committed by itself',
     file: WRITE,
-    from: 'if (isBusy(runner)) state.doubtful = true;',
+    from: 'if (watch.isBusy()) state.doubtful = true;',
     to: '',
     ...UNWATCHED,
   },
@@ -124,9 +125,9 @@ export const ENQUEUE = [
   {
     name: 'bound-for-ever',
     breaks: 'late work of a bound function that returns no Promise joins the next transaction of its runner',
-    file: 'lib/data-layers/typeorm/transaction-scope.ts',
-    from: 'transactionNumber(scope.runner) === scope.transaction ? scope.runner : undefined',
-    to: 'scope.runner',
+    file: 'lib/transaction/transaction-scope.ts',
+    from: 'scope.session.watch.state.number === scope.transaction ? scope.session : undefined',
+    to: 'scope.session',
     ...ENDING,
     contract: 'test/integration/enqueue/ambient.spec.ts',
   },
@@ -176,7 +177,7 @@ export const ENQUEUE = [
   {
     name: 'proxy-is-another-transaction',
     breaks: 'a Proxy of a query runner and the runner behind it are watched apart',
-    file: 'lib/data-layers/typeorm/transaction-watch.ts',
+    file: RUNNER_WATCH,
     from: 'return isOne ? named : runner;',
     to: 'return isOne ? runner : runner;',
     contract: 'test/integration/enqueue/proxied.spec.ts',
@@ -196,8 +197,8 @@ export const ENQUEUE = [
   {
     name: 'scope-of-one-outbox',
     breaks: 'an outbox does not see the transaction that another one on its DataSource opened',
-    file: 'lib/data-layers/typeorm/transaction-scope.ts',
-    from: 'scopes.get(dataSource) ?? new',
+    file: 'lib/transaction/transaction-scope.ts',
+    from: 'scopes.get(source) ?? new',
     to: 'scopes.get({} as never) ?? new',
     contract: 'test/integration/enqueue/ambient.spec.ts',
     simulation: false,

@@ -13,7 +13,7 @@ import {
 import { kafka } from '../../lib/transports/kafka/index.js';
 import { rabbitmq } from '../../lib/transports/rabbitmq/index.js';
 import { resolveOptions } from '../../lib/options/resolve.js';
-import { openStore } from '../../lib/data-layers/typeorm/open-store.js';
+import { openStore } from '../support/open-store.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { kafkaConfig, TestTopics } from '../support/kafka.js';
 import { RabbitMqObserver } from '../support/rabbitmq.js';

@@ -7,7 +7,7 @@ import { OutboxDispatcher } from '../../lib/relay/dispatcher.js';
 import type { OutboxMessage } from '../../lib/outbox-message.js';
 import { OutboxTransport, PUBLISHED, type PublishResult } from '../../lib/transports/transport.js';
 import { resolveOptions } from '../../lib/options/resolve.js';
-import { openStore } from '../../lib/data-layers/typeorm/open-store.js';
+import { openStore } from '../support/open-store.js';
 import { databaseOptions, type FleetSettings } from './fleet.js';
 
 /** One message as it was published, and the most memory that this process has had so far. */

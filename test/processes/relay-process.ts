@@ -7,7 +7,7 @@ import { OutboxDispatcher } from '../../lib/relay/dispatcher.js';
 import type { OutboxMessage } from '../../lib/outbox-message.js';
 import { OutboxTransport, PUBLISHED, type PublishContext, type PublishResult } from '../../lib/transports/transport.js';
 import { resolveOptions } from '../../lib/options/resolve.js';
-import { openStore } from '../../lib/data-layers/typeorm/open-store.js';
+import { openStore } from '../support/open-store.js';
 import { databaseOptions, type FleetSettings, type Order } from './fleet.js';
 
 const settings = JSON.parse(process.env['FLEET'] as string) as FleetSettings;

@@ -3,7 +3,7 @@ import { DataSource } from 'typeorm';
 import { bucketOf } from '../../lib/message/bucket-of.js';
 import { uuidV7 } from '../../lib/message/uuid-v7.js';
 import type { NewMessage } from '../../lib/outbox-message.js';
-import { openStore } from '../../lib/data-layers/typeorm/open-store.js';
+import { openStore } from '../support/open-store.js';
 import { transactionExecutor } from '../../lib/data-layers/typeorm/transaction.js';
 import { resolveOptions } from '../../lib/options/resolve.js';
 import { databaseOptions, type FleetSettings } from './fleet.js';

@@ -1,7 +1,7 @@
 import { DataSource, type DataSourceOptions } from 'typeorm';
 import { healthOf } from '../../lib/observe/health.js';
 import { readStats } from '../../lib/observe/stats.js';
-import { openStore } from '../../lib/data-layers/typeorm/open-store.js';
+import { openStore } from '../support/open-store.js';
 import type { OutboxStore } from '../../lib/store/outbox-store.js';
 import { createUser } from '../readme/sql.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';

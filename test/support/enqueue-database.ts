@@ -2,8 +2,7 @@ import { DataSource, type QueryRunner } from 'typeorm';
 import { OutboxService } from '../../lib/enqueue/outbox.service.js';
 import type { EnqueueRuntime } from '../../lib/enqueue/runtime.js';
 import type { ResolvedOptions } from '../../lib/outbox.options.js';
-import { transactionExecutor } from '../../lib/data-layers/typeorm/transaction.js';
-import { openStore } from '../../lib/data-layers/typeorm/open-store.js';
+import { openStore } from './open-store.js';
 import type { OutboxStore } from '../../lib/store/outbox-store.js';
 import { createTestDatabase } from './databases.js';
 import { definition, enqueueOptions, enqueueRuntime } from './enqueue.js';
@@ -93,7 +92,6 @@ export async function createEnqueueDatabase(
         enqueueRuntime(dataSource, {
           store,
           transportIds,
-          executorFor: transactionExecutor,
           ...parts,
           options: enqueueOptions({ transports: TRANSPORTS, ordering, ...options }),
         }),

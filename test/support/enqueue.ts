@@ -1,4 +1,5 @@
 import type { DataSource } from 'typeorm';
+import { TypeOrm } from '../../lib/data-layers/typeorm/typeorm.js';
 import { Destinations } from '../../lib/enqueue/destinations.js';
 import { EventRegistry } from '../../lib/enqueue/events/event-registry.js';
 import { jsonSerializer } from '../../lib/message/json-serializer.js';
@@ -51,13 +52,12 @@ export function enqueueRuntime(dataSource: DataSource, parts: Partial<EnqueueRun
   };
   return {
     options,
-    dataSource,
+    dataLayer: new TypeOrm(dataSource),
     store: undefined as never,
     transportIds: idsOf(options),
     hooks: { emit: () => undefined, has: () => false },
     events: { on: unused, once: unused, dropped: 0 },
     report: { stats: unused, health: unused },
-    executorFor: unused,
     committed: () => undefined,
     ...parts,
   };

@@ -3,7 +3,7 @@ import { transactionExecutor } from '../../lib/data-layers/typeorm/transaction.j
 import { openMysqlDatabase } from '../../lib/data-layers/typeorm/mysql.js';
 import { MysqlStore } from '../../lib/store/mysql/store.js';
 import type { SchemaSettings } from '../../lib/store/outbox-store.js';
-import { connectionSchema } from '../../lib/data-layers/typeorm/open-store.js';
+import { connectionSchema } from '../../lib/data-layers/typeorm/dialect.js';
 import type { StoreSettings } from '../../lib/store/names.js';
 import type { OpenTransaction, StoreHarness } from '../../lib/testing/store-contract/contract.js';
 import { createTestDatabase, type TestDatabase } from './databases.js';

@@ -1,7 +1,8 @@
 import { DataSource, type DataSourceOptions } from 'typeorm';
 import type { SqlExecutor } from '../../lib/store/executor.js';
 import { transactionExecutor } from '../../lib/data-layers/typeorm/transaction.js';
-import { openStore, type OpenStoreSettings } from '../../lib/data-layers/typeorm/open-store.js';
+import type { OpenStoreSettings } from '../../lib/nest/open-store.js';
+import { openStore } from './open-store.js';
 import type { PostgresStore } from '../../lib/store/postgres/store.js';
 import { createTestDatabase, type TestDatabase } from './databases.js';
 

@@ -13,7 +13,7 @@ import type { OutboxEventMap, OutboxEventName, OutboxHooks } from '../../lib/obs
 import type { OutboxOptions, ResolvedOptions } from '../../lib/outbox.options.js';
 import { OutboxTransport, PUBLISHED, type PublishContext, type PublishResult } from '../../lib/transports/transport.js';
 import { resolveOptions } from '../../lib/options/resolve.js';
-import { openStore } from '../../lib/data-layers/typeorm/open-store.js';
+import { openStore } from './open-store.js';
 import type { OutboxStore } from '../../lib/store/outbox-store.js';
 import { transactionExecutor } from '../../lib/data-layers/typeorm/transaction.js';
 import { canariesIn } from '../security/canaries.js';

@@ -1,11 +1,12 @@
 import type { DataSource, MigrationInterface, QueryRunner } from 'typeorm';
 import { OutboxConfigurationError } from '../../outbox.errors.js';
-import { connectionSchema, databaseKind } from './open-store.js';
+import { connectionSchema, dialectOf } from './dialect.js';
 import { oneAtATime } from '../../store/mysql/schema/lock.js';
 import { patiently } from '../../store/mysql/schema/patience.js';
 import { mysqlSchemaDown, mysqlSchemaUp, mysqlVersion2 } from '../../store/mysql/schema/schema.js';
 import { checkNames, SCHEMA_VERSION, tableNames, type SchemaDefinition, type SchemaScript } from '../../store/names.js';
 import { runBeside, storedVersion, type IndexBeside } from '../../store/postgres/schema/online.js';
+import type { OpenBeside } from '../../store/schema-session.js';
 import { refuseUnpublished } from './unpublished.js';
 import { buildIdIndex, postgresSchema, postgresVersion2 } from '../../store/postgres/schema/schema.js';
 
@@ -78,9 +79,9 @@ export function outboxMigrations(options: OutboxMigrationOptions = {}): (new () 
     const run = async (runner: QueryRunner, way: 'up' | 'down'): Promise<void> => {
       const dataSource = dataSourceOf(runner);
       const schema = definition.schema ?? connectionSchema(dataSource);
-      const server = dialect ?? databaseKind(dataSource).dialect;
+      const server = dialect ?? dialectOf(dataSource);
       const tables = { ...definition, schema };
-      if (server === 'postgres' && (await changeBeside(runner, dataSource, tables, migration, way))) return;
+      if (server === 'postgres' && (await changeBeside(runner, tables, migration, way))) return;
       const first =
         way === 'down' && migration.script === TABLES && !dropUnpublished
           ? () => refuseUnpublished((sql) => runner.query(sql), server, tables)
@@ -108,22 +109,22 @@ export function outboxMigrations(options: OutboxMigrationOptions = {}): (new () 
  */
 async function changeBeside(
   runner: QueryRunner,
-  dataSource: DataSource,
   tables: SchemaDefinition,
   { version, script }: Version,
   way: 'up' | 'down',
 ): Promise<boolean> {
   const stored = await storedVersion(runner, tableNames(tables, '"'));
   if (stored === undefined) return false;
+  const openBeside = besideOf(runner);
   if (way === 'down') {
     if (script === TABLES || stored !== version) return false;
-    await runBeside(runner, dataSource, [], script.postgres(tables).down);
+    await runBeside(runner, openBeside, [], script.postgres(tables).down);
     return true;
   }
   const steps = UPGRADES.filter((upgrade) => upgrade.version > stored && upgrade.version <= version);
   for (const step of steps) {
     const indexes = step.beside === undefined ? [] : [step.beside(tables)];
-    await runBeside(runner, dataSource, indexes, step.script.postgres(tables).up);
+    await runBeside(runner, openBeside, indexes, step.script.postgres(tables).up);
   }
   return steps.length > 0 && script !== TABLES;
 }
@@ -148,7 +149,7 @@ function runAll(
     const [row] = (await runner.query(sql, [...values])) as readonly Record<string, unknown>[];
     return Object.values(row ?? {})[0];
   };
-  return oneAtATime(ask, tables, () => patiently(runner, dataSourceOf(runner), work));
+  return oneAtATime(ask, tables, () => patiently(runner, besideOf(runner), work));
 }
 
 /**
@@ -187,6 +188,11 @@ function invalid(path: string, value: unknown, allowed: string): OutboxConfigura
   return new OutboxConfigurationError('INVALID_OPTIONS', `${path} is ${JSON.stringify(value)}.`, {
     hint: `Use ${allowed}.`,
   });
+}
+
+/** One more session of its DataSource, with the primary. */
+function besideOf(runner: QueryRunner): OpenBeside {
+  return () => dataSourceOf(runner).createQueryRunner('master');
 }
 
 /** TypeORM 1.x calls it `dataSource`, 0.3 `connection`. */

@@ -56,16 +56,6 @@ export function bytesSent(runner: QueryRunner): number | undefined {
   return (runner as unknown as RunnerInternals).databaseConnection?.stream?.bytesWritten;
 }
 
-/** Whether PostgreSQL answered with it: what fails on this side, as for a parameter, ends no transaction. */
-export function isOfServer(error: unknown): boolean {
-  return typeof (error as { severity?: unknown } | null | undefined)?.severity === 'string';
-}
-
-/** Whether a server said no to a statement, PostgreSQL, MySQL or MariaDB: it will not be executed. */
-export function isRefusal(error: unknown): boolean {
-  return isOfServer(error) || typeof (error as { sqlState?: unknown } | null | undefined)?.sqlState === 'string';
-}
-
 export function isMysql(runner: QueryRunner): boolean {
   return dataSourceOf(runner)?.options.type !== 'postgres';
 }

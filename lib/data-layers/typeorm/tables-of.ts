@@ -1,13 +1,7 @@
 import type { DataSource } from 'typeorm';
 import type { ResolvedOptions } from '../../outbox.options.js';
-import { connectionSchema, databaseKind } from './open-store.js';
-
-/** Which tables an outbox has: the same for two DataSources of one database. */
-export interface Tables {
-  /** The DataSource itself where its options do not say which server it reaches. */
-  readonly server: string | DataSource;
-  readonly names: string;
-}
+import type { Tables } from '../../store/tables.js';
+import { connectionSchema, dialectOf } from './dialect.js';
 
 /**
  * Told by the options, to which TypeORM added what the server said of database and schema. The server itself is not asked: a
@@ -16,17 +10,13 @@ export interface Tables {
  */
 export function tablesOf(dataSource: DataSource, { database, store }: ResolvedOptions): Tables {
   if (store !== undefined) return { server: dataSource, names: JSON.stringify([database.schema, database.prefix]) };
-  const { dialect } = databaseKind(dataSource);
+  const dialect = dialectOf(dataSource);
   const inDatabase = dialect === 'postgres' ? dataSource.driver.database : undefined; // elsewhere a schema is a database
   const schema = database.schema ?? connectionSchema(dataSource);
   return {
     server: serverOf(dataSource, DEFAULT_PORT[dialect]),
     names: JSON.stringify([inDatabase, schema, database.prefix]),
   };
-}
-
-export function areSame(one: Tables, other: Tables): boolean {
-  return one.server === other.server && one.names === other.names;
 }
 
 const DEFAULT_PORT = { postgres: 5432, mysql: 3306 } as const;

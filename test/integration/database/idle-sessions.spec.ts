@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { DataSource } from 'typeorm';
-import { openStore } from '../../../lib/data-layers/typeorm/open-store.js';
+import { openStore } from '../../support/open-store.js';
 import type { OutboxStore } from '../../../lib/store/outbox-store.js';
 import { canStart, startOwnMariaDb } from '../../support/own-database.js';
 import { startOwnMysql } from '../../support/mysql-node.js';

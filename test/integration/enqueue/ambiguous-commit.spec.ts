@@ -4,6 +4,7 @@ import { refusal } from '../../support/enqueue.js';
 import { describeWith, requiredUrl, DATABASES } from '../../support/services.js';
 import { TcpProxy } from '../../support/tcp-proxy.js';
 import { until } from '../../support/until.js';
+import { TypeOrm } from '../../../lib/data-layers/typeorm/typeorm.js';
 import { OutboxService } from '../../../lib/enqueue/outbox.service.js';
 import { uuidV7 } from '../../../lib/message/uuid-v7.js';
 
@@ -17,7 +18,7 @@ describe.each(DATABASES)('a commit without an answer on %s', (kind) => {
       db = await createEnqueueDatabase(kind);
       proxy = await TcpProxy.start(requiredUrl(kind));
       application = await new DataSource({ ...through(db.dataSource, proxy), poolSize: 2 } as never).initialize();
-      outbox = db.outbox({ dataSource: application });
+      outbox = db.outbox({ dataLayer: new TypeOrm(application) });
     });
     beforeEach(() => db.clear());
     afterAll(async () => {

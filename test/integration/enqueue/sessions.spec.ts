@@ -1,5 +1,6 @@
 import type { OutboxService } from '../../../lib/enqueue/outbox.service.js';
-import { transactionExecutor } from '../../../lib/data-layers/typeorm/transaction.js';
+import { TypeOrm } from '../../../lib/data-layers/typeorm/typeorm.js';
+import type { SqlExecutor } from '../../../lib/store/executor.js';
 import { createEnqueueDatabase, type EnqueueDatabase } from '../../support/enqueue-database.js';
 import { describeWith, describeOnMysqlFamily } from '../../support/services.js';
 
@@ -11,17 +12,19 @@ describeWith('postgres', 'an array of large messages', () => {
     const db = await createEnqueueDatabase('postgres');
     try {
       const sizes: number[] = [];
-      const outbox = db.outbox({
-        executorFor: (runner) => {
-          const real = transactionExecutor(runner);
-          const size = (value: unknown): number => (value instanceof Uint8Array ? value.byteLength : 0);
-          const run: typeof real.run = (sql) => {
+      const size = (value: unknown): number => (value instanceof Uint8Array ? value.byteLength : 0);
+      class Measured extends TypeOrm {
+        override require(handle: unknown): ReturnType<TypeOrm['require']> {
+          const session = super.require(handle);
+          const { executor } = session;
+          const run: SqlExecutor['run'] = (sql) => {
             sizes.push(sql.values.reduce<number>((sum, value) => sum + size(value), 0) / MIB);
-            return real.run(sql);
+            return executor.run(sql);
           };
-          return { run };
-        },
-      });
+          return Object.defineProperty(session, 'executor', { value: { run } });
+        }
+      }
+      const outbox = db.outbox({ dataLayer: new Measured(db.dataSource) });
       const payload = Buffer.alloc(MIB, 1);
       await db.dataSource.transaction((manager) =>
         outbox.enqueue(

@@ -1,5 +1,6 @@
 import { DataSource, type DataSourceOptions, type QueryRunner } from 'typeorm';
-import { connectionSchema, openStore } from '../../../lib/data-layers/typeorm/open-store.js';
+import { connectionSchema } from '../../../lib/data-layers/typeorm/dialect.js';
+import { openStore } from '../../support/open-store.js';
 import { lockName, oneAtATime } from '../../../lib/store/mysql/schema/lock.js';
 import { outboxMigrations } from '../../../lib/data-layers/typeorm/index.js';
 import { createTestDatabase, type TestDatabase } from '../../support/databases.js';

@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { createConnection } from 'mysql2/promise';
 import { DataSource, type DataSourceOptions } from 'typeorm';
 import type { SchemaSettings } from '../../../lib/store/outbox-store.js';
-import { openStore } from '../../../lib/data-layers/typeorm/open-store.js';
+import { openStore } from '../../support/open-store.js';
 import { outboxMigrations, outboxSql } from '../../../lib/data-layers/typeorm/index.js';
 import { createTestDatabase, type TestDatabase } from '../../support/databases.js';
 import { MariaDbStores } from '../../support/mariadb-store.js';

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { openStore } from '../../../lib/data-layers/typeorm/open-store.js';
+import { openStore } from '../../support/open-store.js';
 import { parkEntry } from '../../../lib/testing/store-contract/harness.js';
 import { repark } from '../../../lib/testing/store-contract/parked.js';
 import { createHarness, type Harness } from '../../support/relay.js';

@@ -1,6 +1,6 @@
 import pg from 'pg';
 import { DataSource } from 'typeorm';
-import { openStore } from '../../../lib/data-layers/typeorm/open-store.js';
+import { openStore } from '../../support/open-store.js';
 import type { PostgresStore } from '../../../lib/store/postgres/store.js';
 import { canStart, startOwnPostgres, type OwnPostgres } from '../../support/own-database.js';
 import { PgBouncer } from '../../support/pgbouncer.js';

@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import { DataSource, type DataSourceOptions } from 'typeorm';
 import type { SchemaSettings } from '../../../lib/store/outbox-store.js';
-import type { OpenStoreSettings } from '../../../lib/data-layers/typeorm/open-store.js';
+import type { OpenStoreSettings } from '../../../lib/nest/open-store.js';
 import { outboxMigrations, outboxSql, type OutboxSchemaOptions } from '../../../lib/data-layers/typeorm/index.js';
 import { createTestDatabase } from '../../support/databases.js';
 import { canStart, postgresProgram } from '../../support/own-database.js';

@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { DataSource, type DataSourceOptions, type QueryRunner } from 'typeorm';
 import { errorText } from '../../../lib/observe/redact/error-text.js';
-import { openStore } from '../../../lib/data-layers/typeorm/open-store.js';
+import { openStore } from '../../support/open-store.js';
 import type { HeldSnapshot, HeldSnapshotReport } from '../../../lib/store/ready-store.js';
 import { series } from '../../support/databases.js';
 import { createHarness, ScriptedTransport, type Harness } from '../../support/relay.js';

@@ -1,4 +1,4 @@
-import { openStore } from '../../../lib/data-layers/typeorm/open-store.js';
+import { openStore } from '../../support/open-store.js';
 import { outboxSql } from '../../../lib/data-layers/typeorm/index.js';
 import { createHarness, ScriptedTransport } from '../../support/relay.js';
 import { describeWith } from '../../support/services.js';

@@ -1,6 +1,6 @@
 import { once } from 'node:events';
 import { PUBLISHED, type PublishResult } from '../../../lib/transports/transport.js';
-import { openStore } from '../../../lib/data-layers/typeorm/open-store.js';
+import { openStore } from '../../support/open-store.js';
 import { createHarness, ScriptedTransport, type Harness } from '../../support/relay.js';
 import { describeWith, DATABASES } from '../../support/services.js';
 import { until } from '../../support/until.js';

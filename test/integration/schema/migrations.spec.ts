@@ -1,6 +1,6 @@
 import { DataSource, type DataSourceOptions } from 'typeorm';
 import { transactionExecutor } from '../../../lib/data-layers/typeorm/transaction.js';
-import { openStore } from '../../../lib/data-layers/typeorm/open-store.js';
+import { openStore } from '../../support/open-store.js';
 import {
   outboxEntities,
   outboxMigrations,

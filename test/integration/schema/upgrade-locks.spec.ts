@@ -1,7 +1,7 @@
 import { DataSource, type DataSourceOptions, type MigrationInterface, type QueryRunner } from 'typeorm';
 import { bucketOf } from '../../../lib/message/bucket-of.js';
 import { uuidV7 } from '../../../lib/message/uuid-v7.js';
-import { openStore } from '../../../lib/data-layers/typeorm/open-store.js';
+import { openStore } from '../../support/open-store.js';
 import { outboxMigrations } from '../../../lib/data-layers/typeorm/index.js';
 import { createTestDatabase, type TestDatabase } from '../../support/databases.js';
 import { describeOnEach, type DatabaseKind } from '../../support/services.js';

@@ -1,6 +1,6 @@
-import type { DataSource, QueryRunner } from 'typeorm';
 import { pause, stopwatch, systemClock, within } from '../../../time/clock.js';
 import { OutboxError } from '../../../outbox.errors.js';
+import type { OpenBeside, SchemaSession } from '../../schema-session.js';
 
 /** Seconds for which a table is asked for at a time: the least that the servers take. */
 const PATIENCE = 1;
@@ -22,18 +22,18 @@ type Run = (sql: string) => Promise<unknown>;
  * and made again. A server that counts in seconds is helped by a second session.
  */
 export async function patiently(
-  runner: QueryRunner,
-  dataSource: DataSource,
+  migrator: SchemaSession,
+  openBeside: OpenBeside,
   work: (run: Run) => Promise<void>,
 ): Promise<void> {
-  const [session] = await runner.query('select connection_id() as id, @@session.lock_wait_timeout as patience');
-  const watch = await openWatch(dataSource, Number(session.id));
+  const [session] = await migrator.query('select connection_id() as id, @@session.lock_wait_timeout as patience');
+  const watch = await openWatch(openBeside, Number(session?.['id']));
   try {
-    await runner.query(`set session lock_wait_timeout = ${PATIENCE}`);
-    await work((sql) => untilFree(() => watched(runner.query(sql), watch)));
+    await migrator.query(`set session lock_wait_timeout = ${PATIENCE}`);
+    await work((sql) => untilFree(() => watched(migrator.query(sql), watch)));
   } finally {
     await watch?.close();
-    await runner.query(`set session lock_wait_timeout = ${Number(session.patience)}`).catch(() => undefined);
+    await migrator.query(`set session lock_wait_timeout = ${Number(session?.['patience'])}`).catch(() => undefined);
   }
 }
 
@@ -72,14 +72,14 @@ async function watched(change: Promise<unknown>, watch: Watch | undefined): Prom
 }
 
 /** Another session of the same user may look at this one, and end its statements. Without one the server's second holds. */
-async function openWatch(dataSource: DataSource, id: number): Promise<Watch | undefined> {
-  const session = dataSource.createQueryRunner('master');
+async function openWatch(openBeside: OpenBeside, id: number): Promise<Watch | undefined> {
+  const session = openBeside();
   const connecting = session.connect();
   if (!(await within(systemClock, CONNECT, connecting).catch(() => false))) {
     void connecting.then(() => session.release()).catch(() => undefined);
     return undefined;
   }
-  const quietly = (sql: string): Promise<unknown[]> => session.query(sql).catch(() => []) as Promise<unknown[]>;
+  const quietly = (sql: string): Promise<readonly unknown[]> => session.query(sql).catch(() => []);
   const waiting = `select 1 from information_schema.processlist where id = ${id} and state = 'Waiting for table metadata lock'`;
   return {
     waits: async () => (await quietly(waiting)).length > 0,

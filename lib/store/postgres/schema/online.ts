@@ -1,7 +1,7 @@
-import type { DataSource, QueryRunner } from 'typeorm';
 import { systemClock, within } from '../../../time/clock.js';
 import { OutboxError } from '../../../outbox.errors.js';
 import { literal, type TableNames } from '../../names.js';
+import type { OpenBeside, SchemaSession } from '../../schema-session.js';
 
 /** An index that is built beside those who write into its table. Qualified, quoted names. */
 export interface IndexBeside {
@@ -32,13 +32,13 @@ const BUILT_BESIDE: ReadonlySet<unknown> = new Set(['40P01', '42P07', '23505']);
  * @param script begins with what keeps others from doing the same
  */
 export async function runBeside(
-  runner: QueryRunner,
-  dataSource: DataSource,
+  migrator: SchemaSession,
+  openBeside: OpenBeside,
   indexes: readonly IndexBeside[],
   script: readonly string[],
 ): Promise<void> {
-  if (!runner.isTransactionActive) return inSession(runner, indexes, script);
-  const own = dataSource.createQueryRunner('master');
+  if (!migrator.isTransactionActive) return inSession(migrator, indexes, script);
+  const own = openBeside();
   const connecting = own.connect();
   if (!(await within(systemClock, CONNECT, connecting))) {
     void connecting.then(() => own.release()).catch(() => undefined);
@@ -47,23 +47,23 @@ export async function runBeside(
   await inSession(own, indexes, script).finally(() => own.release());
 }
 
-/** Of the tables that are there and committed, or made by the runner. */
-export async function storedVersion(runner: QueryRunner, { meta }: TableNames): Promise<number | undefined> {
-  const [table] = await runner.query(`select pg_catalog.to_regclass(${literal(meta)}) is not null as there`);
-  if (!table.there) return undefined;
-  const [row] = await runner.query(`select value from ${meta} where name = 'version'`);
-  return row === undefined ? undefined : Number(row.value);
+/** Of the tables that are there and committed, or made by the migrator. */
+export async function storedVersion(migrator: SchemaSession, { meta }: TableNames): Promise<number | undefined> {
+  const [table] = await migrator.query(`select pg_catalog.to_regclass(${literal(meta)}) is not null as there`);
+  if (!table?.['there']) return undefined;
+  const [row] = await migrator.query(`select value from ${meta} where name = 'version'`);
+  return row === undefined ? undefined : Number(row['value']);
 }
 
 /** A session of a pool goes back as it was. */
 async function inSession(
-  session: QueryRunner,
+  session: SchemaSession,
   indexes: readonly IndexBeside[],
   script: readonly string[],
 ): Promise<void> {
   const [was] = (await session.query(
     `select pg_catalog.current_setting('lock_timeout') as l, pg_catalog.current_setting('statement_timeout') as s`,
-  )) as [{ l: string; s: string }];
+  )) as unknown as [{ l: string; s: string }];
   await limit(session, `${OLDER}s`, '0');
   try {
     for (const index of indexes) await inTurn(session, index);
@@ -74,7 +74,7 @@ async function inSession(
   }
 }
 
-const limit = (session: QueryRunner, lock: string, statement: string): Promise<unknown> =>
+const limit = (session: SchemaSession, lock: string, statement: string): Promise<unknown> =>
   session.query(
     `select pg_catalog.set_config('lock_timeout', $1, false), pg_catalog.set_config('statement_timeout', $2, false)`,
     [lock, statement],
@@ -84,15 +84,17 @@ const limit = (session: QueryRunner, lock: string, statement: string): Promise<u
  * One session builds at a time: another one, whose look is old, would drop what was just built. A turn is tried again and again:
  * a session that waited for it in one statement would keep the build waiting.
  */
-async function inTurn(session: QueryRunner, index: IndexBeside): Promise<void> {
+async function inTurn(session: SchemaSession, index: IndexBeside): Promise<void> {
   const turn = `pg_catalog.hashtext(${literal(index.index)})`;
-  const ask = (call: string): Promise<{ ours: boolean }[]> =>
-    session.query(`select pg_catalog.${call}(${turn}) as ours`);
+  const ask = async (call: string): Promise<boolean> => {
+    const [answer] = await session.query(`select pg_catalog.${call}(${turn}) as ours`);
+    return answer?.['ours'] === true;
+  };
   let isOurs = false;
   try {
     for (let looks = 0; looks < LOOKS; looks += 1) {
       if (await isBuilt(session, index)) return;
-      isOurs = (await ask('pg_try_advisory_lock'))[0]?.ours === true;
+      isOurs = await ask('pg_try_advisory_lock');
       if (isOurs) break;
       if (await isBeingBuilt(session, index.table)) looks = 0;
       await session.query(`select pg_catalog.pg_sleep(${LOOK})`);
@@ -104,15 +106,15 @@ async function inTurn(session: QueryRunner, index: IndexBeside): Promise<void> {
 }
 
 /** @returns `undefined`: it is not there; `false`: not to its end */
-async function isBuilt(session: QueryRunner, { index }: IndexBeside): Promise<boolean | undefined> {
+async function isBuilt(session: SchemaSession, { index }: IndexBeside): Promise<boolean | undefined> {
   const [found] = (await session.query(
     `select i.indisvalid as valid from pg_catalog.pg_index i where i.indexrelid = pg_catalog.to_regclass(${literal(index)})`,
-  )) as { valid: boolean }[];
+  )) as readonly { valid: boolean }[];
   return found?.valid;
 }
 
 /** One that a build left behind when it was stopped is not used by any query, and made again. */
-async function build(session: QueryRunner, beside: IndexBeside): Promise<void> {
+async function build(session: SchemaSession, beside: IndexBeside): Promise<void> {
   let isFirst = true;
   for (;;) {
     const built = await isBuilt(session, beside);
@@ -125,7 +127,7 @@ async function build(session: QueryRunner, beside: IndexBeside): Promise<void> {
   }
 }
 
-async function tryToBuild(session: QueryRunner, beside: IndexBeside, isFirst: boolean): Promise<void> {
+async function tryToBuild(session: SchemaSession, beside: IndexBeside, isFirst: boolean): Promise<void> {
   await limit(session, `${isFirst ? FIRST : OLDER}s`, '0');
   await session.query(beside.build).catch((error: unknown) => {
     const { code } = error as { code?: unknown };
@@ -135,11 +137,11 @@ async function tryToBuild(session: QueryRunner, beside: IndexBeside, isFirst: bo
 }
 
 /** A vacuum has the same lock: it ends as well. */
-async function isBeingBuilt(session: QueryRunner, table: string): Promise<boolean> {
-  const held = (await session.query(
+async function isBeingBuilt(session: SchemaSession, table: string): Promise<boolean> {
+  const held = await session.query(
     `select 1 from pg_catalog.pg_locks l where l.relation = pg_catalog.to_regclass(${literal(table)})
      and l.mode = 'ShareUpdateExclusiveLock' and l.database = (select oid from pg_catalog.pg_database where datname = pg_catalog.current_database())`,
-  )) as unknown[];
+  );
   return held.length > 0;
 }
 

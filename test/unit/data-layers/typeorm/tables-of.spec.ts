@@ -1,6 +1,7 @@
 import type { DataSource } from 'typeorm';
-import { areSame, tablesOf } from '../../../../lib/data-layers/typeorm/tables-of.js';
+import { tablesOf } from '../../../../lib/data-layers/typeorm/tables-of.js';
 import type { ResolvedOptions } from '../../../../lib/outbox.options.js';
+import { areSame } from '../../../../lib/store/tables.js';
 
 interface Given {
   readonly schema?: string;

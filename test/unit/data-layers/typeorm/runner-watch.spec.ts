@@ -1,5 +1,5 @@
 import type { DataSource, QueryRunner } from 'typeorm';
-import { watchTransactions } from '../../../../lib/data-layers/typeorm/transaction-watch.js';
+import { watchTransactions } from '../../../../lib/data-layers/typeorm/runner-watch.js';
 
 /** What of TypeORM's is wrapped; its state is in the fields, so that a copy has its own. */
 class Runner {

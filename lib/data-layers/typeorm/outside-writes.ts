@@ -1,6 +1,6 @@
 import type { QueryRunner } from 'typeorm';
-import type { TransactionScope } from '../data-layers/typeorm/transaction-scope.js';
-import { oneOf } from '../data-layers/typeorm/transaction-watch.js';
+import type { Session } from '../../transaction/data-layer.js';
+import { isWatchedBy } from './runner-watch.js';
 
 /** A table that is written, as TypeORM and most people write it. */
 const WRITE =
@@ -8,20 +8,23 @@ const WRITE =
 /** A warning each. */
 const MOST_TABLES = 100;
 
+/** The session of the transaction of `outbox.transaction` or `outbox.bind` around a call. */
+type Ambient = () => Session | undefined;
+
 /**
  * Warns of writes on another connection while a transaction of `outbox.transaction` or `outbox.bind` is around them, such as
  * `save()` of an injected repository: once for each table. Only query runners that are made inside one are looked at. Messages go
  * past their `query`.
  * @returns what looks at a query runner that was just made
  */
-export function outsideWrites(scope: TransactionScope, warn: (text: string) => void): (runner: QueryRunner) => void {
+export function outsideWrites(ambient: Ambient, warn: (text: string) => void): (runner: QueryRunner) => void {
   const told = new Set<string>();
   return (runner) => {
-    if (scope.current() === undefined) return;
+    if (ambient() === undefined) return;
     const query = runner.query as (...args: unknown[]) => Promise<unknown>;
     const looked = function (this: QueryRunner, ...args: unknown[]): Promise<unknown> {
       const table = typeof args[0] === 'string' ? WRITE.exec(args[0])?.[1] : undefined;
-      if (table !== undefined && !told.has(table) && told.size < MOST_TABLES && isOutside(this, scope.current())) {
+      if (table !== undefined && !told.has(table) && told.size < MOST_TABLES && isOutside(this, ambient())) {
         told.add(table);
         warn(textOf(table));
       }
@@ -31,8 +34,8 @@ export function outsideWrites(scope: TransactionScope, warn: (text: string) => v
   };
 }
 
-function isOutside(runner: QueryRunner, current: QueryRunner | undefined): boolean {
-  return current !== undefined && oneOf(current) !== oneOf(runner);
+function isOutside(runner: QueryRunner, current: Session | undefined): boolean {
+  return current !== undefined && !isWatchedBy(runner, current.watch);
 }
 
 function textOf(table: string): string {

@@ -1,37 +1,36 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { types } from 'node:util';
-import type { DataSource, QueryRunner } from 'typeorm';
-import { isObservable, type ObservableLike } from '../../message/is-observable.js';
-import { transactionNumber } from './transaction-watch.js';
+import { isObservable, type ObservableLike } from '../message/is-observable.js';
+import type { DataLayer, Session } from './data-layer.js';
 
 interface Scope {
-  readonly runner: QueryRunner;
+  readonly session: Session;
   /** Not every `work` says when it ends; its transaction does. */
   readonly transaction: number;
-  /** Work that outlives its scope must not join a later transaction of the same runner. */
+  /** Work that outlives its scope must not join a later transaction of the same session. */
   over: boolean;
 }
 
-/** The ambient transaction of one DataSource: what `outbox.transaction` and `outbox.bind` put around the caller's function. */
+/** The ambient transaction of one data layer: what `outbox.transaction` and `outbox.bind` put around the caller's function. */
 export class TransactionScope {
-  /** Outboxes on one DataSource write in one transaction. */
-  static of(dataSource: DataSource): TransactionScope {
-    const known = scopes.get(dataSource) ?? new TransactionScope();
-    scopes.set(dataSource, known);
+  /** Outboxes with one source write in one transaction. */
+  static of({ source }: Pick<DataLayer, 'source'>): TransactionScope {
+    const known = scopes.get(source) ?? new TransactionScope();
+    scopes.set(source, known);
     return known;
   }
 
   /** @internal */ readonly storage = new AsyncLocalStorage<Scope>();
 
-  current(): QueryRunner | undefined {
+  current(): Session | undefined {
     const scope = this.storage.getStore();
     if (scope === undefined || scope.over) return undefined;
-    return transactionNumber(scope.runner) === scope.transaction ? scope.runner : undefined;
+    return scope.session.watch.state.number === scope.transaction ? scope.session : undefined;
   }
 
   /** Runs `work` inside; an Observable is subscribed to inside, whenever that happens. */
-  run<T>(runner: QueryRunner, work: () => T): T {
-    const scope: Scope = { runner, transaction: transactionNumber(runner), over: false };
+  run<T>(session: Session, work: () => T): T {
+    const scope: Scope = { session, transaction: session.watch.state.number, over: false };
     const result = this.storage.run(scope, work);
     // Of the platform only: the `then` of a query builder runs its query, each time.
     if (types.isPromise(result)) {
@@ -55,4 +54,4 @@ export class TransactionScope {
   }
 }
 
-const scopes = new WeakMap<DataSource, TransactionScope>();
+const scopes = new WeakMap<object, TransactionScope>();

@@ -1,0 +1,164 @@
+import { boundaryOf, isEnd, savepointOf, type Boundary } from './sql-boundary.js';
+import { over, rollbackOnly } from './errors.js';
+import { tell, tellPerhaps, type Entry, type TransactionListener } from './after-commit.js';
+import { isRefusal } from './refusal.js';
+import { TransactionState } from './state.js';
+import { WrittenMessages } from './written-messages.js';
+
+/**
+ * What we keep of a session of the application's, one for all outboxes that write in it. A data layer leads every statement
+ * of the session through `pass`, and overrides what its driver tells.
+ *
+ * - Every boundary waits for writes that are still in flight: after a ROLLBACK that overtook one, its next statement would
+ *   run outside of any transaction; after a SAVEPOINT that did, a rollback would take half of it, such as a message without
+ *   its dedup key. A write that begins when a SAVEPOINT is on its way waits for it, and is inside as a whole.
+ * - From the moment at which COMMIT or ROLLBACK is sent, nothing is written any more: parallel work of a transaction goes on
+ *   when one part of it has failed.
+ * - A write asks first whether there still is a transaction, where one may have ended otherwise: on MySQL and MariaDB behind a
+ *   statement that failed, whose answer tells of no transaction, or that did not come by here; on PostgreSQL while another one is on
+ *   its way, as pg tells in between; anywhere behind one text of several statements with an end.
+ * - What becomes of messages is told by the answers of COMMIT, ROLLBACK and ROLLBACK TO, whoever sent them, and where none came, by
+ *   the data layer.
+ */
+export class TransactionWatch {
+  readonly written = new WrittenMessages();
+  readonly inFlight = new Set<Promise<unknown>>();
+  last: Promise<unknown> = Promise.resolve();
+  readonly state: TransactionState;
+  /** PostgreSQL said no to a statement, and nobody went back to a savepoint since. */
+  failed = false;
+  /** What was sent last ends a transaction that PostgreSQL will not commit: it answers COMMIT with ROLLBACK, and no error. */
+  aborted = false;
+
+  /** @param losesTransactions the server ends some by itself, and commits with statements of other kinds: MySQL, MariaDB */
+  constructor(readonly losesTransactions: boolean) {
+    const perhaps = (): void => tellPerhaps(this.written.entries);
+    this.state = new TransactionState(losesTransactions ? () => this.bytesSent() : undefined, perhaps);
+  }
+
+  /** Whether PostgreSQL said with its last answer that there is no transaction; `false` where nobody tells. */
+  isOver(): boolean {
+    return false;
+  }
+
+  /** Whether a statement has failed and PostgreSQL takes nothing but the end, as its last answer said; `false` where nobody tells. */
+  isAborted(): boolean {
+    return false;
+  }
+
+  /** Whether a statement is on its way to PostgreSQL, which may be what ends the transaction. */
+  isBusy(): boolean {
+    return false;
+  }
+
+  /** To MySQL or MariaDB, in this session; `undefined` where nobody tells. */
+  bytesSent(): number | undefined {
+    return undefined;
+  }
+
+  /** Whether the server said no to a statement: it will not be executed. */
+  isRefusal(error: unknown): boolean {
+    return isRefusal(error);
+  }
+
+  /**
+   * Runs a write, after those before it; no boundary of the transaction passes it. The ids that it returns are reported to
+   * the listener.
+   */
+  async write<T>(
+    listener: TransactionListener,
+    work: () => Promise<{ result: T; ids: readonly string[]; also?: readonly Entry[] }>,
+  ): Promise<T> {
+    this.demandOpen();
+    const isFree = this.inFlight.size === 0 && this.state.saving === undefined;
+    const turn = isFree ? work() : this.behindOthers().then(work);
+    const write = turn.then(({ result, ids, also }) => {
+      if (ids.length > 0) this.written.add({ listener, ids });
+      for (const entry of also ?? []) this.written.add(entry);
+      return result;
+    });
+    this.last = write;
+    this.inFlight.add(write);
+    try {
+      return await write;
+    } finally {
+      this.inFlight.delete(write);
+    }
+  }
+
+  async behindOthers(): Promise<void> {
+    await Promise.allSettled([this.last, this.state.saved()]);
+    if (this.written.spoilt !== undefined) throw rollbackOnly(this.written.spoilt.cause);
+  }
+
+  /** Of an enqueue that failed nobody knows what it left. */
+  rollBackOnly(cause: unknown): void {
+    this.written.spoil(cause);
+  }
+
+  demandOpen(): void {
+    if (!this.state.isOpen) throw over();
+    if (this.written.spoilt !== undefined) throw rollbackOnly(this.written.spoilt.cause);
+  }
+
+  /** Resolves when nothing is being written. */
+  async quiet(): Promise<void> {
+    while (this.inFlight.size > 0) await Promise.allSettled(this.inFlight);
+  }
+
+  /**
+   * A statement of the application's. An end waits once more in front of the statement itself: who hears of an end may have
+   * written.
+   */
+  pass<T>(text: unknown, parameters: unknown, statement: () => Promise<T>): Promise<T> {
+    const { state } = this;
+    const boundary = boundaryOf(text, parameters);
+    const noted = this.written.isEmpty ? undefined : this.noted;
+    if (boundary === undefined && !this.losesTransactions && !this.refuses(boundary)) {
+      const answer = statement();
+      return noted === undefined ? answer : answer.catch(noted);
+    }
+    const send = (): Promise<T> => {
+      if (this.refuses(boundary)) return Promise.reject(rollbackOnly(this.written.spoilt?.cause));
+      if (isEnd(boundary) && !this.written.isEmpty) this.aborted = this.failed || this.isAborted();
+      const answer = state.send(boundary, statement);
+      return boundary === undefined ? answer : answer.then((result) => this.answered(boundary, text, result), noted);
+    };
+    if (boundary !== undefined && this.inFlight.size > 0) return this.quiet().then(send);
+    return state.isAlone ? state.others().then(send) : send();
+  }
+
+  /**
+   * As PostgreSQL does in a transaction that has failed; but for SAVEPOINT, after which TypeORM would roll everything back and
+   * take the next nested transaction for one of its own.
+   */
+  refuses(boundary: Boundary | undefined): boolean {
+    return this.written.spoilt !== undefined && boundary !== 'rollback' && boundary !== 'back' && boundary !== 'save';
+  }
+
+  /** Before the application hears of it. */
+  answered<T>(boundary: Boundary, text: unknown, result: T): T {
+    const { written } = this;
+    const name = (): string => savepointOf(String(text));
+    if (boundary === 'save') written.saved(name());
+    else if (boundary === 'release') written.released(name());
+    else if (boundary === 'back') {
+      this.failed = false;
+      tell(written.wentBack(name()), false);
+    } else if (boundary === 'commit') this.tellAll(!this.aborted);
+    else if (boundary === 'rollback') this.tellAll(false);
+    else this.state.lost(); // of several statements one may be COMMIT; MySQL begins a transaction with the end of another
+    return result;
+  }
+
+  tellAll(committed: boolean): void {
+    this.failed = this.aborted = false;
+    tell(this.written.take(), committed);
+  }
+
+  /** Before the application can send its COMMIT: pg's client learns the transaction's state later than the error. */
+  readonly noted = (error: unknown): never => {
+    this.failed ||= !this.losesTransactions && this.isRefusal(error);
+    throw error;
+  };
+}
