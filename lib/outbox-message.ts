@@ -110,6 +110,9 @@ export interface StoredMessage {
   readonly progress?: string | null;
 }
 
+/** Where a message stands in the memory of a relay: see `Ledger`. @internal */
+export type MemoryState = 'read' | 'waiting' | 'out' | 'orphan' | 'told' | 'again' | 'gone';
+
 /** One message on its way out, as transports and `@OnOutboxEvent` handlers see it. */
 export class OutboxMessage {
   /** UUIDv7; the same on every redelivery. */
@@ -138,9 +141,12 @@ export class OutboxMessage {
 
   /** @internal the next message of the same key while both wait for their turn (see `key-queues`) */
   behind: OutboxMessage | undefined;
+  /** @internal where it stands in memory (see `ledger`) */
+  state: MemoryState;
 
   constructor(row: StoredMessage) {
     this.behind = undefined;
+    this.state = 'read';
     this.id = row.id;
     this.type = row.type;
     this.version = row.version;

@@ -83,15 +83,15 @@ export class RelayLoops implements RunningRelay {
   }
 
   status(): TransportStatus {
-    const { outage, deps, open, room, batcher, parked, reader } = this.relay;
+    const { outage, deps, open, ledger, parked, reader } = this.relay;
     const { state, lastError } = outage.circuit;
     return {
       transport: deps.name,
       receipt: deps.transport.receipt,
       circuit: state,
       buckets: [...open].sort((a, b) => a - b),
-      buffered: room.held - batcher.messagesInFlight,
-      inFlight: batcher.messagesInFlight,
+      buffered: ledger.held - ledger.flight.messages,
+      inFlight: ledger.flight.messages,
       blockedKeys: parked.keys.size,
       lastError: lastError === undefined ? null : errorText(lastError),
       away: outage.destinations.list(deps.clock.monotonic()),

@@ -1,17 +1,18 @@
 import type { LeaseHolder } from './leases/bucket-leases.js';
 import { Reader } from './read/reader.js';
-import { KeyQueues } from './order/key-queues.js';
 import { mustReadAgain } from './read/must-read-again.js';
 import { ProbeFloor } from './read/probe-floor.js';
 import { readProbe } from './read/read-probe.js';
 import { SnapshotFloor } from './read/snapshot-floor.js';
 import type { OutboxMessage } from '../outbox-message.js';
+import { Ledger } from './ledger.js';
 import type { Publisher } from './publish/publisher.js';
 import { Settler } from './settle/settler.js';
 import type { Acquired, Lease } from '../store/lease-store.js';
 import { GlobalOrderGate } from './order/global-order-gate.js';
 import { Batcher, type BatcherEvents } from './publish/batcher.js';
 import { IDLE, NONE_TAKEN, publisherOf, timeOfOne, type TransportRelayDependencies } from './relay.types.js';
+import type { InFlight } from './publish/in-flight.js';
 import { Outage, type OutageRelay } from './publish/outage.js';
 import { ParkedReader, type ParkedReaderEvents } from './order/parked-reader.js';
 import { Results } from './settle/results.js';
@@ -27,7 +28,7 @@ import { Standstill } from './leases/standstill.js';
  * It does one step when told (`readOnce`, `parkedOnce`); the loops that repeat them are the dispatcher's.
  */
 export class TransportRelay implements LeaseHolder, OutageRelay, BatcherEvents, ParkedReaderEvents {
-  readonly queues: KeyQueues;
+  readonly ledger: Ledger;
   readonly reader: Reader;
   readonly settler: Settler;
   readonly publisher: Publisher;
@@ -49,18 +50,17 @@ export class TransportRelay implements LeaseHolder, OutageRelay, BatcherEvents, 
   constructor(readonly deps: TransportRelayDependencies) {
     const { options, store, clock, id, leases } = deps;
     this.results = new Results(this);
-    this.room = new Room(options, () => this.settler.unwritable);
+    this.ledger = new Ledger(
+      { key: (m: OutboxMessage) => m.key, none: () => null, global: () => '' }[options.ordering],
+    );
+    this.room = new Room(options, this.ledger, () => this.settler.unwritable);
     this.globalOrder = new GlobalOrderGate(
       (buckets) => store.hasBlocking(id, buckets),
-      () => this.settler.size === 0 && this.batcher.inFlight.size === 0,
+      () => this.settler.size === 0 && this.flight.batches.size === 0,
       () => this.wanted('read'),
     );
-    this.queues = new KeyQueues(
-      { key: (m: OutboxMessage) => m.key, none: () => null, global: () => '' }[options.ordering],
-      (messages) => this.results.barred(messages),
-    );
     const floor = store.probe === undefined ? new SnapshotFloor() : new ProbeFloor(() => clock.monotonic());
-    this.reader = new Reader(store, id, floor, clock, () => this.settler.writing);
+    this.reader = new Reader(store, id, floor, clock, () => this.settler.writing, undefined, this.ledger.known);
     this.reader.told = (text) => deps.hooks.emit('warning', { text: `transport '${deps.name}': ${text}` });
     const batch = Math.max(1_000, options.batchSize);
     const settings = { transport: id, owner: leases.owner, onPublished: options.onPublished, batch };
@@ -74,8 +74,8 @@ export class TransportRelay implements LeaseHolder, OutageRelay, BatcherEvents, 
     );
     this.publisher = publisherOf(deps);
     this.outage = new Outage(this, deps);
-    this.batcher = new Batcher(deps, this.queues, this.publisher, this.outage.circuit, this, this.kill.signal);
-    this.parked = new ParkedReader(deps, this.queues, this, this.globalOrder);
+    this.batcher = new Batcher(deps, this.ledger, this.publisher, this.outage.circuit, this, this.kill.signal);
+    this.parked = new ParkedReader(deps, this.ledger, this, this.globalOrder);
     deps.transport.onState = (state, reason) => this.outage.transportState(state, reason);
     leases.register(id, this);
   }
@@ -99,7 +99,7 @@ export class TransportRelay implements LeaseHolder, OutageRelay, BatcherEvents, 
   async drain(buckets: readonly number[]): Promise<void> {
     const which = new Set(buckets);
     this.giveUpWaiting((bucket) => which.has(bucket));
-    while (this.batcher.unresolved(which).next().done !== true) await this.nextBatchEnd();
+    while (this.flight.unresolved((bucket) => which.has(bucket)).next().done !== true) await this.nextBatchEnd();
     await this.settler.quiet();
     this.forget(which);
   }
@@ -127,12 +127,12 @@ export class TransportRelay implements LeaseHolder, OutageRelay, BatcherEvents, 
     await this.standstill.end();
     const [{ probing }, { empty }] = [this.outage, this.room];
     const { messages, durable, more, startedOver } = probing
-      ? await readProbe(this.reader, this.outage.nextProbe([...this.open]), this.queues.gateOf)
+      ? await readProbe(this.reader, this.outage.nextProbe([...this.open]), this.ledger.queues.gateOf)
       : await this.reader.read(Math.min(this.room.left, this.room.readLimit));
     if (startedOver) this.parked.doubt();
     await this.acceptRead(messages, durable);
     const { buckets } = this.reader;
-    if (probing) return { read: messages.length, more: this.outage.probeAgain(this.unresolved, buckets) };
+    if (probing) return { read: messages.length, more: this.outage.probeAgain(this.flight.messages, buckets) };
     this.batcher.foundNothing('ready', empty && messages.length === 0 && buckets !== undefined);
     this.room.adapt(messages, more);
     return { read: messages.length, more: (more || buckets === undefined) && this.room.left > 0 };
@@ -210,20 +210,20 @@ export class TransportRelay implements LeaseHolder, OutageRelay, BatcherEvents, 
 
   /** Taken from the parked table and not to be published now. */
   giveBack(messages: readonly OutboxMessage[]): void {
-    this.room.held += messages.length;
+    this.ledger.enter(messages);
     this.results.release(messages);
   }
 
   accept(accepted: readonly OutboxMessage[]): void {
     // A bucket that is drained is closed a moment before its lease goes; what is taken then is taken again by the next owner.
     const messages = accepted.filter(({ bucket }) => this.open.has(bucket));
-    this.room.held += messages.length;
+    this.ledger.enter(messages);
     const { keys } = this.parked;
     const ask = this.deps.options.ordering === 'key' && keys.size > 0;
     for (const message of messages) {
       if (ask && message.parkedId === null && message.key !== null && keys.has(message.bucket, message.key))
         this.results.behindParked(message, message.key);
-      else this.queues.accept(message);
+      else this.ledger.accept(message);
     }
     this.batcher.pump();
   }
@@ -235,7 +235,7 @@ export class TransportRelay implements LeaseHolder, OutageRelay, BatcherEvents, 
     this.results.rewind();
     this.batcher.pump();
     for (const resolve of this.batchEnds.splice(0)) resolve();
-    if (this.globalOrder.on && !this.queues.has('')) this.wanted('parked');
+    if (this.globalOrder.on && !this.ledger.queues.has('')) this.wanted('parked');
     this.roomMade();
   }
 
@@ -245,28 +245,21 @@ export class TransportRelay implements LeaseHolder, OutageRelay, BatcherEvents, 
 
   /** Everything that waits is given back; what is being published keeps its key closed. */
   giveUpWaiting(which: (bucket: number) => boolean = () => true): void {
-    this.results.release(this.queues.drop(({ bucket }) => which(bucket)));
-    this.results.release(this.batcher.trim(which));
+    this.results.release(this.ledger.withdraw(which));
     this.results.rewind();
   }
 
   reconnect = (): Promise<void> => this.publisher.reconnect(this.kill.signal);
 
-  get onlyOne(): boolean {
-    return this.batcher.onlyOne;
+  get flight(): InFlight {
+    return this.ledger.flight;
   }
-
-  get unresolved(): number {
-    return this.batcher.messagesInFlight;
-  }
-
-  markAlone = (message: OutboxMessage): void => this.batcher.markAlone(message);
 
   // ── life ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
   /** Resolves when nothing is on its way to the broker or to the database; under a load that never ends at the given time. */
   async quiet(until = Infinity): Promise<void> {
-    const busy = (): boolean => this.batcher.inFlight.size > 0 && this.deps.clock.monotonic() < until;
+    const busy = (): boolean => this.flight.batches.size > 0 && this.deps.clock.monotonic() < until;
     do {
       while (busy()) await this.nextBatchEnd();
       await this.settler.quiet();
@@ -274,26 +267,12 @@ export class TransportRelay implements LeaseHolder, OutageRelay, BatcherEvents, 
   }
 
   /** @internal */ forget(which: ReadonlySet<number>): void {
-    this.dropped(this.queues.drop(({ bucket }) => which.has(bucket)));
-    this.dropped(this.batcher.trim((bucket) => which.has(bucket)));
-    this.batcher.orphan(which);
-    // What was decided and is not written is void: if the bucket is ours again, they are read with the others, in order.
-    for (const message of this.settler.unwritten(which)) this.reader.known.delete(message);
+    this.ledger.lose(which);
     this.settler.forget(which);
     for (const bucket of which) {
       this.open.delete(bucket);
       this.reader.forget(bucket);
       this.parked.forget(bucket);
-    }
-  }
-
-  /** Forgotten without a word: they are not ours any more. */
-  dropped(messages: readonly OutboxMessage[]): void {
-    this.room.held -= messages.length;
-    for (const message of messages) {
-      if (message.parkedId === null) this.reader.known.delete(message);
-      this.batcher.alone.delete(message.id);
-      this.batcher.orphans.delete(message);
     }
   }
 

@@ -7,6 +7,7 @@ import { gate } from '../support/transport-relay.js';
 import { createHarness, ScriptedTransport, wrapped, type Harness } from '../support/relay.js';
 import { until } from '../support/until.js';
 import type { DatabaseKind } from '../support/services.js';
+import { unwrittenOf } from '../support/unwritten.js';
 
 const MIB = 2 ** 20;
 const payloadOf = (n: number, bytes: number): Buffer => Buffer.alloc(bytes, `${n} `);
@@ -48,8 +49,8 @@ export function describeLargePayloads(kind: DatabaseKind): void {
       await until(() => transport.attempted.length === ids.length);
       const { settler } = (dispatcher.relays[0] as RelayLoops).relay;
       const unwritten = (): OutboxMessage[] => [
-        ...settler.successes,
-        ...[...settler.transitions].map((t) => t.message),
+        ...unwrittenOf(settler.successes),
+        ...unwrittenOf(settler.transitions).map((t) => t.message),
       ];
       expect(unwritten()).toHaveLength(ids.length);
       expect(unwritten().map(({ body }) => body?.length ?? 0)).toEqual(ids.map(() => 0));

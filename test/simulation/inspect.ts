@@ -28,6 +28,7 @@ export function inspect(
     if (!(each instanceof RelayLoops)) continue;
     if (heardBy(each.relay.reader)?.knows !== false) floors(each.relay, database, tell);
     bounds(each.relay, options, tell);
+    entries(each.relay, tell);
     if (bytes !== undefined) bytesRead(each.relay, bytes, options, tell);
   }
 }
@@ -49,14 +50,14 @@ function floors({ reader, deps }: TransportRelay, database: MemoryDatabase, tell
   }
 }
 
-function bounds({ reader, room, batcher, parked }: TransportRelay, options: ResolvedOptions, tell: Tell): void {
+function bounds({ reader, room, flight, parked }: TransportRelay, options: ResolvedOptions, tell: Tell): void {
   const { batchSize, batchesInFlight, batchBytes } = options;
   const most = batchSize * (batchesInFlight + 2) + RETRIES;
   if (room.held > most || room.held < 0) tell(17, `holds ${room.held} messages of at most ${most}`);
-  if (batcher.messagesInFlight > batchSize * batchesInFlight) tell(17, `${batcher.messagesInFlight} are in flight`);
+  if (flight.messages > batchSize * batchesInFlight) tell(17, `${flight.messages} are in flight`);
   if (reader.floor instanceof SnapshotFloor && reader.floor.checkpoints.length > 64)
     tell(17, `${reader.floor.checkpoints.length} checkpoints`);
-  for (const { messages } of batcher.inFlight) {
+  for (const { messages } of flight.batches) {
     // It is full with the message that reaches the bound.
     const before = bytesOf(messages.slice(0, -1));
     if (before > batchBytes) tell(17, `a batch has ${before} bytes, and one more message`);
@@ -69,14 +70,48 @@ function bounds({ reader, room, batcher, parked }: TransportRelay, options: Reso
     tell(17, `knows ${keys} blocked keys, counts ${size}, of at most twice ${limit} and ${kept} at hand`);
 }
 
+/** Each message in memory stands in one place of the ledger, and is counted once. */
+function entries({ ledger }: TransportRelay, tell: Tell): void {
+  const { queues, flight, unwritten, held } = ledger;
+  const waiting = new Set<OutboxMessage>();
+  const out = new Set<OutboxMessage>();
+  const wait = (first: OutboxMessage | undefined): void => {
+    for (let next = first; next !== undefined; next = next.behind) {
+      if (waiting.has(next)) return tell(17, `${next.seq} waits twice`);
+      if (next.state !== 'waiting') tell(17, `${next.seq} waits, and is said to be ${next.state}`);
+      waiting.add(next);
+    }
+  };
+  for (const message of queues.ready) wait(message);
+  for (const { messages } of flight.batches) {
+    for (const message of messages) {
+      if ((message.state !== 'out' && message.state !== 'orphan') || out.has(message)) continue;
+      out.add(message); // what failed with its run may be out again before the rest of its batch is through
+      wait(message.behind);
+    }
+  }
+  if (out.size < flight.messages) tell(17, `${flight.messages} are in flight, and ${out.size} of them are out`);
+  const decided = unwritten.all.size;
+  if (held < waiting.size + out.size + decided)
+    tell(
+      17,
+      `holds ${held} messages: ${waiting.size} wait, ${out.size} are out, of ${decided} is something to be written`,
+    );
+}
+
 /** What was read and waits or is out. Parked ones come on top. A read may bring as much again, from behind. @param size that of each payload */
-function bytesRead({ queues, batcher }: TransportRelay, size: number, options: ResolvedOptions, tell: Tell): void {
+function bytesRead(
+  { ledger: { queues, flight } }: TransportRelay,
+  size: number,
+  options: ResolvedOptions,
+  tell: Tell,
+): void {
   const held = new Set<OutboxMessage>();
   const add = (first: OutboxMessage | undefined): void => {
     for (let next = first; next !== undefined && !held.has(next); next = next.behind) held.add(next);
   };
   for (const message of queues.ready) add(message);
-  for (const { messages } of batcher.inFlight) for (const message of messages) add(message);
+  for (const { messages } of flight.batches) for (const message of messages) add(message);
   const bytes = bytesOf([...held].filter(({ parkedId }) => parkedId === null));
   const most = 2 * Math.max(size, options.batchBytes * (options.batchesInFlight + 2));
   if (bytes > most) tell(17, `holds ${bytes} bytes of at most ${most}`);

@@ -24,12 +24,11 @@ export function through(history: History, database: MemoryDatabase, options: Res
   for (const row of database.parked.values()) if (row.state !== 'dead' && isVisible(row)) rest(row, row.state);
   if (left.length > 0) return left;
   for (const { relay, transportRelay } of fleet.transportRelays) {
-    const { room, batcher, queues, reader } = transportRelay;
-    const busy =
-      room.held + batcher.inFlight.size + queues.tails.size + reader.known.size + reader.known.lingering.length;
+    const { held, flight, queues, known } = transportRelay.ledger;
+    const busy = held + flight.batches.size + queues.tails.size + known.size + known.lingering.length;
     if (busy > 0 && options.ordering !== 'global')
       left.push(
-        `${relay.process.name} holds ${room.held}, ${batcher.inFlight.size} in flight, ${queues.tails.size} keys, ${reader.known.size} known`,
+        `${relay.process.name} holds ${held}, ${flight.batches.size} in flight, ${queues.tails.size} keys, ${known.size} known`,
       );
   }
   return left;

@@ -1,4 +1,4 @@
-import { KeyQueues } from '../../lib/relay/order/key-queues.js';
+import { Ledger } from '../../lib/relay/ledger.js';
 import { ParkedKeys } from '../../lib/relay/order/parked-keys.js';
 import type { TransportRelayDependencies } from '../../lib/relay/relay.types.js';
 import { ParkedReader } from '../../lib/relay/order/parked-reader.js';
@@ -50,7 +50,7 @@ export function createReader(keys = new ParkedKeys()) {
   } as unknown as TransportRelayDependencies;
   const reader: ParkedReader = new ParkedReader(
     relay,
-    new KeyQueues(({ key }) => key),
+    new Ledger(({ key }) => key),
     {
       accept: (messages) => messages.forEach(({ bucket, key }) => reader.continueKey(bucket, key as string)),
       giveBack: () => undefined,

@@ -18,11 +18,7 @@ export class KeyQueues {
   ready: (OutboxMessage | undefined)[] = [];
   readyFrom = 0;
 
-  constructor(
-    readonly gateOf: GateOf,
-    /** A key is free that had a bar: with what was accepted behind it, in order, which is not here any more. */
-    readonly barred: (messages: readonly OutboxMessage[]) => void = () => undefined,
-  ) {}
+  constructor(readonly gateOf: GateOf) {}
 
   accept(message: OutboxMessage): void {
     const gate = this.gateOf(message);
@@ -83,22 +79,20 @@ export class KeyQueues {
 
   /**
    * The unit that ends with `last` is published: the message behind it becomes ready.
-   * @returns whether the key is free now
+   * @returns what was accepted behind the bar of its key, in order: it is not here any more
    */
-  resolve(last: OutboxMessage): boolean {
+  resolve(last: OutboxMessage): readonly OutboxMessage[] {
     const gate = this.gateOf(last);
-    if (gate === null) return true;
+    if (gate === null) return NONE;
     const { behind } = last;
     if (behind !== undefined && !this.isBarred(behind)) {
       last.behind = undefined;
       this.ready.push(behind);
-      return false;
+      return NONE;
     }
-    if (behind !== undefined || this.tails.get(gate) === last) {
-      this.tails.delete(gate);
-      if (this.bars.delete(gate)) this.barred(chainBehind(last));
-    }
-    return true;
+    if (behind === undefined && this.tails.get(gate) !== last) return NONE;
+    this.tails.delete(gate);
+    return this.bars.delete(gate) ? chainBehind(last) : NONE;
   }
 
   /** The unit that ends with `last` failed: its key is closed here; returns what waited behind it, in order. */
@@ -138,6 +132,8 @@ export class KeyQueues {
     return dropped;
   }
 }
+
+const NONE: readonly OutboxMessage[] = [];
 
 function chainBehind(message: OutboxMessage): OutboxMessage[] {
   const chain: OutboxMessage[] = [];

@@ -1,9 +1,10 @@
-import { KeyQueues } from './key-queues.js';
+import type { Ledger } from '../ledger.js';
 import { ParkedKeys } from './parked-keys.js';
 import type { OutboxMessage } from '../../outbox-message.js';
 import type { Lease } from '../../store/lease-store.js';
 import type { DueRow, KeyInBucket, TakeResult } from '../../store/parked-store.js';
-import type { Transition } from '../settle/settler.js';
+import type { Decided } from '../settle/settler.js';
+import { closes } from '../settle/unwritten.js';
 import { DueRows } from './due-rows.js';
 import type { GlobalOrderGate } from './global-order-gate.js';
 import type { TransportRelayDependencies } from '../relay.types.js';
@@ -32,15 +33,6 @@ export interface ParkedReaderEvents {
 export class ParkedReader {
   /** Keys whose first blocking row was settled, or may have been. */
   readonly toContinue = new Map<string, KeyInBucket>();
-  /** Transitions on their way, by key: until they are written the store does not see them. */
-  readonly pending = new Map<string, number>();
-  /**
-   * Of these, keys that a failure closed, or of which taken rows are given back: the store would let others past them, or
-   * the same once more, which the transition, written again after a lost answer, would take for the row that it is about.
-   */
-  readonly closed = new Map<string, number>();
-  /** Rows that are given back, likewise. */
-  readonly unwritten = new Set<string>();
   /** Keys of which something was parked while a take is under way; `undefined`: none is. */
   parkedMeanwhile: Set<string> | undefined;
   loadedAt = 0;
@@ -58,13 +50,13 @@ export class ParkedReader {
 
   constructor(
     readonly relay: TransportRelayDependencies,
-    readonly queues: KeyQueues,
+    readonly ledger: Ledger,
     readonly events: ParkedReaderEvents,
     readonly hold: Pick<GlobalOrderGate, 'hold'>,
     readonly keys = new ParkedKeys(),
   ) {
     this.dueRows = new DueRows(relay, (row) => this.mayTake(row), this.continueKey.bind(this));
-    this.recheck = new BlockedKeyRecheck(relay, keys, (key) => this.isFree(key));
+    this.recheck = new BlockedKeyRecheck(relay, keys, (key) => ledger.isFree(key));
   }
 
   /** @internal */ get isGlobal(): boolean {
@@ -117,27 +109,19 @@ export class ParkedReader {
     if (this.marked.size > 0) this.events.uncertain([...this.marked]);
   }
 
-  /** A transition was handed to the settler. */
-  parking(transition: Transition): void {
-    const { message, blocks } = transition;
-    if (message.parkedId !== null) this.unwritten.add(message.parkedId);
-    const key = this.queues.gateOf(message);
+  /** A transition is on its way. */
+  parking({ message, blocks }: Decided): void {
+    const key = this.ledger.queues.gateOf(message);
     if (key === null || !blocks) return;
     this.keys.addBeyond(message.bucket, key);
-    count(this.pending, key, 1);
-    if (closes(transition)) count(this.closed, key, 1);
     this.parkedMeanwhile?.add(key);
   }
 
   /** It was written, or is void. */
-  parked(transition: Transition): void {
-    const { message, blocks } = transition;
-    if (message.parkedId !== null) this.unwritten.delete(message.parkedId);
-    const key = this.queues.gateOf(message);
-    if (key === null || !blocks) return;
-    count(this.pending, key, -1);
-    if (closes(transition)) count(this.closed, key, -1);
-    else this.recheck.parkedBehind(message.bucket, key);
+  parked(decided: Decided): void {
+    const { message, blocks } = decided;
+    const key = this.ledger.queues.gateOf(message);
+    if (key !== null && blocks && !closes(decided)) this.recheck.parkedBehind(message.bucket, key);
   }
 
   /** The row in front of this key's blocked ones is gone. */
@@ -171,17 +155,13 @@ export class ParkedReader {
 
   /** While a key has a message on its way, its parked rows wait; the key is marked, so that they come next. @internal */
   mayTake({ parkedId, bucket, key }: DueRow): boolean {
-    if (this.unwritten.has(parkedId)) return false;
+    if (this.ledger.unwritten.rows.has(parkedId)) return false;
     if (this.relay.options.ordering === 'none' || key === null) return true;
     this.keys.addBeyond(bucket, key);
-    if (!this.isGlobal) this.queues.bar(key); // in a global order the hold does it
-    if (!this.isFree(key)) return false;
+    if (!this.isGlobal) this.ledger.queues.bar(key); // in a global order the hold does it
+    if (!this.ledger.isFree(key)) return false;
     this.keys.keepWhileTaken(bucket, key);
     return true;
-  }
-
-  /** @internal */ isFree(key: string): boolean {
-    return !this.queues.has(key) && !this.closed.has(key);
   }
 
   /** Of the buckets that are held keys that can go on, and now and then some more in turn. @internal */
@@ -192,7 +172,7 @@ export class ParkedReader {
     for (const [key, at] of this.toContinue) {
       if (asked.size >= limit) break;
       if (held.has(at.bucket)) {
-        if (this.isFree(key)) asked.set(key, at);
+        if (this.ledger.isFree(key)) asked.set(key, at);
       } else if (this.epochOf(at.bucket) === undefined) this.toContinue.delete(key); // loaded anew with its next lease
     }
     return [...asked.values()];
@@ -209,7 +189,7 @@ export class ParkedReader {
     leases: readonly Lease[],
     perKey: number,
   ): Promise<number> {
-    const unwritten = new Set(this.pending.keys());
+    const unwritten = new Set(this.ledger.unwritten.pending.keys());
     this.parkedMeanwhile = new Set();
     try {
       for (const { key } of keys) this.toContinue.delete(key);
@@ -281,7 +261,7 @@ export class ParkedReader {
       this.keys.addBeyond(bucket, key);
     // The store does not know yet what is not written.
     for (const { bucket, key } of keys)
-      if (this.pending.has(key) || this.events.isAside(bucket, key)) this.keys.addBeyond(bucket, key);
+      if (this.ledger.unwritten.pending.has(key) || this.events.isAside(bucket, key)) this.keys.addBeyond(bucket, key);
   }
 
   /**
@@ -295,19 +275,10 @@ export class ParkedReader {
     if (this.loadedUpTo.size === 0 && relay.clock.monotonic() - this.loadedAt < RELOAD_EVERY) return;
     const isWhole = this.loadedUpTo.size === 0 && relay.leases.of(relay.id).size === buckets.length;
     const { dropped } = keys;
-    const isWritten = this.pending.size === 0;
+    const isWritten = this.ledger.unwritten.pending.size === 0;
     await this.load(buckets);
     if (isWhole && isWritten && this.loadedUpTo.size === 0 && keys.dropped === dropped) keys.overflow = false;
   }
-}
-
-/** More can come of a key whose first row failed, or is given back; of what is parked behind it there may be no end. */
-const closes = ({ message, state }: Transition): boolean => message.parkedId !== null || state !== 'blocked';
-
-function count(counts: Map<string, number>, key: string, by: number): void {
-  const sum = (counts.get(key) ?? 0) + by;
-  if (sum > 0) counts.set(key, sum);
-  else counts.delete(key);
 }
 
 /** Blocked rows of one key that are brought back at once. */

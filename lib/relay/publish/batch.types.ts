@@ -9,8 +9,7 @@ export interface Unit {
 }
 export type OnResult = (index: number, result: PublishResult) => void;
 export interface Batch {
-  readonly messages: OutboxMessage[];
+  readonly messages: readonly OutboxMessage[];
   /** By index, for messages that are part of a run; absent for single ones. */
   readonly units: Map<number, { unit: Unit; index: number }> | undefined;
-  readonly resolved: Uint8Array;
 }

@@ -1,8 +1,8 @@
 import { setMaxListeners } from 'node:events';
-import type { KeyQueues } from '../order/key-queues.js';
 import type { OutboxMessage } from '../../outbox-message.js';
 import type { Circuit } from './circuit.js';
 import { isUnread, lengthOf } from '../../message/payload-size.js';
+import type { Ledger } from '../ledger.js';
 import type { Publisher } from './publisher.js';
 import type { PublishFailure, PublishResult } from '../../transports/transport.js';
 import type { Batch, OnResult, Unit } from './batch.types.js';
@@ -15,6 +15,8 @@ export interface BatcherEvents {
   readonly results: {
     published(message: OutboxMessage): void;
     failed(message: OutboxMessage, failure: PublishFailure): void;
+    /** The unit that ends with it is published: its key goes on. */
+    through(last: OutboxMessage): void;
     /** Was not sent after all. */
     withdrawn(message: OutboxMessage): void;
     /** Put off, if it goes where nothing is taken now. */
@@ -33,13 +35,7 @@ export interface BatcherEvents {
  * key over all batches in flight, and turns results into `published` and `failed`, in order within a key.
  */
 export class Batcher {
-  readonly inFlight = new Set<Batch>();
-  /** Ids that are published by themselves: a neighbour was killed with its batch, and one of them did it. */
-  readonly alone = new Set<string>();
   /** @internal */ readonly empty = { ready: false, parked: false };
-  /** Being published when their bucket's lease was lost. */
-  readonly orphans = new Set<OutboxMessage>();
-  messagesInFlight = 0;
   /** Of batches that are out; only kept for a transport that wants one bucket in a batch. @internal */
   readonly bucketsOut = new Set<number>();
   readonly poison: PoisonDetector;
@@ -50,15 +46,15 @@ export class Batcher {
 
   constructor(
     readonly relay: TransportRelayDependencies,
-    readonly queues: KeyQueues,
+    readonly ledger: Ledger,
     readonly publisher: Publisher,
     readonly circuit: Circuit,
     readonly events: BatcherEvents,
     readonly kill: AbortSignal,
   ) {
     this.poison = new PoisonDetector(relay);
-    this.payloads = new LargePayloads(relay, (message) => this.markAlone(message));
-    this.runResults = new RunResults(this);
+    this.payloads = new LargePayloads(relay, (message) => ledger.flight.markAlone(message));
+    this.runResults = new RunResults(ledger, this);
     setMaxListeners(0, kill); // one for each batch
     this.maxBatch = Math.min(relay.options.batchSize, relay.transport.maxBatch ?? Infinity);
     // In a global order a run would span keys, which no broker publishes all or nothing.
@@ -76,12 +72,13 @@ export class Batcher {
 
   /** Messages that the next batch may hold. What works on them one by one has so many slots, whichever batches they are in. @internal */
   get room(): number {
-    const { inFlight, circuit, maxBatch } = this;
+    const { circuit, maxBatch } = this;
+    const { batches, messages } = this.ledger.flight;
     const { batchesInFlight } = this.relay.options;
     if (circuit.allows === 'none' || this.poison.running) return 0;
-    if (circuit.allows === 'one') return inFlight.size === 0 ? 1 : 0;
-    if (!this.isOneByOne) return inFlight.size < batchesInFlight ? maxBatch : 0;
-    return Math.min(maxBatch, batchesInFlight * maxBatch - this.messagesInFlight);
+    if (circuit.allows === 'one') return batches.size === 0 ? 1 : 0;
+    if (!this.isOneByOne) return batches.size < batchesInFlight ? maxBatch : 0;
+    return Math.min(maxBatch, batchesInFlight * maxBatch - messages);
   }
 
   /** Handlers; a broker's batch is one request. @internal */ get isOneByOne(): boolean {
@@ -97,44 +94,8 @@ export class Batcher {
   }
   /** @internal */ cancelPump: (() => void) | undefined;
 
-  /** What is out now is one single message. */
-  get onlyOne(): boolean {
-    const [batch, more] = this.inFlight;
-    return more === undefined && batch?.messages.length === 1;
-  }
-
-  /** What is being published keeps its key closed; what waits behind it is given back. */
-  trim(which: (bucket: number) => boolean): OutboxMessage[] {
-    const trimmed: OutboxMessage[] = [];
-    for (const { messages, units, resolved } of this.inFlight) {
-      messages.forEach((message, i) => {
-        const part = units?.get(i);
-        const resolvedAll = part === undefined ? resolved[i] !== 0 : part.unit.left === 0;
-        if (resolvedAll || !which(message.bucket)) return;
-        if (part === undefined || part.index === part.unit.messages.length - 1)
-          trimmed.push(...this.queues.trim(message));
-      });
-    }
-    return trimmed;
-  }
-
-  /** Messages of these buckets that are being published and have no result yet. */
-  *unresolved(buckets: ReadonlySet<number>): Generator<OutboxMessage> {
-    for (const { messages, units, resolved } of this.inFlight) {
-      for (const [i, message] of messages.entries()) {
-        const unit = units?.get(i)?.unit;
-        const through = unit === undefined ? resolved[i] !== 0 : unit.left === 0;
-        if (!through && buckets.has(message.bucket)) yield message;
-      }
-    }
-  }
-
-  /** The leases of these buckets are lost. */
-  orphan(buckets: ReadonlySet<number>): void {
-    for (const message of this.unresolved(buckets)) this.orphans.add(message);
-  }
-
   /** @internal */ fill(limit: number): Batch | undefined {
+    const { queues, flight } = this.ledger;
     const messages: OutboxMessage[] = [];
     const later: OutboxMessage[] = [];
     const usable = new Map<number, boolean>();
@@ -143,15 +104,15 @@ export class Batcher {
     let large = false;
     const away = this.events.results.someAreAway === true;
     while (messages.length < limit && (messages.length === 0 || bytes < this.relay.options.batchBytes)) {
-      const message = this.queues.shift();
+      const message = queues.shift();
       if (message === undefined) break;
       if (away && this.events.results.putOff(message)) continue;
       if (!this.mayGo(message, usable) || !this.mayJoin(message, messages)) {
         later.push(message);
         continue;
       }
-      const alone = (this.alone.size > 0 && this.alone.has(message.id)) || this.poison.needed(message.bucket);
-      if (alone && (messages.length > 0 || this.inFlight.size > 0)) {
+      const alone = flight.goesAlone(message) || this.poison.needed(message.bucket);
+      if (alone && (messages.length > 0 || flight.batches.size > 0)) {
         // It shares no batch, and nothing else is out with it. Nobody overtakes it either: under load its turn never came.
         later.push(message);
         break;
@@ -169,8 +130,8 @@ export class Batcher {
         bytes += this.extend(message, messages, units, limit, bytes);
       }
     }
-    for (const message of later.reverse()) this.queues.unshift(message);
-    return messages.length === 0 ? undefined : { messages, units, resolved: new Uint8Array(messages.length) };
+    for (const message of later.reverse()) queues.unshift(message);
+    return messages.length === 0 ? undefined : { messages, units };
   }
 
   /** @internal */ mayGo(message: OutboxMessage, usable: Map<number, boolean>): boolean {
@@ -185,7 +146,7 @@ export class Batcher {
     return first === undefined ? !this.bucketsOut.has(bucket) : first.bucket === bucket;
   }
 
-  /** The run behind the first message of a key: same topic, within the bounds. @internal */
+  /** The run behind the first message of a key: same topic, within the bounds. It is linked no more, but to what follows it. @internal */
   extend(
     first: OutboxMessage,
     into: OutboxMessage[],
@@ -198,24 +159,26 @@ export class Batcher {
     for (let next = first.behind; next !== undefined && into.length < limit; next = next.behind) {
       bytes += lengthOf(next);
       if (next.topic !== first.topic || size + bytes > this.relay.options.batchBytes) break;
-      if (isUnread(next) || this.alone.has(next.id) || this.queues.isBarred(next)) break;
+      if (isUnread(next) || this.ledger.flight.goesAlone(next) || this.ledger.queues.isBarred(next)) break;
       into.push(next);
     }
     const messages = into.slice(start);
     if (messages.length === 1) return 0;
     const unit: Unit = { messages, results: messages.map(() => undefined), left: messages.length };
-    messages.forEach((_, index) => units.set(start + index, { unit, index }));
+    messages.forEach((message, index) => {
+      units.set(start + index, { unit, index });
+      if (index < messages.length - 1) message.behind = undefined;
+    });
     return bytes;
   }
 
   /** @internal */ async send(batch: Batch): Promise<void> {
-    this.inFlight.add(batch);
+    const { flight } = this.ledger;
     const { bucket } = batch.messages[0] as OutboxMessage;
     if (this.relay.transport.perBucket === true) this.bucketsOut.add(bucket);
-    this.messagesInFlight += batch.messages.length;
+    this.ledger.begin(batch);
     const onResult: OnResult = (index, result) => {
-      batch.resolved[index] = 1;
-      this.messagesInFlight -= 1;
+      flight.told();
       const part = batch.units?.get(index);
       if (part === undefined) this.resolve(batch.messages[index] as OutboxMessage, result);
       else this.runResults.resolve(part.unit, part.index, result);
@@ -223,7 +186,7 @@ export class Batcher {
     };
     if (this.poison.needed(bucket)) await this.try(batch, onResult);
     else await this.deliver(batch, onResult);
-    this.inFlight.delete(batch);
+    flight.end(batch);
     this.bucketsOut.delete(bucket);
     this.events.batchEnded();
   }
@@ -245,7 +208,7 @@ export class Batcher {
     };
     this.poison.running = true;
     let verdict = await this.poison.begin(message); // before its payload is read: that may end the process, too
-    if (verdict === 'go' && this.orphans.has(message)) verdict = 'later'; // its lease came back: it is read again first
+    if (verdict === 'go' && message.state === 'orphan') verdict = 'later'; // its lease came back: it is read again first
     if (verdict === 'go') {
       await this.deliver(batch, onVerdict);
       if (!published) await this.poison.end(message);
@@ -258,37 +221,29 @@ export class Batcher {
   async complete({ messages }: Batch): Promise<Verdict> {
     const verdict = await this.payloads.bring(messages);
     if (verdict !== 'go') return verdict;
-    const may = messages.every((message) => this.events.usable(message.bucket) && !this.orphans.has(message));
+    const may = messages.every((message) => this.events.usable(message.bucket) && message.state !== 'orphan');
     return may ? 'go' : 'later';
   }
 
   /** Was not sent after all, none of it. @internal */
-  withdraw({ messages, resolved }: Batch): void {
-    for (const [index, message] of messages.entries()) {
-      resolved[index] = 1;
-      this.messagesInFlight -= 1;
+  withdraw({ messages }: Batch): void {
+    for (const message of messages) {
+      this.ledger.flight.told();
       this.events.results.withdrawn(message);
     }
   }
 
   /** @internal */ resolve(message: OutboxMessage, result: PublishResult): void {
-    if (this.alone.size > 0) this.alone.delete(message.id);
+    this.ledger.flight.acquit(message);
     if (result.ok) {
       this.events.results.published(message);
-      this.queues.resolve(message);
+      this.events.results.through(message);
     } else this.events.results.failed(message, result);
   }
 
   /** Whose turn is to come alone is in memory or in one of these tables; when not, they went elsewhere. */
   foundNothing(where: 'ready' | 'parked', nothing: boolean): void {
     this.empty[where] = nothing;
-    if (this.empty.ready && this.empty.parked) this.alone.clear();
-  }
-
-  markAlone(message: OutboxMessage): void {
-    if (this.alone.size < MAX_ALONE) this.alone.add(message.id);
+    if (this.empty.ready && this.empty.parked) this.ledger.flight.alone.clear();
   }
 }
-
-/** A few broken batches; beyond it, neighbours may share a batch with a culprit once more. */
-const MAX_ALONE = 5_000;

@@ -3,6 +3,7 @@ import type { Probe } from '../read/read-probe.js';
 import type { OutboxMessage } from '../../outbox-message.js';
 import { errorText } from '../../observe/redact/error-text.js';
 import { Circuit } from './circuit.js';
+import type { InFlight } from './in-flight.js';
 import type { PublishFailure } from '../../transports/transport.js';
 import { agedOut, type Outcome } from '../settle/decide.js';
 import type { TransportRelayDependencies } from '../relay.types.js';
@@ -15,10 +16,7 @@ import { Suspects } from './suspects.js';
 export interface OutageRelay {
   giveUpWaiting(): void;
   reconnect(): Promise<void>;
-  readonly unresolved: number;
-  /** What is being published is one single message: if that fails, no neighbour did it. */
-  readonly onlyOne: boolean;
-  markAlone(message: OutboxMessage): void;
+  readonly flight: Pick<InFlight, 'messages' | 'onlyOne' | 'markAlone'>;
   wanted(what: 'read' | 'parked'): void;
 }
 
@@ -73,11 +71,12 @@ export class Outage {
   failed(error: unknown, message?: OutboxMessage, suspect?: PublishFailure['suspect']): void {
     const { clock, random, hooks, name, options } = this.deps;
     if (message !== undefined) {
-      if (this.relay.onlyOne) {
+      if (this.relay.flight.onlyOne) {
         this.failedAlone = message.id;
         this.brokeAlone = suspect === 'message';
       }
-      if (clock.monotonic() - this.circuit.closedAt < options.publishTimeout + FLAPPING) this.relay.markAlone(message);
+      if (clock.monotonic() - this.circuit.closedAt < options.publishTimeout + FLAPPING)
+        this.relay.flight.markAlone(message);
     }
     const isKey = suspect === 'key';
     const retryIn = this.circuit.fail(error, clock.monotonic(), random(), isKey ? KEY_PROBES : undefined);
@@ -158,7 +157,7 @@ export class Outage {
     const { suspect, error } = failure;
     const dead = this.ages(failure) ? agedOut(message, options.retry, leases.now) : undefined;
     if (dead !== undefined) return dead;
-    if (release.alone && !this.relay.onlyOne) return release;
+    if (release.alone && !this.relay.flight.onlyOne) return release;
     const isDestination = suspect === 'destination' || suspect === 'key' || suspect === 'handler';
     if (isDestination) this.absence.failed(message, failure);
     // One that may have broken the connection is an outage until it is convicted of that.
@@ -194,7 +193,7 @@ export class Outage {
   /** Whether the ready table may be read now. While probing, a new connection comes first. */
   async mayRead(): Promise<boolean> {
     if (this.circuit.allows === 'all') return true;
-    if (!this.probing || this.relay.unresolved > 0) return false;
+    if (!this.probing || this.relay.flight.messages > 0) return false;
     if (this.reconnected) return true;
     try {
       await this.relay.reconnect();

@@ -1,19 +1,22 @@
-import type { KeyQueues } from '../order/key-queues.js';
+import type { Ledger } from '../ledger.js';
 import type { OutboxMessage } from '../../outbox-message.js';
 import type { PublishFailure, PublishResult } from '../../transports/transport.js';
 import type { Unit } from './batch.types.js';
 
 /** Where a run came from, and what follows from its results. */
 interface RunOrigin {
-  readonly queues: KeyQueues;
-  readonly events: { readonly results: { published(message: OutboxMessage): void } };
+  readonly events: {
+    readonly results: { published(message: OutboxMessage): void; through(last: OutboxMessage): void };
+  };
   resolve(message: OutboxMessage, failure: PublishFailure): void;
-  markAlone(message: OutboxMessage): void;
 }
 
 /** A run of one key is resolved when all of it is, in order: what was published first, then what was not. */
 export class RunResults {
-  constructor(readonly origin: RunOrigin) {}
+  constructor(
+    readonly ledger: Ledger,
+    readonly origin: RunOrigin,
+  ) {}
 
   resolve(unit: Unit, index: number, result: PublishResult): void {
     unit.results[index] = result;
@@ -22,16 +25,15 @@ export class RunResults {
     const failedAt = unit.results.findIndex((each) => each?.ok === false);
     if (failedAt === -1) {
       for (const message of unit.messages) this.origin.events.results.published(message);
-      unlink(unit);
-      this.origin.queues.resolve(unit.messages.at(-1) as OutboxMessage);
+      this.origin.events.results.through(unit.messages.at(-1) as OutboxMessage);
       return;
     }
     this.resolveBroken(unit, failedAt);
   }
 
   /** @internal */ resolveBroken(unit: Unit, failedAt: number): void {
-    const behind = this.origin.queues.cut(unit.messages.at(-1) as OutboxMessage);
-    unlink(unit);
+    const { queues, flight } = this.ledger;
+    const behind = queues.cut(unit.messages.at(-1) as OutboxMessage);
     const unpublished: OutboxMessage[] = [];
     unit.messages.forEach((message, i) => {
       if (unit.results[i]?.ok === true) this.origin.events.results.published(message);
@@ -39,14 +41,10 @@ export class RunResults {
     });
     // The rest of the run, and what waited, queue up again behind the first that failed; `failed` decides for all of them.
     const failure = unit.results[failedAt] as PublishFailure;
-    for (const message of [...unpublished, ...behind]) this.origin.queues.accept(message);
+    for (const message of [...unpublished, ...behind]) this.ledger.accept(message);
     const [first, ...rest] = unpublished as [OutboxMessage, ...OutboxMessage[]];
-    this.origin.queues.withdraw(first);
-    if (failure.blame !== 'transport') for (const message of rest) this.origin.markAlone(message);
+    queues.withdraw(first);
+    if (failure.blame !== 'transport') for (const message of rest) flight.markAlone(message);
     this.origin.resolve(first, failure);
   }
-}
-
-function unlink({ messages }: Unit): void {
-  for (const message of messages.slice(0, -1)) message.behind = undefined;
 }

@@ -20,7 +20,6 @@ const NOTHING: ReadResult = { messages: [], durable: true, more: false };
  */
 export class Reader {
   readonly heads = new Map<number, string>();
-  readonly known = new KnownRows();
   reading = false;
   /** Reads that went out; a write that is sent later than a read is newer than all that it saw. */
   reads = 0;
@@ -54,6 +53,7 @@ export class Reader {
     readonly clock: Clock,
     ownWrites: () => Promise<unknown> | undefined,
     fullScanEvery?: number,
+    readonly known = new KnownRows(),
   ) {
     this.lateRows = new LateRows(store, transport, floor, clock, ownWrites, fullScanEvery);
     this.numbers = new NumberWatch(store, clock);

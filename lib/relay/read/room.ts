@@ -10,16 +10,20 @@ const MOST_ASIDE = 10_000;
 
 /** How much of one transport may be in memory, and how much of that is taken. */
 export class Room {
-  /** Messages in memory: read, and not yet settled or given back. */
-  held = 0;
   readLimit = FIRST_READ;
   averageBytes = 1_000;
 
   constructor(
     readonly bounds: Pick<ResolvedOptions, 'batchSize' | 'batchesInFlight' | 'batchBytes'>,
+    readonly ledger: { readonly held: number } = { held: 0 },
     /** Of those that are held, how many cannot be written: they must not keep the others from being read. */
     readonly aside: () => number = () => 0,
   ) {}
+
+  /** Messages in memory: read, and not yet settled or given back. */
+  get held(): number {
+    return this.ledger.held;
+  }
 
   /** Messages that may still be read before memory's bound is reached. */
   get left(): number {

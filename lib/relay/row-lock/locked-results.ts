@@ -1,11 +1,10 @@
 import { OutboxMessage } from '../../outbox-message.js';
-import { errorText, withoutSecrets } from '../../observe/redact/error-text.js';
-import { secretsOf } from '../../observe/redact/secrets.js';
 import type { PublishFailure } from '../../transports/transport.js';
-import { decide, type Outcome } from '../settle/decide.js';
+import { outcomeOf, type Failed } from '../settle/outcome-of.js';
 import type { LockedOutcome, LockedReport, ReparkEntry } from '../../store/parked-store.js';
 import type { ParkEntry } from '../../store/ready-store.js';
 import type { TransportRelayDependencies } from '../relay.types.js';
+import type { InFlight } from '../publish/in-flight.js';
 import type { Outage } from '../publish/outage.js';
 import type { RefusedRows } from './refused-rows.js';
 import type { RunReport } from '../relay.js';
@@ -15,8 +14,7 @@ import { tellPublished } from '../settle/tell-published.js';
 export interface LockedRelay {
   readonly deps: TransportRelayDependencies;
   readonly outage: Outage;
-  readonly onlyOne: boolean;
-  markAlone(message: OutboxMessage): void;
+  readonly flight: InFlight;
 }
 
 interface Transition extends Omit<ReparkEntry, 'parkedId' | 'bucket' | 'attemptsBefore'> {
@@ -45,8 +43,8 @@ export class LockedResults implements LockedOutcome {
     this.relay.outage.succeeded(message);
   }
 
-  failed(message: OutboxMessage, result: PublishFailure): void {
-    const transition = this.transition(message, this.relay.outage.charge(message, result));
+  failed(message: OutboxMessage, failure: PublishFailure): void {
+    const transition = this.transition(message, outcomeOf(message, failure, this.relay));
     if (transition !== undefined) this.write(message, transition);
   }
 
@@ -91,20 +89,17 @@ export class LockedResults implements LockedOutcome {
     tellPublished(this.relay.deps, settled);
   }
 
-  /** @internal */ transition(message: OutboxMessage, failure: PublishFailure): Transition | undefined {
+  /** @internal */ transition(message: OutboxMessage, { outcome, charged, error }: Failed): Transition | undefined {
     const { relay, counts, told } = this;
     const { hooks, name } = relay.deps;
-    const decided = this.decide(message, failure);
-    const outcome = decided.kind === 'release' ? relay.outage.insteadOf(decided, message, failure) : decided;
-    const error = errorText(failure.error, [message]);
     const { id, type, topic } = message;
-    told.push({ tell: () => hooks.emit('failed', { transport: name, count: 1, blame: failure.blame, error }) });
+    told.push({ tell: () => hooks.emit('failed', { transport: name, count: 1, blame: charged.blame, error }) });
     if (outcome.kind === 'release') {
-      if (outcome.alone && !relay.onlyOne) relay.markAlone(message);
-      else relay.outage.failed(error, message, failure.suspect);
+      if (outcome.alone && !relay.flight.onlyOne) relay.flight.markAlone(message);
+      else relay.outage.failed(error, message, charged.suspect);
       return undefined;
     }
-    const progress = failure.progress === undefined ? {} : { progress: failure.progress };
+    const progress = charged.progress === undefined ? {} : { progress: charged.progress };
     const event = { transport: name, id, type, topic, attempts: outcome.attempts, error };
     if (outcome.kind === 'dead') {
       const tell = (): void => this.died(message, outcome.attempts, error);
@@ -123,17 +118,5 @@ export class LockedResults implements LockedOutcome {
     this.counts.dead += 1;
     hooks.emit('dead', { transport: name, id, type, topic, attempts, error });
     died();
-  }
-
-  /** A classifier that throws has no say; thrown on, it would undo the whole batch, published or not. @internal */
-  decide(message: OutboxMessage, failure: PublishFailure): Outcome {
-    const { options, leases, random, hooks } = this.relay.deps;
-    const [now, chance] = [leases.now, random()];
-    try {
-      return decide(message, failure, options.retry, now, chance);
-    } catch (error) {
-      hooks.emit('error', { operation: 'publish', error: withoutSecrets(error, secretsOf([message])), retryIn: null });
-      return decide(message, failure, { ...options.retry, classify: undefined }, now, chance);
-    }
   }
 }

@@ -4,7 +4,8 @@ import { fitting, isUnread } from '../../message/payload-size.js';
 import type { Publisher } from '../publish/publisher.js';
 import type { PublishFailure } from '../../transports/transport.js';
 import type { LockSession } from '../../store/parked-store.js';
-import type { OnResult } from '../publish/batch.types.js';
+import type { Batch, OnResult } from '../publish/batch.types.js';
+import { InFlight } from '../publish/in-flight.js';
 import { LargePayloads } from '../publish/large-payloads.js';
 import { within } from '../../time/clock.js';
 import type { Deadline } from '../../time/deadline.js';
@@ -30,16 +31,13 @@ export class RowLockRelay implements RunningRelay, OutageRelay {
   readonly counts = { published: 0, retried: 0, dead: 0 };
   kill = new AbortController();
   /**
-   * Ids that go alone, the latest last: after a failure that was a neighbour's. Kept until this instance publishes them;
-   * what another one took costs nothing here, as only what is locked goes alone.
+   * Ids that go alone are kept until this instance publishes them; what another one took costs nothing here, as only what is
+   * locked goes alone.
    */
-  readonly alone = new Set<string>();
+  readonly flight = new InFlight();
   readonly payloads: LargePayloads;
   readonly refused: RefusedRows;
   readonly ahead: LookAhead;
-  unresolved = 0;
-  /** What is being published is one single message. */
-  onlyOne = false;
   /** @internal */ readonly maxBatch: number;
   /** Nothing is begun any more, neither by the loop nor by a pass. @internal */
   stopping = false;
@@ -54,7 +52,7 @@ export class RowLockRelay implements RunningRelay, OutageRelay {
     this.maxBatch = Math.min(deps.options.batchSize, deps.transport.maxBatch ?? Infinity);
     this.outage = new Outage(this, deps);
     this.firstConnection = new FirstConnection(this.publisher, this.outage, deps);
-    this.payloads = new LargePayloads(deps, (message) => this.markAlone(message));
+    this.payloads = new LargePayloads(deps, (message) => this.flight.markAlone(message));
     this.refused = new RefusedRows(deps);
     this.ahead = new LookAhead(deps);
     this.loop = new Loop(
@@ -141,12 +139,6 @@ export class RowLockRelay implements RunningRelay, OutageRelay {
 
   giveUpWaiting(): void {}
 
-  markAlone({ id }: OutboxMessage): void {
-    this.alone.delete(id);
-    if (this.alone.size >= MAX_ALONE) this.alone.delete(this.alone.values().next().value as string);
-    this.alone.add(id);
-  }
-
   status(): TransportStatus {
     const { circuit, destinations } = this.outage;
     return {
@@ -155,7 +147,7 @@ export class RowLockRelay implements RunningRelay, OutageRelay {
       circuit: circuit.state,
       buckets: [],
       buffered: 0,
-      inFlight: this.unresolved,
+      inFlight: this.flight.messages,
       blockedKeys: 0,
       lastError: circuit.lastError === undefined ? null : errorText(circuit.lastError),
       away: destinations.list(this.deps.clock.monotonic()),
@@ -251,7 +243,7 @@ export class RowLockRelay implements RunningRelay, OutageRelay {
     // Were the probe always the oldest, one that kills its connection would let nobody through.
     if (this.outage.probing) return [[locked[Math.floor(this.deps.random() * locked.length)] as OutboxMessage]];
     const { batchBytes } = this.deps.options;
-    const alone = this.alone.size === 0 ? [] : locked.filter(({ id }) => this.alone.has(id));
+    const alone = locked.filter((message) => this.flight.goesAlone(message));
     if (alone.length > 0) return fitting(alone, batchBytes).map((message) => [message]);
     return [fitting(locked.slice(0, this.maxBatch), batchBytes)];
   }
@@ -268,28 +260,27 @@ export class RowLockRelay implements RunningRelay, OutageRelay {
     ended: AbortSignal,
     failure?: PublishFailure,
   ): Promise<void> {
-    this.unresolved = messages.length;
-    this.onlyOne = messages.length === 1;
+    const batch: Batch = { messages, units: undefined };
+    this.flight.begin(batch);
     const onResult: OnResult = (index, result) => {
-      this.unresolved -= 1;
+      this.flight.told();
       const message = messages[index] as OutboxMessage;
       if (!result.ok) {
         // Broken off by us: that is no outage of the broker, and nothing can be written.
         if (!ended.aborted) results.failed(message, result);
         return;
       }
-      this.alone.delete(message.id);
+      this.flight.acquit(message);
       results.succeeded(message);
     };
     if (failure === undefined) await this.publisher.publish(messages, onResult, this.kill.signal, ended);
     else onResult(0, failure);
+    this.flight.end(batch);
   }
 }
 
 /** Nobody looked. */
 const SOMETHING_WAITS = { taken: 0, nextIn: 0 };
-/** A few broken batches; beyond it, the oldest may share a batch once more. */
-const MAX_ALONE = 5_000;
 /** Milliseconds after which no further message goes alone in the same transaction, which holds all its rows locked. */
 const ALONE_TIME = 1_000;
 /** Rows that came no later than this after they were asked for are ours without a question. */

@@ -54,13 +54,6 @@ export class BatchWriter<T> {
     this.start();
   }
 
-  /** Everything that was added and is not written. */
-  *[Symbol.iterator](): Iterator<T> {
-    yield* this.inHand;
-    yield* this.aside;
-    yield* this.waiting;
-  }
-
   /** Something could not be written and is not yet: since when, monotonic, and the last failure. */
   get failing(): { readonly since: number; readonly error: unknown } | undefined {
     return this.failures > 0 || this.aside.size > 0 ? this.trouble : undefined;

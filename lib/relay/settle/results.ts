@@ -1,18 +1,16 @@
 import type { OutboxMessage } from '../../outbox-message.js';
-import { errorText, withoutSecrets } from '../../observe/redact/error-text.js';
-import { secretsOf } from '../../observe/redact/secrets.js';
+import { errorText } from '../../observe/redact/error-text.js';
 import type { Blame, PublishFailure } from '../../transports/transport.js';
-import { decide, type Outcome } from './decide.js';
+import type { Outcome } from './decide.js';
+import { outcomeOf } from './outcome-of.js';
 import type { Decided, SettlerEvents, Transition, Written } from './settler.js';
 import type { Reader } from '../read/reader.js';
-import type { KeyQueues } from '../order/key-queues.js';
+import type { Ledger } from '../ledger.js';
 import type { Settler } from './settler.js';
 import type { GlobalOrderGate } from '../order/global-order-gate.js';
-import type { Batcher } from '../publish/batcher.js';
 import type { TransportRelayDependencies } from '../relay.types.js';
 import type { Outage } from '../publish/outage.js';
 import type { ParkedReader } from '../order/parked-reader.js';
-import type { Room } from '../read/room.js';
 import { tellPublished } from './tell-published.js';
 
 /** What results change in a transport relay. */
@@ -20,14 +18,11 @@ interface ResultsRelay {
   readonly deps: TransportRelayDependencies;
   readonly open: ReadonlySet<number>;
   readonly reader: Reader;
-  readonly queues: KeyQueues;
+  readonly ledger: Ledger;
   readonly parked: ParkedReader;
-  readonly batcher: Batcher;
   readonly outage: Outage;
   readonly settler: Settler;
   readonly globalOrder: GlobalOrderGate;
-  readonly room: Room;
-  dropped(messages: readonly OutboxMessage[]): void;
   roomMade(): void;
   wanted(what: 'read' | 'parked', ms?: number): void;
 }
@@ -40,35 +35,36 @@ export class Results implements SettlerEvents {
   readonly counts = { published: 0, retried: 0, dead: 0 };
   /** Failures of the batches at hand, one entry for all that are alike. @internal */
   readonly failures = new Map<string, { blame: Blame; error: string; count: number }>();
-  /** Given up without blame, to be read again. */
-  released: OutboxMessage[] = [];
 
   constructor(readonly relay: ResultsRelay) {}
 
   published(message: OutboxMessage): void {
     this.counts.published += 1;
-    if (this.relay.batcher.orphans.size > 0) this.relay.batcher.orphans.delete(message);
+    message.state = 'told';
     if (this.relay.outage.isTroubled) this.relay.outage.succeeded(message);
     this.relay.settler.succeed(message);
   }
 
+  /** The unit that ends with it is published: its key goes on. */
+  through(last: OutboxMessage): void {
+    const barred = this.relay.ledger.queues.resolve(last);
+    if (barred.length > 0) this.barred(barred);
+  }
+
   failed(message: OutboxMessage, failure: PublishFailure): void {
-    if (!this.relay.open.has(message.bucket) || this.relay.batcher.orphans.has(message))
-      return this.leave(message, failure);
-    const charged = this.relay.outage.charge(message, failure);
-    const text = errorText(failure.error, [message]);
-    this.note(charged.blame, text);
-    const decided = this.decide(message, charged);
-    const outcome = decided.kind === 'release' ? this.relay.outage.insteadOf(decided, message, charged) : decided;
-    if (outcome.kind !== 'release') return this.settleFailure(message, outcome, text, failure.progress);
-    if (outcome.alone && !this.relay.batcher.onlyOne) {
-      this.relay.batcher.markAlone(message);
-      this.relay.queues.unshift(message);
+    const { ledger } = this.relay;
+    if (!this.relay.open.has(message.bucket) || message.state === 'orphan') return this.leave(message, failure);
+    const { outcome, charged, error } = outcomeOf(message, failure, this.relay);
+    this.note(charged.blame, error);
+    if (outcome.kind !== 'release') return this.settleFailure(message, outcome, error, failure.progress);
+    if (outcome.alone && !ledger.flight.onlyOne) {
+      ledger.flight.markAlone(message);
+      ledger.putBack(message);
       return;
     }
-    const waiting = this.relay.queues.cut(message);
+    const waiting = ledger.queues.cut(message);
     this.release([message, ...waiting]);
-    this.relay.outage.failed(text, message, charged.suspect);
+    this.relay.outage.failed(error, message, charged.suspect);
     // At once: until then the key is open, and what another read returns of it would overtake.
     this.rewind();
   }
@@ -90,9 +86,9 @@ export class Results implements SettlerEvents {
 
   /** Was not sent after all: nobody is to blame, and if it is still ours it is read again. */
   withdrawn(message: OutboxMessage): void {
-    const messages = [message, ...this.relay.queues.cut(message)];
+    const messages = [message, ...this.relay.ledger.queues.cut(message)];
     if (this.relay.open.has(message.bucket)) this.readAgain(messages);
-    else this.relay.dropped(messages);
+    else this.relay.ledger.forget(messages);
   }
 
   /** @internal */ note(blame: Blame, text: string): void {
@@ -125,16 +121,16 @@ export class Results implements SettlerEvents {
    * @internal
    */
   readAgain(messages: readonly OutboxMessage[]): void {
-    const { batcher, parked, queues } = this.relay;
+    const { ledger, parked } = this.relay;
     const others: OutboxMessage[] = [];
     for (const message of messages) {
       const { bucket, parkedId } = message;
-      const gate = queues.gateOf(message);
-      if (!batcher.orphans.delete(message) || parkedId === null) {
+      const gate = ledger.queues.gateOf(message);
+      if (message.state !== 'orphan' || parkedId === null) {
         others.push(message);
         continue;
       }
-      this.relay.dropped([message]);
+      ledger.forget([message]);
       if (gate !== null) parked.continueKey(bucket, gate);
       this.relay.wanted('parked');
     }
@@ -145,7 +141,7 @@ export class Results implements SettlerEvents {
   /** Gives messages back without charging anybody: ready ones are read again, parked ones fall due again. */
   release(messages: readonly OutboxMessage[]): void {
     for (const message of messages) {
-      if (message.parkedId === null) this.released.push(message);
+      if (message.parkedId === null) this.relay.ledger.giveUp(message);
       else
         this.park(message, 'waiting', {
           attempts: message.attempts,
@@ -158,9 +154,9 @@ export class Results implements SettlerEvents {
 
   /** What was released is forgotten; the next read returns it again, in order. */
   rewind(): void {
-    if (this.released.length === 0) return;
-    this.relay.room.held -= this.released.length;
-    this.relay.reader.rewind(this.released.splice(0));
+    const again = this.relay.ledger.takeAgain();
+    if (again.length === 0) return;
+    this.relay.reader.rewind(again);
     this.relay.wanted('read');
   }
 
@@ -169,7 +165,8 @@ export class Results implements SettlerEvents {
    * the ready table: were those given back, it would stand before them.
    */
   behindParked(message: OutboxMessage, key: string): void {
-    if (this.relay.queues.tails.get(key)?.parkedId === null) this.relay.queues.accept(message);
+    const { ledger } = this.relay;
+    if (ledger.queues.tails.get(key)?.parkedId === null) ledger.accept(message);
     else this.parkBehind(message);
   }
 
@@ -191,15 +188,15 @@ export class Results implements SettlerEvents {
   // ── from the settler ────────────────────────────────────────────────────────────────────────────────────────────
 
   settled(messages: readonly OutboxMessage[], fence: string | undefined, readsBefore: number): void {
-    const { reader, parked, queues, deps } = this.relay;
+    const { reader, parked, ledger, deps } = this.relay;
     reader.floor.wrote(fence, readsBefore);
-    this.relay.room.held -= messages.length;
+    ledger.settled(messages);
     let unparked = false;
     for (const message of messages) {
       if (message.parkedId === null) reader.settled(message);
       else {
         unparked = true;
-        const gate = queues.gateOf(message);
+        const gate = ledger.queues.gateOf(message);
         if (gate !== null) parked.continueKey(message.bucket, gate);
       }
     }
@@ -210,17 +207,17 @@ export class Results implements SettlerEvents {
 
   transitioned(transitions: readonly Decided[], written: Written): void {
     const { fence, readsBefore, missed } = written;
-    const { reader, parked, queues, deps } = this.relay;
+    const { reader, parked, ledger, deps } = this.relay;
     reader.floor.wrote(fence, readsBefore);
-    this.relay.room.held -= transitions.length;
     let soonest = Infinity;
     for (const transition of transitions) {
       const { message, blocks, delay, wasAside } = transition;
       // Under a later lease the row, if it is still there, was read again, and is known for that.
       const current = deps.leases.lease(deps.id, message.bucket)?.epoch === transition.epoch;
       if (message.parkedId === null && current) reader.settled(message);
+      ledger.written(transition);
       parked.parked(transition);
-      const gate = queues.gateOf(message);
+      const gate = ledger.queues.gateOf(message);
       // Dead, and its key goes on; or what it waited behind may be gone.
       if (gate !== null && (missed || wasAside === true || (!blocks && message.parkedId !== null))) {
         parked.continueKey(message.bucket, gate);
@@ -235,8 +232,10 @@ export class Results implements SettlerEvents {
 
   /** The rows are as they were; whoever has the bucket now has read them, and that may be us. */
   overtaken(transitions: readonly Decided[]): void {
-    this.relay.room.held -= transitions.length;
-    for (const transition of transitions) this.relay.parked.parked(transition);
+    for (const transition of transitions) {
+      this.relay.ledger.written(transition);
+      this.relay.parked.parked(transition);
+    }
     this.relay.roomMade();
   }
 
@@ -246,19 +245,6 @@ export class Results implements SettlerEvents {
 
   // ── inside ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-  /** A classifier that throws has no say. @internal */
-  decide(message: OutboxMessage, failure: PublishFailure): Outcome {
-    const { options, leases, random, hooks } = this.relay.deps;
-    const { now } = leases;
-    const chance = random();
-    try {
-      return decide(message, failure, options.retry, now, chance);
-    } catch (error) {
-      hooks.emit('error', { operation: 'publish', error: withoutSecrets(error, secretsOf([message])), retryIn: null });
-      return decide(message, failure, { ...options.retry, classify: undefined }, now, chance);
-    }
-  }
-
   /** @internal */ settleFailure(
     message: OutboxMessage,
     outcome: Exclude<Outcome, { kind: 'release' }>,
@@ -266,10 +252,10 @@ export class Results implements SettlerEvents {
     progress: string | undefined,
     onWritten?: () => void,
   ): void {
-    const { queues, deps } = this.relay;
+    const { ledger, deps } = this.relay;
     const blocks = this.ordered(message) && (outcome.kind === 'retry' || outcome.blocks);
-    const waiting = blocks ? queues.cut(message) : [];
-    if (!blocks) queues.resolve(message);
+    const waiting = blocks ? ledger.queues.cut(message) : [];
+    if (!blocks) this.through(message);
     if (outcome.kind === 'dead') {
       this.counts.dead += 1;
       this.park(message, 'dead', { attempts: outcome.attempts, delay: null, error, blocks }, progress);
@@ -297,15 +283,17 @@ export class Results implements SettlerEvents {
     progress?: string,
     onWritten?: () => void,
   ): void {
-    const transition = {
+    const { ledger, parked, settler } = this.relay;
+    const decided = settler.decided({
       message,
       state,
       ...rest,
       ...(progress === undefined ? {} : { progress }),
       ...(onWritten === undefined ? {} : { onWritten }),
-    };
-    this.relay.parked.parking(transition);
-    this.relay.settler.transition(transition);
+    });
+    ledger.decide(message, decided);
+    parked.parking(decided);
+    settler.transition(decided);
   }
 
   /** @internal */ tell({ message, state, attempts, delay, error, onWritten }: Transition): void {

@@ -31,9 +31,11 @@ export interface Written {
 }
 /** A transition, and the lease under which it was decided: under another one it is void, also when that is ours again. */
 export interface Decided extends Transition {
+  /** Without its payload, where that is large or it waits for long. */
+  message: OutboxMessage;
   readonly epoch: string | undefined;
   /** It could not be written for a while, in which its key did not go on. */
-  readonly wasAside?: true;
+  wasAside?: true;
 }
 
 export interface SettlerEvents {
@@ -90,7 +92,7 @@ export class Settler {
         isOwn: isOfTheRow,
         mayBeOwn: waitedTooLong,
         orderOf,
-        strip: (item) => ({ ...item, message: placeOnly(item.message), wasAside: true }),
+        strip: (item) => Object.assign(item, { message: placeOnly(item.message), wasAside: true as const }),
       },
     );
   }
@@ -99,16 +101,14 @@ export class Settler {
     this.successes.add(withoutLargePayload(message));
   }
 
-  transition(transition: Transition): void {
+  /** Under the lease of its bucket that is held now. */
+  decided(transition: Transition): Decided {
     const message = withoutLargePayload(transition.message);
-    this.transitions.add({ ...transition, message, epoch: this.leaseOf(message.bucket)?.epoch });
+    return { ...transition, message, epoch: this.leaseOf(message.bucket)?.epoch };
   }
 
-  /** Ready rows of these buckets about which something was decided that is not written. */
-  *unwritten(buckets: ReadonlySet<number>): Generator<OutboxMessage> {
-    for (const { message } of this.transitions) {
-      if (message.parkedId === null && buckets.has(message.bucket)) yield message;
-    }
+  transition(decided: Decided): void {
+    this.transitions.add(decided);
   }
 
   /** Whether a message of this key cannot be parked, so that those behind it wait in memory. */

@@ -41,13 +41,6 @@ export class StuckWrites<T> {
     readonly wake: () => void,
   ) {}
 
-  *[Symbol.iterator](): Iterator<T> {
-    for (const { item, behind } of this.entries) {
-      yield item;
-      yield* behind;
-    }
-  }
-
   /** Orders of which something is set aside. */
   get orders(): number {
     return this.byOrder.size;

@@ -5,6 +5,7 @@ import { ClientRMQ } from '@nestjs/microservices';
 import { clientProxy } from 'nestjs-outbox/client-proxy';
 import { systemClock } from '../../../lib/time/clock.js';
 import type { TransportRelayDependencies } from '../../../lib/relay/relay.types.js';
+import { InFlight } from '../../../lib/relay/publish/in-flight.js';
 import { Outage, type OutageRelay } from '../../../lib/relay/publish/outage.js';
 import type { OutboxTransport } from '../../../lib/transports/transport.js';
 import type { ClientProxyTransport } from '../../../lib/transports/nest-client/transport.js';
@@ -140,7 +141,7 @@ describeWith('rabbitmq', 'clientProxy() over ClientRMQ and a broker that comes b
       await transport.reset!();
       await transport.connect!(AbortSignal.timeout(20_000));
     };
-    const relay = { reconnect, giveUpWaiting: () => undefined, wanted: () => undefined, unresolved: 0 };
+    const relay = { reconnect, giveUpWaiting: () => undefined, wanted: () => undefined, flight: new InFlight() };
     const dependencies = { clock, hooks, name: 'default', random: () => 1 };
     const outage = new Outage(relay as unknown as OutageRelay, dependencies as unknown as TransportRelayDependencies);
     transport.onState = (said, reason) => outage.transportState(said, reason);

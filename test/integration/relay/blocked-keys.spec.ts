@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto';
-import { KeyQueues } from '../../../lib/relay/order/key-queues.js';
+import { Ledger } from '../../../lib/relay/ledger.js';
 import { ParkedKeys } from '../../../lib/relay/order/parked-keys.js';
 import { systemClock } from '../../../lib/time/clock.js';
 import type { TransportRelayDependencies } from '../../../lib/relay/relay.types.js';
@@ -77,7 +77,7 @@ describe.each(DATABASES)('%s: more blocked keys than are held', (kind) => {
       const accepted: string[] = [];
       const reader = new ParkedReader(
         relay,
-        new KeyQueues(({ key }) => key),
+        new Ledger(({ key }) => key),
         {
           accept: (messages) => accepted.push(...messages.map(({ id }) => id)),
           giveBack: () => undefined,

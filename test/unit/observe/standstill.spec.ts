@@ -104,11 +104,11 @@ describe('while the circuit is open', () => {
     await relay.readOnce();
     transport.onState?.('down', new Error('gone'));
     await relay.readOnce();
-    expect([relay.unresolved, idle(under)]).toEqual([1, []]);
+    expect([relay.flight.messages, idle(under)]).toEqual([1, []]);
     answer.open(PUBLISHED);
     await turn();
     await relay.readOnce();
-    expect([relay.unresolved, idle(under)]).toEqual([0, []]);
+    expect([relay.flight.messages, idle(under)]).toEqual([0, []]);
     written.open();
     await turn();
     await relay.readOnce();

@@ -26,13 +26,15 @@ describe('a relay and its broker', () => {
     const { relay, transport } = under;
     const failures: (() => void)[] = [];
     transport.behave = () => new Promise((resolve) => failures.push(() => resolve(down())));
-    relay.accept(Array.from({ length: 5 }, () => stored({ key: 'a run' })));
+    const messages = Array.from({ length: 5 }, () => stored({ key: 'a run' }));
+    relay.accept(messages);
     await turn();
     relay.lost([0]);
-    expect(relay.batcher.orphans.size).toBe(5);
+    const orphans = () => messages.filter(({ state }) => state === 'orphan');
+    expect(orphans()).toHaveLength(5);
     for (const fail of failures) fail();
     await turn();
-    expect(relay.batcher.orphans.size).toBe(0);
+    expect([orphans(), relay.room.held]).toEqual([[], 0]);
   });
 
   it('a message that must go alone gets its turn under a load that never ends', async () => {
@@ -41,7 +43,7 @@ describe('a relay and its broker', () => {
     const open: (() => void)[] = [];
     transport.behave = () => new Promise((resolve) => open.push(() => resolve(PUBLISHED)));
     const single = stored({ key: 'single' });
-    relay.markAlone(single);
+    relay.flight.markAlone(single);
     relay.accept(Array.from({ length: 10 }, () => stored()));
     await turn();
     relay.accept([single]);
@@ -101,7 +103,7 @@ describe('a relay and its broker', () => {
     relay.accept([stored({ optionsJson: '{odd' })]);
     await turn();
     expect(parked).toMatchObject([{ state: 'waiting', attempts: 1 }]);
-    expect(relay.batcher.inFlight.size).toBe(0);
+    expect(relay.flight.batches.size).toBe(0);
   });
 });
 

@@ -98,7 +98,7 @@ describe('a parked message whose lease was lost while it was out, and is ours ag
     const repark = jest.spyOn(store, 'repark');
     out.open(rejected);
     await turn();
-    expect([repark.mock.calls.length, relay.batcher.orphans.size, relay.room.held]).toEqual([0, 0, 0]);
+    expect([repark.mock.calls.length, relay.flight.batches.size, relay.room.held]).toEqual([0, 0, 0]);
     await relay.parkedOnce();
     await turn();
     expect([parkedIds(transport.published), rows.size]).toEqual([['1', '2', '3'], 0]);

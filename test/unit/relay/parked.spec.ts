@@ -49,7 +49,7 @@ describe('a relay and what it takes from the parked table', () => {
       await relay.parkedOnce();
       await turn();
       expect(transport.published).toHaveLength(1);
-      expect(relay.parked.unwritten.size + relay.parked.closed.size).toBe(0);
+      expect(relay.ledger.unwritten.rows.size + relay.ledger.unwritten.closed.size).toBe(0);
     },
   );
 
@@ -175,7 +175,7 @@ describe('a relay and what it takes from the parked table', () => {
       expect(transport.texts).toEqual(['1', '2', '3']);
       expect(wanted).toHaveBeenCalledWith('parked');
       expect(parked()).toHaveLength(2);
-      expect([relay.queues.has('hot'), relay.queues.bars.size, relay.room.held]).toEqual([false, 0, 0]);
+      expect([relay.ledger.queues.has('hot'), relay.ledger.queues.bars.size, relay.room.held]).toEqual([false, 0, 0]);
 
       const due = stored({ key: 'hot', body: 'due', parkedId: '7', parkedState: 'waiting' });
       store.take = async () => ({ messages: [due], clear: [], durable: true });

@@ -97,8 +97,8 @@ describe('a broker that asked to wait', () => {
       await seconds(1);
       store.ready.push(stored({ key: `other ${n}`, bucket: 2 }));
     }
-    for (let n = 0; n < 60 && relay.unresolved === 0; n += 1) await seconds(1);
-    expect([strikes(), relay.unresolved, relay.outage.circuit.state]).toEqual([3, 1, 'closed']);
+    for (let n = 0; n < 60 && relay.flight.messages === 0; n += 1) await seconds(1);
+    expect([strikes(), relay.flight.messages, relay.outage.circuit.state]).toEqual([3, 1, 'closed']);
     transport.onState?.('blocked', 'memory alarm');
     const { resets } = transport;
     await seconds(60); // its time is up: the connection is destroyed, and nobody will ever say `up` of it
@@ -117,7 +117,7 @@ describe('a broker that asked to wait', () => {
     store.ready = [stored()];
     loops.start();
     await seconds(2);
-    expect(relay.unresolved).toBe(1);
+    expect(relay.flight.messages).toBe(1);
     transport.onState?.('blocked', 'memory alarm');
     await seconds(60);
     transport.behave = () => PUBLISHED;

@@ -37,7 +37,7 @@ describe('a relay with a message that cannot be parked', () => {
     const { relay, store, damagedOne, behind, clock } = under;
     await relay.drain([0]);
     expect([relay.settler.transitions.aside.size, relay.room.held, relay.reader.known.size]).toEqual([0, 0, 0]);
-    expect([relay.parked.pending.size, clock.nextIn ?? Infinity]).toEqual([0, Infinity]);
+    expect([relay.ledger.unwritten.pending.size, clock.nextIn ?? Infinity]).toEqual([0, Infinity]);
     await loseAndRegain(under);
     await relay.readOnce();
     await turn();
@@ -61,7 +61,7 @@ describe('a relay with a message that cannot be parked', () => {
     await turn();
     expect(parked.slice(1)).toEqual(seqs([damagedOne, behind, later]));
     expect([...relay.parked.toContinue.keys()]).toEqual(['a']);
-    expect([relay.room.held, relay.reader.known.size, relay.parked.pending.size]).toEqual([0, 0, 0]);
+    expect([relay.room.held, relay.reader.known.size, relay.ledger.unwritten.pending.size]).toEqual([0, 0, 0]);
   });
 
   it('D8: takes no room from the others', async () => {

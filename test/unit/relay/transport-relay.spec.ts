@@ -204,7 +204,7 @@ describe('a relay and its leases', () => {
     outcome.open({ ok: false, blame: 'collateral', error: new Error('channel closed') });
     await turn();
     expect(relay.room.held).toBe(0);
-    expect(relay.queues.readyCount).toBe(0);
+    expect(relay.ledger.queues.readyCount).toBe(0);
     expect(relay.reader.known.size).toBe(0);
   });
 });

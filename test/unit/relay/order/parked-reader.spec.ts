@@ -111,7 +111,7 @@ describe('parked messages and the keys that go on', () => {
     for (let i = 0; i < 5_000; i += 1) blocking.push({ bucket: 0, key: `k${i}`, ready: false });
     for (const { key } of blocking) reader.keys.add(0, key);
     const park = (key: string, state: 'blocked' | 'dead') =>
-      ({ message: stored({ key }), state, blocks: true, attempts: 0, delay: null, error: null }) as const;
+      ({ message: stored({ key }), state, blocks: true, attempts: 0, delay: null, error: null, epoch: '1' }) as const;
     const parked = [park('k4000', 'blocked'), park('k4001', 'dead')];
     for (const each of parked) reader.parking(each);
     for (const each of parked) reader.parked(each);
@@ -255,7 +255,7 @@ describe('more blocked keys than fit into memory', () => {
 
     it.each<[string, (under: ReturnType<typeof overflown>) => void]>([
       ['with a bucket that was not looked at', ({ epochs }) => void epochs.set(1, '1')],
-      ['with a failure that is not written', ({ reader }) => void reader.pending.set('k9', 1)],
+      ['with a failure that is not written', ({ reader }) => void reader.ledger.unwritten.pending.set('k9', 1)],
       [
         'with one that was pushed out meanwhile',
         ({ reader, store }) => {

@@ -29,7 +29,7 @@ describe('a transport that works on messages one by one', () => {
     }
     expect(store.ready).toHaveLength(2);
     expect(transport.begun).toBe(16);
-    expect(relay.batcher.messagesInFlight).toBe(2);
+    expect(relay.flight.messages).toBe(2);
     hung.open(PUBLISHED);
   });
 });

@@ -26,9 +26,7 @@ function createOutage(transport: Pick<OutboxTransport, 'destinationOf'> = {}) {
   const relay: OutageRelay = {
     giveUpWaiting: () => undefined,
     reconnect: async () => undefined,
-    unresolved: 0,
-    onlyOne: true,
-    markAlone: ({ id }) => void alone.push(id),
+    flight: { messages: 0, onlyOne: true, markAlone: ({ id }) => void alone.push(id) },
     wanted: () => undefined,
   };
   const leases = { now: Date.now() };
@@ -101,7 +99,7 @@ describe('an outage', () => {
 
   it('C2: a destination that is away is nobody’s outage while others get through', () => {
     const { outage, relay, putOff } = createOutage();
-    Object.assign(relay, { onlyOne: false });
+    Object.assign(relay.flight, { onlyOne: false });
     expect(putOff(stored(), leaderless)).toBeUndefined(); // who knows
     for (let i = 0; i < 1_000; i += 1) {
       outage.succeeded(stored());
@@ -112,7 +110,7 @@ describe('an outage', () => {
 
   it('C16: destinations that are all away are an outage, noticed after fifty messages', () => {
     const { outage, relay, putOff } = createOutage();
-    Object.assign(relay, { onlyOne: false });
+    Object.assign(relay.flight, { onlyOne: false });
     for (let i = 0; i < 1_000; i += 1) outage.succeeded(stored());
     const delays = Array.from({ length: 60 }, () => putOff(stored(), leaderless));
     expect(delays.filter((delay) => delay !== undefined)).toHaveLength(50);
@@ -161,7 +159,7 @@ describe('an outage', () => {
 
     it('any number of messages are put off once others got through, and the circuit stays closed', () => {
       const { outage, relay, putOff } = createOutage({ destinationOf: ({ topic }) => topic });
-      Object.assign(relay, { onlyOne: false });
+      Object.assign(relay.flight, { onlyOne: false });
       outage.puttingOff.refill();
       expect(putOff(stored(), named('away'))).toBeGreaterThan(0);
       outage.succeeded(stored({ topic: 'there' }));
@@ -171,7 +169,7 @@ describe('an outage', () => {
 
     it('all that are away together are an outage, noticed after fifty messages', () => {
       const { outage, relay, putOff } = createOutage({ destinationOf: ({ topic }) => topic });
-      Object.assign(relay, { onlyOne: false });
+      Object.assign(relay.flight, { onlyOne: false });
       outage.puttingOff.refill();
       const delays = Array.from({ length: 60 }, (_, n) => putOff(stored(), named(`d${n % 7}`)));
       expect(delays.filter((delay) => delay !== undefined)).toHaveLength(50);

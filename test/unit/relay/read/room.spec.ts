@@ -17,10 +17,11 @@ describe('the room of a relay', () => {
   });
 
   it('counts payloads that a read left in the database', () => {
-    const room = new Room(BOUNDS);
+    const ledger = { held: 0 };
+    const room = new Room(BOUNDS, ledger);
     room.adapt([large(MIB), large(MIB)], true);
     expect(room.left).toBe(24);
-    room.held = 20;
+    ledger.held = 20;
     expect(room.left).toBe(4);
   });
 

@@ -9,7 +9,7 @@ describe('a relay with row locks, once the session that holds them is over', () 
   it('the next of those that go alone is not begun', async () => {
     const { relay, stub, transport, ending } = createRowLockRelay();
     stub.ready = [stored(), stored(), stored()];
-    for (const row of stub.ready) relay.markAlone(row);
+    for (const row of stub.ready) relay.flight.markAlone(row);
     transport.behave = () => {
       ending.abort(over);
       return PUBLISHED;
@@ -54,12 +54,12 @@ describe('a relay with row locks, once the session that holds them is over', () 
     };
     const pass = relay.runPass();
     await begun.opened;
-    expect(relay.unresolved).toBe(2);
+    expect(relay.flight.messages).toBe(2);
     ending.abort(over);
     await expect(pass).rejects.toBe(over);
     expect(clock.elapsed).toBe(0);
     expect(relay.outage.circuit.state).toBe('closed');
     expect(hooks.events).toEqual([]);
-    expect(relay.unresolved).toBe(0);
+    expect(relay.flight.messages).toBe(0);
   });
 });

@@ -1,0 +1,40 @@
+import { errorText, withoutSecrets } from '../../observe/redact/error-text.js';
+import { secretsOf } from '../../observe/redact/secrets.js';
+import type { OutboxMessage } from '../../outbox-message.js';
+import type { PublishFailure } from '../../transports/transport.js';
+import type { Outage } from '../publish/outage.js';
+import type { TransportRelayDependencies } from '../relay.types.js';
+import { decide, type Outcome } from './decide.js';
+
+/** What becomes of a message that failed. */
+export interface Failed {
+  readonly outcome: Outcome;
+  /** The failure, with whom it is charged to. */
+  readonly charged: PublishFailure;
+  /** Without secrets. */
+  readonly error: string;
+}
+
+/** The same in both relays: who is charged, what the policy says, and what an outage makes of that. */
+export function outcomeOf(
+  message: OutboxMessage,
+  failure: PublishFailure,
+  { outage, deps }: { readonly outage: Outage; readonly deps: TransportRelayDependencies },
+): Failed {
+  const charged = outage.charge(message, failure);
+  const decided = decideFor(message, charged, deps);
+  const outcome = decided.kind === 'release' ? outage.insteadOf(decided, message, charged) : decided;
+  return { outcome, charged, error: errorText(failure.error, [message]) };
+}
+
+/** A classifier that throws has no say; thrown on, it would undo a whole batch, published or not. */
+function decideFor(message: OutboxMessage, failure: PublishFailure, deps: TransportRelayDependencies): Outcome {
+  const { options, leases, random, hooks } = deps;
+  const [now, chance] = [leases.now, random()];
+  try {
+    return decide(message, failure, options.retry, now, chance);
+  } catch (error) {
+    hooks.emit('error', { operation: 'publish', error: withoutSecrets(error, secretsOf([message])), retryIn: null });
+    return decide(message, failure, { ...options.retry, classify: undefined }, now, chance);
+  }
+}
