@@ -81,21 +81,30 @@ export class MysqlLookup {
     return Number(rows[0]?.[0]);
   }
 
-  /** @internal Nothing is published before it is written, and most of it soon after. */
-  async archived(ids: readonly string[]): Promise<Found> {
+  /** @internal */ async archived(ids: readonly string[]): Promise<Found> {
     const deadline = inTime();
-    const among = `id in (${marks(ids.length)})`;
-    const all = `${ROW_COLUMNS.archive} from ${this.names.archive}`;
-    const quick = await this.select.within(soon(), `${all} where ${among}`, ids);
+    const all = `${ROW_COLUMNS.archive} from ${this.names.archive} where id in (${marks(ids.length)})`;
+    const quick = await this.select.within(soon(), all, ids);
     if (quick !== undefined) return { rows: quick.map(readRow), isComplete: true };
+    const near = await this.archivedNear(ids, AN_HOUR, deadline);
+    if (near !== undefined && isEach(ids, near)) return { rows: near, isComplete: true };
+    const found = await this.archivedNear(ids, Infinity, deadline);
+    return { rows: found ?? near ?? [], isComplete: found !== undefined };
+  }
+
+  /** @internal Nothing is published before it is written, and most of it soon after. */
+  async archivedNear(ids: readonly string[], within: number, deadline: number): Promise<StoredRow[] | undefined> {
     const times = writtenBetween(ids);
-    const [from, to] = [times?.from ?? 0, (times?.to ?? 0) + AN_HOUR].map(timeText);
-    const timed = `${all} force index (by_time) where published_at >= ?`;
-    const near = await this.select.within(deadline, `${timed} and published_at <= ? and ${among}`, [from, to, ...ids]);
-    const rows = (near ?? []).map(readRow);
-    if (isEach(ids, rows)) return { rows, isComplete: true };
-    const found = await this.select.within(deadline, `${timed} and ${among}`, [from, ...ids]);
-    return { rows: found === undefined ? rows : found.map(readRow), isComplete: found !== undefined };
+    const isOpen = times === undefined || within === Infinity;
+    const conditions = [
+      `id in (${marks(ids.length)})`,
+      ...(times === undefined ? [] : ['published_at >= ?']),
+      ...(isOpen ? [] : ['published_at <= ?']),
+    ];
+    const index = times === undefined ? '' : 'force index (by_time) ';
+    const rest = `${ROW_COLUMNS.archive} from ${this.names.archive} ${index}where ${conditions.join(' and ')}`;
+    const bounds = times === undefined ? [] : [times.from, ...(isOpen ? [] : [times.to + within])].map(timeText);
+    return (await this.select.within(deadline, rest, [...ids, ...bounds]))?.map(readRow);
   }
 
   async content(row: StoredRow, previewBytes: number): Promise<RowContent | undefined> {

@@ -36,7 +36,7 @@ export function failuresSql({ parked }: TableNames, request: FailureRequest, pla
      select (select count(*) from looked l where l.state in (${WAITING}, ${DEAD})),
        (select count(*) from looked l where l.state = ${DEAD}), exists (select from looked l where l.cut),
        g.transport, g.state, g.type, g.topic, g.error, g.count, ${utc('g.first')}, ${utc('g.last')}, g.example
-     from (select o.transport, o.state, o.type, o.topic, coalesce(left(o.last_error, ${ERROR_LENGTH}), '') as error, count(*) as count,
+     from (select o.transport, o.state, o.type, o.topic, coalesce(substring(o.last_error from 1 for ${ERROR_LENGTH}), '') as error, count(*) as count,
          min(o.failed_at) as first, max(o.failed_at) as last, (array_agg(o.id order by o.failed_at desc))[1] as example
        from looked o where o.state in (${WAITING}, ${DEAD})${text} group by 1, 2, 3, 4, 5) g right join (select 1) one on true`,
   ).bind(...parts.flatMap((part) => part.values), ...values);

@@ -31,37 +31,33 @@ export class PostgresLookup {
 
   /** First ready, then parked, then archived: rows move only in this direction, so that none slips through. */
   async byIds(ids: readonly string[]): Promise<RowsById> {
-    const list = plainArray(ids);
-    const ready = await this.ready(ids, list);
-    const parked = await this.reads.within(inTime(), 'in order', this.sql.parked.bind(list));
-    const archived = await this.archived(ids, list);
+    const ready = await this.ready(ids);
+    const parked = await this.reads.within(inTime(), 'in order', this.sql.parked.bind(plainArray(ids)));
+    const archived = await this.archived(ids);
     return {
       rows: latestOf([...ready.rows, ...(parked === undefined ? [] : asRows(parked)), ...archived.rows]),
       isComplete: ready.isComplete && parked !== undefined && archived.isComplete,
     };
   }
 
-  /** @internal */ async ready(ids: readonly string[], list: string): Promise<Found> {
-    const deadline = inTime();
+  /** @internal */ async ready(ids: readonly string[]): Promise<Found> {
+    const [deadline, list] = [inTime(), plainArray(ids)];
     const quick = await this.reads.within(soon(), 'any plan', this.sql.ready.bind(list));
     if (quick !== undefined) return { rows: asRows(quick), isComplete: true };
-    const near = await this.near(ids, list, deadline);
-    if (new Set(near.map(({ id }) => id)).size === ids.length) return { rows: near, isComplete: true };
+    const near = await this.near(ids, deadline);
+    if (isEach(ids, near)) return { rows: near, isComplete: true };
     const all = await this.reads.within(deadline, 'any plan', this.sql.ready.bind(list));
     return { rows: all === undefined ? near : asRows(all), isComplete: all !== undefined };
   }
 
   /** @internal Where rows of these times stand. */
-  async near(ids: readonly string[], list: string, deadline: number): Promise<StoredRow[]> {
+  async near(ids: readonly string[], deadline: number): Promise<StoredRow[]> {
     const times = writtenBetween(ids);
     const range = times === undefined ? undefined : await this.numbersBetween(times, deadline);
     if (range === undefined) return [];
-    const { from, to } = range;
-    const rows = await this.reads.within(
-      deadline,
-      'in order',
-      this.sql.readyNear.bind(...(await this.placeArrays()), list, String(from), String(to)),
-    );
+    const numbers = [String(range.from), String(range.to)];
+    const look = this.sql.readyNear.bind(...(await this.placeArrays()), plainArray(ids), ...numbers);
+    const rows = await this.reads.within(deadline, 'in order', look);
     return rows === undefined ? [] : asRows(rows);
   }
 
@@ -96,19 +92,25 @@ export class PostgresLookup {
     return [plainArray(places.map(([id]) => id)), plainArray(places.map(([, bucket]) => bucket))];
   }
 
-  /** @internal Nothing is published before it is written, and most of it soon after. */
-  async archived(ids: readonly string[], list: string): Promise<Found> {
-    const deadline = inTime();
+  /** @internal */ async archived(ids: readonly string[]): Promise<Found> {
+    const [deadline, list] = [inTime(), plainArray(ids)];
     const quick = await this.reads.within(soon(), 'any plan', this.sql.archive.bind(list));
     if (quick !== undefined) return { rows: asRows(quick), isComplete: true };
+    const near = await this.archivedNear(ids, AN_HOUR, deadline);
+    if (near !== undefined && isEach(ids, near)) return { rows: near, isComplete: true };
+    const all = await this.archivedNear(ids, Infinity, deadline);
+    return { rows: all ?? near ?? [], isComplete: all !== undefined };
+  }
+
+  /** @internal Nothing is published before it is written, and most of it soon after. */
+  async archivedNear(ids: readonly string[], within: number, deadline: number): Promise<StoredRow[] | undefined> {
     const times = writtenBetween(ids);
-    const from = new Date(times?.from ?? 0).toISOString();
-    const to = new Date((times?.to ?? 0) + AN_HOUR).toISOString();
-    const near = await this.reads.within(deadline, 'in order', this.sql.archiveBetween.bind(from, to, list));
-    const rows = near === undefined ? [] : asRows(near);
-    if (new Set(rows.map(({ id }) => id)).size === ids.length) return { rows, isComplete: true };
-    const all = await this.reads.within(deadline, 'any plan', this.sql.archiveBetween.bind(from, 'infinity', list));
-    return { rows: all === undefined ? rows : asRows(all), isComplete: all !== undefined };
+    const from = times === undefined ? '-infinity' : new Date(times.from).toISOString();
+    const isOpen = times === undefined || within === Infinity;
+    const to = isOpen ? 'infinity' : new Date(times.to + within).toISOString();
+    const look = this.sql.archiveBetween.bind(from, to, plainArray(ids));
+    const rows = await this.reads.within(deadline, isOpen ? 'any plan' : 'in order', look);
+    return rows === undefined ? undefined : asRows(rows);
   }
 
   async content(row: StoredRow, previewBytes: number): Promise<RowContent | undefined> {
@@ -137,6 +139,9 @@ export class PostgresLookup {
 const AN_HOUR = 3_600_000;
 const inTime = (): number => systemClock.monotonic() + LOOK_TIMEOUT;
 const soon = (): number => systemClock.monotonic() + QUICK_LOOK;
+
+const isEach = (ids: readonly string[], rows: readonly StoredRow[]): boolean =>
+  new Set(rows.map(({ id }) => id)).size === ids.length;
 
 function numbered(result: SqlResult | undefined): NumberedRow | undefined {
   const [row] = result?.rows ?? [];

@@ -121,7 +121,7 @@ const placeArrays = (places: Look['places']): [string, string] => [
   plainArray(places.map(([, bucket]) => bucket)),
 ];
 
-const AGE = `clock_timestamp() - ?::bigint * interval '1 millisecond'`;
+const AGE = `clock_timestamp() - (?::float8 operator(pg_catalog.*) interval '1 millisecond')`;
 
 function filterSql(filter: RowFilter): { text: string; values: unknown[] } {
   const { transport, olderThan, youngerThan } = filter;

@@ -19,7 +19,7 @@ const created = utc('o.created_at');
 /** Select lists, of the same columns: {@link readRow} knows the order. */
 export const ROW_COLUMNS = {
   ready: `'ready', ${MESSAGE}, ${created}, 0, null, null, null, null, null, null, null`,
-  parked: `o.state::text, ${MESSAGE}, ${created}, o.attempts, left(o.last_error, ${ERROR_LENGTH}), ${utc('o.due_at')},
+  parked: `o.state::text, ${MESSAGE}, ${created}, o.attempts, substring(o.last_error from 1 for ${ERROR_LENGTH}), ${utc('o.due_at')},
     ${utc('o.attempted_at')}, ${utc('o.died_at')}, null, o.sending_epoch, o.parked_id`,
   archive: `'published', ${MESSAGE}, ${created}, o.attempts, null, null, ${utc('o.published_at')}, null, ${utc('o.published_at')}, null, null`,
 } as const;
