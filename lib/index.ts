@@ -2,6 +2,14 @@
 export { OutboxModule } from './outbox.module.js';
 export { getOutboxToken, InjectOutbox, type OutboxPart } from './outbox.tokens.js';
 export { OutboxService, type OutboxWriter } from './enqueue/outbox.service.js';
+export { OutboxAdmin, type MessagePage } from './admin/outbox-admin.js';
+export type { MessageQuery, PageOptions } from './admin/message-query.js';
+export type { FoundMessage } from './admin/found-message.js';
+export type { KeptFailure, MessageDetails, PayloadPreview, TransportDetails } from './admin/message-details.js';
+export type { Explanation, ExplanationCode, ExplanationReason } from './admin/explanation-reason.js';
+export type { FailureGroup, FailureQuery, FailureReport } from './admin/failure-groups.js';
+export type { BucketState } from './admin/bucket-table.js';
+export type { StoredState } from './store/inspect-store.js';
 export type { OutboxTransactionOptions } from './transaction/options.js';
 export { OutboxDispatcher } from './relay/dispatcher.js';
 export { OutboxUnlocker } from './relay/leases/unlocker.js';

@@ -7,9 +7,11 @@ import {
   type Provider,
 } from '@nestjs/common';
 import { ModuleRef, ModulesContainer } from '@nestjs/core';
+import { OutboxAdmin } from './admin/outbox-admin.js';
 import { OutboxUnlocker } from './relay/leases/unlocker.js';
 import { OutboxCleaner } from './clean/cleaner.js';
 import { OutboxDispatcher } from './relay/dispatcher.js';
+import { numberOf } from './enqueue/destinations.js';
 import { OutboxService } from './enqueue/outbox.service.js';
 import { asyncOptionsProviders } from './nest/async-options.js';
 import { dataSourceTokens, pickDataSource } from './data-layers/typeorm/data-source.js';
@@ -136,6 +138,7 @@ function partProviders(
   };
   return [
     part(OutboxService, ({ enqueue }) => new OutboxService(enqueue)),
+    part(OutboxAdmin, ({ store, options }) => new OutboxAdmin({ store, options, numberOf })),
     part(OutboxDispatcher, ({ dispatcher }) => dispatcher),
     part(OutboxUnlocker, ({ unlocker }) => unlocker),
     part(OutboxCleaner, ({ cleaner }) => cleaner),

@@ -1,4 +1,5 @@
 import { Inject } from '@nestjs/common';
+import { OutboxAdmin } from './admin/outbox-admin.js';
 import { OutboxUnlocker } from './relay/leases/unlocker.js';
 import { OutboxCleaner } from './clean/cleaner.js';
 import { OutboxDispatcher } from './relay/dispatcher.js';
@@ -7,7 +8,8 @@ import { OutboxService } from './enqueue/outbox.service.js';
 export const DEFAULT_NAME = 'default';
 
 /** What an outbox can be asked for by injection. */
-export type OutboxPart = typeof OutboxService | typeof OutboxDispatcher | typeof OutboxUnlocker | typeof OutboxCleaner;
+export type OutboxPart =
+  typeof OutboxService | typeof OutboxAdmin | typeof OutboxDispatcher | typeof OutboxUnlocker | typeof OutboxCleaner;
 export type OutboxToken = OutboxPart | string;
 
 /**
@@ -25,6 +27,7 @@ export function InjectOutbox(name: string = DEFAULT_NAME, part?: OutboxPart): Pr
 
 /** Minifiers rename classes; tokens must not follow. */
 function partName(part: OutboxPart): string {
+  if (part === OutboxAdmin) return 'admin';
   if (part === OutboxDispatcher) return 'dispatcher';
   if (part === OutboxUnlocker) return 'unlocker';
   return part === OutboxCleaner ? 'cleaner' : 'service';

@@ -19,7 +19,7 @@ const ROOMS = {
   observe: ['message', 'time', 'store', 'transports'],
   options: ['message', 'time', 'store', 'transports', 'observe'],
   transaction: ['message', 'time', 'options', 'store'],
-  admin: ['message', 'options', 'store'],
+  admin: ['message', 'time', 'options', 'store', 'observe'],
   'store/postgres': ['message', 'time', 'store'],
   'store/mysql': ['message', 'time', 'store', 'observe'],
   'data-layers/typeorm': ['message', 'time', 'options', 'store', 'store/postgres', 'store/mysql', 'transaction'],

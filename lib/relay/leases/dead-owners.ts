@@ -1,7 +1,7 @@
 import type { Clock } from '../../time/clock.js';
 import type { Lease, LeaseStore, LiveInstance } from '../../store/lease-store.js';
 import type { Processes } from './host-process.js';
-import { toldLife } from './instance-info.js';
+import { toldLife } from '../../store/instance-info.js';
 
 /**
  * Instances whose process has ended on this machine (`kill -9`, an IDE's stop, memory that ran out): nobody renews their leases,

@@ -1,7 +1,7 @@
 import type { OutboxHooks } from '../../observe/events.js';
 import type { HeldLease, LiveInstance } from '../../store/lease-store.js';
 import { counted } from '../../observe/plural.js';
-import { toldPlace } from './instance-info.js';
+import { toldPlace } from '../../store/instance-info.js';
 
 type News = Pick<OutboxHooks, 'emit'>;
 

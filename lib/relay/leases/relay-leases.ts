@@ -1,6 +1,6 @@
 import { BucketLeases } from './bucket-leases.js';
 import { hostProcesses, NO_PROCESSES, type Processes } from './host-process.js';
-import { instanceInfo } from './instance-info.js';
+import { instanceInfo } from '../../store/instance-info.js';
 import type { Clock } from '../../time/clock.js';
 import { Deadline } from '../../time/deadline.js';
 import { transportRelayOptions, timeOfOne } from '../relay.types.js';

@@ -1,6 +1,6 @@
 import type { Clock } from '../../time/clock.js';
 import type { HeldLease, Lease, LeaseStore, LiveInstance } from '../../store/lease-store.js';
-import { toldLease } from './instance-info.js';
+import { toldLease } from '../../store/instance-info.js';
 
 interface Seen {
   /** What is there, whole: any word of the owner changes it. */

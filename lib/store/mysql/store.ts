@@ -22,6 +22,7 @@ import { MysqlReady } from './ready/ready.js';
 import { MysqlRowLocks } from './ops/row-locks.js';
 import { MysqlServer } from './schema/server.js';
 import { MysqlSettle } from './ready/settle.js';
+import { MysqlInspect } from './inspect/inspect.js';
 import { MysqlSetup } from './schema/setup.js';
 import { MysqlStats } from './ops/stats.js';
 import { MysqlTake } from './parked/take.js';
@@ -34,6 +35,7 @@ const FAREWELL = 500;
 export class MysqlStore implements OutboxStore {
   /** A backlog of 200 k rows: 32 buckets a read cost 8.5 µs of the server a row, four 3.4, one 2.0. */
   readonly bucketsPerRead = 4;
+  readonly inspect: MysqlInspect;
   /** @internal */ readonly parts: ReturnType<typeof partsOf>;
 
   constructor(
@@ -41,6 +43,7 @@ export class MysqlStore implements OutboxStore {
     settings: StoreSettings,
   ) {
     this.parts = partsOf(database, settings);
+    this.inspect = this.parts.inspect;
   }
 
   insert = (tx: SqlExecutor, messages: readonly NewMessage[]) => this.parts.insert.insert(tx, messages);
@@ -133,6 +136,7 @@ function partsOf(database: SqlDatabase, settings: StoreSettings) {
   const publishing = (transport: number): SqlConnection =>
     database.publishing?.(transport) ?? database.connection('read');
   const stats = new MysqlStats(database, names, settings);
+  const admin = new MysqlAdmin(database, names, settings, wake);
   return {
     server,
     insert: new MysqlInsert(names, settings.ordering === 'strict'),
@@ -144,7 +148,8 @@ function partsOf(database: SqlDatabase, settings: StoreSettings) {
     settle,
     parked,
     rowLocks: new MysqlRowLocks(publishing, settings.buckets, names, { server, settle, parked }),
-    admin: new MysqlAdmin(database, names, settings, wake),
+    admin,
+    inspect: new MysqlInspect(database, server, names, settings, admin.tooLate),
     stats,
     glance: new MysqlGlance(database, server, names, settings, stats.sql),
     clean: new MysqlClean(database, names, wake),

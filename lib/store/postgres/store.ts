@@ -36,6 +36,7 @@ import { PostgresPayloads } from './ready/payloads.js';
 import { PostgresReady } from './ready/ready.js';
 import { PostgresRowLocks } from './ops/row-locks.js';
 import { RowsRead } from './ready/rows-read.js';
+import { PostgresInspect } from './inspect/inspect.js';
 import { PostgresSetup } from './schema/setup.js';
 
 /** The outbox in PostgreSQL: one part per role of the seam, on the connection that suits it. */
@@ -51,6 +52,7 @@ export class PostgresStore implements OutboxStore {
   /** @internal */ readonly setup: PostgresSetup;
   /** @internal */ readonly rowLocks: PostgresRowLocks;
   /** @internal */ readonly holder: PostgresHeldSnapshot;
+  readonly inspect: PostgresInspect;
   /** @internal */ readonly channel: string;
 
   constructor(
@@ -73,6 +75,7 @@ export class PostgresStore implements OutboxStore {
     this.payloads = new PostgresPayloads(connections.read, names);
     this.parked = new PostgresParked(connections, names, settings, rowsRead);
     this.admin = new PostgresAdmin(admin, names, settings);
+    this.inspect = new PostgresInspect(admin, names, settings);
     this.cleaner = new PostgresCleaner(admin, names, this.admin);
     this.setup = new PostgresSetup(admin, names, settings);
     this.holder = new PostgresHeldSnapshot(admin, names);

@@ -5,6 +5,7 @@ import { describeDedupKeys } from './dedup.js';
 import { describeEdge } from './edge.js';
 import { describeNamedIds } from './ids.js';
 import { describeInsert } from './insert.js';
+import { describeInspect } from './inspect.js';
 import { describeLeases } from './leases.js';
 import { describeHasten } from './hasten.js';
 import { describeRowLocks } from './locks.js';
@@ -49,6 +50,7 @@ export function describeStoreContract(
     describeDead(run);
     describeOperators(run);
     describeCancel(run);
+    describeInspect(run);
     describeStates(run);
     describeDedupKeys(run);
     describeNamedIds(run);

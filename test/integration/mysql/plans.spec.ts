@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { openMysqlDatabase } from '../../../lib/data-layers/typeorm/mysql.js';
 import type { ConnectionRole, SqlConnection, SqlDatabase } from '../../../lib/store/executor.js';
 import { MysqlStore } from '../../../lib/store/mysql/store.js';
+import { PAGE_LOOK, type StoredRow } from '../../../lib/store/inspect-store.js';
 import type { Lease } from '../../../lib/store/lease-store.js';
 import type { Death } from '../../../lib/store/parked-store.js';
 import { statement } from '../../../lib/store/sql.js';
@@ -242,6 +243,27 @@ describeOnMysqlFamily('plans', (kind) => {
     const { read } = await touched('admin', free);
     expect(read).toBeLessThan(12 * ids.length);
     expect(await count()).toBe(100_000);
+  });
+
+  it('lists, explains and groups for people among a bounded number of rows, whatever the filter', async () => {
+    const { inspect } = store;
+    // What is looked at, what of it is read again by the filter, and the table that a union makes.
+    const most = 3 * PAGE_LOOK;
+    for (const state of ['dead', 'waiting', 'blocked', 'scheduled', 'ready', 'published'] as const) {
+      for (const filter of [{}, { type: 'none' }, { transport: TRANSPORT, topic: 'none' }])
+        await expectCheap('admin', most, () => inspect.page({ ...filter, state, after: null, limit: 50 }));
+    }
+    const ofKey = { key: 'k7', type: 'none', after: null, limit: 50 } as const;
+    await expectCheap('admin', most, () => inspect.page({ ...ofKey, state: 'ready' }));
+    await expectCheap('admin', 200, () => inspect.page({ ...ofKey, state: 'dead' }));
+    const young = { state: 'ready', youngerThan: 60_000, type: 'none', after: null, limit: 50 } as const;
+    await expectCheap('admin', most, () => inspect.page(young));
+    const { rows } = await inspect.page({ state: 'ready', after: '["250000"]', limit: 1 });
+    await expectCheap('admin', 3_000, () => inspect.surroundings(rows[0] as StoredRow));
+    const { rows: blocked } = await inspect.page({ state: 'blocked', after: '["50000"]', limit: 1 });
+    await expectCheap('admin', 100, () => inspect.surroundings(blocked[0] as StoredRow));
+    await expectCheap('admin', 10 * 10_000, () => inspect.failures({ states: ['dead', 'waiting'], look: 10_000 }));
+    await expectCheap('admin', 2 * 64 * 1_000, () => inspect.buckets());
   });
 
   it('locks what it publishes and no more, also past what another one has locked', async () => {

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
 import { DeadOwners } from '../../../../lib/relay/leases/dead-owners.js';
 import { hostProcesses, type HostSystem } from '../../../../lib/relay/leases/host-process.js';
-import { instanceInfo, toldLease, toldLife, toldPlace } from '../../../../lib/relay/leases/instance-info.js';
+import { instanceInfo, toldLease, toldLife, toldPlace } from '../../../../lib/store/instance-info.js';
 import type { HeldLease } from '../../../../lib/store/lease-store.js';
 import { FakeClock } from '../../../../lib/testing/fake-clock.js';
 import { until } from '../../../support/until.js';

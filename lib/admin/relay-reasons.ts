@@ -1,0 +1,64 @@
+import { counted } from '../observe/plural.js';
+import { printable } from '../observe/redact/printable.js';
+import type { RowLease, RowSurroundings, StoredRow } from '../store/inspect-store.js';
+import { toldPlace } from '../store/instance-info.js';
+import { at, sayOf, type ExplainSources, type ExplanationReason, type Say } from './explanation-reason.js';
+import { nameOf } from './found-message.js';
+
+/** It is a message's turn, or will be: who publishes it then. */
+export function ofRelays(row: StoredRow, around: RowSurroundings, sources: ExplainSources): ExplanationReason {
+  const { names, instances, usesLeases } = sources;
+  const { lease } = around;
+  if (usesLeases && lease?.isLive === true) return ofOwner(row, around, lease, sources);
+  const transport = nameOf(row.transport, names);
+  const say = sayOf(transport);
+  const relays = instances.filter(({ transports }) => transports.includes(row.transport)).length;
+  const count = { liveRelays: instances.length, relaysOfTransport: relays };
+  if (relays === 0) {
+    const alive = counted(instances.length, 'relay is', 'relays are');
+    return say('no-relay', `No live relay publishes to '${transport}'; ${alive} alive.`, count);
+  }
+  if (usesLeases) return noOwner(row, lease, count, { transport, say });
+  const text = `It is ready: ${counted(relays, 'live relay publishes', 'live relays publish')} to '${transport}'.`;
+  return say('ready', text, { ...count, createdAt: row.createdAt });
+}
+
+function noOwner(
+  { bucket }: StoredRow,
+  lease: RowLease | null,
+  count: ExplanationReason['facts'],
+  { transport, say }: { readonly transport: string; readonly say: Say },
+): ExplanationReason {
+  const subject = `Bucket ${bucket} of '${transport}'`;
+  if (lease === null)
+    return say('no-owner', `${subject} has no lease row, or it is hidden from this login.`, { bucket, ...count });
+  const { owner: lastOwner, expiresAt } = lease;
+  const before = lastOwner === null ? '' : `: the lease of ${lastOwner} ran out at ${at(expiresAt)}`;
+  const facts = { bucket, lastOwner, expiredAt: lastOwner === null ? null : expiresAt, ...count };
+  return say('no-owner', `${subject} has no owner${before}.`, facts);
+}
+
+function ofOwner(
+  { transport: number, bucket, state, createdAt }: StoredRow,
+  { ahead }: RowSurroundings,
+  { owner, expiresAt, isIdle, trial }: RowLease,
+  { names, instances }: ExplainSources,
+): ExplanationReason {
+  const transport = nameOf(number, names);
+  const say = sayOf(transport);
+  const subject = `Bucket ${bucket} of '${transport}' is leased`;
+  const facts = { bucket, owner, leaseUntil: expiresAt };
+  const instance = instances.find((one) => one.owner === owner);
+  if (instance === undefined)
+    return say('owner-gone', `${subject} until ${at(expiresAt)} by instance ${owner}, which is not heard of.`, facts);
+  const place = printable(toldPlace(instance.info));
+  const by = `instance ${owner} (${place})`;
+  if (!instance.transports.includes(number) || isIdle) {
+    const text = `${subject} by ${by}, which publishes nothing to '${transport}' now: its circuit is open.`;
+    return say('circuit-open', text, { ...facts, place });
+  }
+  const before = state === 'ready' ? `, with ${counted(ahead, 'ready message')} before it in its bucket` : '';
+  const alone = trial === null ? {} : { trial };
+  const text = `It is its turn${before}: ${by} publishes bucket ${bucket} to '${transport}'.`;
+  return say('ready', text, { ...facts, place, ahead, ...alone, createdAt });
+}

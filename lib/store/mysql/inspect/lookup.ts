@@ -1,0 +1,154 @@
+import { systemClock } from '../../../time/clock.js';
+import { keyBytes } from '../../../message/key-bytes.js';
+import type { SqlDatabase } from '../../executor.js';
+import { LOOK_TIMEOUT, QUICK_LOOK, type RowContent, type RowsById, type StoredRow } from '../../inspect-store.js';
+import { latestOf } from '../../latest-rows.js';
+import { ROW_LIMITS } from '../../limits.js';
+import type { StoreSettings, TableNames } from '../../names.js';
+import { seekTime, writtenBetween, type NumberedRow } from '../../seek-time.js';
+import { readTime, type Row } from '../columns.js';
+import type { MysqlTooLate } from '../ops/admin-too-late.js';
+import { marks } from '../statements.js';
+import { readRow, ROW_COLUMNS } from './rows.js';
+import type { TimedSelect } from './select.js';
+
+interface Found {
+  readonly rows: readonly StoredRow[];
+  readonly isComplete: boolean;
+}
+
+/** Messages by id. Only the parked table has an index of them: elsewhere the time in a UUIDv7 leads to the place. */
+export class MysqlLookup {
+  constructor(
+    readonly database: SqlDatabase,
+    readonly select: TimedSelect,
+    readonly names: TableNames,
+    readonly settings: StoreSettings,
+    readonly search: Pick<MysqlTooLate, 'bucketOf'>,
+  ) {}
+
+  /** First ready, then parked, then archived: rows move only in this direction, so that none slips through. */
+  async byIds(ids: readonly string[]): Promise<RowsById> {
+    const ready = await this.ready(ids);
+    const rest = `${ROW_COLUMNS.parked} from ${this.names.parked} force index (by_id) where id in (${marks(ids.length)})`;
+    const parked = await this.select.within(inTime(), rest, ids);
+    const archived = await this.archived(ids);
+    return {
+      rows: latestOf([...ready.rows, ...(parked ?? []).map(readRow), ...archived.rows]),
+      isComplete: ready.isComplete && parked !== undefined && archived.isComplete,
+    };
+  }
+
+  /** @internal */ async ready(ids: readonly string[]): Promise<Found> {
+    const deadline = inTime();
+    const all = `${ROW_COLUMNS.ready} from ${this.names.ready} where id in (${marks(ids.length)})`;
+    const quick = await this.select.within(soon(), all, ids);
+    if (quick !== undefined) return { rows: quick.map(readRow), isComplete: true };
+    const near = await this.near(ids, deadline);
+    if (isEach(ids, near)) return { rows: near, isComplete: true };
+    const found = await this.select.within(deadline, all, ids);
+    return { rows: found === undefined ? near : found.map(readRow), isComplete: found !== undefined };
+  }
+
+  /** @internal Where rows of these times stand. */
+  async near(ids: readonly string[], deadline: number): Promise<StoredRow[]> {
+    const times = writtenBetween(ids);
+    const range = times === undefined ? undefined : await this.numbersBetween(times, deadline);
+    if (range === undefined) return [];
+    const rest = `${ROW_COLUMNS.ready} from ${this.names.ready} force index (by_seq) where seq >= ? and seq <= ? and id in (${marks(ids.length)})`;
+    return ((await this.select.within(deadline, rest, [range.from, range.to, ...ids])) ?? []).map(readRow);
+  }
+
+  /** Numbers of the ready rows that were written between two times; `undefined`: there are none, or there was no time. */
+  async numbersBetween(
+    times: { readonly from: number; readonly to: number },
+    deadline: number,
+  ): Promise<{ from: bigint; to: bigint } | undefined> {
+    const from = `seq, created_at from ${this.names.ready} force index (by_seq)`;
+    const first = async (seq: bigint): Promise<NumberedRow | undefined> =>
+      numbered(await this.select.within(deadline, `${from} where seq >= ? order by seq limit 1`, [seq]));
+    const last = numbered(await this.select.within(deadline, `${from} order by seq desc limit 1`, []));
+    const begin = await first(0n);
+    if (begin === undefined || last === undefined) return undefined;
+    const whole = { from: begin.seq, to: last.seq + 1n };
+    return { from: await seekTime(times.from, whole, first), to: await seekTime(times.to, whole, first) };
+  }
+
+  /** Where all messages of a key are; in a global order they are all in one bucket. */
+  async bucketOf(key: string): Promise<number> {
+    if (this.settings.ordering === 'global') return 0;
+    const { rows } = await this.database.connection('admin').run(this.search.bucketOf.bind(keyBytes(key)));
+    return Number(rows[0]?.[0]);
+  }
+
+  /** @internal */ async archived(ids: readonly string[]): Promise<Found> {
+    const deadline = inTime();
+    const all = `${ROW_COLUMNS.archive} from ${this.names.archive} where id in (${marks(ids.length)})`;
+    const quick = await this.select.within(soon(), all, ids);
+    if (quick !== undefined) return { rows: quick.map(readRow), isComplete: true };
+    const near = await this.archivedNear(ids, AN_HOUR, deadline);
+    if (near !== undefined && isEach(ids, near)) return { rows: near, isComplete: true };
+    const found = await this.archivedNear(ids, Infinity, deadline);
+    return { rows: found ?? near ?? [], isComplete: found !== undefined };
+  }
+
+  /** @internal Nothing is published before it is written, and most of it soon after. */
+  async archivedNear(ids: readonly string[], within: number, deadline: number): Promise<StoredRow[] | undefined> {
+    const times = writtenBetween(ids);
+    const isOpen = times === undefined || within === Infinity;
+    const conditions = [
+      `id in (${marks(ids.length)})`,
+      ...(times === undefined ? [] : ['published_at >= ?']),
+      ...(isOpen ? [] : ['published_at <= ?']),
+    ];
+    const index = times === undefined ? '' : 'force index (by_time) ';
+    const rest = `${ROW_COLUMNS.archive} from ${this.names.archive} ${index}where ${conditions.join(' and ')}`;
+    const bounds = times === undefined ? [] : [times.from, ...(isOpen ? [] : [times.to + within])].map(timeText);
+    return (await this.select.within(deadline, rest, [...ids, ...bounds]))?.map(readRow);
+  }
+
+  async content(row: StoredRow, previewBytes: number): Promise<RowContent | undefined> {
+    const { from, values } = this.placeOf(row);
+    const errors = row.state === 'ready' || row.state === 'published' ? 'null' : 'errors';
+    const rest = `${small('headers')}, ${small('options')}, ${errors}, octet_length(payload), substring(payload, 1, ?) ${from}`;
+    const [first] = await this.select.inTime(inTime(), rest, [previewBytes, ...values]);
+    if (first === undefined) return undefined;
+    const [headers, options, kept, size, preview] = first;
+    return {
+      headers: headers as string | null,
+      options: options as string | null,
+      errors: kept as string | null,
+      payloadBytes: size === null ? null : Number(size),
+      preview: preview as Buffer | null,
+    };
+  }
+
+  /** @internal */ placeOf({ state, transport, bucket, seq, id, rowId }: StoredRow): {
+    from: string;
+    values: unknown[];
+  } {
+    const { ready, parked, archive } = this.names;
+    if (state === 'ready')
+      return {
+        from: `from ${ready} force index (primary) where transport = ? and bucket = ? and seq = ? and id = ?`,
+        values: [transport, bucket, BigInt(seq), id],
+      };
+    const [table, column] = state === 'published' ? [archive, 'archive_id'] : [parked, 'parked_id'];
+    return { from: `from ${table} where ${column} = ? and id = ?`, values: [BigInt(rowId ?? '0'), id] };
+  }
+}
+
+const AN_HOUR = 3_600_000;
+const inTime = (): number => systemClock.monotonic() + LOOK_TIMEOUT;
+const soon = (): number => systemClock.monotonic() + QUICK_LOOK;
+const timeText = (ms: number): string => new Date(ms).toISOString().replace('T', ' ').replace('Z', '');
+const isEach = (ids: readonly string[], rows: readonly StoredRow[]): boolean =>
+  new Set(rows.map(({ id }) => id)).size === ids.length;
+/** What is longer than anybody may write is left where it is. */
+const small = (column: 'headers' | 'options'): string =>
+  `if(octet_length(${column}) > ${ROW_LIMITS[column]}, null, ${column})`;
+
+function numbered(rows: readonly Row[] | undefined): NumberedRow | undefined {
+  const [row] = rows ?? [];
+  return row === undefined ? undefined : { seq: BigInt(row[0] as string), createdAt: readTime(row[1]) };
+}

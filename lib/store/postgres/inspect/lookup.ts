@@ -1,0 +1,196 @@
+import { systemClock } from '../../../time/clock.js';
+import type { SqlResult } from '../../executor.js';
+import { LOOK_TIMEOUT, QUICK_LOOK, type RowContent, type RowsById, type StoredRow } from '../../inspect-store.js';
+import { ROW_LIMITS } from '../../limits.js';
+import type { StoreSettings, TableNames } from '../../names.js';
+import { latestOf } from '../../latest-rows.js';
+import { seekTime, writtenBetween, type NumberedRow } from '../../seek-time.js';
+import type { Sql } from '../../sql.js';
+import { plainArray } from '../arrays.js';
+import { statement } from '../statement.js';
+import { readRow, ROW_COLUMNS } from './rows.js';
+import type { TimedReads } from './timed-reads.js';
+
+interface Found {
+  readonly rows: readonly StoredRow[];
+  readonly isComplete: boolean;
+}
+const asRows = ({ rows }: SqlResult): StoredRow[] => rows.map(readRow);
+
+/** Messages by id. Only the parked table has an index of them: elsewhere the time in a UUIDv7 leads to the place. */
+export class PostgresLookup {
+  /** @internal */ readonly sql: ReturnType<typeof lookupStatements>;
+
+  constructor(
+    readonly reads: TimedReads,
+    readonly names: TableNames,
+    readonly settings: StoreSettings,
+  ) {
+    this.sql = lookupStatements(names);
+  }
+
+  /** First ready, then parked, then archived: rows move only in this direction, so that none slips through. */
+  async byIds(ids: readonly string[]): Promise<RowsById> {
+    const ready = await this.ready(ids);
+    const parked = await this.reads.within(inTime(), 'in order', this.sql.parked.bind(plainArray(ids)));
+    const archived = await this.archived(ids);
+    return {
+      rows: latestOf([...ready.rows, ...(parked === undefined ? [] : asRows(parked)), ...archived.rows]),
+      isComplete: ready.isComplete && parked !== undefined && archived.isComplete,
+    };
+  }
+
+  /** @internal */ async ready(ids: readonly string[]): Promise<Found> {
+    const [deadline, list] = [inTime(), plainArray(ids)];
+    const quick = await this.reads.within(soon(), 'any plan', this.sql.ready.bind(list));
+    if (quick !== undefined) return { rows: asRows(quick), isComplete: true };
+    const near = await this.near(ids, deadline);
+    if (isEach(ids, near)) return { rows: near, isComplete: true };
+    const all = await this.reads.within(deadline, 'any plan', this.sql.ready.bind(list));
+    return { rows: all === undefined ? near : asRows(all), isComplete: all !== undefined };
+  }
+
+  /** @internal Where rows of these times stand. */
+  async near(ids: readonly string[], deadline: number): Promise<StoredRow[]> {
+    const times = writtenBetween(ids);
+    const range = times === undefined ? undefined : await this.numbersBetween(times, deadline);
+    if (range === undefined) return [];
+    const numbers = [String(range.from), String(range.to)];
+    const look = this.sql.readyNear.bind(...(await this.placeArrays()), plainArray(ids), ...numbers);
+    const rows = await this.reads.within(deadline, 'in order', look);
+    return rows === undefined ? [] : asRows(rows);
+  }
+
+  /** Numbers of the ready rows that were written between two times; `undefined`: there are none, or there was no time. */
+  async numbersBetween(
+    times: { readonly from: number; readonly to: number },
+    deadline: number,
+  ): Promise<{ from: bigint; to: bigint } | undefined> {
+    const places = await this.placeArrays();
+    const first = async (seq: bigint): Promise<NumberedRow | undefined> =>
+      numbered(await this.reads.within(deadline, 'in order', this.sql.first.bind(...places, String(seq))));
+    const last = numbered(await this.reads.within(deadline, 'in order', this.sql.last.bind(...places)));
+    const begin = await first(0n);
+    if (begin === undefined || last === undefined) return undefined;
+    const whole = { from: begin.seq, to: last.seq + 1n };
+    return { from: await seekTime(times.from, whole, first), to: await seekTime(times.to, whole, first) };
+  }
+
+  /** All buckets of one transport, or of all. */
+  async places(transport?: number): Promise<(readonly [transport: number, bucket: number])[]> {
+    const transports = transport === undefined ? await this.transports() : [transport];
+    const buckets = this.settings.ordering === 'global' ? 1 : this.settings.buckets;
+    return transports.flatMap((id) => Array.from({ length: buckets }, (_, bucket) => [id, bucket] as const));
+  }
+
+  /** @internal */ async transports(): Promise<number[]> {
+    return (await this.reads.connection().run(this.sql.transports.bind())).rows.map(([id]) => Number(id));
+  }
+
+  /** @internal */ async placeArrays(): Promise<[string, string]> {
+    const places = await this.places();
+    return [plainArray(places.map(([id]) => id)), plainArray(places.map(([, bucket]) => bucket))];
+  }
+
+  /** @internal */ async archived(ids: readonly string[]): Promise<Found> {
+    const [deadline, list] = [inTime(), plainArray(ids)];
+    const quick = await this.reads.within(soon(), 'any plan', this.sql.archive.bind(list));
+    if (quick !== undefined) return { rows: asRows(quick), isComplete: true };
+    const near = await this.archivedNear(ids, AN_HOUR, deadline);
+    if (near !== undefined && isEach(ids, near)) return { rows: near, isComplete: true };
+    const all = await this.archivedNear(ids, Infinity, deadline);
+    return { rows: all ?? near ?? [], isComplete: all !== undefined };
+  }
+
+  /** @internal Nothing is published before it is written, and most of it soon after. */
+  async archivedNear(ids: readonly string[], within: number, deadline: number): Promise<StoredRow[] | undefined> {
+    const times = writtenBetween(ids);
+    const from = times === undefined ? '-infinity' : new Date(times.from).toISOString();
+    const isOpen = times === undefined || within === Infinity;
+    const to = isOpen ? 'infinity' : new Date(times.to + within).toISOString();
+    const look = this.sql.archiveBetween.bind(from, to, plainArray(ids));
+    const rows = await this.reads.within(deadline, isOpen ? 'any plan' : 'in order', look);
+    return rows === undefined ? undefined : asRows(rows);
+  }
+
+  async content(row: StoredRow, previewBytes: number): Promise<RowContent | undefined> {
+    const found = await this.reads.within(inTime(), 'in order', this.contentSql(row, previewBytes));
+    const [first] = found?.rows ?? [];
+    if (first === undefined) return undefined;
+    const [headers, options, errors, size, preview] = first;
+    return {
+      headers: headers as string | null,
+      options: options as string | null,
+      errors: errors as string | null,
+      payloadBytes: size === null ? null : Number(size),
+      preview: preview === null ? null : Buffer.from(preview as string, 'hex'),
+    };
+  }
+
+  /** @internal */ contentSql({ state, transport, bucket, seq, id, publishedAt }: StoredRow, preview: number): Sql {
+    if (state === 'ready') return this.sql.contentReady.bind(preview, transport, bucket, seq, id);
+    if (state !== 'published') return this.sql.contentParked.bind(preview, id, transport, seq);
+    const from = publishedAt?.getTime() ?? 0;
+    const between = [new Date(from).toISOString(), new Date(from + 1).toISOString()] as const;
+    return this.sql.contentArchive.bind(preview, ...between, transport, bucket, seq, id);
+  }
+}
+
+const AN_HOUR = 3_600_000;
+const inTime = (): number => systemClock.monotonic() + LOOK_TIMEOUT;
+const soon = (): number => systemClock.monotonic() + QUICK_LOOK;
+
+const isEach = (ids: readonly string[], rows: readonly StoredRow[]): boolean =>
+  new Set(rows.map(({ id }) => id)).size === ids.length;
+
+function numbered(result: SqlResult | undefined): NumberedRow | undefined {
+  const [row] = result?.rows ?? [];
+  return row === undefined ? undefined : { seq: BigInt(row[0] as string), createdAt: Number(row[1]) };
+}
+
+/** What nobody may write any more, but may be there from before the limits, is left where it is. */
+const small = (column: 'headers' | 'options'): string =>
+  `case when octet_length(o.${column}) <= ${ROW_LIMITS[column]} then o.${column} end`;
+const content = (errors: string): string =>
+  `select ${small('headers')}, ${small('options')}, ${errors}, octet_length(o.payload),
+    encode(substring(o.payload from 1 for ?::int), 'hex')`;
+
+function lookupStatements({ ready, parked, archive, transports }: TableNames) {
+  const places = 'unnest(?::smallint[], ?::smallint[]) p(t, b)';
+  const time = `case when isfinite(x.created_at) then (extract(epoch from x.created_at) operator(pg_catalog.*) 1000)::bigint else 0 end`;
+  const edge = (condition: string, direction: '' | ' desc'): string =>
+    `select x.seq, ${time} from ${places} cross join lateral (select o.seq, o.created_at from ${ready} o
+       where o.transport = p.t and o.bucket = p.b${condition} order by o.seq${direction} limit 1) x order by x.seq${direction} limit 1`;
+  return {
+    transports: statement(undefined, `select id from ${transports} order by id`),
+    ready: statement(undefined, `select ${ROW_COLUMNS.ready} from ${ready} o where o.id = any(?::uuid[])`),
+    readyNear: statement(
+      undefined,
+      `with meant as materialized (select x.place from ${places} cross join lateral (select o.ctid place from ${ready} o
+         where o.transport = p.t and o.bucket = p.b and o.id = any(?::uuid[]) and o.seq >= ?::bigint and o.seq <= ?::bigint) x)
+       select ${ROW_COLUMNS.ready} from ${ready} o where o.ctid = any(array(select place from meant))`,
+    ),
+    parked: statement(undefined, `select ${ROW_COLUMNS.parked} from ${parked} o where o.id = any(?::uuid[])`),
+    archive: statement(undefined, `select ${ROW_COLUMNS.archive} from ${archive} o where o.id = any(?::uuid[])`),
+    archiveBetween: statement(
+      undefined,
+      `select ${ROW_COLUMNS.archive} from ${archive} o
+       where o.published_at >= ?::timestamptz and o.published_at <= ?::timestamptz and o.id = any(?::uuid[])`,
+    ),
+    first: statement(undefined, edge(' and o.seq >= ?::bigint', '')),
+    last: statement(undefined, edge('', ' desc')),
+    contentReady: statement(
+      undefined,
+      `${content('null')} from ${ready} o where o.transport = ?::smallint and o.bucket = ?::smallint and o.seq = ?::bigint and o.id = ?::uuid`,
+    ),
+    contentParked: statement(
+      undefined,
+      `${content('o.errors')} from ${parked} o where o.id = ?::uuid and o.transport = ?::smallint and o.seq = ?::bigint`,
+    ),
+    contentArchive: statement(
+      undefined,
+      `${content('null')} from ${archive} o where o.published_at >= ?::timestamptz and o.published_at <= ?::timestamptz
+         and o.transport = ?::smallint and o.bucket = ?::smallint and o.seq = ?::bigint and o.id = ?::uuid`,
+    ),
+  };
+}

@@ -1,0 +1,48 @@
+import { systemClock } from '../../../time/clock.js';
+import { OutboxError } from '../../../outbox.errors.js';
+import type { SqlConnection, SqlResult } from '../../executor.js';
+import type { Sql, Statement } from '../../sql.js';
+import { statement } from '../statement.js';
+
+/** SQLSTATE of a statement that ran out of time. */
+const CANCELED = '57014';
+
+/**
+ * Reads that the server ends by itself when their time is over. `in order`: rows come as an index has them, and the read stops
+ * with the last one that is wanted. Without statistics of a table PostgreSQL would rather read all rows, and sort them.
+ */
+export class TimedReads {
+  /** @internal */ readonly limits: Statement;
+
+  constructor(readonly connection: () => SqlConnection) {
+    this.limits = statement(
+      undefined,
+      `select set_config('enable_seqscan', p.plans, true), set_config('enable_sort', p.plans, true),
+         set_config('enable_bitmapscan', p.plans, true), set_config('jit', 'off', true), set_config('statement_timeout', ?, true)
+       from (select ?::text as plans) p`,
+    );
+  }
+
+  /** @returns `undefined` when the time is over */
+  async within(deadline: number, plan: 'in order' | 'any plan', sql: Sql): Promise<SqlResult | undefined> {
+    try {
+      return await this.connection().transaction(async (tx) => {
+        const left = Math.floor(deadline - systemClock.monotonic());
+        if (left <= 0) return undefined;
+        await tx.run(this.limits.bind(String(left), plan === 'in order' ? 'off' : 'on'));
+        return tx.run(sql);
+      });
+    } catch (error) {
+      if ((error as { code?: string }).code !== CANCELED) throw error;
+      return undefined;
+    }
+  }
+
+  async inTime(deadline: number, sql: Sql): Promise<SqlResult> {
+    const result = await this.within(deadline, 'in order', sql);
+    if (result !== undefined) return result;
+    throw new OutboxError('TIMEOUT', 'The database has not answered within 2 s.', {
+      hint: 'Ask again, for less: name the transport, the state or the key.',
+    });
+  }
+}
