@@ -67,6 +67,13 @@ function hex(byte: number): string {
 /** The default generator of message ids; one per process, so that ids increase across outboxes. */
 export const uuidV7: () => string = createUuidV7();
 
+/** Milliseconds since the epoch at which the id was made; `undefined`: it is of another version, and does not say. */
+export function timeOfUuidV7(id: string): number | undefined {
+  if (id[14] !== '7') return undefined;
+  const time = Number.parseInt(id.slice(0, 8), 16) * 0x1_0000 + Number.parseInt(id.slice(9, 13), 16);
+  return Number.isNaN(time) ? undefined : time;
+}
+
 const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/;
 

@@ -12,7 +12,12 @@ export interface OutboxEventMap {
   /** Messages that were not written, because their `dedupKey` was known: the ids of those that have it. After the commit, too. */
   deduplicated: { ids: readonly string[] };
   /** One per settled batch: the broker has them and the outbox knows it. */
-  published: RelayEvent & { transport: string; ids: readonly string[] };
+  published: RelayEvent & {
+    transport: string;
+    ids: readonly string[];
+    /** Those of `ids` that waited for their `deliverAt` or `delay`; absent: none did. */
+    scheduled?: readonly string[];
+  };
   /** A `message` failure that will be tried again. */
   retried: RelayEvent & {
     transport: string;

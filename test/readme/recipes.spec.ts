@@ -1,6 +1,8 @@
 import { ConfigService } from '@nestjs/config';
-import { Registry } from 'prom-client';
-import type { OutboxOptions, OutboxStats } from '../../lib/index.js';
+import { register } from 'prom-client';
+import type { OutboxOptions } from '../../lib/index.js';
+import { OutboxPrometheus } from '../../lib/prometheus/index.js';
+import { FakeOutbox } from '../unit/prometheus/fake-outbox.js';
 import { blocksIn, documents } from './documents.js';
 import { DocumentedModules } from './modules.js';
 
@@ -36,25 +38,16 @@ describe('the recipes', () => {
     expect(() => roleOf('worker')).toThrow('ROLE must be one of both, api, relay');
   });
 
-  it('show the counts of each transport, and none of one that is gone', async () => {
-    type Metrics = (outbox: { stats(): Promise<OutboxStats> }, registry: Registry) => void;
-    const { outboxMetrics } = modules.load<{ outboxMetrics: Metrics }>('src/outbox.metrics.ts');
-    const counts = { ready: 5, scheduled: 1, waiting: 0, blocked: 0, dead: 2, oldestReadyAge: 1500 };
-    let transports: object = { events: counts };
-    const registry = new Registry();
-    let questions = 0;
-    const stats = async () => {
-      questions += 1;
-      return { transports } as unknown as OutboxStats;
-    };
-    outboxMetrics({ stats }, registry);
-    const text = await registry.metrics();
-    expect(text).toContain('outbox_messages{transport="events",state="dead"} 2');
-    expect(text).toContain('outbox_messages{transport="events",state="ready"} 5');
-    expect(text).toContain('outbox_oldest_ready_age_seconds{transport="events"} 1.5');
-    expect(questions).toBe(1);
-    transports = { other: counts };
-    expect(await registry.metrics()).not.toContain('events');
+  it('show the outbox in the registry of the application', async () => {
+    type Provider = { provide: unknown; useFactory: (outbox: object) => OutboxPrometheus };
+    const { ObservedModule } = modules.load<{ ObservedModule: object }>('src/observed.module.ts');
+    const [provider] = Reflect.getMetadata('providers', ObservedModule) as [Provider];
+    expect(provider.provide).toBe(OutboxPrometheus);
+    const outbox = new FakeOutbox();
+    const metrics = provider.useFactory(outbox);
+    expect(await register.metrics()).toContain('outbox_messages{outbox="default",transport="events",state="dead"} 4');
+    metrics.close();
+    expect(register.getMetricsAsArray()).toEqual([]);
   });
 
   it('have a test without a database, which passes', async () => {

@@ -11,7 +11,7 @@ export type DatabaseKind = (typeof DATABASES)[number];
 export const dialectOf = (kind: DatabaseKind): 'postgres' | 'mysql' => (kind === 'postgres' ? 'postgres' : 'mysql');
 export type Service = DatabaseKind | 'rabbitmq' | 'kafka' | 'redis' | 'mqtt' | 'nats';
 /** What a test starts by itself, where it is installed; `mount`: where it may. */
-export type Program = 'pgbouncer' | 'debezium' | 'mount';
+export type Program = 'pgbouncer' | 'debezium' | 'mount' | 'promtool' | 'prometheus';
 
 const VARIABLES: Record<Service, string> = {
   postgres: 'OUTBOX_TEST_POSTGRES_URL', // postgres://user:password@host:port/database, may create databases

@@ -7,7 +7,7 @@ const told = new WeakSet<object>();
 /** The database knows that the broker has them. The first of a transport has an event of its own: somebody waits for it. */
 export function tellPublished(
   deps: Pick<TransportRelayDependencies, 'name' | 'hooks'>,
-  messages: readonly Pick<OutboxMessage, 'id' | 'type' | 'topic'>[],
+  messages: readonly Pick<OutboxMessage, 'id' | 'type' | 'topic' | 'parkedState'>[],
 ): void {
   const { name: transport, hooks } = deps;
   const [first] = messages;
@@ -17,5 +17,12 @@ export function tellPublished(
     const { id, type, topic } = first;
     hooks.emit('firstPublished', { transport, id, type, topic });
   }
-  if (hooks.has('published')) hooks.emit('published', { transport, ids: messages.map(({ id }) => id) });
+  if (hooks.has('published')) hooks.emit('published', { transport, ids: idsOf(messages), ...scheduledOf(messages) });
+}
+
+const idsOf = (messages: readonly Pick<OutboxMessage, 'id'>[]): string[] => messages.map(({ id }) => id);
+
+function scheduledOf(messages: readonly Pick<OutboxMessage, 'id' | 'parkedState'>[]): { scheduled?: string[] } {
+  const scheduled = messages.filter(({ parkedState }) => parkedState === 'scheduled');
+  return scheduled.length === 0 ? {} : { scheduled: idsOf(scheduled) };
 }

@@ -1,4 +1,4 @@
-import { createUuidV7, parseUuid, parseUuidV7, uuidV7 } from '../../../lib/message/uuid-v7.js';
+import { createUuidV7, parseUuid, parseUuidV7, timeOfUuidV7, uuidV7 } from '../../../lib/message/uuid-v7.js';
 
 const V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/;
 const timeOf = (id: string): number => parseInt(id.slice(0, 8) + id.slice(9, 13), 16);
@@ -20,6 +20,13 @@ describe('uuidV7', () => {
     expect(id).toMatch(V7);
     expect(timeOf(id)).toBeGreaterThanOrEqual(before);
     expect(timeOf(id)).toBeLessThanOrEqual(Date.now() + 1_000);
+  });
+
+  it('tells when an id was made, of this version alone', () => {
+    const made = Date.UTC(2031, 5, 7, 8, 9, 10, 11);
+    expect(timeOfUuidV7(createUuidV7({ now: () => made })())).toBe(made);
+    expect(timeOfUuidV7('0b9d5a2e-6f3c-4c1e-9a77-2f1f6c1f9a10')).toBeUndefined();
+    expect(timeOfUuidV7('zzzzzzzz-zzzz-7')).toBeUndefined();
   });
 
   it('F8: is strictly increasing, so unique, over a million ids while the clock goes back and forth, without waiting', () => {

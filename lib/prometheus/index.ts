@@ -1,0 +1,4 @@
+// Metrics of an outbox in the application's registry of prom-client. Loads no package.
+export { OutboxPrometheus, type ObservedOutbox } from './outbox-prometheus.js';
+export type { OutboxPrometheusOptions } from './options.js';
+export type { MetricsRegistry } from './registered.js';

@@ -1,0 +1,77 @@
+import type { Registry } from 'prom-client';
+import { OutboxConfigurationError } from '../outbox.errors.js';
+import { METRICS, type Metric } from './catalogue.js';
+import type { Sample } from './samples.js';
+
+/** What is used of a registry of prom-client. */
+export type MetricsRegistry = Pick<Registry, 'registerMetric' | 'removeSingleMetric'>;
+
+/** One outbox, as a metric asks it. */
+export interface Source {
+  readonly name: string;
+  samples(metric: Metric): Promise<readonly Sample[]>;
+}
+
+/**
+ * One metric in a registry, with the lines of every outbox that is shown there. A registry asks its metrics with `get()`. A metric
+ * of prom-client would look up labels for each message; this one has its lines made when it is asked.
+ */
+class RegisteredMetric {
+  /** A registry of OpenMetrics changes it. */
+  name: string;
+  readonly help: string;
+  readonly type: Metric['type'];
+  /** How a cluster puts the metrics of its workers together: all show the same tables, and each counts its own events. */
+  readonly aggregator: 'sum' | 'max';
+
+  constructor(
+    /** @internal */ readonly metric: Metric,
+    /** @internal */ readonly sources: ReadonlySet<Source>,
+  ) {
+    this.name = metric.name;
+    this.help = metric.help;
+    this.type = metric.type;
+    this.aggregator = metric.type === 'gauge' ? 'max' : 'sum';
+  }
+
+  async get(): Promise<object> {
+    const values = await Promise.all([...this.sources].map((source) => source.samples(this.metric)));
+    const { name, help, type, aggregator } = this;
+    return { name, help, type, aggregator, values: values.flat() };
+  }
+
+  /** For `registry.resetMetrics()`: what is counted here is not taken back. */
+  reset(): void {}
+}
+
+interface Registered {
+  readonly sources: Set<Source>;
+  readonly metrics: readonly RegisteredMetric[];
+}
+const registered = new WeakMap<object, Registered>();
+
+/** @returns what takes it out of the registry again */
+export function register(registry: MetricsRegistry, source: Source): () => void {
+  const { sources, metrics } = registered.get(registry) ?? begin(registry);
+  if ([...sources].some(({ name }) => name === source.name)) {
+    throw new OutboxConfigurationError('INVALID_OPTIONS', `The registry shows an outbox '${source.name}' already.`, {
+      hint: 'Give the name of the outbox: new OutboxPrometheus(outbox, { name, registry }).',
+    });
+  }
+  // Of one that was cleared meanwhile as well.
+  for (const metric of metrics) registry.registerMetric(metric as unknown as Parameters<Registry['registerMetric']>[0]);
+  sources.add(source);
+  return () => {
+    sources.delete(source);
+    if (sources.size > 0 || registered.get(registry)?.sources !== sources) return;
+    registered.delete(registry);
+    for (const { name } of METRICS) registry.removeSingleMetric(name);
+  };
+}
+
+function begin(registry: MetricsRegistry): Registered {
+  const sources = new Set<Source>();
+  const made = { sources, metrics: METRICS.map((metric) => new RegisteredMetric(metric, sources)) };
+  registered.set(registry, made);
+  return made;
+}

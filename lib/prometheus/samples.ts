@@ -1,0 +1,95 @@
+import type { Metric } from './catalogue.js';
+
+/** A line of the scrape, as a registry of prom-client takes it. */
+export interface Sample {
+  /** Of a histogram: its name with `_bucket`, `_sum` or `_count`. */
+  readonly metricName?: string;
+  readonly labels: Readonly<Record<string, string | number>>;
+  readonly value: number;
+}
+
+/** @param values those of `metric.labels` */
+export function labelsOf({ labels }: Metric, outbox: string, values: readonly string[]): Record<string, string> {
+  return Object.fromEntries([['outbox', outbox], ...labels.map((label, index) => [label, values[index] ?? ''])]);
+}
+
+/** Numbers that only grow, one for each combination of label values. */
+export class Tally {
+  /** @internal */ readonly counts = new Map<string, { readonly values: readonly string[]; count: number }>();
+
+  constructor(
+    readonly metric: Metric,
+    readonly outbox: string,
+  ) {
+    if (metric.labels.length === 0) this.add(0);
+  }
+
+  /** With 0: the line is there before the first one is counted, so that a rate sees it. */
+  add(count: number, ...values: readonly string[]): void {
+    const key = values.join('\n');
+    const known = this.counts.get(key);
+    if (known === undefined) this.counts.set(key, { values, count });
+    else known.count += count;
+  }
+
+  samples(): Sample[] {
+    return [...this.counts.values()].map(({ values, count }) => ({
+      labels: labelsOf(this.metric, this.outbox, values),
+      value: count,
+    }));
+  }
+}
+
+interface Observed {
+  readonly transport: string;
+  /** One more than there are bounds: the last has what is above them all. */
+  readonly buckets: number[];
+  sum: number;
+}
+
+/** How often which value was observed, by transport. A message costs one look for its bucket. */
+export class Distribution {
+  /** @internal */ readonly observed = new Map<string, Observed>();
+
+  /** @param bounds ascending */
+  constructor(
+    readonly metric: Metric,
+    readonly outbox: string,
+    /** @internal */ readonly bounds: readonly number[],
+  ) {}
+
+  observe(transport: string, value: number): void {
+    const { buckets } = this.of(transport);
+    let at = 0;
+    while (at < this.bounds.length && value > (this.bounds[at] as number)) at++;
+    (buckets[at] as number)++;
+    this.of(transport).sum += value;
+  }
+
+  /** The lines are there from now on. */
+  of(transport: string): Observed {
+    let found = this.observed.get(transport);
+    if (found === undefined) {
+      found = { transport, buckets: Array.from({ length: this.bounds.length + 1 }, () => 0), sum: 0 };
+      this.observed.set(transport, found);
+    }
+    return found;
+  }
+
+  samples(): Sample[] {
+    const { name } = this.metric;
+    return [...this.observed.values()].flatMap(({ transport, buckets, sum }) => {
+      const labels = labelsOf(this.metric, this.outbox, [transport]);
+      let count = 0;
+      const lines = buckets.map((one, index) => {
+        count += one;
+        return { metricName: `${name}_bucket`, labels: { le: this.bounds[index] ?? '+Inf', ...labels }, value: count };
+      });
+      return [
+        ...lines,
+        { metricName: `${name}_sum`, labels, value: sum },
+        { metricName: `${name}_count`, labels, value: count },
+      ];
+    });
+  }
+}

@@ -1,0 +1,203 @@
+import { spawnSync } from 'node:child_process';
+import { Controller, Get, Header, Injectable, Module, type INestApplication } from '@nestjs/common';
+import { ExpressAdapter } from '@nestjs/platform-express';
+import { HealthCheck, HealthCheckService, TerminusModule } from '@nestjs/terminus';
+import { Registry } from 'prom-client';
+import {
+  inProcess,
+  OnOutboxEvent,
+  OutboxDispatcher,
+  OutboxEvent,
+  OutboxModule,
+  OutboxService,
+} from '../../lib/index.js';
+import { OutboxPrometheus } from '../../lib/prometheus/index.js';
+import { OutboxHealthIndicator } from '../../lib/terminus/index.js';
+import { rabbitmq } from '../../lib/transports/rabbitmq/index.js';
+import { createTestDatabase, type TestDatabase } from '../support/databases.js';
+import { RabbitMqObserver } from '../support/rabbitmq.js';
+import { describeUnlessMissing, describeWith, requiredUrl } from '../support/services.js';
+import { Applications, build, quiet, typeOrm, until } from './support/app.js';
+
+@OutboxEvent({ type: 'metrics.sent', topic: 'sent', key: () => null, transport: 'events' })
+class Sent {}
+@OutboxEvent({ type: 'metrics.handled', topic: 'handled', key: (e) => e.key, transport: 'local' })
+class Handled {
+  constructor(
+    readonly key: string,
+    readonly fails: boolean,
+  ) {}
+}
+const registry = new Registry();
+const isInstalled = spawnSync('promtool', ['--version']).error === undefined;
+
+@Injectable()
+class Handler {
+  @OnOutboxEvent(Handled)
+  handle({ fails }: Handled): void {
+    if (fails) throw new Error('no');
+  }
+}
+
+@Controller()
+class Probes {
+  constructor(
+    private readonly health: HealthCheckService,
+    private readonly outbox: OutboxHealthIndicator,
+  ) {}
+
+  @Get('metrics')
+  @Header('content-type', 'text/plain; version=0.0.4')
+  metrics(): Promise<string> {
+    return registry.metrics();
+  }
+  @Get('live')
+  @HealthCheck()
+  live() {
+    return this.health.check([() => this.outbox.isAlive('outbox')]);
+  }
+  @Get('ready')
+  @HealthCheck()
+  ready() {
+    return this.health.check([() => this.outbox.isReady('outbox')]);
+  }
+  @Get('health')
+  @HealthCheck()
+  look() {
+    return this.health.check([() => this.outbox.isHealthy('outbox')]);
+  }
+}
+
+@Module({
+  imports: [TerminusModule.forRoot({ logger: false })],
+  controllers: [Probes],
+  providers: [OutboxHealthIndicator],
+})
+class ProbesModule {}
+
+describeWith(['postgres', 'rabbitmq'], 'an application that is scraped and probed', () => {
+  let database: TestDatabase;
+  let observer: RabbitMqObserver;
+  let queue: string;
+  let app: INestApplication;
+  let port: number;
+  let outbox: OutboxService;
+  const applications = new Applications();
+  beforeAll(async () => {
+    database = await createTestDatabase('postgres');
+    observer = await RabbitMqObserver.connect(requiredUrl('rabbitmq'));
+    queue = await observer.queue();
+    const transports = {
+      events: rabbitmq({ url: requiredUrl('rabbitmq'), exchange: '', routingKey: () => queue }),
+      local: inProcess(),
+    };
+    const options = quiet({
+      transports,
+      defaultTransport: 'events',
+      retry: { maxAttempts: 3, initial: 10, max: 1_000 },
+    });
+    const metrics = {
+      provide: OutboxPrometheus,
+      inject: [OutboxService],
+      useFactory: (service: OutboxService) => new OutboxPrometheus(service, { registry, countEvery: '1s' }),
+    };
+    const compiled = await build(
+      [typeOrm(database), OutboxModule.forRoot(options), ProbesModule],
+      [Handler, metrics],
+    ).compile();
+    app = compiled.createNestApplication(new ExpressAdapter(), { logger: false });
+    applications.open.push(app);
+    await app.listen(0, '127.0.0.1');
+    port = (app.getHttpServer().address() as { port: number }).port;
+    outbox = app.get(OutboxService);
+  });
+  afterAll(async () => {
+    await applications.close();
+    await observer?.close();
+    await database?.drop();
+    expect(registry.getMetricsAsArray()).toEqual([]);
+  });
+
+  const ask = async (path: string) => fetch(`http://127.0.0.1:${port}/${path}`);
+  const scrape = async (): Promise<string> => (await ask('metrics')).text();
+  const value = (text: string, line: string): number | undefined => {
+    const found = text.split('\n').find((one) => one.startsWith(`outbox_${line} `));
+    return found === undefined ? undefined : Number(found.split(' ').at(-1));
+  };
+  /** Once the line has the value: counts are asked once a second. */
+  const shows = (line: string, wanted: number): Promise<unknown> =>
+    until(async () => value(await scrape(), line) === wanted);
+
+  it('shows what was published, how long it took, and how it was batched', async () => {
+    const before = await scrape();
+    expect(value(before, 'messages_published_total{outbox="default",transport="events"}')).toBe(0);
+    await outbox.enqueueOutsideTransaction([new Sent(), new Sent(), new Sent()]);
+    await outbox.enqueueOutsideTransaction(new Sent(), { delay: 1_500 });
+    await observer.received(queue, 4);
+    await shows('messages_published_total{outbox="default",transport="events"}', 4);
+    const text = await scrape();
+    const of = (name: string) => value(text, `${name}{outbox="default",transport="events"}`);
+    expect(value(text, 'messages_enqueued_total{outbox="default"}')).toBe(4);
+    expect(of('commit_to_publish_seconds_count')).toBe(3); // the scheduled one is left out
+    expect(of('commit_to_publish_seconds_sum')).toBeGreaterThan(0);
+    expect(of('published_batch_messages_sum')).toBe(4);
+    expect(of('bucket_leases_acquired_total')).toBe(32);
+    await shows('leased_buckets{outbox="default",transport="events"}', 32);
+    expect(value(text, 'circuit_state{outbox="default",transport="events",state="closed"}')).toBe(1);
+    expect(value(text, 'health_status{outbox="default",status="up"}')).toBe(1);
+    expect(value(text, 'relay_running{outbox="default"}')).toBe(1);
+  });
+
+  it('shows what failed, what died and what waits behind it', async () => {
+    await outbox.enqueueOutsideTransaction(new Handled('good', false));
+    await outbox.enqueueOutsideTransaction(new Handled('bad', true));
+    await shows('messages_dead_total{outbox="default",transport="local"}', 1);
+    await outbox.enqueueOutsideTransaction(new Handled('bad', false));
+    await shows('messages{outbox="default",transport="local",state="blocked"}', 1);
+    const text = await scrape();
+    const of = (name: string) => value(text, `${name}{outbox="default",transport="local"}`);
+    expect(of('messages_published_total')).toBe(1);
+    expect(of('messages_retried_total')).toBe(2);
+    expect(of('failed_message_attempts_sum')).toBe(1 + 2 + 3);
+    expect(of('blocked_keys')).toBe(1);
+    expect(value(text, 'publish_failures_total{outbox="default",transport="local",blame="message"}')).toBe(3);
+    expect(value(text, 'messages{outbox="default",transport="local",state="dead"}')).toBe(1);
+    await until(async () => value(await scrape(), 'health_reasons{outbox="default",reason="dead_letters"}') === 1);
+    expect(value(await scrape(), 'health_status{outbox="default",status="degraded"}')).toBe(1);
+    await outbox.discard({ key: 'bad' });
+    await shows('messages{outbox="default",transport="local",state="dead"}', 0);
+    await shows('messages_published_total{outbox="default",transport="local"}', 2);
+  });
+
+  describeUnlessMissing(isInstalled ? [] : ['promtool'], 'promtool', () => {
+    it('complains of nothing in a scrape', async () => {
+      const { status, stdout, stderr } = spawnSync('promtool', ['check', 'metrics'], {
+        input: await scrape(),
+        encoding: 'utf8',
+      });
+      expect({ status, stdout, stderr }).toEqual({ status: 0, stdout: '', stderr: '' });
+    });
+  });
+
+  it('answers probes, and stays alive and ready while its relay is stopped on purpose', async () => {
+    for (const path of ['live', 'ready', 'health']) expect([path, (await ask(path)).status]).toEqual([path, 200]);
+    await app.get(OutboxDispatcher).stop();
+    expect([(await ask('live')).status, (await ask('ready')).status]).toEqual([200, 200]);
+    const answer = await ask('health');
+    expect([answer.status, await answer.json()]).toEqual([
+      503,
+      expect.objectContaining({
+        status: 'error',
+        error: {
+          outbox: {
+            status: 'down',
+            outbox: 'down',
+            reasons: ['The relay is not running.'],
+            circuits: { events: 'idle', local: 'idle' },
+          },
+        },
+      }),
+    ]);
+    expect(value(await scrape(), 'relay_running{outbox="default"}')).toBe(0);
+  });
+});

@@ -1,0 +1,52 @@
+import type { OutboxHealth } from '../../../lib/observe/health.js';
+import { OutboxEvents } from '../../../lib/observe/outbox-events.js';
+import type { OutboxEventMap, OutboxEventName } from '../../../lib/observe/events.js';
+import type { OutboxStats } from '../../../lib/observe/stats.js';
+import { FakeClock } from '../../../lib/testing/fake-clock.js';
+
+const COUNTS = {
+  configured: true,
+  ready: 5,
+  readyIsExact: true,
+  scheduled: 1,
+  waiting: 2,
+  blocked: 3,
+  dead: 4,
+  blockedKeys: 6,
+  oldestReadyAge: 1500,
+  leasedBuckets: 32,
+  instances: 2,
+  failingOften: 1,
+  mostAttempts: 12,
+};
+
+/** What `OutboxPrometheus` asks of an outbox, and how often it asks. */
+export class FakeOutbox {
+  readonly clock = new FakeClock();
+  readonly events = new OutboxEvents(this.clock);
+  asked = 0;
+  statsAre: () => Promise<OutboxStats> = () => Promise.resolve(this.counts);
+  counts = {
+    transports: { events: COUNTS },
+    total: COUNTS,
+    away: [{ transport: 'events', destination: 'queue "q"', since: new Date(0), waiting: 1, lastError: 'gone' }],
+  } as OutboxStats;
+  healthIs: OutboxHealth = {
+    status: 'degraded',
+    reasons: ["4 dead messages for 'events' wait for requeue or discard.", 'Something new.'],
+    relay: { mode: true, running: true, storeDownFor: 2_500, heartbeatLate: 40, heldSnapshot: null },
+    transports: { events: { kind: 'rabbitmq', receipt: 'broker', circuit: 'probing', lastError: null, stats: null } },
+  };
+
+  stats(): Promise<OutboxStats> {
+    this.asked++;
+    return this.statsAre();
+  }
+  health(): Promise<OutboxHealth> {
+    return Promise.resolve(this.healthIs);
+  }
+  async tell<K extends OutboxEventName>(name: K, event: OutboxEventMap[K]): Promise<void> {
+    this.events.emit(name, event);
+    await this.clock.advance(0);
+  }
+}
