@@ -1,6 +1,6 @@
 import { OutboxConfigurationError } from '../outbox.errors.js';
 import type { ResolvedOptions } from '../outbox.options.js';
-import { areSame, type Tables } from '../store/tables.js';
+import { areSame, type Tables } from '../transaction/tables.js';
 
 /** One outbox of an application that runs in this process. */
 export interface Instance {

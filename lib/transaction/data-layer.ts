@@ -1,7 +1,7 @@
 import type { ResolvedOptions } from '../outbox.options.js';
 import type { SqlDatabase, SqlExecutor } from '../store/executor.js';
 import type { StoreSettings } from '../store/names.js';
-import type { Tables } from '../store/tables.js';
+import type { Tables } from './tables.js';
 import type { OutboxTransactionOptions } from './options.js';
 import type { TransactionWatch } from './transaction-watch.js';
 

@@ -1,7 +1,7 @@
 import type { Client, Pool } from 'pg';
 import { OutboxTransactionRequiredError } from '../../lib/outbox.errors.js';
 import type { SqlDatabase, SqlExecutor } from '../../lib/store/executor.js';
-import type { Tables } from '../../lib/store/tables.js';
+import type { Tables } from '../../lib/transaction/tables.js';
 import type { DataLayer, Session } from '../../lib/transaction/data-layer.js';
 import { TransactionWatch } from '../../lib/transaction/transaction-watch.js';
 import { around, executorOn, pgDatabase, queryOf, TRANSACTION, type Query } from './pg-database.js';

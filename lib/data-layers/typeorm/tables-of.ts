@@ -1,6 +1,6 @@
 import type { DataSource } from 'typeorm';
 import type { ResolvedOptions } from '../../outbox.options.js';
-import type { Tables } from '../../store/tables.js';
+import type { Tables } from '../../transaction/tables.js';
 import { connectionSchema, dialectOf } from './dialect.js';
 
 /**

@@ -1,7 +1,7 @@
 import type { DataSource } from 'typeorm';
 import { tablesOf } from '../../../../lib/data-layers/typeorm/tables-of.js';
 import type { ResolvedOptions } from '../../../../lib/outbox.options.js';
-import { areSame } from '../../../../lib/store/tables.js';
+import { areSame } from '../../../../lib/transaction/tables.js';
 
 interface Given {
   readonly schema?: string;
