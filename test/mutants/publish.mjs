@@ -82,7 +82,7 @@ export const PUBLISH = [
     breaks: 'a message is removed before the broker has it',
     file: 'lib/relay/publish/batcher.ts',
     from: 'void this.send(batch);',
-    to: 'for (const message of batch.messages) this.events.published(message);\n      void this.send(batch);',
+    to: 'for (const message of batch.messages) this.events.results.published(message);\n      void this.send(batch);',
     every: true,
   },
   {
