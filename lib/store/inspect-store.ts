@@ -146,4 +146,4 @@ export const ERROR_LENGTH = 1_024;
 /** Milliseconds for a page, and for each table that is looked through for an id. */
 export const LOOK_TIMEOUT = 2_000;
 /** Milliseconds that a look without an index may take before the place is searched for. */
-export const QUICK_LOOK = 250;
+export const QUICK_LOOK = 100;
