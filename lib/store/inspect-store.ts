@@ -147,3 +147,9 @@ export const ERROR_LENGTH = 1_024;
 export const LOOK_TIMEOUT = 2_000;
 /** Milliseconds that a look without an index may take before the place is searched for. */
 export const QUICK_LOOK = 100;
+
+/** Of rows that were found in the order in which messages move, each once, where it was seen last. */
+export function latestOf(rows: readonly StoredRow[]): StoredRow[] {
+  const latest = new Map(rows.map((row) => [`${row.transport}/${row.seq}/${row.id}`, row]));
+  return [...latest.values()].sort((a, b) => a.transport - b.transport);
+}

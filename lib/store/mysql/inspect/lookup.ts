@@ -1,8 +1,14 @@
 import { systemClock } from '../../../time/clock.js';
 import { keyBytes } from '../../../message/key-bytes.js';
 import type { SqlDatabase } from '../../executor.js';
-import { LOOK_TIMEOUT, QUICK_LOOK, type RowContent, type RowsById, type StoredRow } from '../../inspect-store.js';
-import { latestOf } from '../../latest-rows.js';
+import {
+  latestOf,
+  LOOK_TIMEOUT,
+  QUICK_LOOK,
+  type RowContent,
+  type RowsById,
+  type StoredRow,
+} from '../../inspect-store.js';
 import { ROW_LIMITS } from '../../limits.js';
 import type { StoreSettings, TableNames } from '../../names.js';
 import { seekTime, writtenBetween, type NumberedRow } from '../../seek-time.js';

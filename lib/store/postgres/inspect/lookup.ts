@@ -1,9 +1,15 @@
 import { systemClock } from '../../../time/clock.js';
 import type { SqlResult } from '../../executor.js';
-import { LOOK_TIMEOUT, QUICK_LOOK, type RowContent, type RowsById, type StoredRow } from '../../inspect-store.js';
+import {
+  latestOf,
+  LOOK_TIMEOUT,
+  QUICK_LOOK,
+  type RowContent,
+  type RowsById,
+  type StoredRow,
+} from '../../inspect-store.js';
 import { ROW_LIMITS } from '../../limits.js';
 import type { StoreSettings, TableNames } from '../../names.js';
-import { latestOf } from '../../latest-rows.js';
 import { seekTime, writtenBetween, type NumberedRow } from '../../seek-time.js';
 import type { Sql } from '../../sql.js';
 import { plainArray } from '../arrays.js';
