@@ -68,6 +68,7 @@ export async function bundleDeclarations(exports, folder, target) {
 
 /** The chunk of a module that imports no peer: nobody loads what only others need, but for what three or more share. */
 function coreChunk(id, folder, { getModuleInfo }) {
+  if (getModuleInfo(id).isEntry) return undefined; // each format has its own: Rollup would make the core of it
   const reached = reach([id], (one) =>
     getModuleInfo(one)?.importedIds.concat(getModuleInfo(one).dynamicallyImportedIds),
   );
