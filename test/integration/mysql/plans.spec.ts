@@ -245,26 +245,36 @@ describeOnMysqlFamily('plans', (kind) => {
     expect(await count()).toBe(100_000);
   });
 
+  /** As `expectCheap`; where a busy machine does not answer within the time of such a look, it is asked again. */
+  async function expectBounded(most: number, look: () => Promise<unknown>, tries = 10): Promise<void> {
+    try {
+      await expectCheap('admin', most, look);
+    } catch (error) {
+      if (tries === 1 || (error as { code?: unknown }).code !== 'TIMEOUT') throw error;
+      await expectBounded(most, look, tries - 1);
+    }
+  }
+
   it('lists, explains and groups for people among a bounded number of rows, whatever the filter', async () => {
     const { inspect } = store;
     // What is looked at, what of it is read again by the filter, and the table that a union makes.
     const most = 3 * PAGE_LOOK;
     for (const state of ['dead', 'waiting', 'blocked', 'scheduled', 'ready', 'published'] as const) {
       for (const filter of [{}, { type: 'none' }, { transport: TRANSPORT, topic: 'none' }])
-        await expectCheap('admin', most, () => inspect.page({ ...filter, state, after: null, limit: 50 }));
+        await expectBounded(most, () => inspect.page({ ...filter, state, after: null, limit: 50 }));
     }
     const ofKey = { key: 'k7', type: 'none', after: null, limit: 50 } as const;
-    await expectCheap('admin', most, () => inspect.page({ ...ofKey, state: 'ready' }));
-    await expectCheap('admin', 500, () => inspect.page({ ...ofKey, state: 'dead' })); // of 200 k that are dead
+    await expectBounded(most, () => inspect.page({ ...ofKey, state: 'ready' }));
+    await expectBounded(500, () => inspect.page({ ...ofKey, state: 'dead' })); // of 200 k that are dead
     const young = { state: 'ready', youngerThan: 60_000, type: 'none', after: null, limit: 50 } as const;
-    await expectCheap('admin', most, () => inspect.page(young));
+    await expectBounded(most, () => inspect.page(young));
     const { rows } = await inspect.page({ state: 'ready', after: '["250000"]', limit: 1 });
-    await expectCheap('admin', 3_000, () => inspect.surroundings(rows[0] as StoredRow));
+    await expectBounded(3_000, () => inspect.surroundings(rows[0] as StoredRow));
     const { rows: blocked } = await inspect.page({ state: 'blocked', after: '["50000"]', limit: 1 });
-    await expectCheap('admin', 100, () => inspect.surroundings(blocked[0] as StoredRow));
-    await expectCheap('admin', 10 * 10_000, () => inspect.failures({ states: ['dead', 'waiting'], look: 10_000 }));
-    await expectCheap('admin', 2 * 64 * 1_000, () => inspect.buckets());
-  });
+    await expectBounded(100, () => inspect.surroundings(blocked[0] as StoredRow));
+    await expectBounded(10 * 10_000, () => inspect.failures({ states: ['dead', 'waiting'], look: 10_000 }));
+    await expectBounded(2 * 64 * 1_000, () => inspect.buckets());
+  }, 240_000);
 
   it('locks what it publishes and no more, also past what another one has locked', async () => {
     const other = stores.open();
