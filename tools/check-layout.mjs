@@ -14,7 +14,7 @@ const ROOMS = {
   errors: [],
   message: [],
   time: ['message'],
-  store: ['message'],
+  store: ['message', 'time'],
   transports: ['message'],
   observe: ['message', 'time', 'store', 'transports'],
   options: ['message', 'time', 'store', 'transports', 'observe'],

@@ -67,6 +67,7 @@ export class OutboxAdmin {
   /**
    * One message in all its transports. Values of headers are masked; of the payload the first bytes, where they are asked for.
    * @throws OutboxMessageError `INVALID_MESSAGE`: the id is none
+   * @throws OutboxError `TIMEOUT`: the database did not answer within 2 s
    */
   async show(id: string, options: { payload?: boolean } = {}): Promise<MessageDetails> {
     const checked = checkedId('show', id);

@@ -1,3 +1,5 @@
+import { timeOfUuidV7 } from '../message/uuid-v7.js';
+
 /** A row of the ready table, by its number. */
 export interface NumberedRow {
   readonly seq: bigint;
@@ -25,20 +27,13 @@ export async function seekTime(
   return low;
 }
 
-const UUID_V7 = /^[0-9a-f]{8}-[0-9a-f]{4}-7/;
-
-/** Milliseconds since the epoch at which a UUIDv7 was made; `undefined`: of another version. */
-export function timeOf(id: string): number | undefined {
-  return UUID_V7.test(id) ? parseInt(id.slice(0, 8) + id.slice(9, 13), 16) : undefined;
-}
-
 /** Milliseconds by which the clock of an application may differ from the database's, and an insert may take. */
 const BEFORE = 60_000;
 const AFTER = 600_000;
 
 /** When rows of these ids were written, unless a caller made them up; `undefined`: they do not tell. */
 export function writtenBetween(ids: readonly string[]): { from: number; to: number } | undefined {
-  const times = ids.map(timeOf);
+  const times = ids.map(timeOfUuidV7);
   if (times.includes(undefined)) return undefined;
   return { from: Math.min(...(times as number[])) - BEFORE, to: Math.max(...(times as number[])) + AFTER };
 }

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { createUuidV7 } from '../../../lib/message/uuid-v7.js';
 import type { MysqlInspect } from '../../../lib/store/mysql/inspect/inspect.js';
+import type { StoredRow } from '../../../lib/store/inspect-store.js';
 import type { PostgresInspect } from '../../../lib/store/postgres/inspect/inspect.js';
 import { series } from '../../support/databases.js';
 import { createHarness, type Harness } from '../../support/relay.js';
@@ -61,6 +62,23 @@ describe.each(DATABASES)('the way by the time in an id, on %s', (kind) => {
       await rename('archive', 900, id);
       for (const within of [MINUTE, Infinity])
         expect(await lookup.archivedNear([id], within, soon())).toMatchObject([{ id, state: 'published' }]);
+    });
+
+    it('says that the content of a message could not be read in time, not that the message is gone', async () => {
+      const inspect = harness.store.inspect as PostgresInspect | MysqlInspect;
+      const { rows } = await inspect.page({ state: 'ready', after: null, limit: 1 });
+      const runner = harness.dataSource.createQueryRunner();
+      const [lock, unlock] =
+        kind === 'postgres'
+          ? ['begin; lock table outbox_ready in access exclusive mode', 'rollback']
+          : ['lock tables outbox_ready write', 'unlock tables'];
+      await runner.query(lock);
+      try {
+        await expect(inspect.content(rows[0] as StoredRow, 0)).rejects.toMatchObject({ code: 'TIMEOUT' });
+      } finally {
+        await runner.query(unlock);
+        await runner.release();
+      }
     });
 
     it('finds nothing of another time, and looks everywhere for an id that tells none', async () => {

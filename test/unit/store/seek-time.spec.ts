@@ -1,4 +1,5 @@
-import { seekTime, timeOf, writtenBetween, type NumberedRow } from '../../../lib/store/seek-time.js';
+import { timeOfUuidV7 } from '../../../lib/message/uuid-v7.js';
+import { seekTime, writtenBetween, type NumberedRow } from '../../../lib/store/seek-time.js';
 import { readPosition, writePosition } from '../../../lib/store/position.js';
 
 describe('seekTime', () => {
@@ -24,8 +25,8 @@ describe('seekTime', () => {
 
 describe('the time in an id', () => {
   it('is there in version 7 alone', () => {
-    expect(timeOf('01931d2f-0a5b-7c3d-8e4f-0123456789ab')).toBe(0x01931d2f0a5b);
-    expect(timeOf('01931d2f-0a5b-4c3d-8e4f-0123456789ab')).toBeUndefined();
+    expect(timeOfUuidV7('01931d2f-0a5b-7c3d-8e4f-0123456789ab')).toBe(0x01931d2f0a5b);
+    expect(timeOfUuidV7('01931d2f-0a5b-4c3d-8e4f-0123456789ab')).toBeUndefined();
     expect(writtenBetween(['01931d2f-0a5b-4c3d-8e4f-0123456789ab'])).toBeUndefined();
     const between = writtenBetween(['01931d2f-0a5b-7c3d-8e4f-0123456789ab']);
     expect((between?.from ?? 0) < 0x01931d2f0a5b && (between?.to ?? 0) > 0x01931d2f0a5b).toBe(true);

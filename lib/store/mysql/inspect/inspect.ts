@@ -1,10 +1,9 @@
-import { systemClock } from '../../../time/clock.js';
+import { lookDeadline } from '../../find-by-id.js';
 import { keyBytes } from '../../../message/key-bytes.js';
 import type { SqlDatabase } from '../../executor.js';
 import {
   AHEAD_LIMIT,
   BUCKET_READY_LIMIT,
-  LOOK_TIMEOUT,
   type BucketRow,
   type FailureRequest,
   type InspectStore,
@@ -143,6 +142,6 @@ export class MysqlInspect implements InspectStore {
   }
 
   /** @internal */ run(rest: string, values: readonly unknown[]): Promise<readonly Row[]> {
-    return this.select.inTime(systemClock.monotonic() + LOOK_TIMEOUT, rest, values);
+    return this.select.inTime(lookDeadline(), rest, values);
   }
 }

@@ -1,14 +1,7 @@
-import { systemClock } from '../../../time/clock.js';
 import { keyBytes } from '../../../message/key-bytes.js';
 import type { SqlDatabase } from '../../executor.js';
-import {
-  latestOf,
-  LOOK_TIMEOUT,
-  QUICK_LOOK,
-  type RowContent,
-  type RowsById,
-  type StoredRow,
-} from '../../inspect-store.js';
+import { findByIds, lookDeadline } from '../../find-by-id.js';
+import { latestOf, type RowContent, type RowsById, type StoredRow } from '../../inspect-store.js';
 import { ROW_LIMITS } from '../../limits.js';
 import type { StoreSettings, TableNames } from '../../names.js';
 import { seekTime, writtenBetween, type NumberedRow } from '../../seek-time.js';
@@ -17,11 +10,6 @@ import type { MysqlTooLate } from '../ops/admin-too-late.js';
 import { marks } from '../statements.js';
 import { readRow, ROW_COLUMNS } from './rows.js';
 import type { TimedSelect } from './select.js';
-
-interface Found {
-  readonly rows: readonly StoredRow[];
-  readonly isComplete: boolean;
-}
 
 /** Messages by id. Only the parked table has an index of them: elsewhere the time in a UUIDv7 leads to the place. */
 export class MysqlLookup {
@@ -37,7 +25,7 @@ export class MysqlLookup {
   async byIds(ids: readonly string[]): Promise<RowsById> {
     const ready = await this.ready(ids);
     const rest = `${ROW_COLUMNS.parked} from ${this.names.parked} force index (by_id) where id in (${marks(ids.length)})`;
-    const parked = await this.select.within(inTime(), rest, ids);
+    const parked = await this.select.within(lookDeadline(), rest, ids);
     const archived = await this.archived(ids);
     return {
       rows: latestOf([...ready.rows, ...(parked ?? []).map(readRow), ...archived.rows]),
@@ -45,15 +33,12 @@ export class MysqlLookup {
     };
   }
 
-  /** @internal */ async ready(ids: readonly string[]): Promise<Found> {
-    const deadline = inTime();
-    const all = `${ROW_COLUMNS.ready} from ${this.names.ready} where id in (${marks(ids.length)})`;
-    const quick = await this.select.within(soon(), all, ids);
-    if (quick !== undefined) return { rows: quick.map(readRow), isComplete: true };
-    const near = await this.near(ids, deadline);
-    if (isEach(ids, near)) return { rows: near, isComplete: true };
-    const found = await this.select.within(deadline, all, ids);
-    return { rows: found === undefined ? near : found.map(readRow), isComplete: found !== undefined };
+  /** @internal */ ready(ids: readonly string[]): Promise<RowsById> {
+    const rest = `${ROW_COLUMNS.ready} from ${this.names.ready} where id in (${marks(ids.length)})`;
+    return findByIds(ids, {
+      all: async (deadline) => (await this.select.within(deadline, rest, ids))?.map(readRow),
+      near: (deadline) => this.near(ids, deadline),
+    });
   }
 
   /** @internal Where rows of these times stand. */
@@ -87,15 +72,13 @@ export class MysqlLookup {
     return Number(rows[0]?.[0]);
   }
 
-  /** @internal */ async archived(ids: readonly string[]): Promise<Found> {
-    const deadline = inTime();
-    const all = `${ROW_COLUMNS.archive} from ${this.names.archive} where id in (${marks(ids.length)})`;
-    const quick = await this.select.within(soon(), all, ids);
-    if (quick !== undefined) return { rows: quick.map(readRow), isComplete: true };
-    const near = await this.archivedNear(ids, AN_HOUR, deadline);
-    if (near !== undefined && isEach(ids, near)) return { rows: near, isComplete: true };
-    const found = await this.archivedNear(ids, Infinity, deadline);
-    return { rows: found ?? near ?? [], isComplete: found !== undefined };
+  /** @internal */ archived(ids: readonly string[]): Promise<RowsById> {
+    const rest = `${ROW_COLUMNS.archive} from ${this.names.archive} where id in (${marks(ids.length)})`;
+    return findByIds(ids, {
+      all: async (deadline) => (await this.select.within(deadline, rest, ids))?.map(readRow),
+      near: (deadline) => this.archivedNear(ids, AN_HOUR, deadline),
+      rest: (deadline) => this.archivedNear(ids, Infinity, deadline),
+    });
   }
 
   /** @internal Nothing is published before it is written, and most of it soon after. */
@@ -117,7 +100,7 @@ export class MysqlLookup {
     const { from, values } = this.placeOf(row);
     const errors = row.state === 'ready' || row.state === 'published' ? 'null' : 'errors';
     const rest = `${small('headers')}, ${small('options')}, ${errors}, octet_length(payload), substring(payload, 1, ?) ${from}`;
-    const [first] = await this.select.inTime(inTime(), rest, [previewBytes, ...values]);
+    const [first] = await this.select.inTime(lookDeadline(), rest, [previewBytes, ...values]);
     if (first === undefined) return undefined;
     const [headers, options, kept, size, preview] = first;
     return {
@@ -145,11 +128,7 @@ export class MysqlLookup {
 }
 
 const AN_HOUR = 3_600_000;
-const inTime = (): number => systemClock.monotonic() + LOOK_TIMEOUT;
-const soon = (): number => systemClock.monotonic() + QUICK_LOOK;
 const timeText = (ms: number): string => new Date(ms).toISOString().replace('T', ' ').replace('Z', '');
-const isEach = (ids: readonly string[], rows: readonly StoredRow[]): boolean =>
-  new Set(rows.map(({ id }) => id)).size === ids.length;
 /** What is longer than anybody may write is left where it is. */
 const small = (column: 'headers' | 'options'): string =>
   `if(octet_length(${column}) > ${ROW_LIMITS[column]}, null, ${column})`;

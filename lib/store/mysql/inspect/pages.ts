@@ -1,5 +1,5 @@
-import { systemClock } from '../../../time/clock.js';
-import { LOOK_TIMEOUT, PAGE_LOOK, type RowFilter, type RowPage, type RowRequest } from '../../inspect-store.js';
+import { lookDeadline } from '../../find-by-id.js';
+import { PAGE_LOOK, type RowFilter, type RowPage, type RowRequest } from '../../inspect-store.js';
 import type { StoreSettings, TableNames } from '../../names.js';
 import { readPosition, writePosition } from '../../position.js';
 import type { MysqlTooLate } from '../ops/admin-too-late.js';
@@ -34,7 +34,7 @@ export class MysqlPages {
     const bucket = key === undefined ? undefined : await this.lookup.bucketOf(key);
     const strip = stripOf(state, request, this.names, { transports, bucket });
     if (strip.parts.length === 0) return { rows: [], next: null };
-    const deadline = systemClock.monotonic() + LOOK_TIMEOUT;
+    const deadline = lookDeadline();
     const { from, to } = await this.ofAge(request, deadline);
     const shape = strip.order.map(({ part }) => part);
     const after = request.after === null ? from : readPosition(request.after, shape);

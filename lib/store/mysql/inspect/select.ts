@@ -1,5 +1,5 @@
 import { systemClock } from '../../../time/clock.js';
-import { OutboxError } from '../../../outbox.errors.js';
+import { outOfTime } from '../../find-by-id.js';
 import type { SqlDatabase } from '../../executor.js';
 import { statement } from '../../sql.js';
 import { capabilitiesOf } from '../capabilities.js';
@@ -37,8 +37,6 @@ export class TimedSelect {
   async inTime(deadline: number, rest: string, values: readonly unknown[]): Promise<readonly Row[]> {
     const rows = await this.within(deadline, rest, values);
     if (rows !== undefined) return rows;
-    throw new OutboxError('TIMEOUT', 'The database has not answered within 2 s.', {
-      hint: 'Ask again, for less: name the transport, the state or the key.',
-    });
+    throw outOfTime();
   }
 }

@@ -1,7 +1,6 @@
-import { systemClock } from '../../../time/clock.js';
+import { lookDeadline } from '../../find-by-id.js';
 import type { SqlConnection, SqlResult } from '../../executor.js';
 import {
-  LOOK_TIMEOUT,
   type BucketRow,
   type FailureRequest,
   type InspectStore,
@@ -94,6 +93,6 @@ export class PostgresInspect implements InspectStore {
   }
 
   /** @internal */ run(sql: Sql): Promise<SqlResult> {
-    return this.reads.inTime(systemClock.monotonic() + LOOK_TIMEOUT, sql);
+    return this.reads.inTime(lookDeadline(), sql);
   }
 }

@@ -1,13 +1,6 @@
-import { systemClock } from '../../../time/clock.js';
 import type { SqlResult } from '../../executor.js';
-import {
-  latestOf,
-  LOOK_TIMEOUT,
-  QUICK_LOOK,
-  type RowContent,
-  type RowsById,
-  type StoredRow,
-} from '../../inspect-store.js';
+import { findByIds, lookDeadline } from '../../find-by-id.js';
+import { latestOf, type RowContent, type RowsById, type StoredRow } from '../../inspect-store.js';
 import { ROW_LIMITS } from '../../limits.js';
 import type { StoreSettings, TableNames } from '../../names.js';
 import { seekTime, writtenBetween, type NumberedRow } from '../../seek-time.js';
@@ -17,11 +10,11 @@ import { statement } from '../statement.js';
 import { readRow, ROW_COLUMNS } from './rows.js';
 import type { TimedReads } from './timed-reads.js';
 
-interface Found {
-  readonly rows: readonly StoredRow[];
-  readonly isComplete: boolean;
+function asRows(result: SqlResult): StoredRow[];
+function asRows(result: SqlResult | undefined): StoredRow[] | undefined;
+function asRows(result: SqlResult | undefined): StoredRow[] | undefined {
+  return result?.rows.map(readRow);
 }
-const asRows = ({ rows }: SqlResult): StoredRow[] => rows.map(readRow);
 
 /** Messages by id. Only the parked table has an index of them: elsewhere the time in a UUIDv7 leads to the place. */
 export class PostgresLookup {
@@ -38,22 +31,20 @@ export class PostgresLookup {
   /** First ready, then parked, then archived: rows move only in this direction, so that none slips through. */
   async byIds(ids: readonly string[]): Promise<RowsById> {
     const ready = await this.ready(ids);
-    const parked = await this.reads.within(inTime(), 'in order', this.sql.parked.bind(plainArray(ids)));
+    const parked = await this.reads.within(lookDeadline(), 'in order', this.sql.parked.bind(plainArray(ids)));
     const archived = await this.archived(ids);
     return {
-      rows: latestOf([...ready.rows, ...(parked === undefined ? [] : asRows(parked)), ...archived.rows]),
+      rows: latestOf([...ready.rows, ...(asRows(parked) ?? []), ...archived.rows]),
       isComplete: ready.isComplete && parked !== undefined && archived.isComplete,
     };
   }
 
-  /** @internal */ async ready(ids: readonly string[]): Promise<Found> {
-    const [deadline, list] = [inTime(), plainArray(ids)];
-    const quick = await this.reads.within(soon(), 'any plan', this.sql.ready.bind(list));
-    if (quick !== undefined) return { rows: asRows(quick), isComplete: true };
-    const near = await this.near(ids, deadline);
-    if (isEach(ids, near)) return { rows: near, isComplete: true };
-    const all = await this.reads.within(deadline, 'any plan', this.sql.ready.bind(list));
-    return { rows: all === undefined ? near : asRows(all), isComplete: all !== undefined };
+  /** @internal */ ready(ids: readonly string[]): Promise<RowsById> {
+    const look = this.sql.ready.bind(plainArray(ids));
+    return findByIds(ids, {
+      all: async (deadline) => asRows(await this.reads.within(deadline, 'any plan', look)),
+      near: (deadline) => this.near(ids, deadline),
+    });
   }
 
   /** @internal Where rows of these times stand. */
@@ -64,7 +55,7 @@ export class PostgresLookup {
     const numbers = [String(range.from), String(range.to)];
     const look = this.sql.readyNear.bind(...(await this.placeArrays()), plainArray(ids), ...numbers);
     const rows = await this.reads.within(deadline, 'in order', look);
-    return rows === undefined ? [] : asRows(rows);
+    return asRows(rows) ?? [];
   }
 
   /** Numbers of the ready rows that were written between two times; `undefined`: there are none, or there was no time. */
@@ -98,14 +89,13 @@ export class PostgresLookup {
     return [plainArray(places.map(([id]) => id)), plainArray(places.map(([, bucket]) => bucket))];
   }
 
-  /** @internal */ async archived(ids: readonly string[]): Promise<Found> {
-    const [deadline, list] = [inTime(), plainArray(ids)];
-    const quick = await this.reads.within(soon(), 'any plan', this.sql.archive.bind(list));
-    if (quick !== undefined) return { rows: asRows(quick), isComplete: true };
-    const near = await this.archivedNear(ids, AN_HOUR, deadline);
-    if (near !== undefined && isEach(ids, near)) return { rows: near, isComplete: true };
-    const all = await this.archivedNear(ids, Infinity, deadline);
-    return { rows: all ?? near ?? [], isComplete: all !== undefined };
+  /** @internal */ archived(ids: readonly string[]): Promise<RowsById> {
+    const look = this.sql.archive.bind(plainArray(ids));
+    return findByIds(ids, {
+      all: async (deadline) => asRows(await this.reads.within(deadline, 'any plan', look)),
+      near: (deadline) => this.archivedNear(ids, AN_HOUR, deadline),
+      rest: (deadline) => this.archivedNear(ids, Infinity, deadline),
+    });
   }
 
   /** @internal Nothing is published before it is written, and most of it soon after. */
@@ -116,12 +106,11 @@ export class PostgresLookup {
     const to = isOpen ? 'infinity' : new Date(times.to + within).toISOString();
     const look = this.sql.archiveBetween.bind(from, to, plainArray(ids));
     const rows = await this.reads.within(deadline, isOpen ? 'any plan' : 'in order', look);
-    return rows === undefined ? undefined : asRows(rows);
+    return asRows(rows);
   }
 
   async content(row: StoredRow, previewBytes: number): Promise<RowContent | undefined> {
-    const found = await this.reads.within(inTime(), 'in order', this.contentSql(row, previewBytes));
-    const [first] = found?.rows ?? [];
+    const [first] = (await this.reads.inTime(lookDeadline(), this.contentSql(row, previewBytes))).rows;
     if (first === undefined) return undefined;
     const [headers, options, errors, size, preview] = first;
     return {
@@ -143,11 +132,6 @@ export class PostgresLookup {
 }
 
 const AN_HOUR = 3_600_000;
-const inTime = (): number => systemClock.monotonic() + LOOK_TIMEOUT;
-const soon = (): number => systemClock.monotonic() + QUICK_LOOK;
-
-const isEach = (ids: readonly string[], rows: readonly StoredRow[]): boolean =>
-  new Set(rows.map(({ id }) => id)).size === ids.length;
 
 function numbered(result: SqlResult | undefined): NumberedRow | undefined {
   const [row] = result?.rows ?? [];

@@ -1,6 +1,6 @@
-import { systemClock } from '../../../time/clock.js';
+import { lookDeadline } from '../../find-by-id.js';
 import { bucketOf } from '../../../message/bucket-of.js';
-import { LOOK_TIMEOUT, PAGE_LOOK, type RowFilter, type RowPage, type RowRequest } from '../../inspect-store.js';
+import { PAGE_LOOK, type RowFilter, type RowPage, type RowRequest } from '../../inspect-store.js';
 import type { StoreSettings, TableNames } from '../../names.js';
 import { readPosition, writePosition } from '../../position.js';
 import type { Sql } from '../../sql.js';
@@ -37,7 +37,7 @@ export class PostgresPages {
 
   async page(request: RowRequest): Promise<RowPage> {
     const strip = stripOf(request.state, request, this.names, this.settings);
-    const deadline = systemClock.monotonic() + LOOK_TIMEOUT;
+    const deadline = lookDeadline();
     const { from, to } = await this.ofAge(request, deadline);
     const after = request.after === null ? from : readPosition(request.after, shapeOf(strip));
     const look = { strip, after, places: strip.perBucket ? await this.places(request) : [] };

@@ -1,5 +1,5 @@
 import { systemClock } from '../../../time/clock.js';
-import { OutboxError } from '../../../outbox.errors.js';
+import { outOfTime } from '../../find-by-id.js';
 import type { SqlConnection, SqlResult } from '../../executor.js';
 import type { Sql, Statement } from '../../sql.js';
 import { statement } from '../statement.js';
@@ -41,8 +41,6 @@ export class TimedReads {
   async inTime(deadline: number, sql: Sql): Promise<SqlResult> {
     const result = await this.within(deadline, 'in order', sql);
     if (result !== undefined) return result;
-    throw new OutboxError('TIMEOUT', 'The database has not answered within 2 s.', {
-      hint: 'Ask again, for less: name the transport, the state or the key.',
-    });
+    throw outOfTime();
   }
 }
