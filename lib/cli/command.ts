@@ -1,7 +1,7 @@
 import type { Interrupt } from './interrupt.js';
 import type { ExitCode } from './exit-code.js';
-import type { Settings } from './settings.js';
-import type { OpenOutbox } from './open-outbox.js';
+import type { Settings } from './connect/settings.js';
+import type { OpenOutbox } from './connect/open-outbox.js';
 import type { Terminal } from './terminal.js';
 
 /** SEAM: one command. It is a file of its own, and stands in the table of commands.ts: parser, help and completion read that. */

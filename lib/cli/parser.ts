@@ -2,7 +2,7 @@ import { Command, InvalidArgumentError, Option } from 'commander';
 import { CliError } from './exit-code.js';
 import type { CliCommand, CliOption, Given } from './command.js';
 import type { Terminal } from './terminal.js';
-import { packageVersion } from './packages.js';
+import { packageVersion } from './connect/packages.js';
 import { CONNECTION_OPTIONS, OUTPUT_OPTIONS } from './common-options.js';
 
 /** What the command line asks for; `undefined`: nothing more than help. */

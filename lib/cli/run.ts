@@ -5,10 +5,10 @@ import { COMMANDS } from './commands.js';
 import type { CliCommand, CliContext, Given } from './command.js';
 import { CliError, EXIT, type ExitCode } from './exit-code.js';
 import { Interrupt } from './interrupt.js';
-import { openOutbox, type OpenOutbox } from './open-outbox.js';
+import { openOutbox, type OpenOutbox } from './connect/open-outbox.js';
 import { parse } from './parser.js';
 import { refuseSecrets } from './refuse-secrets.js';
-import { readSettings } from './settings.js';
+import { readSettings } from './connect/settings.js';
 import type { ProcessTerminal } from './process-terminal.js';
 
 /** @returns the exit code. Whatever happens is told in one line on stderr. */

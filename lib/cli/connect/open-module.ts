@@ -1,8 +1,8 @@
 import { dirname } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import type * as Outbox from '../index.js';
-import { refuseUsage } from './exit-code.js';
-import type { Opened } from './open-outbox.js';
+import type * as Outbox from '../../index.js';
+import { refuseUsage } from '../exit-code.js';
+import type { Opened } from './opened.js';
 import { loadPackage } from './packages.js';
 import type { ModuleSource } from './settings.js';
 import { createUnstarted } from './unstarted.js';

@@ -1,6 +1,6 @@
 import { readFile } from 'node:fs/promises';
 import { pathToFileURL } from 'node:url';
-import { CliError, EXIT } from './exit-code.js';
+import { CliError, EXIT } from '../exit-code.js';
 
 /** What a config file may say. It may hold secrets. */
 export interface OutboxCliConfig {

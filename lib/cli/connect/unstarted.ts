@@ -1,5 +1,5 @@
 import type { INestApplicationContext } from '@nestjs/common';
-import { ENQUEUE_ONLY } from '../nest/enqueue-only.js';
+import { ENQUEUE_ONLY } from '../../nest/enqueue-only.js';
 import { loadPackage } from './packages.js';
 
 /** What we use of `@nestjs/core`. */

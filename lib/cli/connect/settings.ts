@@ -1,9 +1,9 @@
 import { existsSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
-import { didYouMean } from '../options/did-you-mean.js';
-import { milliseconds } from '../time/duration.js';
+import { didYouMean } from '../../options/did-you-mean.js';
+import { milliseconds } from '../../time/duration.js';
 import { CONFIG_FIELDS, readConfig, type OutboxCliConfig } from './config-file.js';
-import { refuseUsage } from './exit-code.js';
+import { refuseUsage } from '../exit-code.js';
 
 /** Where the outbox is. */
 export interface Settings {

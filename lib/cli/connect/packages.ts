@@ -2,7 +2,7 @@ import { createRequire } from 'node:module';
 import { existsSync, readFileSync, realpathSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { CliError, EXIT } from './exit-code.js';
+import { CliError, EXIT } from '../exit-code.js';
 
 /** The file that runs now, where a link in `node_modules/.bin` leads to. */
 const ownFile = (): string => realpathSync(process.argv[1] as string);

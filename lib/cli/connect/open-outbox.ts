@@ -1,8 +1,7 @@
-import type * as Outbox from '../index.js';
-import type { OutboxAdmin, OutboxCleaner, OutboxService } from '../index.js';
-import { systemClock, within } from '../time/clock.js';
-import { durationText } from '../time/duration.js';
-import { CliError, EXIT } from './exit-code.js';
+import type { OutboxAdmin, OutboxCleaner, OutboxService } from '../../index.js';
+import { systemClock, within } from '../../time/clock.js';
+import { durationText } from '../../time/duration.js';
+import { CliError, EXIT } from '../exit-code.js';
 import { openModule } from './open-module.js';
 import { openTables } from './open-tables.js';
 import type { Settings } from './settings.js';
@@ -16,13 +15,6 @@ export interface OpenOutbox {
   readonly isConfigured: boolean;
   /** Waits for an answer of the database, for `timeout` at most. @throws CliError exit code 1 */
   answer<T>(work: Promise<T>): Promise<T>;
-  close(): Promise<void>;
-}
-
-/** A started application without its hooks, and how it ends. */
-export interface Opened {
-  readonly outbox: typeof Outbox;
-  get(token: unknown): unknown;
   close(): Promise<void>;
 }
 

@@ -1,8 +1,8 @@
 import type { DynamicModule } from '@nestjs/common';
-import type * as Outbox from '../index.js';
-import type { OutboxOptions } from '../index.js';
-import { CliError, EXIT } from './exit-code.js';
-import type { Opened } from './open-outbox.js';
+import type * as Outbox from '../../index.js';
+import type { OutboxOptions } from '../../index.js';
+import { CliError, EXIT } from '../exit-code.js';
+import type { Opened } from './opened.js';
 import { loadPackage } from './packages.js';
 import type { DatabaseSource } from './settings.js';
 import { createUnstarted } from './unstarted.js';
