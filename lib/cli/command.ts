@@ -11,6 +11,8 @@ export interface CliCommand {
   readonly summary: string;
   /** As the parser writes them: `<id>`, `[ids...]`. */
   readonly args?: string;
+  /** What the first argument must be one of. */
+  readonly argChoices?: readonly string[];
   /** Beside the options that every command has. */
   readonly options?: readonly CliOption[];
   /** Whether it reads the settings of a database: then it has the options of the connection. Default true. */

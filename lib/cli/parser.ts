@@ -1,9 +1,9 @@
-import { Command, InvalidArgumentError, Option } from 'commander';
+import { Argument, Command, InvalidArgumentError, Option } from 'commander';
 import { CliError } from './exit-code.js';
 import type { CliCommand, CliOption, Given } from './command.js';
 import type { Terminal } from './terminal.js';
 import { packageVersion } from './connect/packages.js';
-import { CONNECTION_OPTIONS, OUTPUT_OPTIONS } from './common-options.js';
+import { optionsOf } from './common-options.js';
 
 /** What the command line asks for; `undefined`: nothing more than help. */
 export interface Parsed {
@@ -39,11 +39,6 @@ export async function parse(
   return parsed;
 }
 
-/** Those of the command, then those that all have. */
-export function optionsOf(command: CliCommand): readonly CliOption[] {
-  return [...(command.options ?? []), ...(command.connects === false ? [] : CONNECTION_OPTIONS), ...OUTPUT_OPTIONS];
-}
-
 /** The parser exits and prints nothing by itself: one place does. */
 function silence(command: Command, terminal: Terminal): void {
   command.exitOverride().configureOutput({
@@ -56,7 +51,11 @@ function silence(command: Command, terminal: Terminal): void {
 }
 
 function declare(declared: Command, command: CliCommand): void {
-  if (command.args !== undefined) declared.arguments(command.args);
+  const { args, argChoices } = command;
+  if (args !== undefined) {
+    const argument = new Argument(args);
+    declared.addArgument(argChoices === undefined ? argument : argument.choices(argChoices));
+  }
   for (const option of optionsOf(command)) {
     const added = new Option(option.flags, option.help);
     if (option.choices !== undefined) added.choices(option.choices);

@@ -7,13 +7,17 @@ import { CliError, EXIT } from '../exit-code.js';
 /** The file that runs now, where a link in `node_modules/.bin` leads to. */
 const ownFile = (): string => realpathSync(process.argv[1] as string);
 
+const OWN_NAME = 'nestjs-outbox';
+/** The entry point beside this file. */
+const ownEntry = (): string => join(dirname(ownFile()), '..', 'index.js');
+
 /** Of this package. */
 export function packageVersion(): string {
   for (let folder = dirname(ownFile()); folder !== dirname(folder); folder = dirname(folder)) {
     const file = join(folder, 'package.json');
     if (!existsSync(file)) continue;
     const { name, version } = JSON.parse(readFileSync(file, 'utf8')) as { name?: string; version?: string };
-    if (name === 'nestjs-outbox' && version !== undefined) return version;
+    if (name === OWN_NAME && version !== undefined) return version;
   }
   return 'unknown';
 }
@@ -24,10 +28,8 @@ export function packageVersion(): string {
  * @throws CliError exit code 1: nobody has it
  */
 export async function loadPackage<T>(name: string, folder: string): Promise<T> {
-  for (const base of [join(folder, 'x.js'), ownFile()]) {
-    const file = resolved(name, base);
-    if (file !== undefined) return (await import(pathToFileURL(file).href)) as T;
-  }
+  const file = resolved(name, join(folder, 'any.js')) ?? (name === OWN_NAME ? ownEntry() : resolved(name, ownFile()));
+  if (file !== undefined) return (await import(pathToFileURL(file).href)) as T;
   throw new CliError(EXIT.failed, `The package ${name} is not installed: npm install ${name}.`);
 }
 
