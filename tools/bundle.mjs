@@ -1,6 +1,10 @@
-import { join, posix, relative, sep } from 'node:path';
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, join, posix, relative, sep } from 'node:path';
+import commonjs from '@rollup/plugin-commonjs';
 import { rollup } from 'rollup';
 import { dts } from 'rollup-plugin-dts';
+import ts from 'typescript';
 
 /** Where `exports` has the entry points of both formats; the same path below it is the path below lib/. */
 const ESM = './dist/esm/';
@@ -41,6 +45,40 @@ export async function bundleCode(exports, folder, target) {
   await bundle.write({ ...options, ...cjs, dir: join(target, 'cjs'), plugins: [coreNames] });
   await bundle.write({ ...options, format: 'es', dir: join(target, 'esm'), plugins: [coreFromCjs] });
   await bundle.close();
+}
+
+/**
+ * The command line in `folder`, one ES module with the parser in it: nobody who installs the package gets a dependency for a
+ * command. It loads the package's own entry points when it runs.
+ */
+export async function bundleCli(folder, target) {
+  const parser = dirname(createRequire(import.meta.url).resolve(PARSER));
+  const bundle = await rollup({
+    input: join(folder, 'cli', 'main.js'),
+    external: (id) => isExternal(id) && id !== PARSER,
+    plugins: [
+      {
+        name: 'parser',
+        resolveId: (id) => (id === PARSER ? join(parser, 'esm.mjs') : null),
+        // Two thirds of it are comments. The licence stands at the head of the file.
+        transform: (code, id) => (id.startsWith(parser) ? { code: withoutComments(code), map: null } : null),
+      },
+      commonjs(),
+    ],
+    onwarn(warning) {
+      throw new Error(warning.message);
+    },
+  });
+  const { version } = JSON.parse(readFileSync(join(parser, 'package.json'), 'utf8'));
+  const banner = `/*! ${PARSER} ${version} is in this file:\n\n${readFileSync(join(parser, 'LICENSE'), 'utf8')}*/`;
+  await bundle.write({ format: 'es', file: join(target, 'esm', 'cli', 'main.js'), inlineDynamicImports: true, banner });
+  await bundle.close();
+}
+const PARSER = 'commander';
+
+function withoutComments(code) {
+  const compilerOptions = { removeComments: true, target: ts.ScriptTarget.ES2023, module: ts.ModuleKind.Preserve };
+  return ts.transpileModule(code, { compilerOptions, fileName: 'code.js' }).outputText;
 }
 
 /** The declarations in `folder`: they are the same for both formats, which need files of their own. */

@@ -71,6 +71,8 @@ const ROOMS = {
   prometheus: ['message', 'time', 'options', 'observe', 'enqueue'],
   otel: ['message', 'time', 'options', 'observe', 'enqueue', 'transports', 'transports/in-process'],
   terminus: ['observe', 'enqueue', 'relay'],
+  // Beside all: it loads the public entry point as an application does, and imports its types.
+  cli: ['time', 'options', 'observe', 'nest', 'entry'],
   testing: ['message', 'time', 'options', 'store', 'transports', 'observe', 'enqueue', 'relay', 'nest', 'entry'],
 };
 /** Files of lib/ itself that belong to a room. */
