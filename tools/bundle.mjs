@@ -20,6 +20,23 @@ function entryPoints(exports, folder, extension) {
   return Object.fromEntries(names.map((name) => [name, join(folder, `${name}${extension}`)]));
 }
 
+/** TypeScript indents with four spaces, a tenth of all that is packed. What stands in a text stays as it is. */
+const tabs = {
+  name: 'tabs',
+  renderChunk(code) {
+    const texts = [];
+    const visit = (node) => {
+      if (node.type === 'TemplateElement') texts.push([node.start, node.end]);
+      for (const value of Object.values(node))
+        for (const child of Array.isArray(value) ? value : [value]) if (typeof child?.type === 'string') visit(child);
+    };
+    visit(this.parse(code));
+    const isInText = (at) => texts.some(([start, end]) => start <= at && at < end);
+    const indent = (spaces, at) => (isInText(at) ? spaces : '\t'.repeat(spaces.length / 4));
+    return { code: code.replaceAll(/^(?: {4})+/gm, indent), map: null };
+  },
+};
+
 const isExternal = (id) => !/^[./\\]|^[A-Za-z]:/.test(id);
 
 /** The compiled modules in `folder`, bundled into `target`/esm and `target`/cjs. */
@@ -42,8 +59,8 @@ export async function bundleCode(exports, folder, target) {
   };
   // An application in CommonJS has its own loader for peers: Jest's has no `import()`.
   const cjs = { format: 'cjs', exports: 'named', interop: 'auto', esModule: true, dynamicImportInCjs: false };
-  await bundle.write({ ...options, ...cjs, dir: join(target, 'cjs'), plugins: [coreNames] });
-  await bundle.write({ ...options, format: 'es', dir: join(target, 'esm'), plugins: [coreFromCjs] });
+  await bundle.write({ ...options, ...cjs, dir: join(target, 'cjs'), plugins: [tabs, coreNames] });
+  await bundle.write({ ...options, format: 'es', dir: join(target, 'esm'), plugins: [tabs, coreFromCjs] });
   await bundle.close();
 }
 
