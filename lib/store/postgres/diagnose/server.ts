@@ -1,0 +1,65 @@
+import { TABLE_NAMES, literal, type TableNames } from '../../names.js';
+import type { ServerFacts } from '../../diagnose/diagnose-store.js';
+import type { Statement } from '../../sql.js';
+import { statement } from '../statement.js';
+
+const SETTINGS = [
+  ...['autovacuum', 'default_transaction_read_only', 'fsync', 'full_page_writes', 'synchronous_commit', 'track_counts'],
+  ...['server_encoding', 'max_connections', 'superuser_reserved_connections'],
+];
+
+/**
+ * Settings as the next session of this login has them: what was said for its role and database, which a session that is open does
+ * not notice, and else what this session would go back to.
+ */
+const settingsSelect = `select json_object_agg(s.name, coalesce((select substr(c.entry, length(s.name) + 2)
+    from pg_catalog.pg_db_role_setting d cross join unnest(d.setconfig) c(entry)
+    where d.setdatabase in (0, (select oid from pg_catalog.pg_database where datname = current_database()))
+      and d.setrole in (0, (select oid from pg_catalog.pg_roles where rolname = current_user))
+      and starts_with(c.entry, s.name || '=')
+    order by d.setrole <> 0 desc, d.setdatabase <> 0 desc limit 1), s.reset_val))::text
+  from pg_catalog.pg_settings s where s.name in (${SETTINGS.map(literal).join(', ')})`;
+
+export function serverStatement(names: TableNames): Statement {
+  const tables = TABLE_NAMES.map((table) => `(${literal(names[table])})`).join(', ');
+  return statement(
+    undefined,
+    `select current_setting('server_version'), current_user, pg_is_in_recovery(), (${settingsSelect}),
+       (select count(*) from pg_catalog.pg_stat_activity where backend_type = 'client backend'),
+       (select least(current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int,
+           nullif(d.datconnlimit, -1), nullif(r.rolconnlimit, -1))
+         from pg_catalog.pg_database d, pg_catalog.pg_roles r where d.datname = current_database() and r.rolname = current_user),
+       (select string_agg(distinct n.nspname, ', ') from (values ${tables}) t(name) join pg_catalog.pg_class c on c.oid = to_regclass(t.name)
+         join pg_catalog.pg_namespace n on n.oid = c.relnamespace where has_schema_privilege('public', n.oid, 'create')),
+       (select string_agg(t.name, ', ') from (values ${tables}) t(name) where to_regclass(t.name) is not null
+         and row_security_active(to_regclass(t.name)))`,
+  );
+}
+
+export function readServer(
+  [version, login, replica, settings, used, most, open, hidden]: readonly unknown[],
+  numbers: ServerFacts['numbers'],
+): ServerFacts {
+  const all = JSON.parse(String(settings)) as Record<string, string>;
+  const isSaid = all['default_transaction_read_only'] === 'on';
+  return {
+    product: 'PostgreSQL',
+    version: String(version),
+    login: String(login),
+    readOnly: replica === 't' ? 'pg_is_in_recovery' : isSaid ? 'default_transaction_read_only' : null,
+    settings: all,
+    connections: { used: Number(used), most: Number(most) },
+    openSchemas: listed(open),
+    hiddenTables: listed(hidden),
+    numbers,
+  };
+}
+
+const listed = (list: unknown): string[] => (list === null ? [] : String(list).split(', '));
+
+/** A sentence with its remedy in parentheses, as the check of the schema gives it. */
+export function numbersOf([problem]: readonly string[]): ServerFacts['numbers'] {
+  if (problem === undefined) return null;
+  const run = problem.lastIndexOf(' (run: ');
+  return { problem: problem.slice(0, run), fix: problem.slice(run + ' (run: '.length, -1) };
+}
