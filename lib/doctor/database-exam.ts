@@ -114,10 +114,12 @@ export class DatabaseExam {
       const { instances } = await store.living();
       return { instances, buckets: bucketStates(rows, names, instances) };
     });
-    const transports = new Map([...options.transports.keys()].flatMap((name) => {
-      const number = known.get(name);
-      return number === undefined ? [] : [[name, number] as const];
-    }));
+    const transports = new Map(
+      [...options.transports.keys()].flatMap((name) => {
+        const number = known.get(name);
+        return number === undefined ? [] : [[name, number] as const];
+      }),
+    );
     if (asked !== undefined) interview.note(judgeRelays({ ...asked, transports }, options));
     const destinations = await interview.ask('Where the backlog goes', () => sources.questions.destinations());
     for (const each of destinations ?? [])

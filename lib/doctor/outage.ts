@@ -115,7 +115,12 @@ export function judgeOutage(budget: OutageBudget, wanted: number): Finding {
     return found(
       'outage-budget',
       'note',
-      { text: hasSize ? 'No message is stored whose size could be taken.' : 'The database does not tell how much room is left.', evidence },
+      {
+        text: hasSize
+          ? 'No message is stored whose size could be taken.'
+          : 'The database does not tell how much room is left.',
+        evidence,
+      },
       'For how long the broker may be down is not known.',
       hasSize ? 'Ask again while messages are stored.' : 'Give freeBytes or tableBytes to diagnose().',
     );
@@ -147,7 +152,11 @@ const FIXES: Readonly<Record<OutageLimit['limit'], string>> = {
 
 /** In the largest unit of which there are two or more. */
 function lastingText(seconds: number): string {
-  for (const [unit, size] of [['days', 86_400], ['hours', 3_600], ['minutes', 60]] as const)
+  for (const [unit, size] of [
+    ['days', 86_400],
+    ['hours', 3_600],
+    ['minutes', 60],
+  ] as const)
     if (seconds >= 2 * size) return `${Math.floor(seconds / size)} ${unit}`;
   return `${Math.floor(seconds)} seconds`;
 }

@@ -32,11 +32,18 @@ function judgeLive(transport: string, number: number, { instances, buckets }: Re
   const places = live.map(({ info }) => toldPlace(info)).slice(0, 10);
   const evidence = { transport, liveRelays: live.length, relays: places.join(', '), readyMessages: ready };
   if (live.length > 0)
-    return isOk('relay', `${counted(live.length, 'live relay publishes', 'live relays publish')} to '${transport}'.`, evidence);
+    return isOk(
+      'relay',
+      `${counted(live.length, 'live relay publishes', 'live relays publish')} to '${transport}'.`,
+      evidence,
+    );
   return found(
     'relay',
     ready > 0 ? 'error' : 'note',
-    { text: `No live relay publishes to '${transport}', and ${counted(ready, 'message is', 'messages are')} ready.`, evidence },
+    {
+      text: `No live relay publishes to '${transport}', and ${counted(ready, 'message is', 'messages are')} ready.`,
+      evidence,
+    },
     'Messages for it wait. A relay whose broker is away counts as none.',
     `Start a process with relay: true and the transport '${transport}', or bring its broker back.`,
   );
@@ -57,36 +64,39 @@ function judgeBuckets({ buckets, instances, transports }: RelayFacts, { buckets:
       ...ownerless('owner gone', name, gone),
     ];
   });
-  return named.length > 0 ? named : [isOk('buckets', 'No bucket lacks an owner that a relay could be.', { buckets: count })];
+  return named.length > 0
+    ? named
+    : [isOk('buckets', 'No bucket lacks an owner that a relay could be.', { buckets: count })];
 }
 
 type Lack = 'missing' | 'expired' | 'free' | 'owner gone';
-const LACKS: Readonly<Record<Lack, { severity: 'error' | 'warning'; says: string; consequence: string; fix: string }>> = {
-  missing: {
-    severity: 'error',
-    says: 'no lease row, or one that is hidden from this login',
-    consequence: 'Nothing of these buckets is published.',
-    fix: 'Start a relay: the start makes the rows that are missing. Or give the login its rights.',
-  },
-  expired: {
-    severity: 'warning',
-    says: 'a lease that ran out and that nobody took',
-    consequence: 'Their messages wait for the next poll of a relay.',
-    fix: 'Ask again in a few seconds. When it stays, read the log of the relays: they do not renew.',
-  },
-  free: {
-    severity: 'warning',
-    says: 'no owner',
-    consequence: 'Their messages wait for the next poll of a relay.',
-    fix: 'Ask again in a few seconds. When it stays, read the log of the relays: they take no lease.',
-  },
-  'owner gone': {
-    severity: 'warning',
-    says: 'an owner that is not heard of',
-    consequence: 'Their messages wait until the leases run out.',
-    fix: 'Wait for that, or, when the process is gone for sure: outbox.breakLeases({ owner }).',
-  },
-};
+const LACKS: Readonly<Record<Lack, { severity: 'error' | 'warning'; says: string; consequence: string; fix: string }>> =
+  {
+    missing: {
+      severity: 'error',
+      says: 'no lease row, or one that is hidden from this login',
+      consequence: 'Nothing of these buckets is published.',
+      fix: 'Start a relay: the start makes the rows that are missing. Or give the login its rights.',
+    },
+    expired: {
+      severity: 'warning',
+      says: 'a lease that ran out and that nobody took',
+      consequence: 'Their messages wait for the next poll of a relay.',
+      fix: 'Ask again in a few seconds. When it stays, read the log of the relays: they do not renew.',
+    },
+    free: {
+      severity: 'warning',
+      says: 'no owner',
+      consequence: 'Their messages wait for the next poll of a relay.',
+      fix: 'Ask again in a few seconds. When it stays, read the log of the relays: they take no lease.',
+    },
+    'owner gone': {
+      severity: 'warning',
+      says: 'an owner that is not heard of',
+      consequence: 'Their messages wait until the leases run out.',
+      fix: 'Wait for that, or, when the process is gone for sure: outbox.breakLeases({ owner }).',
+    },
+  };
 
 function ownerless(lack: Lack, transport: string, buckets: readonly BucketState[]): Finding[] {
   if (buckets.length === 0) return [];
@@ -126,7 +136,12 @@ const BESIDE = 7_000;
 
 function judgeTimes({ lease, publishTimeout, shutdownTimeout }: Options): Finding {
   const room = lease - publishTimeout - BESIDE;
-  const evidence = { leaseMs: lease, publishTimeoutMs: publishTimeout, roomMs: room, shutdownTimeoutMs: shutdownTimeout };
+  const evidence = {
+    leaseMs: lease,
+    publishTimeoutMs: publishTimeout,
+    roomMs: room,
+    shutdownTimeoutMs: shutdownTimeout,
+  };
   if (room < lease / 3)
     return found(
       'times',

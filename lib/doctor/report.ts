@@ -22,9 +22,7 @@ export function reportOf(
   findings: readonly Finding[],
   rest: Pick<DoctorReport, 'at' | 'took' | 'outage'>,
 ): DoctorReport {
-  const sorted = findings
-    .map(shown)
-    .sort((a, b) => BY_SEVERITY.indexOf(a.severity) - BY_SEVERITY.indexOf(b.severity));
+  const sorted = findings.map(shown).sort((a, b) => BY_SEVERITY.indexOf(a.severity) - BY_SEVERITY.indexOf(b.severity));
   return { ...rest, severity: sorted[0]?.severity ?? 'ok', findings: sorted };
 }
 

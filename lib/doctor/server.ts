@@ -128,7 +128,13 @@ function judgeSettings(all: ServerFacts['settings']): Finding[] {
   const good = codes.filter((code) => bad.every((rule) => rule.code !== code));
   return [
     ...bad.map(({ code, name, severity, consequence, fix }) =>
-      found(code, severity, { text: `${name} is ${all[name]}.`, evidence: { [name]: all[name] as string } }, consequence, fix),
+      found(
+        code,
+        severity,
+        { text: `${name} is ${all[name]}.`, evidence: { [name]: all[name] as string } },
+        consequence,
+        fix,
+      ),
     ),
     ...good.map((code) => {
       const settings = known.filter((rule) => rule.code === code).map(({ name }) => [name, all[name] as string]);
@@ -145,9 +151,7 @@ function judgePacket({ max_allowed_packet: packet }: ServerFacts['settings'], ma
     return [isOk('packet', `max_allowed_packet of ${packet} bytes takes the largest payload.`, evidence)];
   const text = `max_allowed_packet is ${packet} bytes, and payloads may have ${maxPayloadBytes} (maxPayloadBytes).`;
   const fix = `set global max_allowed_packet = ${maxPayloadBytes + PACKET_MARGIN}; or lower maxPayloadBytes.`;
-  return [
-    found('packet', 'warning', { text, evidence }, 'The server refuses a message with a large payload.', fix),
-  ];
+  return [found('packet', 'warning', { text, evidence }, 'The server refuses a message with a large payload.', fix)];
 }
 
 function judgeConnections({ connections: { used, most } }: ServerFacts): Finding {
@@ -202,7 +206,7 @@ function judgeHidden({ hiddenTables, login }: ServerFacts): Finding[] {
 /** Rights that a finding names. */
 const NAMED = 12;
 
-export function judgeRights({ login, missing }: RightFacts, work: 'relay' | 'enqueue'): Finding {
+export function judgeRights({ login, grantee, missing }: RightFacts, work: 'relay' | 'enqueue'): Finding {
   const does = work === 'relay' ? 'a relay' : 'a process that enqueues';
   if (missing.length === 0) return isOk('rights', `${login} has the rights of ${does}.`, { login, missing: 0 });
   const named = missing.slice(0, NAMED).join(', ');
@@ -215,7 +219,7 @@ export function judgeRights({ login, missing }: RightFacts, work: 'relay' | 'enq
       evidence: { login, missing: missing.length, rights: missing.join(', ') },
     },
     work === 'relay' ? 'Messages are not published, or not written down.' : 'Messages cannot be enqueued.',
-    `${missing.map((right) => `grant ${right} to ${login};`).join(' ')} The page Schema has the rights of each process.`,
+    `${missing.map((right) => `grant ${right} to ${grantee};`).join(' ')} The page Schema has the rights of each process.`,
   );
 }
 
@@ -234,7 +238,7 @@ export function judgePlans(plans: readonly PlanFacts[]): Finding[] {
         evidence: { statement, table, wanted, index },
       },
       'The statement reads the whole table, or fails: the relay gets slower with every message that waits.',
-      'Run the up of outboxSql() again, which makes an index that is missing.',
+      'The finding of the code schema says what to run. Where it finds nothing: analyze the table.',
     ),
   );
 }

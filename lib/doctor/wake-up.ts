@@ -42,7 +42,11 @@ export function judgeWakeUp(
   heard: Heard,
   { pollInterval, database }: Pick<ResolvedOptions, 'pollInterval' | 'database'>,
 ): Finding {
-  const evidence = { notifications: heard, pollIntervalMs: pollInterval, listensPast: database.listenUrl !== undefined };
+  const evidence = {
+    notifications: heard,
+    pollIntervalMs: pollInterval,
+    listensPast: database.listenUrl !== undefined,
+  };
   if (heard === 'heard') return isOk('wake-up', 'A notification of our own arrived.', evidence);
   const late = `What other processes commit is noticed after ${durationText(pollInterval)} at most.`;
   if (heard === 'polls') return isOk('wake-up', `Relays poll. ${late}`, evidence);

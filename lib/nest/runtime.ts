@@ -168,7 +168,11 @@ function apartFromRelay({ options, instance, store, dataLayer, moduleRef }: Part
     openStore(statementTimeout) {
       refuseClosed(instance);
       if (options.store !== undefined) return { store, close: async () => undefined };
-      const opened = openStore(dataLayer, { ...storeSettings(options), statementTimeout, connectTimeout: statementTimeout });
+      const opened = openStore(dataLayer, {
+        ...storeSettings(options),
+        statementTimeout,
+        connectTimeout: statementTimeout,
+      });
       return { store: opened, close: () => closeInTime(systemClock, opened) };
     },
     async openTransport(name) {

@@ -62,6 +62,8 @@ export interface PlanFacts {
 }
 export interface RightFacts {
   readonly login: string;
+  /** The same, quoted as `grant` wants it. */
+  readonly grantee: string;
   /** As `grant` would say it: `insert on "outbox_ready"`. */
   readonly missing: readonly string[];
 }

@@ -5,7 +5,7 @@ import type { TransportDefinition } from '../../outbox.options.js';
 import { markFactory } from '../../options/factory-options.js';
 import { brokerAddress } from '../broker-address.js';
 import { createEnvelope, type CloudEventsOptions } from '../envelope.js';
-import { fromConfig, fromInstance, loadKafkaJs, RETRY } from '../kafkajs/client.js';
+import { fromConfig, fromInstance, loadKafkaJs, RETRY, SocketGuard } from '../kafkajs/client.js';
 import { kafkaLimits, MAX_MESSAGE_BYTES } from '../kafkajs/limits.js';
 import {
   brokersProblem,
@@ -84,6 +84,10 @@ async function createTransport(
     producers: options.producers ?? 4,
     checkDestinations: options.checkDestinations ?? true,
     openProducer: (slot) => new KafkaProducer(guarded, configOf(slot), settings),
+    openAdmin: () => {
+      const guard = new SocketGuard();
+      return { guard, admin: guarded(guard).admin({ retry: RETRY }) };
+    },
     openAsker: askerOf(options, (config) => new KafkaProducer(guarded, { ...configOf(0), ...config }, settings)),
     openFenced: fencedBy(options, (config) => new KafkaProducer(guarded, { ...configOf(0), ...config }, fenced)),
   });

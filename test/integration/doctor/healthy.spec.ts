@@ -1,7 +1,15 @@
 import { OutboxDoctor, OutboxModule, OutboxService } from '../../../lib/index.js';
 import { createTestDatabase, type TestDatabase } from '../../support/databases.js';
 import { describeWith } from '../../support/services.js';
-import { Applications, build, CollectingTransport, OrderPlaced, quiet, typeOrm, until } from '../../nest/support/app.js';
+import {
+  Applications,
+  build,
+  CollectingTransport,
+  OrderPlaced,
+  quiet,
+  typeOrm,
+  until,
+} from '../../nest/support/app.js';
 
 describe.each(['postgres', 'mariadb', 'mysql'] as const)('on %s', (kind) => {
   describeWith(kind, 'doctor', () => {

@@ -76,18 +76,21 @@ export class MysqlDiagnose implements DiagnoseStore {
       this.settings.schema ?? null,
       `${this.settings.prefix}ready`,
     );
-    const part = (from: string): string =>
-      `(select seq, ${EPOCH}created_at) created from ${from} limit 1)`;
+    const part = (from: string): string => `(select seq, ${EPOCH}created_at) created from ${from} limit 1)`;
     const hour = 'utc_timestamp(6) - interval 1 hour';
     const recent = `(select seq, created_at from ${archive} force index (by_time) where published_at > ${hour} order by published_at limit 1) a
       where created_at > ${hour}`;
     const first = `(select seq, created_at from ${ready} force index (by_seq) order by seq limit 1) r where created_at > ${hour}`;
-    const earlier = await this.ask(`select * from (${part(first)} union all ${part(recent)}) e order by created, seq limit 1`);
+    const earlier = await this.ask(
+      `select * from (${part(first)} union all ${part(recent)}) e order by created, seq limit 1`,
+    );
     const size = ['payload', 'headers', 'topic', '`key`', 'type']
       .map((column) => `coalesce(octet_length(${column}), 0)`)
       .join(' + ');
     const sizes = [ready, parked, archive].map((table) => `(select ${size} size from ${table} limit ${ROW_SAMPLE})`);
-    const [sized] = await this.ask(`select sum(size) / count(*) from (${sizes.join(' union all ')}) s having count(*) > 0`);
+    const [sized] = await this.ask(
+      `select sum(size) / count(*) from (${sizes.join(' union all ')}) s having count(*) > 0`,
+    );
     const [next, now] = row ?? [];
     const [old] = earlier;
     return {

@@ -1,6 +1,6 @@
 import type { RightFacts } from '../../diagnose/diagnose-store.js';
 import type { SqlExecutor } from '../../executor.js';
-import { TABLE_NAMES, type TableName, type TableNames } from '../../names.js';
+import { TABLE_NAMES, literal, type TableName, type TableNames } from '../../names.js';
 import { statement } from '../../sql.js';
 
 type Right = 'select' | 'insert' | 'update' | 'delete';
@@ -43,10 +43,13 @@ export async function missingRights(
   for (const table of TABLE_NAMES) {
     const rights = work === 'relay' ? ALL : (TO_ENQUEUE[table] ?? []);
     for (const right of rights)
-      if (await isDenied(db, explained(names[table], COLUMN[table], right))) missing.push(`${right} on ${names[table]}`);
+      if (await isDenied(db, explained(names[table], COLUMN[table], right)))
+        missing.push(`${right} on ${names[table]}`);
   }
   const [row] = (await db.run(statement(undefined, 'select current_user()').bind())).rows;
-  return { login: String(row?.[0]), missing };
+  const login = String(row?.[0]);
+  const host = login.lastIndexOf('@');
+  return { login, grantee: `${literal(login.slice(0, host))}@${literal(login.slice(host + 1))}`, missing };
 }
 
 function explained(table: string, column: string, right: Right): string {

@@ -5,7 +5,14 @@ import { capabilitiesOf } from '../capabilities.js';
 import { severalPrimaries } from '../schema/server.js';
 
 const SETTINGS = [
-  ...['innodb_flush_log_at_trx_commit', 'innodb_doublewrite', 'log_bin', 'sync_binlog', 'sql_mode', 'max_allowed_packet'],
+  ...[
+    'innodb_flush_log_at_trx_commit',
+    'innodb_doublewrite',
+    'log_bin',
+    'sync_binlog',
+    'sql_mode',
+    'max_allowed_packet',
+  ],
   ...['read_only', 'innodb_read_only', 'max_connections', 'auto_increment_increment', 'wsrep_on', 'wsrep_provider'],
   'innodb_autoinc_lock_mode',
 ];

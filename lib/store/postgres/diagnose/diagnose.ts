@@ -83,7 +83,9 @@ export class PostgresDiagnose implements DiagnoseStore {
       cross join lateral (select o.seq, o.created_at from ${ready} o where o.transport = t.id and o.bucket = b.n order by o.seq limit 1) f
       where f.created_at > now() - interval '1 hour'`;
     const sizes = [ready, parked, archive].map(
-      (table) => `(select ${['payload', 'headers', 'topic', 'key', 'type'].map((column) => `coalesce(pg_catalog.pg_column_size(o.${column}), 0)`).join(' + ')} size
+      (
+        table,
+      ) => `(select ${['payload', 'headers', 'topic', 'key', 'type'].map((column) => `coalesce(pg_catalog.pg_column_size(o.${column}), 0)`).join(' + ')} size
         from ${table} o limit ${ROW_SAMPLE})`,
     );
     const [row = []] = await this.ask(

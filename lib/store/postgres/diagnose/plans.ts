@@ -69,7 +69,9 @@ export function readPlan(json: unknown, { statement: name, table, wanted }: Ques
     if (index?.startsWith(prefix + wanted.split('_')[0]) === true) return [index];
     return node['Relation Name'] === relation ? [null] : [];
   });
-  const index = indexes.includes(null) ? null : (indexes.find((each) => each !== prefix + wanted) ?? indexes[0] ?? null);
+  const index = indexes.includes(null)
+    ? null
+    : (indexes.find((each) => each !== prefix + wanted) ?? indexes[0] ?? null);
   return { statement: name, table, wanted: prefix + wanted, index };
 }
 

@@ -1,15 +1,17 @@
 import type { RightFacts } from '../../diagnose/diagnose-store.js';
 import type { SqlExecutor } from '../../executor.js';
-import { TABLE_NAMES, literal, type TableName, type TableNames } from '../../names.js';
+import { TABLE_NAMES, literal, quoteWith, type TableName, type TableNames } from '../../names.js';
 import { statement } from '../statement.js';
 
 type Wanted = readonly [object: string, right: string, how: 'table' | 'column' | 'sequence'];
 
 /** Of a table, or of enough of its columns that the server lets the statement through. */
 function wantedOf(names: TableNames, work: 'relay' | 'enqueue'): Wanted[] {
-  const numbers = ['ready_seq_seq', 'parked_parked_id_seq'].map(
-    (name): Wanted => [names.object(name), 'usage', 'sequence'],
-  );
+  const numbers = ['ready_seq_seq', 'parked_parked_id_seq'].map((name): Wanted => [
+    names.object(name),
+    'usage',
+    'sequence',
+  ]);
   const of = (how: Wanted[2], rights: readonly string[], tables: readonly TableName[]): Wanted[] =>
     tables.flatMap((table) => rights.map((right): Wanted => [names[table], right, how]));
   if (work === 'relay') return [...of('table', ['select', 'insert', 'update', 'delete'], TABLE_NAMES), ...numbers];
@@ -41,5 +43,9 @@ export async function missingRights(
     ).bind(),
   );
   const login = rows[0]?.[0] ?? (await db.run(statement(undefined, 'select current_user').bind())).rows[0]?.[0];
-  return { login: String(login), missing: rows.map(([, right]) => String(right)) };
+  return {
+    login: String(login),
+    grantee: quoteWith('"', String(login)),
+    missing: rows.map(([, right]) => String(right)),
+  };
 }
