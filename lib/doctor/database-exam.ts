@@ -131,8 +131,9 @@ export class DatabaseExam {
     const { interview, sources } = this;
     if (first === undefined) return undefined;
     const again = await interview.ask('The numbers of messages', () => sources.questions.growth());
-    const left = sources.settings.measureFor - ((again?.at ?? first.at) - first.at);
-    if (again === undefined || left <= 0 || again.earlier !== null || left > interview.left) return again;
+    if (again === undefined) return undefined;
+    const left = sources.settings.measureFor - (again.at - Math.min(first.at, again.earlier?.at ?? Infinity));
+    if (left <= 0 || left > interview.left) return again;
     await pause(systemClock, left);
     return interview.ask('The numbers of messages', () => sources.questions.growth());
   }

@@ -81,7 +81,7 @@ function rateOf({ first, last }: OutageFacts): EnqueueRate | null {
   const over = (last.at - way.since) / 1_000;
   const numbers = Number(BigInt(last.last) - BigInt(way.seq));
   if (over <= 0 || numbers < 0) return null; // numbers that went back: a restored backup
-  return { perSecond: Math.round((numbers / over) * 1_000) / 1_000, over: Math.round(over * 10) / 10, how: way.how };
+  return { perSecond: Math.round((numbers / over) * 1_000) / 1_000, over: Math.round(over * 1_000) / 1_000, how: way.how };
 }
 
 /** @param wanted milliseconds */
