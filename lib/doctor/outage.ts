@@ -6,12 +6,14 @@ import { found, isOk, type Finding } from '../transports/diagnosis.js';
 export interface OutageBudget {
   /** Seconds until the first limit is reached, at the present rate; `null`: no limit is known, or nothing is enqueued. */
   readonly lasts: number | null;
+  /** `null`: the numbers went back meanwhile, as after a restore. */
   readonly rate: EnqueueRate | null;
   /** Bytes of one message, the average of some that are stored; `null`: none is. */
   readonly messageBytes: number | null;
   /** The one that is reached first comes first. */
   readonly limits: readonly OutageLimit[];
 }
+/** How fast messages come. */
 export interface EnqueueRate {
   /** Messages a second, each once for each of its transports. */
   readonly perSecond: number;
@@ -20,6 +22,7 @@ export interface EnqueueRate {
   /** How it was measured. */
   readonly how: string;
 }
+/** What an outage of the broker comes up against. */
 export interface OutageLimit {
   /** `disk`: free bytes. `tableBytes`: the option. `numbers`: of the messages. `maxAge`: after it a message is not tried again. */
   readonly limit: 'disk' | 'tableBytes' | 'numbers' | 'maxAge';
@@ -81,54 +84,53 @@ function rateOf({ first, last }: OutageFacts): EnqueueRate | null {
   const over = (last.at - way.since) / 1_000;
   const numbers = Number(BigInt(last.last) - BigInt(way.seq));
   if (over <= 0 || numbers < 0) return null; // numbers that went back: a restored backup
-  return { perSecond: Math.round((numbers / over) * 1_000) / 1_000, over: Math.round(over * 1_000) / 1_000, how: way.how };
+  return {
+    perSecond: Math.round((numbers / over) * 1_000) / 1_000,
+    over: Math.round(over * 1_000) / 1_000,
+    how: way.how,
+  };
 }
 
 /** @param wanted milliseconds */
 export function judgeOutage(budget: OutageBudget, wanted: number): Finding {
   const { lasts, rate, messageBytes, limits } = budget;
   const [first] = limits;
-  const evidence = {
+  const evidence = evidenceOf(budget, wanted);
+  const until =
+    lasts === null || first === undefined ? undefined : `${lastingText(lasts)}, until ${LIMIT_NAMES[first.limit]}`;
+  if (lasts !== null && first !== undefined && lasts * 1_000 < wanted) {
+    const text = `The broker may be down for ${until}; wanted are ${durationText(wanted)}.`;
+    return found('outage-budget', 'warning', { text, evidence }, CONSEQUENCES[first.limit], FIXES[first.limit]);
+  }
+  const hasRoom = limits.some(({ limit: name }) => name === 'disk' || name === 'tableBytes');
+  if (rate?.perSecond !== 0 && (!hasRoom || messageBytes === null)) {
+    const [text, fix] = hasRoom ? NO_SIZE : NO_ROOM;
+    return found('outage-budget', 'note', { text, evidence }, 'For how long the broker may be down is not known.', fix);
+  }
+  const text =
+    until === undefined
+      ? 'No limit is reached at the present rate of enqueues.'
+      : `The broker may be down for ${until}.`;
+  return isOk('outage-budget', text, evidence);
+}
+
+const NO_SIZE = ['No message is stored whose size could be taken.', 'Ask again while messages are stored.'] as const;
+const NO_ROOM = [
+  'The database does not tell how much room is left.',
+  'Give freeBytes or tableBytes to diagnose().',
+] as const;
+
+function evidenceOf({ lasts, rate, messageBytes, limits }: OutageBudget, wanted: number): Finding['evidence'] {
+  return {
     lastsSeconds: lasts,
     wantedSeconds: wanted / 1_000,
-    limit: lasts === null ? null : (first?.limit ?? null),
+    limit: lasts === null ? null : (limits[0]?.limit ?? null),
     messagesPerSecond: rate?.perSecond ?? null,
     measuredOverSeconds: rate?.over ?? null,
     how: rate?.how ?? null,
     messageBytes,
     ...Object.fromEntries(limits.map(({ limit: name, left }) => [`${name}Left`, left])),
   };
-  const hasSize = limits.some(({ limit: name }) => name === 'disk' || name === 'tableBytes');
-  const isKnown = rate?.perSecond === 0 || (hasSize && messageBytes !== null);
-  if (lasts !== null && first !== undefined && lasts * 1_000 < wanted)
-    return found(
-      'outage-budget',
-      'warning',
-      {
-        text: `The broker may be down for ${lastingText(lasts)}, until ${LIMIT_NAMES[first.limit]}; wanted are ${durationText(wanted)}.`,
-        evidence,
-      },
-      CONSEQUENCES[first.limit],
-      FIXES[first.limit],
-    );
-  if (!isKnown)
-    return found(
-      'outage-budget',
-      'note',
-      {
-        text: hasSize
-          ? 'No message is stored whose size could be taken.'
-          : 'The database does not tell how much room is left.',
-        evidence,
-      },
-      'For how long the broker may be down is not known.',
-      hasSize ? 'Ask again while messages are stored.' : 'Give freeBytes or tableBytes to diagnose().',
-    );
-  const text =
-    lasts === null || first === undefined
-      ? 'No limit is reached at the present rate of enqueues.'
-      : `The broker may be down for ${lastingText(lasts)}, until ${LIMIT_NAMES[first.limit]}.`;
-  return isOk('outage-budget', text, evidence);
 }
 
 const LIMIT_NAMES: Readonly<Record<OutageLimit['limit'], string>> = {

@@ -29,7 +29,7 @@ export interface DoctorSources {
 
 /**
  * Looks at what an outbox stands on: tables, server, relays, brokers. It writes nothing and touches no connection of the
- * relay: it opens up to five of its own for the time of a diagnosis.
+ * relay: it opens up to four of its own for the time of a diagnosis.
  */
 export class OutboxDoctor {
   constructor(/** @internal */ readonly sources: DoctorSources) {}

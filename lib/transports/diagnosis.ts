@@ -5,6 +5,7 @@ export type Severity = 'ok' | 'note' | 'warning' | 'error';
 export interface Finding {
   /** What was looked at, for programs. */
   readonly code: string;
+  /** How bad it is. */
   readonly severity: Severity;
   /** One sentence. */
   readonly text: string;
@@ -15,6 +16,7 @@ export interface Finding {
   /** A command, a statement or a setting; `null`: there is nothing to do. */
   readonly fix: string | null;
 }
+/** Facts by name. */
 export type Evidence = Readonly<Record<string, string | number | boolean | Date | null>>;
 
 type Rest = Pick<Finding, 'text' | 'evidence'>;

@@ -34,7 +34,7 @@ export async function diagnose(
     const servers = brokers.map(({ host, port }) => `${host}:${port}`).join(', ');
     const evidence = { transport, clusterId, brokers: brokers.length, servers };
     return [
-      isOk('broker', `Kafka answers to '${transport}', with ${brokers.length} brokers.`, evidence),
+      isOk('broker', `Kafka answers to '${transport}': ${servers}.`, evidence),
       ...facts.flatMap((topic) => judgeTopic(topic, { transport, outage, brokers: brokers.length, ...settings })),
       ...unknown(transport, guard),
     ];

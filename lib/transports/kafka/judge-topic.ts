@@ -58,7 +58,7 @@ export function judgeTopic(facts: TopicFacts, around: TopicSurroundings): Findin
     );
   return problems.length > 0
     ? problems
-    : [isOk('topic', `${name} has ${replicas} replicas, ${inSync} in sync.`, evidence)];
+    : [isOk('topic', `${name} takes messages: replicas ${replicas}, in sync ${inSync}.`, evidence)];
 }
 
 function evidenceOf(
@@ -86,68 +86,46 @@ function evidenceOf(
 const alter = (topic: string, setting: string): string =>
   `kafka-configs.sh --alter --entity-type topics --entity-name ${topic} --add-config ${setting}`;
 
-function replication(
-  { topic, leaderless, replicas, inSync, config }: TopicFacts,
-  { brokers }: TopicSurroundings,
-  says: Says,
-): Finding[] {
+/** The worst of what is wrong with replicas comes first, and is said alone. */
+function replication(facts: TopicFacts, { brokers }: TopicSurroundings, says: Says): Finding[] {
+  const { topic, leaderless, replicas, inSync, config } = facts;
   const name = topicName(topic);
   const least = Number(config?.['min.insync.replicas'] ?? 1);
-  if (leaderless > 0)
-    return [
-      says(
-        'error',
-        `${leaderless} partitions of ${name} have no leader.`,
-        'Messages for them wait.',
-        'Bring the brokers of these partitions back.',
-      ),
-    ];
-  if (inSync < least) {
-    const text = `${name} has ${inSync} replicas in sync, and min.insync.replicas is ${least}.`;
-    const fix =
-      replicas < least
-        ? `${alter(topic, `min.insync.replicas=${replicas}`)}, or give the topic more replicas.`
-        : 'Bring the brokers of the other replicas back.';
-    return [says('error', text, 'Kafka refuses every message for it: they wait.', fix)];
-  }
-  if (replicas === 1 && brokers > 1)
-    return [
-      says(
-        'warning',
-        `${name} has one replica.`,
-        'Messages are lost with the disk of one broker, and wait while it is away.',
-        'Give the topic three replicas: kafka-reassign-partitions.sh.',
-      ),
-    ];
-  if (replicas === 1)
-    return [
-      says(
-        'note',
-        `${name} has one replica, as the cluster has one broker.`,
-        'Messages are lost with the disk of the broker.',
-        'Run three brokers, with three replicas and min.insync.replicas=2.',
-      ),
-    ];
+  if (leaderless > 0) return [says('error', `${name} has partitions without a leader: ${leaderless}.`, ...NO_LEADER)];
+  if (inSync < least) return [tooFew(facts, least, says)];
+  if (replicas === 1 && brokers > 1) return [says('warning', `${name} has one replica.`, ...ONE_OF_SEVERAL)];
+  if (replicas === 1) return [says('note', `${name} has one replica, as the cluster has one broker.`, ...ONE_BROKER)];
   if (config !== null && least === 1)
-    return [
-      says(
-        'warning',
-        `min.insync.replicas of ${name} is 1.`,
-        'While other replicas are away the leader confirms alone: messages are lost with its disk.',
-        alter(topic, `min.insync.replicas=${replicas - 1}`),
-      ),
-    ];
-  if (least === replicas)
-    return [
-      says(
-        'warning',
-        `min.insync.replicas of ${name} is ${least}, and it has as many replicas.`,
-        'While one broker is away Kafka refuses every message for it: they wait.',
-        alter(topic, `min.insync.replicas=${replicas - 1}`),
-      ),
-    ];
-  return [];
+    return [says('warning', `min.insync.replicas of ${name} is 1.`, CONFIRMS_ALONE, oneLess(facts))];
+  if (least < replicas || config === null) return [];
+  const text = `min.insync.replicas of ${name} is ${least}, and it has as many replicas.`;
+  return [says('warning', text, NONE_MAY_FAIL, oneLess(facts))];
 }
+
+const oneLess = ({ topic, replicas }: TopicFacts): string => alter(topic, `min.insync.replicas=${replicas - 1}`);
+
+function tooFew({ topic, replicas, inSync }: TopicFacts, least: number, says: Says): Finding {
+  const text = `Of ${topicName(topic)} too few replicas are in sync: ${inSync}, and min.insync.replicas is ${least}.`;
+  const fix =
+    replicas < least
+      ? `${alter(topic, `min.insync.replicas=${replicas}`)}, or give the topic more replicas.`
+      : 'Bring the brokers of the other replicas back.';
+  return says('error', text, 'Kafka refuses every message for it: they wait.', fix);
+}
+
+/** What follows, and what to do. */
+type Outcome = readonly [consequence: string, fix: string];
+const NO_LEADER: Outcome = ['Messages for them wait.', 'Bring the brokers of these partitions back.'];
+const ONE_OF_SEVERAL: Outcome = [
+  'Messages are lost with the disk of one broker, and wait while it is away.',
+  'Give the topic three replicas: kafka-reassign-partitions.sh.',
+];
+const ONE_BROKER: Outcome = [
+  'Messages are lost with the disk of the broker.',
+  'Run three brokers, with three replicas and min.insync.replicas=2.',
+];
+const CONFIRMS_ALONE = 'While other replicas are away the leader confirms alone: messages are lost with its disk.';
+const NONE_MAY_FAIL = 'While one broker is away Kafka refuses every message for it: they wait.';
 
 /** By the time of the enqueue what waited in an outage is that much older when it arrives. */
 function retention({ topic, config }: TopicFacts, { timestamp, outage }: TopicSurroundings, says: Says): Finding[] {
