@@ -164,6 +164,7 @@ function assemble(parts: Parts): OutboxRuntime {
 }
 
 function apartFromRelay({ options, instance, store, dataLayer, moduleRef }: Parts): ApartFromRelay {
+  const expected = expectedHere(options);
   return {
     openStore(statementTimeout) {
       refuseClosed(instance);
@@ -180,7 +181,7 @@ function apartFromRelay({ options, instance, store, dataLayer, moduleRef }: Part
       const created = await createTransports(new Map(definition && [[name, definition]]), moduleRef);
       return created.get(name) as OutboxTransport;
     },
-    expected: expectedHere(options),
+    expected,
   };
 }
 

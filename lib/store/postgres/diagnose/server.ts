@@ -8,16 +8,8 @@ const SETTINGS = [
   ...['server_encoding', 'max_connections', 'superuser_reserved_connections'],
 ];
 
-/**
- * Settings as the next session of this login has them: what was said for its role and database, which a session that is open does
- * not notice, and else what this session would go back to.
- */
-const settingsSelect = `select json_object_agg(s.name, coalesce((select substr(c.entry, length(s.name) + 2)
-    from pg_catalog.pg_db_role_setting d cross join unnest(d.setconfig) c(entry)
-    where d.setdatabase in (0, (select oid from pg_catalog.pg_database where datname = current_database()))
-      and d.setrole in (0, (select oid from pg_catalog.pg_roles where rolname = current_user))
-      and starts_with(c.entry, s.name || '=')
-    order by d.setrole <> 0 desc, d.setdatabase <> 0 desc limit 1), s.reset_val))::text
+/** As a session of this login begins with them: what was said for its role and its database is in it. */
+const settingsSelect = `select json_object_agg(s.name, s.reset_val)::text
   from pg_catalog.pg_settings s where s.name in (${SETTINGS.map(literal).join(', ')})`;
 
 /** Of the server, the database and the login the one that is nearest to its limit. */
