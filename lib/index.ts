@@ -9,6 +9,11 @@ export type { KeptFailure, MessageDetails, PayloadPreview, TransportDetails } fr
 export type { Explanation, ExplanationCode, ExplanationReason } from './admin/explanation-reason.js';
 export type { FailureGroup, FailureQuery, FailureReport } from './admin/failure-groups.js';
 export type { BucketState } from './admin/bucket-table.js';
+export { OutboxDoctor } from './doctor/outbox-doctor.js';
+export type { DoctorOptions } from './doctor/options.js';
+export type { DoctorReport } from './doctor/report.js';
+export type { EnqueueRate, OutageBudget, OutageLimit } from './doctor/outage.js';
+export type { Evidence, Finding, Severity } from './transports/diagnosis.js';
 export type { StoredState } from './store/inspect-store.js';
 export type { OutboxTransactionOptions } from './transaction/options.js';
 export { OutboxDispatcher } from './relay/dispatcher.js';
@@ -37,6 +42,7 @@ export type { FailingOperation } from './relay/database-failures.js';
 export { OutboxTransport, PUBLISHED } from './transports/transport.js';
 export type {
   Blame,
+  BrokerQuestion,
   CheckedMessage,
   ExpectedMessages,
   MissingDestination,

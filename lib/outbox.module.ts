@@ -8,6 +8,7 @@ import {
 } from '@nestjs/common';
 import { ModuleRef, ModulesContainer } from '@nestjs/core';
 import { OutboxAdmin } from './admin/outbox-admin.js';
+import { OutboxDoctor } from './doctor/outbox-doctor.js';
 import { OutboxUnlocker } from './relay/leases/unlocker.js';
 import { OutboxCleaner } from './clean/cleaner.js';
 import { OutboxDispatcher } from './relay/dispatcher.js';
@@ -34,6 +35,7 @@ import {
 } from './outbox.tokens.js';
 import { InProcessHandlers } from './transports/in-process/handlers.js';
 import { refuseNoObject } from './options/resolve.js';
+import { QUESTION_TIMEOUT } from './store/diagnose/diagnose-store.js';
 
 /** Import it once per outbox, in the root module: every call makes another instance. Several have names. */
 @Module({})
@@ -139,10 +141,23 @@ function partProviders(
   return [
     part(OutboxService, ({ enqueue }) => new OutboxService(enqueue)),
     part(OutboxAdmin, ({ store, options }) => new OutboxAdmin({ store, options, numberOf })),
+    part(OutboxDoctor, doctorOf),
     part(OutboxDispatcher, ({ dispatcher }) => dispatcher),
     part(OutboxUnlocker, ({ unlocker }) => unlocker),
     part(OutboxCleaner, ({ cleaner }) => cleaner),
   ];
+}
+
+function doctorOf({ options, clock, apart, enqueue }: OutboxRuntime): OutboxDoctor {
+  const { openStore, openTransport, expected } = apart;
+  return new OutboxDoctor({
+    options,
+    clock,
+    openStore: () => openStore(QUESTION_TIMEOUT),
+    openTransport,
+    expected,
+    health: () => enqueue.report.health(),
+  });
 }
 
 /** Without what was not given. */

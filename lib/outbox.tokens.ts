@@ -1,5 +1,6 @@
 import { Inject } from '@nestjs/common';
 import { OutboxAdmin } from './admin/outbox-admin.js';
+import { OutboxDoctor } from './doctor/outbox-doctor.js';
 import { OutboxUnlocker } from './relay/leases/unlocker.js';
 import { OutboxCleaner } from './clean/cleaner.js';
 import { OutboxDispatcher } from './relay/dispatcher.js';
@@ -9,7 +10,12 @@ export const DEFAULT_NAME = 'default';
 
 /** What an outbox can be asked for by injection. */
 export type OutboxPart =
-  typeof OutboxService | typeof OutboxAdmin | typeof OutboxDispatcher | typeof OutboxUnlocker | typeof OutboxCleaner;
+  | typeof OutboxService
+  | typeof OutboxAdmin
+  | typeof OutboxDoctor
+  | typeof OutboxDispatcher
+  | typeof OutboxUnlocker
+  | typeof OutboxCleaner;
 export type OutboxToken = OutboxPart | string;
 
 /**
@@ -28,6 +34,7 @@ export function InjectOutbox(name: string = DEFAULT_NAME, part?: OutboxPart): Pr
 /** Minifiers rename classes; tokens must not follow. */
 function partName(part: OutboxPart): string {
   if (part === OutboxAdmin) return 'admin';
+  if (part === OutboxDoctor) return 'doctor';
   if (part === OutboxDispatcher) return 'dispatcher';
   if (part === OutboxUnlocker) return 'unlocker';
   return part === OutboxCleaner ? 'cleaner' : 'service';

@@ -19,12 +19,13 @@ import { InProcessHandlers } from '../transports/in-process/handlers.js';
 import { resolveOptions } from '../options/resolve.js';
 import { isThenable } from '../message/is-thenable.js';
 import type { OutboxStore } from '../store/outbox-store.js';
+import type { ExpectedMessages, OutboxTransport } from '../transports/transport.js';
 import type { DataLayer } from '../transaction/data-layer.js';
 import { asMarked } from './enqueue-only.js';
 import { expectedHere } from './expected.js';
 import { abandon, copiesText, refuseClosed, register, type Instance } from './instances.js';
 import { Notifier } from './notifier.js';
-import { openStore } from './open-store.js';
+import { openStore, type OpenStoreSettings } from './open-store.js';
 import type { OutboxOverrides } from './overrides.js';
 import { reportOf } from './report.js';
 import { createTransports } from './transports.js';
@@ -46,8 +47,17 @@ export interface OutboxRuntime {
   readonly unlocker: OutboxUnlocker;
   readonly cleaner: OutboxCleaner;
   readonly handlers: InProcessHandlers;
+  readonly apart: ApartFromRelay;
   /** Closes the store and the event stream; the name is free again. May be called twice. */
   close(): Promise<void>;
+}
+/** For questions that must not stand in the way of the relay. */
+export interface ApartFromRelay {
+  /** The store on connections of its own, whose statements end after so many milliseconds; one of the application's is the same one. */
+  openStore(statementTimeout: number): { readonly store: OutboxStore; close(): Promise<void> };
+  /** A transport through which nobody publishes: it is neither connected nor closed. */
+  openTransport(name: string): Promise<OutboxTransport>;
+  expected(transport: string): readonly ExpectedMessages[];
 }
 export interface RuntimeSources {
   readonly input: OutboxOptions;
@@ -93,11 +103,7 @@ async function openRuntime(sources: RuntimeSources): Promise<OutboxRuntime> {
     unregister();
     instance.closed = true;
     await notifier.close();
-    await within(
-      clock,
-      CLOSE_TIMEOUT,
-      Promise.resolve(store.close()).catch(() => {}),
-    );
+    await closeInTime(clock, store);
     events.close();
   });
   instance.abandon = close;
@@ -154,7 +160,30 @@ function assemble(parts: Parts): OutboxRuntime {
   const unlocker = new OutboxUnlocker(store, events);
   const cleaner = new OutboxCleaner(store, events, options.retention, options.deadLetter !== undefined);
   const handlers = new InProcessHandlers();
-  return { options, instance, clock, events, store, enqueue, dispatcher, unlocker, cleaner, handlers, close };
+  const apart = apartFromRelay(parts);
+  return { options, instance, clock, events, store, enqueue, dispatcher, unlocker, cleaner, handlers, apart, close };
+}
+
+function apartFromRelay({ options, instance, store, dataLayer, moduleRef }: Parts): ApartFromRelay {
+  const expected = expectedHere(options);
+  return {
+    openStore(statementTimeout) {
+      refuseClosed(instance);
+      if (options.store !== undefined) return { store, close: async () => undefined };
+      const opened = openStore(dataLayer, {
+        ...storeSettings(options),
+        statementTimeout,
+        connectTimeout: statementTimeout,
+      });
+      return { store: opened, close: () => closeInTime(systemClock, opened) };
+    },
+    async openTransport(name) {
+      const definition = options.transports.get(name);
+      const created = await createTransports(new Map(definition && [[name, definition]]), moduleRef);
+      return created.get(name) as OutboxTransport;
+    },
+    expected,
+  };
 }
 
 function traced(
@@ -222,12 +251,23 @@ function open(dataLayer: DataLayer, options: ResolvedOptions, events: OutboxEven
   if (options.store !== undefined) {
     return refusePromise(options.store(dataLayer.source as Parameters<OpenStore>[0], options));
   }
-  const { database, buckets, ordering, coordination, onPublished, publishTimeout, retry, relay, wakeUp } = options;
-  const { errorHistory } = retry;
-  const tables = { options: database, buckets, ordering, coordination };
-  const closeIdleAfter = relay === true ? undefined : CLOSE_IDLE_AFTER;
+  const closeIdleAfter = options.relay === true ? undefined : CLOSE_IDLE_AFTER;
   const warn = (text: string): void => events.emit('warning', { text });
-  return openStore(dataLayer, { ...tables, onPublished, publishTimeout, errorHistory, closeIdleAfter, wakeUp, warn });
+  return openStore(dataLayer, { ...storeSettings(options), closeIdleAfter, warn });
+}
+
+function storeSettings(options: ResolvedOptions): OpenStoreSettings {
+  const { database, buckets, ordering, coordination, onPublished, publishTimeout, retry, wakeUp } = options;
+  const { errorHistory } = retry;
+  return { options: database, buckets, ordering, coordination, onPublished, publishTimeout, errorHistory, wakeUp };
+}
+
+async function closeInTime(clock: Clock, store: OutboxStore): Promise<void> {
+  await within(
+    clock,
+    CLOSE_TIMEOUT,
+    Promise.resolve(store.close()).catch(() => {}),
+  );
 }
 
 function refusePromise(store: OutboxStore): OutboxStore {

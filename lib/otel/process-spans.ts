@@ -1,4 +1,4 @@
-import type { Context } from '@opentelemetry/api';
+import type { Context, Span } from '@opentelemetry/api';
 import { finished } from '../message/finished.js';
 import type { OutboxMessage } from '../outbox-message.js';
 import type { InProcessHandler, InProcessHandlers } from '../transports/in-process/handlers.js';
@@ -26,12 +26,8 @@ function followCall(handler: InProcessHandler, spans: Spans, transport: string):
       const { api } = spans;
       // What a handler does for a message that was not sampled is not sampled either.
       if (!spans.isSampled(creation)) return api.context.with(creation, () => finished(handler.call(message, context)));
-      const span = spans.after(creation, 'process', message, {
-        'messaging.system': OWN_SYSTEM,
-        'messaging.destination.subscription.name': handler.id,
-        'outbox.transport': transport,
-        ...(message.attempts > 0 && { 'outbox.message.attempts': message.attempts }),
-      });
+      const span = spanOf(message, creation, handler, spans, transport);
+      if (span === undefined) return handler.call(message, context);
       const work = async (): Promise<void> => {
         try {
           await finished(await handler.call(message, context));
@@ -45,6 +41,26 @@ function followCall(handler: InProcessHandler, spans: Spans, transport: string):
       return api.context.with(api.trace.setSpan(creation, span), work);
     },
   };
+}
+
+/** `undefined`: a tracer or template of the application threw, which must not cost the message an attempt. */
+function spanOf(
+  message: OutboxMessage,
+  creation: Context,
+  handler: InProcessHandler,
+  spans: Spans,
+  transport: string,
+): Span | undefined {
+  try {
+    return spans.after(creation, 'process', message, {
+      'messaging.system': OWN_SYSTEM,
+      'messaging.destination.subscription.name': handler.id,
+      'outbox.transport': transport,
+      ...(message.attempts > 0 && { 'outbox.message.attempts': message.attempts }),
+    });
+  } catch {
+    return undefined;
+  }
 }
 
 function creationOf(message: OutboxMessage, spans: Spans): Context | undefined {

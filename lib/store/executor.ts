@@ -46,5 +46,7 @@ export interface SqlDatabase {
     onNotify: (payload: string) => void,
     onLost: (error: unknown) => void,
   ): Promise<{ close(): Promise<void> } | undefined>;
+  /** Whether a pooler was noticed between this process and the database, once a connection was opened. */
+  isPooled?(): boolean;
   close(): Promise<void>;
 }

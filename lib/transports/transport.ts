@@ -1,4 +1,5 @@
 import type { MessageHeaders, MessageOptions, OutboxMessage } from '../outbox-message.js';
+import type { Finding } from './diagnosis.js';
 
 /**
  * SEAM: publishes messages to one broker connection.
@@ -130,6 +131,16 @@ export interface ExpectedMessages {
   /** `null`: each message has its own. */
   readonly options: MessageOptions | null;
 }
+/** What a transport is asked about its broker. */
+export interface BrokerQuestion {
+  /** Name of the transport. */
+  readonly transport: string;
+  /** Where messages go: those of event classes, and those that wait in the tables. */
+  readonly expected: readonly ExpectedMessages[];
+  /** Milliseconds for which messages may wait, as far as the tables are concerned; `null`: not known. */
+  readonly outage: number | null;
+}
+
 /** A destination that there is not. */
 export interface MissingDestination {
   /** As {@link PublishFailure.destination} names it. */
@@ -172,6 +183,12 @@ export abstract class OutboxTransport implements TransportContract {
    * (after `publishTimeout`). A rejection says nothing of any destination; nor does a refused right: that one is not missing.
    */
   findMissing?(expected: readonly ExpectedMessages[], signal: AbortSignal): Promise<readonly MissingDestination[]>;
+  /**
+   * What the broker says of itself and of the destinations, for `OutboxDoctor`: asked of a transport that is neither connected
+   * nor closed. Must make nothing, over a connection of its own that it closes, and give up when `signal` is aborted. A
+   * rejection means that the broker could not be asked.
+   */
+  diagnose?(question: BrokerQuestion, signal: AbortSignal): Promise<readonly Finding[]>;
   /**
    * What this instance can handle, where others may not be able to: `* type`, or `2 type` for one version. Messages that are
    * {@link PublishFailure.missing} elsewhere come here. Absent: all instances are alike. @internal

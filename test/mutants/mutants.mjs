@@ -4,6 +4,7 @@ import { CONSUMERS } from './consumers.mjs';
 import { CONTENT } from './content.mjs';
 import { CRASH } from './crash.mjs';
 import { DESTINATIONS } from './destinations.mjs';
+import { DOCTOR } from './doctor.mjs';
 import { ENQUEUE } from './enqueue.mjs';
 import { FIRST_DAY } from './first-day.mjs';
 import { GROWTH } from './growth.mjs';
@@ -72,4 +73,5 @@ export const MUTANTS = [
   ...HELD,
   ...FIRST_DAY,
   ...STANDSTILL,
+  ...DOCTOR,
 ];

@@ -33,6 +33,7 @@ class TypeOrmPostgresDatabase implements SqlDatabase {
   /** @internal For LISTEN: past a pooler, where the options name a way. */ readonly direct: PostgresPool;
   /** @internal */ readonly notice: PoolerNotice;
   /** @internal A pooler that no process id showed. */ handsOn = false;
+  /** @internal One that a process id showed. */ pooled = false;
 
   constructor(
     readonly application: DataSource,
@@ -65,6 +66,10 @@ class TypeOrmPostgresDatabase implements SqlDatabase {
       this.connections.set(transport, connection);
     }
     return connection;
+  }
+
+  isPooled(): boolean {
+    return this.pooled || this.handsOn;
   }
 
   /** @internal */ connect(extra: Settings, idleInTransaction?: number): PostgresConnection {
@@ -127,7 +132,10 @@ class TypeOrmPostgresDatabase implements SqlDatabase {
     try {
       const otherEnd = await askOtherEnd(client);
       const behindPooler = otherEnd.isPooler || (this.handsOn && pool === this.pool);
-      if (behindPooler) this.notice.tell(pool === this.pool);
+      if (behindPooler) {
+        this.pooled ||= pool === this.pool;
+        this.notice.tell(pool === this.pool);
+      }
       const pooled = behindPooler || !this.settings.preparedStatements;
       const session = pooled ? pooledSession(this.settings, extra, otherEnd) : ownSession(this.settings, extra);
       if (!pooled) await client.query(session.atStart);

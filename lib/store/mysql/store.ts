@@ -7,6 +7,7 @@ import type { OutboxStore, SchemaSettings } from '../outbox-store.js';
 import type { Death, KeyInBucket, ReparkEntry, ParkedStore, RowLockStore, TakeRequest } from '../parked-store.js';
 import type { ParkEntry, SettledMessage } from '../ready-store.js';
 import { tableNames, type StoreSettings } from '../names.js';
+import { MysqlDiagnose } from './diagnose/diagnose.js';
 import { MysqlAdmin } from './ops/admin.js';
 import { missingLimits } from './schema/missing-limits.js';
 import { MysqlBlockingKeys } from './parked/blocking-keys.js';
@@ -36,6 +37,7 @@ export class MysqlStore implements OutboxStore {
   /** A backlog of 200 k rows: 32 buckets a read cost 8.5 µs of the server a row, four 3.4, one 2.0. */
   readonly bucketsPerRead = 4;
   readonly inspect: MysqlInspect;
+  readonly diagnose: MysqlDiagnose;
   /** @internal */ readonly parts: ReturnType<typeof partsOf>;
 
   constructor(
@@ -44,6 +46,7 @@ export class MysqlStore implements OutboxStore {
   ) {
     this.parts = partsOf(database, settings);
     this.inspect = this.parts.inspect;
+    this.diagnose = this.parts.diagnose;
   }
 
   insert = (tx: SqlExecutor, messages: readonly NewMessage[]) => this.parts.insert.insert(tx, messages);
@@ -149,6 +152,7 @@ function partsOf(database: SqlDatabase, settings: StoreSettings) {
     parked,
     rowLocks: new MysqlRowLocks(publishing, settings.buckets, names, { server, settle, parked }),
     admin,
+    diagnose: new MysqlDiagnose(database, names, settings),
     inspect: new MysqlInspect(database, server, names, settings, admin.tooLate),
     stats,
     glance: new MysqlGlance(database, server, names, settings, stats.sql),

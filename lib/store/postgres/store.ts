@@ -24,6 +24,7 @@ import type { FetchResult, ParkEntry, ReadyStore, SettledMessage, WriteReport } 
 import type { NewMessage } from '../../outbox-message.js';
 import { tableNames, type StoreSettings, type TableNames } from '../names.js';
 import { statement } from './statement.js';
+import { PostgresDiagnose } from './diagnose/diagnose.js';
 import { PostgresAdmin } from './ops/admin.js';
 import { PostgresCleaner } from './ops/clean.js';
 import { PostgresHeldSnapshot } from './ops/held-snapshot.js';
@@ -53,6 +54,7 @@ export class PostgresStore implements OutboxStore {
   /** @internal */ readonly rowLocks: PostgresRowLocks;
   /** @internal */ readonly holder: PostgresHeldSnapshot;
   readonly inspect: PostgresInspect;
+  readonly diagnose: PostgresDiagnose;
   /** @internal */ readonly channel: string;
 
   constructor(
@@ -76,6 +78,7 @@ export class PostgresStore implements OutboxStore {
     this.parked = new PostgresParked(connections, names, settings, rowsRead);
     this.admin = new PostgresAdmin(admin, names, settings);
     this.inspect = new PostgresInspect(admin, names, settings);
+    this.diagnose = new PostgresDiagnose(database, names, settings);
     this.cleaner = new PostgresCleaner(admin, names, this.admin);
     this.setup = new PostgresSetup(admin, names, settings);
     this.holder = new PostgresHeldSnapshot(admin, names);

@@ -5,7 +5,7 @@ import type { TransportDefinition } from '../../outbox.options.js';
 import { markFactory } from '../../options/factory-options.js';
 import { brokerAddress } from '../broker-address.js';
 import { createEnvelope, type CloudEventsOptions } from '../envelope.js';
-import { fromConfig, fromInstance, loadKafkaJs, RETRY } from '../kafkajs/client.js';
+import { fromConfig, fromInstance, loadKafkaJs, RETRY, SocketGuard, type GuardedKafka } from '../kafkajs/client.js';
 import { kafkaLimits, MAX_MESSAGE_BYTES } from '../kafkajs/limits.js';
 import {
   brokersProblem,
@@ -17,6 +17,7 @@ import {
   type Client,
   type KafkaOptions,
 } from './options.js';
+import type { KafkaAsker } from './diagnose.js';
 import { byKey, pinning } from './partitioner.js';
 import { KafkaProducer, type SendSettings } from './producer.js';
 import { KafkaTransport } from './transport.js';
@@ -84,9 +85,15 @@ async function createTransport(
     producers: options.producers ?? 4,
     checkDestinations: options.checkDestinations ?? true,
     openProducer: (slot) => new KafkaProducer(guarded, configOf(slot), settings),
+    openAdmin: () => openAdmin(guarded),
     openAsker: askerOf(options, (config) => new KafkaProducer(guarded, { ...configOf(0), ...config }, settings)),
     openFenced: fencedBy(options, (config) => new KafkaProducer(guarded, { ...configOf(0), ...config }, fenced)),
   });
+}
+
+function openAdmin(guarded: GuardedKafka): KafkaAsker {
+  const guard = new SocketGuard();
+  return { guard, admin: guarded(guard).admin({ retry: RETRY }) };
 }
 
 function deliveryWarnings({ acks, idempotent }: KafkaOptions): string[] {

@@ -1,7 +1,9 @@
 import type { OutboxMessage } from '../../outbox-message.js';
+import type { Finding } from '../diagnosis.js';
 import {
   OutboxTransport,
   PUBLISHED,
+  type BrokerQuestion,
   type ExpectedMessages,
   type MissingDestination,
   type PublishContext,
@@ -11,6 +13,7 @@ import {
 } from '../transport.js';
 import { blameFor, describe, failure, unavailable } from '../kafkajs/blame.js';
 import { Deadline, timedOut } from './deadline.js';
+import { diagnose, type KafkaAsker } from './diagnose.js';
 import { findMissing } from './missing.js';
 import type { KafkaProducer } from './producer.js';
 import { RecordPlan, takeOut, type Chunk, type RecordSettings } from './records.js';
@@ -41,6 +44,8 @@ export interface KafkaTransportSettings {
   openProducer(slot: number): KafkaProducer;
   /** Sends nothing, asks only; `undefined`: there is nothing to ask. */
   readonly openAsker?: (() => KafkaProducer) | undefined;
+  /** For what the broker says of topics and of itself; neither connected nor closed. */
+  readonly openAdmin: () => KafkaAsker;
   /**
    * One transactional id per bucket. Its producer is opened, which ends what every earlier producer of the id has under way,
    * before the first publish of the bucket, and again after each failure: whoever opened last is the one that can append.
@@ -107,6 +112,10 @@ export class KafkaTransport extends OutboxTransport {
     const { openAsker, records, checkDestinations } = this.settings;
     if (!checkDestinations) return Promise.resolve([]);
     return findMissing(openAsker, records.topicPrefix, expected, signal);
+  }
+
+  override diagnose(question: BrokerQuestion, signal: AbortSignal): Promise<readonly Finding[]> {
+    return diagnose(this.settings.openAdmin, this.settings.records, question, signal);
   }
 
   override async publish(batch: readonly OutboxMessage[], context: PublishContext): Promise<PublishResult[]> {

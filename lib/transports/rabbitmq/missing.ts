@@ -8,7 +8,7 @@ import type { RabbitMqSettings } from './options.js';
 import { exchangeName, nameOf } from '../amqp/names.js';
 
 /** An exchange; or a queue, which the default exchange finds by the routing key. */
-type Place = { readonly exchange: string } | { readonly queue: string };
+export type Place = { readonly exchange: string } | { readonly queue: string };
 
 /**
  * Asks for exchanges and queues without making them, over a connection of its own: a 404 closes the channel that asked, and a
@@ -36,7 +36,7 @@ export async function findMissing(
 }
 
 /** By the names that a failed publish gives them. */
-function placesOf(
+export function placesOf(
   { exchange, routingKey }: RabbitMqSettings,
   expected: readonly ExpectedMessages[],
 ): Map<string, Place> {
@@ -61,7 +61,7 @@ async function missingAmong(
   let channel: AmqpChannel | undefined;
   for (const [destination, place] of places) {
     channel ??= await connection.openChannel();
-    const error = await refusal(channel, place);
+    const { error } = await refusal(channel, place);
     if (error === undefined) continue;
     channel = undefined; // closed by the refusal
     if (replyCodeOf(error) !== NOT_FOUND) continue;
@@ -74,21 +74,25 @@ async function missingAmong(
   return missing;
 }
 
-/** What closed the channel: there is none (404), no right to ask (403), somebody else's (405). @throws what is no answer */
-async function refusal(channel: AmqpChannel, place: Place): Promise<unknown> {
+/** The answer, or what closed the channel: there is none (404), no right to ask (403), somebody else's (405). @throws what is no answer */
+export async function refusal(
+  channel: AmqpChannel,
+  place: Place,
+): Promise<{ readonly error?: unknown; readonly reply?: unknown }> {
   try {
-    await ('queue' in place ? channel.checkQueue(place.queue) : channel.checkExchange(place.exchange));
-    return undefined;
+    return {
+      reply: await ('queue' in place ? channel.checkQueue(place.queue) : channel.checkExchange(place.exchange)),
+    };
   } catch (error) {
     if (!OF_THE_PLACE.has(replyCodeOf(error) ?? 0)) throw error;
-    return error;
+    return { error };
   }
 }
 
-const NOT_FOUND = 404;
+export const NOT_FOUND = 404;
 const NO_ROUTE = 312;
 const OF_THE_PLACE = new Set([403, NOT_FOUND, 405, 406]);
 /** Milliseconds. */
 const CLOSE_TIMEOUT = 3_000;
 /** Destinations that are asked about: each that is missing takes a channel. */
-const MOST = 200;
+export const MOST = 200;

@@ -1,7 +1,9 @@
 import { systemClock } from '../../time/clock.js';
 import type { OutboxMessage } from '../../outbox-message.js';
+import type { Finding } from '../diagnosis.js';
 import {
   OutboxTransport,
+  type BrokerQuestion,
   type ExpectedMessages,
   type MissingDestination,
   type PublishContext,
@@ -20,6 +22,7 @@ import { RabbitMqLink, type ConnectionSource } from './link.js';
 import { MAX_HEADER_TABLE } from '../amqp/limits.js';
 import { exchangeName, nameOf } from '../amqp/names.js';
 import { createEncoder } from './message.js';
+import { diagnose } from './diagnose.js';
 import { findMissing } from './missing.js';
 import type { RabbitMqSettings } from './options.js';
 import { Silence } from './silence.js';
@@ -118,6 +121,10 @@ export class RabbitMqTransport extends OutboxTransport implements ChannelOwner {
   override findMissing(expected: readonly ExpectedMessages[], signal: AbortSignal): Promise<MissingDestination[]> {
     if (this.settings.checkDestinations === false) return Promise.resolve([]);
     return findMissing(this.link, this.settings, expected, signal);
+  }
+
+  override diagnose(question: BrokerQuestion, signal: AbortSignal): Promise<readonly Finding[]> {
+    return diagnose(this.link, this.settings, question, signal);
   }
 
   override reset(): void {

@@ -1,0 +1,158 @@
+import { bucketStates } from '../admin/bucket-table.js';
+import { OutboxConfigurationError } from '../outbox.errors.js';
+import type { ResolvedOptions } from '../outbox.options.js';
+import type { BacklogDestination, DiagnoseStore, GrowthFacts, ServerFacts } from '../store/diagnose/diagnose-store.js';
+import type { OutboxStore } from '../store/outbox-store.js';
+import { pause, systemClock, type Clock } from '../time/clock.js';
+import { found, isOk, type Finding } from '../transports/diagnosis.js';
+import type { Interview } from './interview.js';
+import type { DoctorSettings } from './options.js';
+import type { OutageFacts } from './outage.js';
+import { judgeRelays } from './relays.js';
+import { judgeClock, judgePlans, judgePooler, judgeReached, judgeRights, judgeServer } from './server.js';
+import { judgeSnapshot, judgeTables, judgeUnpurged } from './tables.js';
+import { askWakeUp } from './wake-up.js';
+
+interface ExamSources {
+  readonly store: OutboxStore;
+  readonly questions: DiagnoseStore;
+  readonly options: ResolvedOptions;
+  readonly settings: DoctorSettings;
+  readonly clock: Pick<Clock, 'wall'>;
+}
+
+/** Everything that is asked of the database, one question after the other. */
+export class DatabaseExam {
+  /** Where the backlog goes, by the name of the transport. */
+  readonly backlog: (BacklogDestination & { readonly name: string })[] = [];
+
+  constructor(
+    readonly interview: Interview,
+    readonly sources: ExamSources,
+  ) {}
+
+  /** The first question opens the connection, the second one measures. */
+  async reaches(): Promise<boolean> {
+    const { interview, sources } = this;
+    const answer = await interview.answer(() => sources.questions.clock());
+    interview.note([judgeReached(answer)]);
+    if ('why' in answer) return false;
+    const asked = systemClock.monotonic();
+    const database = await interview.ask('The clock of the database', () => sources.questions.clock());
+    const roundTrip = systemClock.monotonic() - asked;
+    const here = sources.clock.wall() - roundTrip / 2;
+    if (database !== undefined) interview.note([judgeClock({ here, database, roundTrip })]);
+    return true;
+  }
+
+  /** @returns what the outage budget is made from */
+  async all(): Promise<OutageFacts | undefined> {
+    const { interview, sources } = this;
+    const { questions, store, options, settings } = sources;
+    const first = await interview.ask('The numbers of messages', () => questions.growth());
+    const server = await interview.ask('The settings of the server', () => questions.server());
+    if (server !== undefined) interview.note(judgeServer(server, options));
+    await this.schema();
+    const plans = await interview.ask('The plans of the statements', () => questions.plans(), PLANS_FIX);
+    if (plans !== undefined) interview.note(judgePlans(plans));
+    const work = options.relay === false ? 'enqueue' : 'relay';
+    const rights = await interview.ask('The rights of the login', () => questions.missingRights(work));
+    if (rights !== undefined) interview.note([judgeRights(rights, work)]);
+    const tableBytes = await this.tables(server);
+    await this.relays();
+    await askWakeUp(interview, store, options);
+    const pooler = await interview.ask('Whether a pooler stands in front', async () => questions.pooler?.());
+    if (pooler !== undefined) interview.note([judgePooler(pooler, options.database.listenUrl !== undefined)]);
+    const free = await interview.ask('The room on the disk', async () => questions.freeBytes?.());
+    const last = await this.later(first);
+    if (first === undefined || last === undefined) return undefined;
+    return {
+      first,
+      last,
+      tableBytes,
+      freeBytes: settings.freeBytes ?? free,
+      mostTableBytes: settings.tableBytes,
+      maxAge: options.retry.maxAge,
+    };
+  }
+
+  /** @internal */ async schema(): Promise<void> {
+    const { interview, sources } = this;
+    const problem = await interview.ask('The schema of the tables', () =>
+      sources.store.check(sources.options).then(
+        () => null,
+        (error: unknown) => {
+          if (error instanceof OutboxConfigurationError) return error;
+          throw error;
+        },
+      ),
+    );
+    if (problem !== undefined) interview.note([judgeSchema(problem)]);
+  }
+
+  /** @internal @returns bytes of all tables */
+  async tables(server: ServerFacts | undefined): Promise<number | undefined> {
+    const { interview, sources } = this;
+    const { questions, store, settings } = sources;
+    const tables = await interview.ask('The size of the tables', () => questions.tables());
+    if (tables !== undefined) interview.note(judgeTables(tables, server?.settings['autovacuum'] !== 'off'));
+    const unpurged = await interview.ask('What InnoDB has to purge', async () => questions.unpurged?.(), PROCESS_FIX);
+    if (unpurged !== undefined) interview.note([judgeUnpurged(unpurged)]);
+    const held = await interview.ask('Old transactions', async () => ({ report: await store.heldSnapshot?.() }));
+    if (held !== undefined) interview.note([judgeSnapshot(held.report, settings.heldFor, sources.clock.wall())]);
+    return tables?.reduce((sum, { bytes }) => sum + bytes, 0);
+  }
+
+  /** @internal */ async relays(): Promise<void> {
+    const { interview, sources } = this;
+    const { store, options } = sources;
+    const known = await interview.ask('The transports in the tables', () => store.transports());
+    if (known === undefined) return;
+    const names = new Map([...known].map(([name, number]) => [number, name]));
+    const { inspect } = store;
+    const asked =
+      inspect &&
+      (await interview.ask('The owners of the buckets', async () => {
+        const { instances } = await store.living();
+        return { instances, buckets: bucketStates(await inspect.buckets(), names, instances) };
+      }));
+    const transports = new Map(
+      [...options.transports.keys()].flatMap((name) => {
+        const number = known.get(name);
+        return number === undefined ? [] : [[name, number] as const];
+      }),
+    );
+    if (asked !== undefined) interview.note(judgeRelays({ ...asked, transports }, options));
+    const destinations = await interview.ask('Where the backlog goes', () => sources.questions.destinations());
+    for (const each of destinations ?? [])
+      this.backlog.push({ ...each, name: names.get(each.transport) ?? `number ${each.transport}` });
+  }
+
+  /** @internal The numbers again, a while after the first time. */
+  async later(first: GrowthFacts | undefined): Promise<GrowthFacts | undefined> {
+    const { interview, sources } = this;
+    if (first === undefined) return undefined;
+    const again = await interview.ask('The numbers of messages', () => sources.questions.growth());
+    if (again === undefined) return undefined;
+    const left = sources.settings.measureFor - (again.at - Math.min(first.at, again.earlier?.at ?? Infinity));
+    if (left <= 0 || left > interview.left) return again;
+    await pause(systemClock, left);
+    return interview.ask('The numbers of messages', () => sources.questions.growth());
+  }
+}
+
+const PLANS_FIX = 'Repair the tables first (code schema), or ask again when the server has time.';
+const PROCESS_FIX = 'grant process on *.* to …;';
+
+function judgeSchema(problem: OutboxConfigurationError | null): Finding {
+  if (problem === null) return isOk('schema', 'Tables, indexes, view and functions are what this version needs.');
+  const { message, hint, code } = problem;
+  const text = hint === undefined ? message : message.slice(0, -hint.length).trimEnd();
+  return found(
+    'schema',
+    'error',
+    { text, evidence: { code } },
+    'Enqueues or the relay may fail, get slow, or lose the order. A process with database.setup: "check" does not start.',
+    hint ?? 'Run the migrations.',
+  );
+}

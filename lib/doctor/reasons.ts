@@ -1,0 +1,51 @@
+import type { OutboxHealth } from '../observe/health.js';
+import { reasonCode, type ReasonCode } from '../observe/reason-codes.js';
+import { found, isOk, type Finding } from '../transports/diagnosis.js';
+
+/** What other questions are about. */
+const ASKED_APART: ReadonlySet<ReasonCode> = new Set<ReasonCode>([
+  'database_silent',
+  'database_read_only',
+  'no_relay',
+  'lease_rows_missing',
+  'rows_hidden',
+  'snapshot_held',
+]);
+const NOTHING_GOES_OUT: ReadonlySet<ReasonCode> = new Set<ReasonCode>([
+  'database_copied',
+  'lease_renewal_failing',
+  'relay_stopped',
+]);
+const FIXES: Readonly<Partial<Record<ReasonCode, string>>> = {
+  dead_letters:
+    'OutboxAdmin.failures() says why. Repair the cause, then outbox.requeue({ … }), or outbox.discard({ … }).',
+  failing_often: 'OutboxAdmin.failures() says why. Repair the cause: they are tried again by themselves.',
+  keys_blocked:
+    "OutboxAdmin.find({ state: ['dead', 'waiting'] }) shows the messages that block. Repair them, or outbox.release(key).",
+  transport_down: 'Bring the broker back: the relay goes on by itself.',
+  transport_blocked: 'End the alarm of the broker (memory, disk), or raise its quota: the relay goes on by itself.',
+  destination_missing: 'Make the destination, or correct the name. The sentence has the remedy.',
+  destination_away: 'Repair the destination: the sentence has the error of the broker.',
+  standing_still:
+    'OutboxAdmin.explain(id) says what holds the message. When its owner is gone: outbox.breakLeases({ owner }).',
+  database_copied: 'Decide what becomes of the messages: the page Errors says how (DATABASE_COPIED).',
+  relay_stopped: 'Read the last lines of the relay in the log, and start the process again.',
+  lease_renewal_slow: 'Raise lease, or lower publishTimeout.',
+};
+
+/** Pure: each reason of health that no other question is about. */
+export function judgeHealth({ status, reasons }: OutboxHealth): Finding[] {
+  const told = reasons
+    .map((reason) => [reason, reasonCode(reason)] as const)
+    .filter(([, code]) => !ASKED_APART.has(code));
+  if (told.length === 0) return [isOk('health', 'Health has no further reason.', { status })];
+  return told.map(([reason, code]) =>
+    found(
+      'health',
+      NOTHING_GOES_OUT.has(code) ? 'error' : 'warning',
+      { text: reason, evidence: { status, reason: code } },
+      NOTHING_GOES_OUT.has(code) ? 'Nothing goes out.' : 'Messages are safe, and some go out later or not at all.',
+      FIXES[code] ?? 'The page Operations says what to do, by the words of this reason.',
+    ),
+  );
+}

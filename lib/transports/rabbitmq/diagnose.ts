@@ -1,0 +1,170 @@
+import { found, isOk, type Finding } from '../diagnosis.js';
+import type { BrokerQuestion, ExpectedMessages } from '../transport.js';
+import { exchangeName, nameOf } from '../amqp/names.js';
+import { abortable, RabbitMqConnection } from './connection.js';
+import type { AmqpChannel } from './client.js';
+import type { RabbitMqLink } from './link.js';
+import { MOST, NOT_FOUND, placesOf, refusal, type Place } from './missing.js';
+import { replyCodeOf } from '../amqp/errors.js';
+import type { RabbitMqSettings } from './options.js';
+
+/** What the broker answered about an exchange or a queue, by the code that closed the channel; `null`: it is there. */
+interface PlaceFacts {
+  readonly place: Place;
+  readonly refusedWith: number | null;
+  readonly messages: number | null;
+  readonly consumers: number | null;
+}
+
+/** Asks over a connection of its own, by passive declarations, which make nothing. */
+export async function diagnose(
+  { source }: Pick<RabbitMqLink, 'source'>,
+  settings: RabbitMqSettings,
+  { transport, expected }: BrokerQuestion,
+  signal: AbortSignal,
+): Promise<Finding[]> {
+  const undo = ({ model, own }: { model: RabbitMqConnection['model']; own: boolean }): void => {
+    if (own) new RabbitMqConnection(model, true).destroy();
+  };
+  const { model, own } = await abortable(source(signal), signal, undo);
+  if (!own) return [notAsked(transport)];
+  const connection = new RabbitMqConnection(model, true);
+  try {
+    const places = placesOf(settings, [...expected, ...ofTopology(settings)]);
+    const facts = await abortable(look(connection, [...places.values()]), signal, () => undefined);
+    return judge(transport, serverOf(model), facts, bindings(settings, expected));
+  } finally {
+    if (signal.aborted) connection.destroy();
+    else await connection.close(CLOSE_TIMEOUT);
+  }
+}
+
+/** Queues that the options name, as destinations of the default exchange. */
+function ofTopology({ topology }: RabbitMqSettings): ExpectedMessages[] {
+  if (topology === undefined || typeof topology === 'function') return [];
+  return (topology.assertQueue ?? []).map(({ name }) => ({
+    topic: name,
+    options: { rabbitmq: { exchange: '', routingKey: name } },
+  }));
+}
+
+/** Exchanges with the routing keys that messages will have, as far as it is known before there is one. */
+function bindings(
+  { exchange, routingKey }: RabbitMqSettings,
+  expected: readonly ExpectedMessages[],
+): ReadonlyMap<string, readonly string[]> {
+  const keys = new Map<string, Set<string>>();
+  for (const { topic, options } of expected) {
+    const to = options?.rabbitmq?.exchange ?? exchange;
+    const key = options?.rabbitmq?.routingKey ?? (routingKey === undefined ? topic : undefined);
+    if (options === null || to === '' || key === undefined) continue;
+    keys.set(to, (keys.get(to) ?? new Set()).add(key));
+  }
+  return new Map([...keys].map(([to, set]) => [to, [...set].sort().slice(0, KEYS)]));
+}
+
+async function look(connection: RabbitMqConnection, places: readonly Place[]): Promise<PlaceFacts[]> {
+  const facts: PlaceFacts[] = [];
+  let channel: AmqpChannel | undefined;
+  for (const place of places.slice(0, MOST)) {
+    channel ??= await connection.openChannel();
+    const answer = await refusal(channel, place);
+    if (answer.error !== undefined) channel = undefined; // closed by the refusal
+    const { messageCount = null, consumerCount = null } = Object(answer.reply) as Record<string, number>;
+    facts.push({
+      place,
+      refusedWith: answer.error === undefined ? null : (replyCodeOf(answer.error) ?? 0),
+      messages: messageCount,
+      consumers: consumerCount,
+    });
+  }
+  return facts;
+}
+
+function serverOf(model: { readonly connection: object }): string {
+  const { serverProperties } = model.connection as { serverProperties?: Record<string, unknown> };
+  const { product = 'RabbitMQ', version = '' } = serverProperties ?? {};
+  return `${String(product)} ${String(version)}`.trim();
+}
+
+/** Pure. */
+function judge(
+  transport: string,
+  server: string,
+  facts: readonly PlaceFacts[],
+  keys: ReadonlyMap<string, readonly string[]>,
+): Finding[] {
+  return [
+    isOk('broker', `${server} answers to '${transport}'.`, { transport, server }),
+    ...facts.map((each) => ofPlace(transport, each)),
+    ...[...keys].map(([exchange, routingKeys]) => unknowable(transport, exchange, routingKeys)),
+  ];
+}
+
+function ofPlace(transport: string, { place, refusedWith, messages, consumers }: PlaceFacts): Finding {
+  const name = 'queue' in place ? nameOf('', place.queue) : exchangeName(place.exchange);
+  const kind = 'queue' in place ? 'queue' : 'exchange';
+  const evidence = { transport, destination: name, replyCode: refusedWith, messages, consumers };
+  if (refusedWith === null) return there(name, kind, evidence);
+  if (refusedWith !== NOT_FOUND)
+    return found(
+      'not-asked',
+      'warning',
+      { text: `RabbitMQ does not tell whether the ${kind} is there (${name}, ${refusedWith}).`, evidence },
+      'Whether messages get there is not known.',
+      'Give the login the right to configure or read it, or look with: rabbitmqctl list_queues, rabbitmqctl list_exchanges.',
+    );
+  const fix =
+    'queue' in place
+      ? `Declare the queue '${place.queue}', by its consumer or by topology.assertQueue of rabbitmq().`
+      : `Declare the exchange '${place.exchange}', by its consumers or by topology.assertExchange of rabbitmq().`;
+  return found(
+    'destination-missing',
+    'error',
+    { text: `RabbitMQ has no ${kind} for messages of '${transport}': ${name}.`, evidence },
+    'Its messages wait; no attempt is charged.',
+    fix,
+  );
+}
+
+function there(name: string, kind: string, evidence: Finding['evidence']): Finding {
+  const { messages, consumers } = evidence;
+  if (kind === 'queue' && consumers === 0 && Number(messages) > 0)
+    return found(
+      'consumer-missing',
+      'note',
+      { text: `${name}: ${String(messages)} messages wait in the queue, and nobody consumes it.`, evidence },
+      'What is published arrives nowhere for now. The queue grows.',
+      'Start a consumer of the queue.',
+    );
+  return isOk('destination', `RabbitMQ has ${name}.`, evidence);
+}
+
+/** AMQP has no question about a binding, an argument of a queue, or a policy. */
+function unknowable(transport: string, exchange: string, routingKeys: readonly string[]): Finding {
+  const keys = routingKeys.map((key) => `'${key}'`).join(', ');
+  return found(
+    'not-knowable',
+    'note',
+    {
+      text: `AMQP does not tell which queues the exchange '${exchange}' leads to, for ${keys}, nor their TTL, length limits and policies.`,
+      evidence: { transport, exchange, routingKeys: routingKeys.join(', ') },
+    },
+    'A message that no queue takes comes back as a failure, and waits. A queue with a TTL, or one that drops its oldest messages, loses what was published.',
+    `rabbitmqctl list_bindings source_name destination_name routing_key; rabbitmqctl list_queues name arguments policy`,
+  );
+}
+
+const notAsked = (transport: string): Finding =>
+  found(
+    'not-asked',
+    'note',
+    { text: `The connection of '${transport}' is the application's, and is not asked over.`, evidence: { transport } },
+    'Whether the destinations are there is not known: a missing one would close a channel of that connection.',
+    'Give rabbitmq() a url, or look with: rabbitmqctl list_queues, rabbitmqctl list_exchanges.',
+  );
+
+/** Routing keys that are named for an exchange. */
+const KEYS = 20;
+/** Milliseconds. */
+const CLOSE_TIMEOUT = 3_000;
