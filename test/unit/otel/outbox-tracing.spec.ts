@@ -4,6 +4,9 @@ import { loadApi } from '../../../lib/otel/api.js';
 import { OutboxTracing, type OutboxTracingOptions } from '../../../lib/otel/index.js';
 import { OutboxTransport, PUBLISHED, type PublishContext, type PublishResult } from '../../../lib/index.js';
 import type { OutboxMessage, TransportDefinition } from '../../../lib/index.js';
+import { followCalls } from '../../../lib/otel/process-spans.js';
+import { Spans } from '../../../lib/otel/spans.js';
+import { InProcessHandlers } from '../../../lib/transports/in-process/handlers.js';
 import { contractMessage } from '../../../lib/testing/transport-contract/contract-message.js';
 
 const SUPPRESSED = Symbol.for('OpenTelemetry SDK Context Key SUPPRESS_TRACING');
@@ -95,6 +98,22 @@ describe('the spans of an enqueue', () => {
     const enqueue = (await start({ template })).enqueue();
     expect(enqueue.created(NEW)).toBeUndefined();
     enqueue.end();
+  });
+});
+
+describe('a handler', () => {
+  it('is called all the same where its span cannot be made', async () => {
+    const template = (): never => {
+      throw new Error('a mistake');
+    };
+    const handlers = new InProcessHandlers();
+    const call = jest.fn(() => Promise.resolve());
+    handlers.add({ id: 'one', type: 'order.placed', call } as never);
+    const followed = followCalls(handlers, new Spans(await loadApi(), { template }), 'local');
+    const message = contractMessage({ topic: 'orders', type: 'order.placed', headers: { traceparent: SAMPLED } });
+    await followed.of('order.placed', 1)[0]?.call(message, {} as never);
+    expect(call).toHaveBeenCalledTimes(1);
+    expect(names()).toEqual([]);
   });
 });
 
