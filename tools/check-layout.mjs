@@ -68,7 +68,7 @@ const ROOMS = {
     'nest',
   ],
   // Faces for operators, beside the core: nothing of it knows them.
-  prometheus: ['message', 'time', 'options', 'observe', 'enqueue'],
+  prometheus: ['message', 'time', 'options', 'observe', 'enqueue', 'transports', 'transports/in-process'],
   otel: ['message', 'time', 'options', 'observe', 'enqueue', 'transports', 'transports/in-process'],
   terminus: ['observe', 'enqueue', 'relay'],
   testing: ['message', 'time', 'options', 'store', 'transports', 'observe', 'enqueue', 'relay', 'nest', 'entry'],

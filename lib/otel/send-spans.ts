@@ -1,8 +1,9 @@
 import type { Span } from '@opentelemetry/api';
+import type { Publish } from '../options/transport-wrapper.js';
 import { OutboxError } from '../outbox.errors.js';
 import type { OutboxMessage } from '../outbox-message.js';
 import { untraced } from '../time/untraced.js';
-import type { OutboxTransport, PublishContext, PublishResult } from '../transports/transport.js';
+import type { PublishContext, PublishResult } from '../transports/transport.js';
 import type { Spans } from './spans.js';
 
 export interface SendSettings {
@@ -17,22 +18,15 @@ export interface SendSettings {
   readonly isInstrumented: boolean;
 }
 
-/** Transports whose `publish` is followed: an application may give one object to several relays, or start one again. */
-const followed = new WeakSet<OutboxTransport>();
-
 /** Every publish of a message whose creation was sampled gets a "send" span. */
-export function followSends<T extends OutboxTransport>(transport: T, spans: Spans, settings: SendSettings): T {
-  if (followed.has(transport)) return transport;
-  followed.add(transport);
-  const original = transport.publish.bind(transport);
-  const publish: typeof original = settings.isInstrumented
+export function followSends(original: Publish, spans: Spans, settings: SendSettings): Publish {
+  const publish: Publish = settings.isInstrumented
     ? (batch, context) => untraced(() => original(batch, context))
     : original;
-  transport.publish = (batch, context) => {
+  return (batch, context) => {
     const sends = begin(batch, spans, settings);
     return sends === undefined ? publish(batch, context) : sends.around(publish, context);
   };
-  return transport;
 }
 
 /** `undefined`: none of them wants a span. */
@@ -60,8 +54,6 @@ function spanOf(message: OutboxMessage, spans: Spans, { name, system }: SendSett
     return undefined; // headers of a foreign writer, or a tracer of the application that throws
   }
 }
-
-type Publish = OutboxTransport['publish'];
 
 /** The spans of one batch; each ends with the result of its message. */
 class Sends {
