@@ -32,15 +32,32 @@ export function followSends(original: Publish, spans: Spans, settings: SendSetti
 /** `undefined`: none of them wants a span. */
 function begin(batch: readonly OutboxMessage[], spans: Spans, settings: SendSettings): Sends | undefined {
   let sends: Sends | undefined;
+  const isW3c = spans.api.propagation.fields().includes(TRACEPARENT);
   batch.forEach((message, index) => {
+    if (message.headersJson === null || (isW3c && saysUnsampled(message.headersJson))) return;
     const span = spanOf(message, spans, settings);
     if (span !== undefined) (sends ??= new Sends(batch, spans)).open.set(index, span);
   });
   return sends;
 }
 
+const TRACEPARENT = 'traceparent';
+const BEGIN = `"${TRACEPARENT}":"`;
+/** In front of the flags: version, id of the trace, id of the span. */
+const BEFORE_FLAGS = BEGIN.length + '00-'.length + 32 + 1 + 16 + 1;
+
+/**
+ * A look at the text of headers, for most messages of a process that samples a few: to read them all would take as long as the rest
+ * of a publish. In JSON no value can look like a name with its quotes.
+ */
+export function saysUnsampled(headersJson: string): boolean {
+  const at = headersJson.indexOf(BEGIN);
+  if (at === -1) return false;
+  const flags = at + BEFORE_FLAGS;
+  return headersJson[flags + 2] === '"' && '02468ace'.includes(headersJson[flags + 1] as string);
+}
+
 function spanOf(message: OutboxMessage, spans: Spans, { name, system }: SendSettings): Span | undefined {
-  if (message.headersJson === null) return undefined;
   try {
     const creation = spans.creationOf(message.headers);
     if (creation === undefined || !spans.isSampled(creation)) return undefined;

@@ -2,6 +2,7 @@ import { context, propagation, ROOT_CONTEXT, SpanStatusCode, trace } from '@open
 import { InMemorySpanExporter, NodeTracerProvider, SimpleSpanProcessor } from '@opentelemetry/sdk-trace-node';
 import { loadApi } from '../../../lib/otel/api.js';
 import { OutboxTracing, type OutboxTracingOptions } from '../../../lib/otel/index.js';
+import { saysUnsampled } from '../../../lib/otel/send-spans.js';
 import { OutboxTransport, PUBLISHED, type PublishContext, type PublishResult } from '../../../lib/index.js';
 import type { OutboxMessage, OutboxService, TransportDefinition } from '../../../lib/index.js';
 import { contractMessage } from '../../../lib/testing/transport-contract/contract-message.js';
@@ -191,7 +192,21 @@ describe('the spans of a publish', () => {
     const transport = new Scripted(async () => [PUBLISHED]);
     await publish(transport, [{ traceparent: SAMPLED }], { name });
     expect(transport.suppressed).toBe(suppressed);
-    await publish(transport, [null], { name }); // made again, as a relay that starts again does
-    expect([transport.suppressed, names()]).toEqual([suppressed, ['send orders']]);
+    // Made again, as a relay that starts again does.
+    await publish(transport, [{ traceparent: SAMPLED }], { name });
+    expect([transport.suppressed, names()]).toEqual([suppressed, ['send orders', 'send orders']]);
+  });
+
+  it.each([
+    [{ traceparent: SAMPLED.replace(/01$/, '00') }, true],
+    [{ tenant: 'a', traceparent: SAMPLED.replace(/01$/, '02') }, true],
+    [{ traceparent: SAMPLED }, false],
+    [{ traceparent: SAMPLED.replace(/01$/, '03') }, false],
+    [{ traceparent: 'x' }, false],
+    [{ traceparent: '' }, false],
+    [{ note: `"traceparent":"${SAMPLED.replace(/01$/, '00')}"` }, false],
+    [{ b3: '0' }, false],
+  ])('are found in headers without reading them all: %p', (headers, unsampled) => {
+    expect(saysUnsampled(JSON.stringify(headers))).toBe(unsampled);
   });
 });
