@@ -60,11 +60,11 @@ export class Distribution {
   ) {}
 
   observe(label: string, value: number): void {
-    const { buckets } = this.of(label);
+    const observed = this.of(label);
     let at = 0;
     while (at < this.bounds.length && value > (this.bounds[at] as number)) at++;
-    (buckets[at] as number)++;
-    this.of(label).sum += value;
+    (observed.buckets[at] as number)++;
+    observed.sum += value;
   }
 
   /** The lines are there from now on. */
