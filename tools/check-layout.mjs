@@ -73,7 +73,7 @@ const ROOMS = {
     'nest',
   ],
   // Faces for operators, beside the core: nothing of it knows them.
-  prometheus: ['message', 'time', 'options', 'observe', 'enqueue'],
+  prometheus: ['message', 'time', 'options', 'observe', 'enqueue', 'transports', 'transports/in-process'],
   otel: ['message', 'time', 'options', 'observe', 'enqueue', 'transports', 'transports/in-process'],
   terminus: ['observe', 'enqueue', 'relay'],
   // Beside all: it loads the public entry point as an application does, and imports its types.

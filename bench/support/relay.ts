@@ -99,7 +99,11 @@ export interface Drained {
  * Starts the relay and waits until it has published `count` messages and the ready table is empty. Measured from its
  * first receipts on: connecting and leasing take the same few milliseconds before any backlog.
  */
-export async function drain(dataSource: DataSource, relay: BenchRelay, count: number): Promise<Drained> {
+export async function drain(
+  dataSource: DataSource,
+  relay: Pick<BenchRelay, 'dispatcher'>,
+  count: number,
+): Promise<Drained> {
   await relay.dispatcher.start();
   const transportRelays = relay.dispatcher.relays as readonly Partial<RelayLoops>[];
   const published = (): number =>

@@ -72,7 +72,7 @@ export class Enqueuer {
     inputs: readonly unknown[],
     options: EnqueueOptions = NO_OPTIONS,
   ): Promise<Ids> {
-    const trace = this.runtime.tracing?.enqueue();
+    const trace = this.runtime.tracing?.();
     try {
       const written = await this.writeTraced(session, inputs, options, trace);
       trace?.end();

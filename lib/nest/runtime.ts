@@ -17,6 +17,7 @@ import { OutboxConfigurationError } from '../outbox.errors.js';
 import type { Classifier, OpenStore, OutboxExtras, OutboxOptions, ResolvedOptions } from '../outbox.options.js';
 import { InProcessHandlers } from '../transports/in-process/handlers.js';
 import { resolveOptions } from '../options/resolve.js';
+import type { TransportWrapper } from '../options/transport-wrapper.js';
 import { isThenable } from '../message/is-thenable.js';
 import type { OutboxStore } from '../store/outbox-store.js';
 import type { ExpectedMessages, OutboxTransport } from '../transports/transport.js';
@@ -126,6 +127,7 @@ interface Parts
 function assemble(parts: Parts): OutboxRuntime {
   const { options, clock, events, instance, store, notifier, transportIds, close } = parts;
   const { overrides, dataLayer, moduleRef } = parts;
+  const wrappers: TransportWrapper[] = [];
   const dispatcher = new OutboxDispatcher({
     options: withCleanScopes(options),
     store: overrides?.relayStore?.(store) ?? store,
@@ -137,7 +139,7 @@ function assemble(parts: Parts): OutboxRuntime {
     leasesChanged: () => notifier.notify('leases'),
     async createTransports() {
       refuseClosed(instance);
-      return createTransports(traced(options.transports, enqueue.tracing), moduleRef);
+      return createTransports(wrapped(options.transports, wrappers), moduleRef);
     },
   });
   const report = reportOf({ store, dispatcher, options, transportIds, clock });
@@ -149,13 +151,13 @@ function assemble(parts: Parts): OutboxRuntime {
     hooks: hooksFor(events, overrides),
     events,
     report,
+    wrappers,
     committed(where, ms = 0) {
       if (ms > options.pollInterval * PARKED_POLLS) return; // a look before that hears of it
       dispatcher.nudge(where, ms);
       if (!dispatcher.holdsAll) notifier.notify(where);
     },
-    ...(overrides?.onEnqueued === undefined ? {} : { onEnqueued: overrides.onEnqueued.bind(overrides) }),
-    ...(overrides?.onRolledBack === undefined ? {} : { onRolledBack: overrides.onRolledBack.bind(overrides) }),
+    ...forTests(overrides),
   };
   const unlocker = new OutboxUnlocker(store, events);
   const cleaner = new OutboxCleaner(store, events, options.retention, options.deadLetter !== undefined);
@@ -186,12 +188,23 @@ function apartFromRelay({ options, instance, store, dataLayer, moduleRef }: Part
   };
 }
 
-function traced(
+function forTests(overrides: OutboxOverrides | null): Pick<EnqueueRuntime, 'onEnqueued' | 'onRolledBack'> {
+  return {
+    ...(overrides?.onEnqueued === undefined ? {} : { onEnqueued: overrides.onEnqueued.bind(overrides) }),
+    ...(overrides?.onRolledBack === undefined ? {} : { onRolledBack: overrides.onRolledBack.bind(overrides) }),
+  };
+}
+
+function wrapped(
   definitions: ResolvedOptions['transports'],
-  tracing: EnqueueRuntime['tracing'],
+  wrappers: readonly TransportWrapper[],
 ): ResolvedOptions['transports'] {
-  if (tracing === undefined) return definitions;
-  return new Map([...definitions].map(([name, definition]) => [name, tracing.transport(name, definition)]));
+  return new Map(
+    [...definitions].map(([name, definition]) => [
+      name,
+      wrappers.reduce((inner, wrap) => wrap(name, inner), definition),
+    ]),
+  );
 }
 
 /** What the relay calls of the application's, in nobody's context. */

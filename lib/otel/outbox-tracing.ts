@@ -1,9 +1,7 @@
 import type { OutboxService } from '../enqueue/outbox.service.js';
-import type { EnqueueTrace } from '../enqueue/tracing.js';
+import { aroundPublish, type TransportWrapper } from '../options/transport-wrapper.js';
 import { OutboxConfigurationError } from '../outbox.errors.js';
-import type { TransportDefinition } from '../outbox.options.js';
 import type { InProcessHandlers } from '../transports/in-process/handlers.js';
-import type { OutboxTransport } from '../transports/transport.js';
 import { loadApi } from './api.js';
 import { CreateSpans } from './create-spans.js';
 import { checkTracingOptions, type OutboxTracingOptions } from './options.js';
@@ -21,15 +19,10 @@ const IN_PROCESS = 'in-process';
  * `{ provide: OutboxTracing, inject: [OutboxService], useFactory: (outbox) => OutboxTracing.start(outbox) }`
  */
 export class OutboxTracing {
-  /** @internal Name of a transport → its messaging system. */
-  readonly systems: ReadonlyMap<string, string>;
-
   /** @internal */ constructor(
     /** @internal */ readonly spans: Spans,
-    transports: ReadonlyMap<string, TransportDefinition>,
-  ) {
-    this.systems = new Map([...transports].map(([name, { kind }]) => [name, systemOf(kind)]));
-  }
+    /** @internal Name of a transport → its messaging system. */ readonly systems: ReadonlyMap<string, string>,
+  ) {}
 
   /**
    * Traces what this outbox enqueues from now on, and what its relay publishes once it starts: call it before, as a provider does.
@@ -38,34 +31,28 @@ export class OutboxTracing {
   static async start(outbox: OutboxService, options: OutboxTracingOptions = {}): Promise<OutboxTracing> {
     checkTracingOptions(options);
     const { runtime } = outbox;
-    const spans = new Spans(await loadApi(), options);
+    const api = await loadApi();
     if (runtime.tracing !== undefined)
       throw new OutboxConfigurationError('INVALID_OPTIONS', `The outbox '${runtime.options.name}' is traced already.`, {
         hint: 'Provide OutboxTracing once for each outbox.',
       });
-    const tracing = new OutboxTracing(spans, runtime.options.transports);
-    runtime.tracing = tracing;
+    const systems = [...runtime.options.transports].map(([name, { kind }]) => [name, systemOf(kind)] as const);
+    const tracing = new OutboxTracing(new Spans(api, options), new Map(systems));
+    runtime.tracing = () => new CreateSpans(tracing.spans, tracing.systems);
+    runtime.wrappers?.push(tracing.wrapper());
     return tracing;
   }
 
-  /** @internal */ enqueue(): EnqueueTrace {
-    return new CreateSpans(this.spans, this.systems);
-  }
-
-  /** @internal */ transport(name: string, definition: TransportDefinition): TransportDefinition {
+  /** @internal */ wrapper(): TransportWrapper {
     const { spans } = this;
-    const { kind } = definition;
-    if (kind === IN_PROCESS) {
+    const aroundSends = aroundPublish((publish, name, { kind }) =>
+      followSends(publish, spans, { name, system: systemOf(kind), isInstrumented: INSTRUMENTED.includes(kind) }),
+    );
+    return (name, definition) => {
+      if (definition.kind !== IN_PROCESS) return aroundSends(name, definition);
       const create = (handlers: unknown) => definition.create(followCalls(handlers as InProcessHandlers, spans, name));
       return { ...definition, create };
-    }
-    const settings = { name, system: systemOf(kind), isInstrumented: INSTRUMENTED.includes(kind) };
-    const create = async (...dependencies: unknown[]): Promise<OutboxTransport> => {
-      const transport = await definition.create(...dependencies);
-      // What has no publish is refused by whoever asked for it.
-      return typeof transport?.publish === 'function' ? followSends(transport, spans, settings) : transport;
     };
-    return { ...definition, create };
   }
 }
 

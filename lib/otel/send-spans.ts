@@ -1,8 +1,9 @@
 import type { Span } from '@opentelemetry/api';
+import type { Publish } from '../options/transport-wrapper.js';
 import { OutboxError } from '../outbox.errors.js';
 import type { OutboxMessage } from '../outbox-message.js';
 import { untraced } from '../time/untraced.js';
-import type { OutboxTransport, PublishContext, PublishResult } from '../transports/transport.js';
+import type { PublishContext, PublishResult } from '../transports/transport.js';
 import type { Spans } from './spans.js';
 
 export interface SendSettings {
@@ -17,36 +18,46 @@ export interface SendSettings {
   readonly isInstrumented: boolean;
 }
 
-/** Transports whose `publish` is followed: an application may give one object to several relays, or start one again. */
-const followed = new WeakSet<OutboxTransport>();
-
 /** Every publish of a message whose creation was sampled gets a "send" span. */
-export function followSends<T extends OutboxTransport>(transport: T, spans: Spans, settings: SendSettings): T {
-  if (followed.has(transport)) return transport;
-  followed.add(transport);
-  const original = transport.publish.bind(transport);
-  const publish: typeof original = settings.isInstrumented
+export function followSends(original: Publish, spans: Spans, settings: SendSettings): Publish {
+  const publish: Publish = settings.isInstrumented
     ? (batch, context) => untraced(() => original(batch, context))
     : original;
-  transport.publish = (batch, context) => {
+  return (batch, context) => {
     const sends = begin(batch, spans, settings);
     return sends === undefined ? publish(batch, context) : sends.around(publish, context);
   };
-  return transport;
 }
 
 /** `undefined`: none of them wants a span. */
 function begin(batch: readonly OutboxMessage[], spans: Spans, settings: SendSettings): Sends | undefined {
   let sends: Sends | undefined;
+  const isW3c = spans.api.propagation.fields().includes(TRACEPARENT);
   batch.forEach((message, index) => {
+    if (message.headersJson === null || (isW3c && saysUnsampled(message.headersJson))) return;
     const span = spanOf(message, spans, settings);
     if (span !== undefined) (sends ??= new Sends(batch, spans)).open.set(index, span);
   });
   return sends;
 }
 
+const TRACEPARENT = 'traceparent';
+const BEGIN = `"${TRACEPARENT}":"`;
+/** In front of the flags: version, id of the trace, id of the span. */
+const BEFORE_FLAGS = BEGIN.length + '00-'.length + 32 + 1 + 16 + 1;
+
+/**
+ * A look at the text of headers, for most messages of a process that samples a few: to read them all would take as long as the rest
+ * of a publish. In JSON no value can look like a name with its quotes.
+ */
+export function saysUnsampled(headersJson: string): boolean {
+  const at = headersJson.indexOf(BEGIN);
+  if (at === -1) return false;
+  const flags = at + BEFORE_FLAGS;
+  return headersJson[flags + 2] === '"' && '02468ace'.includes(headersJson[flags + 1] as string);
+}
+
 function spanOf(message: OutboxMessage, spans: Spans, { name, system }: SendSettings): Span | undefined {
-  if (message.headersJson === null) return undefined;
   try {
     const creation = spans.creationOf(message.headers);
     if (creation === undefined || !spans.isSampled(creation)) return undefined;
@@ -60,8 +71,6 @@ function spanOf(message: OutboxMessage, spans: Spans, { name, system }: SendSett
     return undefined; // headers of a foreign writer, or a tracer of the application that throws
   }
 }
-
-type Publish = OutboxTransport['publish'];
 
 /** The spans of one batch; each ends with the result of its message. */
 class Sends {

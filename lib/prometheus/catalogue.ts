@@ -55,6 +55,15 @@ export const DISTRIBUTIONS = {
   ),
   batch: histogram('published_batch_messages', 'Messages that were written down as published at once', TRANSPORT),
   attempts: histogram('failed_message_attempts', 'Attempts that a message had when it failed', TRANSPORT),
+  publish: histogram('publish_seconds', 'Time of the publish of a batch, until it is through or failed', TRANSPORT),
+  handler: histogram('handler_seconds', 'Time of a call of a handler in this process, until it is through or failed', [
+    'handler',
+  ]),
+} as const;
+
+/** Known from the events of this process; neither counted nor asked for. */
+export const EVENT_GAUGES = {
+  snapshotHeldFor: gauge('snapshot_held_seconds', 'For how long an old snapshot has kept dead rows; 0: none does'),
 } as const;
 
 /** Asked of `health()`. */
@@ -89,6 +98,11 @@ export const COUNTING = {
 } as const;
 
 /** Every metric, by name. `docs/metrics.md` has the same list. */
-export const METRICS: readonly Metric[] = [TALLIES, DISTRIBUTIONS, HEALTH_GAUGES, COUNT_GAUGES, COUNTING].flatMap(
-  (group) => Object.values<Metric>(group),
-);
+export const METRICS: readonly Metric[] = [
+  TALLIES,
+  DISTRIBUTIONS,
+  EVENT_GAUGES,
+  HEALTH_GAUGES,
+  COUNT_GAUGES,
+  COUNTING,
+].flatMap((group) => Object.values<Metric>(group));

@@ -41,13 +41,14 @@ export class Tally {
 }
 
 interface Observed {
-  readonly transport: string;
+  /** Of its one label. */
+  readonly label: string;
   /** One more than there are bounds: the last has what is above them all. */
   readonly buckets: number[];
   sum: number;
 }
 
-/** How often which value was observed, by transport. A message costs one look for its bucket. */
+/** How often which value was observed, by the value of the one label. A message costs one look for its bucket. */
 export class Distribution {
   /** @internal */ readonly observed = new Map<string, Observed>();
 
@@ -58,28 +59,28 @@ export class Distribution {
     /** @internal */ readonly bounds: readonly number[],
   ) {}
 
-  observe(transport: string, value: number): void {
-    const { buckets } = this.of(transport);
+  observe(label: string, value: number): void {
+    const observed = this.of(label);
     let at = 0;
     while (at < this.bounds.length && value > (this.bounds[at] as number)) at++;
-    (buckets[at] as number)++;
-    this.of(transport).sum += value;
+    (observed.buckets[at] as number)++;
+    observed.sum += value;
   }
 
   /** The lines are there from now on. */
-  of(transport: string): Observed {
-    let found = this.observed.get(transport);
+  of(label: string): Observed {
+    let found = this.observed.get(label);
     if (found === undefined) {
-      found = { transport, buckets: Array.from({ length: this.bounds.length + 1 }, () => 0), sum: 0 };
-      this.observed.set(transport, found);
+      found = { label, buckets: Array.from({ length: this.bounds.length + 1 }, () => 0), sum: 0 };
+      this.observed.set(label, found);
     }
     return found;
   }
 
   samples(): Sample[] {
     const { name } = this.metric;
-    return [...this.observed.values()].flatMap(({ transport, buckets, sum }) => {
-      const labels = labelsOf(this.metric, this.outbox, [transport]);
+    return [...this.observed.values()].flatMap(({ label, buckets, sum }) => {
+      const labels = labelsOf(this.metric, this.outbox, [label]);
       let count = 0;
       const lines = buckets.map((one, index) => {
         count += one;

@@ -9,6 +9,8 @@ export const LATENCY_BOUNDS: readonly number[] = [
   0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800,
 ];
 const BATCH_BOUNDS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000];
+/** Seconds of one call. */
+const CALL_BOUNDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 const ATTEMPT_BOUNDS = [1, 2, 3, 5, 10, 20, 50];
 const BLAMES = ['message', 'transport', 'collateral'] as const;
 
@@ -23,13 +25,17 @@ export class Tallies {
   /** @internal */ readonly latency: Distribution;
   /** @internal */ readonly batch: Distribution;
   /** @internal */ readonly attempts: Distribution;
+  /** @internal */ readonly publish: Distribution;
+  /** @internal */ readonly handler: Distribution;
+  /** When the held snapshot began, by the clock; `undefined`: none is held. @internal */ snapshotHeldAt:
+    number | undefined;
   /** @internal */ readonly ends: (() => void)[] = [];
 
   constructor(
     outbox: string,
     /** @internal */ readonly events: EventSource,
     bounds: readonly number[],
-    /** @internal */ readonly clock: Pick<Clock, 'wall'>,
+    /** @internal */ readonly clock: Pick<Clock, 'wall' | 'monotonic'>,
   ) {
     this.tally = Object.fromEntries(
       Object.entries(TALLIES).map(([name, metric]) => [name, new Tally(metric, outbox)]),
@@ -37,6 +43,8 @@ export class Tallies {
     this.latency = new Distribution(DISTRIBUTIONS.latency, outbox, bounds);
     this.batch = new Distribution(DISTRIBUTIONS.batch, outbox, BATCH_BOUNDS);
     this.attempts = new Distribution(DISTRIBUTIONS.attempts, outbox, ATTEMPT_BOUNDS);
+    this.publish = new Distribution(DISTRIBUTIONS.publish, outbox, CALL_BOUNDS);
+    this.handler = new Distribution(DISTRIBUTIONS.handler, outbox, CALL_BOUNDS);
     this.listenToMessages();
     this.listenToRelay();
   }
@@ -46,14 +54,19 @@ export class Tallies {
     const { eventsDropped } = this.tally;
     const [told] = eventsDropped.samples();
     eventsDropped.add(this.events.dropped - (told?.value ?? 0));
-    return [...Object.values(this.tally), this.latency, this.batch, this.attempts];
+    return [...Object.values(this.tally), this.latency, this.batch, this.attempts, this.publish, this.handler];
+  }
+
+  /** Seconds. */
+  get snapshotHeldFor(): number {
+    return this.snapshotHeldAt === undefined ? 0 : (this.clock.monotonic() - this.snapshotHeldAt) / 1_000;
   }
 
   close(): void {
     for (const end of this.ends.splice(0)) end();
   }
 
-  /** @internal */ on<K extends OutboxEventName>(name: K, listener: (event: OutboxEventMap[K]) => void): void {
+  /** @internal */ on<K extends OutboxEventName>(name: K, listener: (event: OutboxEventMap[K]) => unknown): void {
     this.ends.push(this.events.on(name, listener));
   }
 
@@ -83,6 +96,9 @@ export class Tallies {
     this.on('leasesAcquired', ({ transport, buckets }) => tally.leasesAcquired.add(buckets.length, transport));
     this.on('leasesLost', ({ transport, buckets }) => tally.leasesLost.add(buckets.length, transport));
     this.on('leasesExpired', ({ buckets }) => tally.leasesExpired.add(buckets));
+    this.on('snapshotHeld', ({ heldFor }) => (this.snapshotHeldAt = this.clock.monotonic() - heldFor));
+    this.on('snapshotReleased', () => (this.snapshotHeldAt = undefined));
+    this.on('stopped', () => (this.snapshotHeldAt = undefined));
     this.on('cleaned', (rows) => {
       for (const kind of ['published', 'dead', 'dedup'] as const) tally.cleaned.add(rows[kind], kind);
     });
@@ -96,7 +112,7 @@ export class Tallies {
       if (each.metric.labels.length === 1 && each.metric.labels[0] === 'transport') each.add(0, transport);
     }
     for (const blame of BLAMES) this.tally.failures.add(0, transport, blame);
-    for (const each of [this.latency, this.batch, this.attempts]) each.of(transport);
+    for (const each of [this.latency, this.batch, this.attempts, this.publish]) each.of(transport);
   }
 
   /** @internal */ published({ transport, ids, scheduled = [] }: OutboxEventMap['published']): void {

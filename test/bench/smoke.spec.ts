@@ -18,6 +18,7 @@ const RUNS: Readonly<Record<string, string>> = {
   mariadb: '200 1',
   rabbitmq: '200 1',
   drain: '500 1 500 100',
+  observability: '1000 1',
 };
 /** Most of their time they wait, for leases and servers that start. */
 const AT_ONCE = 5;

@@ -29,6 +29,7 @@ import { SNAPSHOTS } from './snapshots.mjs';
 import { STANDSTILL } from './standstill.mjs';
 import { STORE } from './store.mjs';
 import { STRICT } from './strict.mjs';
+import { TRACING } from './tracing.mjs';
 
 /**
  * Bugs to plant: in `file`, `from` becomes `to`.
@@ -52,6 +53,7 @@ export const MUTANTS = [
   ...MARIADB,
   ...MYSQL,
   ...STRICT,
+  ...TRACING,
   ...SIMULATED,
   ...RIGHTS,
   ...CONTENT,

@@ -141,6 +141,8 @@ describeWith(['postgres', 'rabbitmq'], 'an application that is scraped and probe
     expect(of('commit_to_publish_seconds_count')).toBe(3); // the scheduled one is left out
     expect(of('commit_to_publish_seconds_sum')).toBeGreaterThan(0);
     expect(of('published_batch_messages_sum')).toBe(4);
+    expect(of('publish_seconds_count')).toBeGreaterThan(1);
+    expect(of('publish_seconds_sum')).toBeGreaterThan(0);
     expect(of('bucket_leases_acquired_total')).toBe(32);
     await shows('leased_buckets{outbox="default",transport="events"}', 32);
     expect(value(text, 'circuit_state{outbox="default",transport="events",state="closed"}')).toBe(1);
@@ -160,6 +162,8 @@ describeWith(['postgres', 'rabbitmq'], 'an application that is scraped and probe
     expect(of('messages_retried_total')).toBe(2);
     expect(of('failed_message_attempts_sum')).toBe(1 + 2 + 3);
     expect(of('blocked_keys')).toBe(1);
+    expect(of('publish_seconds_count')).toBeGreaterThanOrEqual(4);
+    expect(value(text, 'handler_seconds_count{outbox="default",handler="Handler.handle"}')).toBe(4);
     expect(value(text, 'publish_failures_total{outbox="default",transport="local",blame="message"}')).toBe(3);
     expect(value(text, 'messages{outbox="default",transport="local",state="dead"}')).toBe(1);
     await until(async () => value(await scrape(), 'health_reasons{outbox="default",reason="dead_letters"}') === 1);

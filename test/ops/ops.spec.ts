@@ -28,6 +28,7 @@ async function exported(): Promise<Map<string, Set<string>>> {
   await outbox.tell('started', { role: 'relay', transports: ['events'], buckets: 32 });
   await outbox.tell('cleaned', { published: 1, dead: 0, dedup: 0 });
   await outbox.tell('error', { operation: 'fetch', error: undefined, retryIn: 1 });
+  await outbox.publish();
   const found = new Map<string, Set<string>>();
   for (const [, name, labels] of (await registry.metrics()).matchAll(/^(outbox_\w+)\{(.*)\} \S+$/gm)) {
     const known = found.get(name as string) ?? new Set();

@@ -110,8 +110,8 @@ export function describeConsumer(
       const outcome = await consumer.node(['src/identity.cjs']);
       expect(outcome).toMatchObject({ code: 0 });
       const { classes, ...found } = JSON.parse(outcome.stdout) as Record<string, unknown>;
-      // These import a peer when they are loaded.
-      const twice = ['OutboxModule', 'OutboxTesting/testing', 'OutboxHealthIndicator/terminus'];
+      // These import a peer, when they are loaded or later.
+      const twice = ['OutboxModule', 'OutboxTesting/testing', 'OutboxTracing/otel', 'OutboxHealthIndicator/terminus'];
       expect(found).toEqual({ different: [], twice, renamed: [] });
       expect(classes).toBeGreaterThan(20);
     });
@@ -126,6 +126,16 @@ export function describeConsumer(
         ours: true,
         code: 'MISSING_PEER',
         message: expect.stringContaining(`npm install ${peer}`),
+      });
+    });
+
+    it('has its probes answer for the @nestjs/terminus of its Nest', async () => {
+      const outcome = await start('probes.js');
+      expect(outcome).toMatchObject({ code: 0, stderr: '' });
+      expect(JSON.parse(outcome.stdout)).toEqual({
+        answers: ['ok', 'ok', 'ok'],
+        refused: 'Service Unavailable Exception',
+        status: 'error',
       });
     });
 

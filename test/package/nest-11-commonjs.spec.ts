@@ -10,6 +10,7 @@ describeConsumer(
     dependencies: {
       '@nestjs/common': '^11.0.0',
       '@nestjs/core': '^11.0.0',
+      '@nestjs/terminus': '^11.0.0',
       '@nestjs/typeorm': '^11.0.0',
       '@types/node': '^22.0.0',
       pg: '^8.0.0',

@@ -5,6 +5,7 @@ describeConsumer('a Nest 12 ES module application on TypeORM 1', {
   dependencies: {
     '@nestjs/common': '^12.0.0',
     '@nestjs/core': '^12.0.0',
+    '@nestjs/terminus': '^12.0.0',
     '@nestjs/typeorm': '^12.0.0',
     '@types/node': '^22.0.0',
     pg: '^8.0.0',

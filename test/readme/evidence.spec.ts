@@ -14,6 +14,7 @@ const LEAST: Record<string, number> = {
   'first-steps.md': 1,
   'guarantees.md': 6,
   'limits.md': 5,
+  'metrics.md': 2,
   'nest-consumer.md': 1,
   'processes.md': 4,
   'recipes.md': 1,

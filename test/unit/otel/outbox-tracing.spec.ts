@@ -2,8 +2,9 @@ import { context, propagation, ROOT_CONTEXT, SpanStatusCode, trace } from '@open
 import { InMemorySpanExporter, NodeTracerProvider, SimpleSpanProcessor } from '@opentelemetry/sdk-trace-node';
 import { loadApi } from '../../../lib/otel/api.js';
 import { OutboxTracing, type OutboxTracingOptions } from '../../../lib/otel/index.js';
+import { saysUnsampled } from '../../../lib/otel/send-spans.js';
 import { OutboxTransport, PUBLISHED, type PublishContext, type PublishResult } from '../../../lib/index.js';
-import type { OutboxMessage, TransportDefinition } from '../../../lib/index.js';
+import type { OutboxMessage, OutboxService, TransportDefinition } from '../../../lib/index.js';
 import { followCalls } from '../../../lib/otel/process-spans.js';
 import { Spans } from '../../../lib/otel/spans.js';
 import { InProcessHandlers } from '../../../lib/transports/in-process/handlers.js';
@@ -26,8 +27,14 @@ const kinds = { rabbit: 'rabbitmq', other: 'own', local: 'in-process' };
 const transports = new Map(
   Object.entries(kinds).map(([name, kind]) => [name, { kind, receipt: 'broker' } as TransportDefinition]),
 );
-const outboxWith = () => ({ runtime: { options: { name: 'default', transports } } }) as never;
-const start = (options?: OutboxTracingOptions) => OutboxTracing.start(outboxWith(), options);
+const outboxWith = (): OutboxService =>
+  ({ runtime: { options: { name: 'default', transports }, wrappers: [] } }) as unknown as OutboxService;
+/** @returns what it put into the outbox */
+async function start(options?: OutboxTracingOptions): Promise<Required<OutboxService['runtime']>> {
+  const outbox = outboxWith();
+  await OutboxTracing.start(outbox, options);
+  return outbox.runtime as Required<OutboxService['runtime']>;
+}
 
 const NEW = { id: 'id', type: 'order.placed', topic: 'orders', transports: ['rabbit'], headers: {} };
 const names = (): string[] => exporter.getFinishedSpans().map(({ name }) => name);
@@ -61,7 +68,7 @@ describe('the spans of an enqueue', () => {
   it('are none with createSpans: false, and the message carries the context of the caller', async () => {
     const tracing = await start({ createSpans: false });
     const parent = propagation.extract(ROOT_CONTEXT, { traceparent: SAMPLED });
-    const enqueue = context.with(parent, () => tracing.enqueue());
+    const enqueue = context.with(parent, () => tracing.tracing());
     expect(enqueue.created(NEW)).toEqual({ traceparent: SAMPLED });
     enqueue.end();
     expect(names()).toEqual([]);
@@ -72,7 +79,7 @@ describe('the spans of an enqueue', () => {
     [['rabbit', 'other'], 'nestjs_outbox'],
     [['local'], 'nestjs_outbox'],
   ])('name the messaging system of %p', async (to, system) => {
-    const enqueue = (await start()).enqueue();
+    const enqueue = (await start()).tracing();
     enqueue.created({ ...NEW, transports: to });
     enqueue.end();
     expect(exporter.getFinishedSpans()[0]?.attributes['messaging.system']).toBe(system);
@@ -80,7 +87,7 @@ describe('the spans of an enqueue', () => {
 
   it('are named after the template where there is one', async () => {
     const template = ({ topic }: { topic: string }) => (topic.startsWith('t.') ? 't.{tenant}' : undefined);
-    const enqueue = (await start({ template })).enqueue();
+    const enqueue = (await start({ template })).tracing();
     enqueue.created({ ...NEW, topic: 't.4711' });
     enqueue.created(NEW);
     enqueue.end();
@@ -95,7 +102,7 @@ describe('the spans of an enqueue', () => {
     const template = (): never => {
       throw new Error('a mistake');
     };
-    const enqueue = (await start({ template })).enqueue();
+    const enqueue = (await start({ template })).tracing();
     expect(enqueue.created(NEW)).toBeUndefined();
     enqueue.end();
   });
@@ -135,14 +142,16 @@ describe('the spans of a publish', () => {
   const message = (headers: Record<string, string> | null): OutboxMessage =>
     contractMessage({ topic: 'orders', ...(headers !== null && { headers }) });
 
+  let traced: Awaited<ReturnType<typeof start>>;
+  beforeEach(async () => void (traced = await start()));
   async function publish(
     transport: Scripted,
     headers: readonly (Record<string, string> | null)[],
     { name = 'rabbit', signal = new AbortController().signal } = {},
   ): Promise<PublishResult[]> {
-    const tracing = await start();
+    const [wrap] = traced.wrappers;
     const definition = { kind: kinds[name as 'rabbit'], receipt: 'broker' as const, create: () => transport };
-    const followed = await tracing.transport(name, definition).create();
+    const followed = await wrap!(name, definition).create();
     expect(followed).toBe(transport);
     const reported: PublishResult[] = [];
     const report = (index: number, result: PublishResult): void => void (reported[index] = result);
@@ -202,7 +211,21 @@ describe('the spans of a publish', () => {
     const transport = new Scripted(async () => [PUBLISHED]);
     await publish(transport, [{ traceparent: SAMPLED }], { name });
     expect(transport.suppressed).toBe(suppressed);
-    await publish(transport, [null], { name }); // made again, as a relay that starts again does
-    expect([transport.suppressed, names()]).toEqual([suppressed, ['send orders']]);
+    // Made again, as a relay that starts again does.
+    await publish(transport, [{ traceparent: SAMPLED }], { name });
+    expect([transport.suppressed, names()]).toEqual([suppressed, ['send orders', 'send orders']]);
+  });
+
+  it.each([
+    [{ traceparent: SAMPLED.replace(/01$/, '00') }, true],
+    [{ tenant: 'a', traceparent: SAMPLED.replace(/01$/, '02') }, true],
+    [{ traceparent: SAMPLED }, false],
+    [{ traceparent: SAMPLED.replace(/01$/, '03') }, false],
+    [{ traceparent: 'x' }, false],
+    [{ traceparent: '' }, false],
+    [{ note: `"traceparent":"${SAMPLED.replace(/01$/, '00')}"` }, false],
+    [{ b3: '0' }, false],
+  ])('are found in headers without reading them all: %p', (headers, unsampled) => {
+    expect(saysUnsampled(JSON.stringify(headers))).toBe(unsampled);
   });
 });

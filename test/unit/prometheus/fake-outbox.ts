@@ -2,7 +2,11 @@ import type { OutboxHealth } from '../../../lib/observe/health.js';
 import { OutboxEvents } from '../../../lib/observe/outbox-events.js';
 import type { OutboxEventMap, OutboxEventName } from '../../../lib/observe/events.js';
 import type { OutboxStats } from '../../../lib/observe/stats.js';
+import type { TransportWrapper } from '../../../lib/options/transport-wrapper.js';
 import { FakeClock } from '../../../lib/testing/fake-clock.js';
+import { contractMessage } from '../../../lib/testing/transport-contract/contract-message.js';
+import { InProcessHandlers } from '../../../lib/transports/in-process/handlers.js';
+import { inProcess } from '../../../lib/transports/in-process/in-process.js';
 
 const COUNTS = {
   configured: true,
@@ -24,6 +28,7 @@ const COUNTS = {
 export class FakeOutbox {
   readonly clock = new FakeClock();
   readonly events = new OutboxEvents(this.clock);
+  readonly runtime = { wrappers: [] as TransportWrapper[] };
   asked = 0;
   statsAre: () => Promise<OutboxStats> = () => Promise.resolve(this.counts);
   counts = {
@@ -44,6 +49,16 @@ export class FakeOutbox {
   }
   health(): Promise<OutboxHealth> {
     return Promise.resolve(this.healthIs);
+  }
+  /** As a relay does that started just now; the handler takes this many milliseconds. */
+  async publish(takes = 0): Promise<void> {
+    const handlers = new InProcessHandlers();
+    const call = (): Promise<void> => this.clock.advance(takes);
+    handlers.add({ id: 'Mailer.mail', type: 'mailed', version: undefined, call });
+    const definition = this.runtime.wrappers.reduce((inner, wrap) => wrap('events', inner), inProcess());
+    const transport = await definition.create(handlers);
+    const context = { signal: new AbortController().signal, timeout: 1_000, report: () => undefined };
+    await transport.publish([contractMessage({ topic: 'mails', type: 'mailed' })], context);
   }
   async tell<K extends OutboxEventName>(name: K, event: OutboxEventMap[K]): Promise<void> {
     this.events.emit(name, event);

@@ -23,6 +23,36 @@ describe('metrics for Prometheus: what is counted', () => {
     expect(METRICS.filter(({ name, type }) => (type === 'counter') !== name.endsWith('_total'))).toEqual([]);
   });
 
+  it('measures publishes and handlers of relays that start while it is open', async () => {
+    const { outbox, metrics, lines } = begin();
+    await outbox.publish(40);
+    await outbox.publish(2_000);
+    const shown = await lines(/^outbox_(publish|handler)_seconds_(sum|count|bucket\{le="0.05")/);
+    expect(shown.map((line) => line.replace('outbox="default",', ''))).toEqual([
+      'outbox_publish_seconds_bucket{le="0.05",transport="events"} 1',
+      'outbox_publish_seconds_sum{transport="events"} 2.04',
+      'outbox_publish_seconds_count{transport="events"} 2',
+      'outbox_handler_seconds_bucket{le="0.05",handler="Mailer.mail"} 1',
+      'outbox_handler_seconds_sum{handler="Mailer.mail"} 2.04',
+      'outbox_handler_seconds_count{handler="Mailer.mail"} 2',
+    ]);
+    metrics.close();
+    expect(outbox.runtime.wrappers).toEqual([]);
+  });
+
+  it('shows for how long a snapshot has been held', async () => {
+    const { outbox, lines } = begin();
+    const held = async (): Promise<string | undefined> =>
+      (await lines(/^outbox_snapshot_held_seconds/))[0]?.split(' ')[1];
+    const told = { server: 'PostgreSQL', table: 'outbox_ready', holder: 'session 1', heldFor: 90_000 };
+    expect(await held()).toBe('0');
+    await outbox.tell('snapshotHeld', told);
+    await outbox.clock.advance(5_000);
+    expect(await held()).toBe('95');
+    await outbox.tell('snapshotReleased', told);
+    expect(await held()).toBe('0');
+  });
+
   it('counts what the events tell, by transport', async () => {
     const { outbox, lines } = begin();
     await outbox.tell('started', { role: 'relay', transports: ['events'], buckets: 32 });
@@ -129,6 +159,7 @@ describe('metrics for Prometheus: what is counted', () => {
     );
     expect(one).toEqual({
       outbox_relay_running: 1,
+      outbox_snapshot_held_seconds: 0,
       outbox_database_failing_seconds: 2.5,
       outbox_heartbeat_late_seconds: 0.04,
       outbox_snapshot_held: 0,
