@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { bundleCode, bundleDeclarations } from './bundle.mjs';
+import { bundleCli, bundleCode, bundleDeclarations } from './bundle.mjs';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const stamp = join(root, 'dist', 'esm', 'package.json');
@@ -26,7 +26,11 @@ try {
   else {
     const { exports } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'));
     const target = join(staging, 'dist');
-    await Promise.all([bundleCode(exports, code, target), bundleDeclarations(exports, declarations, target)]);
+    await Promise.all([
+      bundleCode(exports, code, target),
+      bundleCli(code, target),
+      bundleDeclarations(exports, declarations, target),
+    ]);
     for (const [format, type] of Object.entries({ esm: 'module', cjs: 'commonjs' }))
       writeFileSync(join(target, format, 'package.json'), `${JSON.stringify({ type })}\n`);
     rmSync(join(root, 'dist'), { recursive: true, force: true });

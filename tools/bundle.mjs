@@ -1,4 +1,7 @@
-import { join, posix, relative, sep } from 'node:path';
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, join, posix, relative, sep } from 'node:path';
+import commonjs from '@rollup/plugin-commonjs';
 import { rollup } from 'rollup';
 import { dts } from 'rollup-plugin-dts';
 
@@ -42,6 +45,27 @@ export async function bundleCode(exports, folder, target) {
   await bundle.write({ ...options, format: 'es', dir: join(target, 'esm'), plugins: [coreFromCjs] });
   await bundle.close();
 }
+
+/**
+ * The command line in `folder`, one ES module with the parser in it: nobody who installs the package gets a dependency for a
+ * command. It loads the package's own entry points when it runs.
+ */
+export async function bundleCli(folder, target) {
+  const parser = dirname(createRequire(import.meta.url).resolve(PARSER));
+  const bundle = await rollup({
+    input: join(folder, 'cli', 'main.js'),
+    external: (id) => isExternal(id) && id !== PARSER,
+    plugins: [{ name: 'parser', resolveId: (id) => (id === PARSER ? join(parser, 'esm.mjs') : null) }, commonjs()],
+    onwarn(warning) {
+      throw new Error(warning.message);
+    },
+  });
+  const { version } = JSON.parse(readFileSync(join(parser, 'package.json'), 'utf8'));
+  const banner = `/*! ${PARSER} ${version} is in this file:\n\n${readFileSync(join(parser, 'LICENSE'), 'utf8')}*/`;
+  await bundle.write({ format: 'es', file: join(target, 'esm', 'cli', 'main.js'), inlineDynamicImports: true, banner });
+  await bundle.close();
+}
+const PARSER = 'commander';
 
 /** The declarations in `folder`: they are the same for both formats, which need files of their own. */
 export async function bundleDeclarations(exports, folder, target) {

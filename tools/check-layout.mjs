@@ -75,6 +75,8 @@ const ROOMS = {
   // Faces for operators, beside the core: nothing of it knows them.
   prometheus: ['message', 'time', 'options', 'observe', 'enqueue'],
   terminus: ['observe', 'enqueue', 'relay'],
+  // Beside all: it loads the public entry point as an application does, and imports its types.
+  cli: ['time', 'options', 'observe', 'nest', 'entry'],
   testing: ['message', 'time', 'options', 'store', 'transports', 'observe', 'enqueue', 'relay', 'nest', 'entry'],
 };
 /** Files of lib/ itself that belong to a room. */

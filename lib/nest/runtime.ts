@@ -21,6 +21,7 @@ import { isThenable } from '../message/is-thenable.js';
 import type { OutboxStore } from '../store/outbox-store.js';
 import type { ExpectedMessages, OutboxTransport } from '../transports/transport.js';
 import type { DataLayer } from '../transaction/data-layer.js';
+import { asMarked } from './enqueue-only.js';
 import { expectedHere } from './expected.js';
 import { abandon, copiesText, refuseClosed, register, type Instance } from './instances.js';
 import { Notifier } from './notifier.js';
@@ -81,7 +82,7 @@ export async function createRuntime(sources: RuntimeSources): Promise<OutboxRunt
 
 async function openRuntime(sources: RuntimeSources): Promise<OutboxRuntime> {
   const { overrides, dataLayer, application, declaredAt } = sources;
-  const input = overrides?.options?.(sources.input) ?? sources.input;
+  const input = asMarked(overrides?.options?.(sources.input) ?? sources.input);
   const options = resolveOptions(input, sources.extras);
   const clock = overrides?.clock ?? systemClock;
   const events = openEvents(options, clock);

@@ -1,0 +1,31 @@
+import type { CliCommand } from './command.js';
+import { BREAK_LEASES } from './commands/break-leases.js';
+import { BUCKETS } from './commands/buckets.js';
+import { CANCEL } from './commands/cancel.js';
+import { CLEAN } from './commands/clean.js';
+import { COMPLETION } from './commands/completion.js';
+import { DEAD } from './commands/dead.js';
+import { DISCARD } from './commands/discard.js';
+import { EXPLAIN } from './commands/explain.js';
+import { LIST } from './commands/list.js';
+import { RELEASE } from './commands/release.js';
+import { REQUEUE } from './commands/requeue.js';
+import { SHOW } from './commands/show.js';
+import { STATUS } from './commands/status.js';
+
+/** All commands, in the order of the help. A new one is a line here. */
+export const COMMANDS: readonly CliCommand[] = [
+  STATUS,
+  LIST,
+  SHOW,
+  EXPLAIN,
+  DEAD,
+  BUCKETS,
+  REQUEUE,
+  DISCARD,
+  CANCEL,
+  RELEASE,
+  BREAK_LEASES,
+  CLEAN,
+  COMPLETION,
+];

@@ -1,0 +1,10 @@
+import { changeCommand } from './change.js';
+
+export const REQUEUE = changeCommand({
+  name: 'requeue',
+  summary: 'Let dead messages be tried again, in their old place of the order',
+  states: ['dead', 'waiting', 'blocked'],
+  past: 'Requeued',
+  count: async ({ service, answer }, selection) =>
+    (await answer(service.requeue({ ...selection, dryRun: true }))).count,
+});

@@ -1,0 +1,65 @@
+import type { TransportDetails } from '../../index.js';
+import { printable } from '../../observe/redact/printable.js';
+import type { CliCommand } from '../command.js';
+import { EXIT } from '../exit-code.js';
+import { paint } from '../style.js';
+import { jsonLine, type Terminal } from '../terminal.js';
+import { stateStyle } from '../state-style.js';
+import { iso, number } from '../words.js';
+
+export const SHOW: CliCommand = {
+  name: 'show',
+  summary: 'Show one message in each of its transports; values of headers stay hidden',
+  args: '<id>',
+  options: [{ flags: '--payload', help: 'with the first 1,024 bytes of the payload, unless it is encrypted' }],
+  async run({ open, terminal, json }, { args, options }) {
+    const outbox = await open();
+    const details = await outbox.answer(outbox.admin.show(args[0] as string, { payload: options['payload'] === true }));
+    if (json) terminal.out(jsonLine(details));
+    else
+      details.transports.forEach((one, n) => {
+        if (n > 0) terminal.out('');
+        for (const line of linesOf(one, terminal)) terminal.out(line);
+      });
+    if (details.transports.length > 0) return EXIT.ok;
+    terminal.say(details.complete ? 'No message has this id.' : 'It was not found in time, and may be there.');
+    return EXIT.nothing;
+  },
+};
+
+function linesOf(message: TransportDetails, { colors }: Terminal): string[] {
+  const { state, headers, errors, payload, payloadBytes, encryptionKeyId } = message;
+  const size = payloadBytes === null ? 'none' : `${number(payloadBytes)} bytes of ${message.contentType}`;
+  const encrypted = encryptionKeyId === null ? '' : `, encrypted with key '${encryptionKeyId}'`;
+  const facts: [string, string][] = [
+    ['id', message.id],
+    ['transport', message.transport],
+    ['state', state],
+    ['type', `${message.type} (version ${message.version})`],
+    ['topic', message.topic],
+    ['key', message.key ?? '-'],
+    ['bucket', String(message.bucket)],
+    ['attempts', String(message.attempts)],
+    ...(['createdAt', 'dueAt', 'lastAttemptAt', 'diedAt', 'publishedAt'] as const).flatMap(
+      (name): [string, string][] => (message[name] === null ? [] : [[TIMES[name], iso(message[name])]]),
+    ),
+    ...(message.lastError === null ? [] : [['last error', message.lastError] as [string, string]]),
+    ...errors.map(({ attempt, at, error }): [string, string] => [`error ${attempt}`, `${iso(at)} ${error}`]),
+    ['headers', Object.keys(headers).join(', ') || 'none'],
+    ['payload', size + encrypted],
+  ];
+  if (payload !== undefined)
+    facts.push([payload.cut ? 'begins with' : 'content', payload.text ?? `base64 ${payload.base64}`]);
+  return facts.map(([name, value]) => {
+    const style = name === 'state' ? stateStyle(state) : undefined;
+    return `${paint(name.padEnd(12), 'dim', colors)}  ${paint(printable(value), style, colors)}`;
+  });
+}
+
+const TIMES = {
+  createdAt: 'enqueued',
+  dueAt: 'due',
+  lastAttemptAt: 'last attempt',
+  diedAt: 'died',
+  publishedAt: 'published',
+} as const;

@@ -1,0 +1,75 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { OutboxHealth, OutboxStats, OutboxTransportStats } from '../../index.js';
+import { printable } from '../../observe/redact/printable.js';
+import type { CliCommand, CliContext } from '../command.js';
+import { readDuration } from '../common-options.js';
+import type { OpenOutbox } from '../connect/open-outbox.js';
+import { EXIT, type ExitCode } from '../exit-code.js';
+import { paint, type Style } from '../style.js';
+import { tableLines, type Column } from '../table.js';
+import { jsonLine, type Terminal } from '../terminal.js';
+import { number, span } from '../words.js';
+
+const EVERY = 2_000;
+
+export const STATUS: CliCommand = {
+  name: 'status',
+  summary: 'Say whether messages are published, and what waits',
+  options: [
+    { flags: '-w, --watch', help: 'again and again, until Ctrl-C' },
+    { flags: '--every <duration>', help: 'with --watch; default: 2s', read: readDuration },
+  ],
+  async run(context, { options }) {
+    const outbox = await context.open();
+    const every = Math.max(100, (options['every'] as number | undefined) ?? EVERY);
+    while (options['watch'] === true) {
+      await look(outbox, context, true);
+      await sleep(every); // it keeps the process alive, as no timer of the clock does
+    }
+    return look(outbox, context, false);
+  },
+};
+
+async function look(outbox: OpenOutbox, { terminal, json }: CliContext, isPicture: boolean): Promise<ExitCode> {
+  const health = await outbox.answer(outbox.service.health());
+  const stats = await outbox.answer(outbox.service.stats());
+  if (isPicture && !json) terminal.clear();
+  if (json) terminal.out(jsonLine({ status: health.status, reasons: health.reasons, ...stats }));
+  else for (const line of linesOf(health, stats, terminal)) terminal.out(line);
+  return health.status === 'up' ? EXIT.ok : EXIT.nothing;
+}
+
+const STYLES: Record<OutboxHealth['status'], Style> = { up: 'green', degraded: 'yellow', down: 'red' };
+
+function linesOf({ status, reasons }: OutboxHealth, { transports }: OutboxStats, terminal: Terminal): string[] {
+  return [
+    `status: ${paint(status, STYLES[status], terminal.colors)}`,
+    ...reasons.map((reason) => `  ${printable(reason)}`),
+    '',
+    ...tableLines(Object.entries(transports), COLUMNS, terminal),
+  ];
+}
+
+type Row = readonly [string, OutboxTransportStats];
+const count = (title: string, of: (stats: OutboxTransportStats) => number, style?: Style): Column<Row> => ({
+  title,
+  cell: ([, stats]) => number(of(stats)),
+  align: 'right',
+  style: ([, stats]) => (of(stats) > 0 ? style : undefined),
+});
+
+const COLUMNS: readonly Column<Row>[] = [
+  { title: 'TRANSPORT', cell: ([name]) => name, mayBeCut: true },
+  {
+    title: 'READY',
+    cell: ([, { ready, readyIsExact }]) => `${number(ready)}${readyIsExact ? '' : '+'}`,
+    align: 'right',
+  },
+  { title: 'OLDEST', cell: ([, { oldestReadyAge }]) => span(oldestReadyAge), align: 'right' },
+  count('SCHEDULED', ({ scheduled }) => scheduled),
+  count('WAITING', ({ waiting }) => waiting, 'yellow'),
+  count('BLOCKED', ({ blocked }) => blocked, 'yellow'),
+  count('DEAD', ({ dead }) => dead, 'red'),
+  count('KEYS HELD', ({ blockedKeys }) => blockedKeys, 'yellow'),
+  count('RELAYS', ({ instances }) => instances),
+];

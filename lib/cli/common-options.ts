@@ -1,0 +1,30 @@
+import { milliseconds } from '../time/duration.js';
+import type { CliCommand, CliOption } from './command.js';
+import { refuseUsage } from './exit-code.js';
+
+/** Where the outbox is. */
+const CONNECTION_OPTIONS: readonly CliOption[] = [
+  { flags: '-c, --config <file>', help: 'config file; default: outbox.config.{js,mjs,cjs,json} in this folder' },
+  { flags: '-m, --module <file>', help: 'compiled file of the application’s module, such as dist/app.module.js' },
+  { flags: '--export <name>', help: 'which export of that file is the module; default: AppModule' },
+  { flags: '--outbox <name>', help: 'the outbox, where the application has several' },
+  { flags: '--url <url>', help: 'database without a password; with one: OUTBOX_DATABASE_URL' },
+  { flags: '--schema <name>', help: 'PostgreSQL schema, or MySQL database, of the tables' },
+  { flags: '--prefix <text>', help: 'prefix of the tables; default: outbox_' },
+  { flags: '--timeout <duration>', help: 'for connecting, and for each answer; default: 30s', read: readDuration },
+];
+
+const OUTPUT_OPTIONS: readonly CliOption[] = [
+  { flags: '--json', help: 'print JSON, for programs' },
+  { flags: '--no-color', help: 'print no colors' },
+];
+
+/** Those of the command, then those that all have. */
+export function optionsOf({ options = [], connects = true }: CliCommand): readonly CliOption[] {
+  return [...options, ...(connects ? CONNECTION_OPTIONS : []), ...OUTPUT_OPTIONS];
+}
+
+/** @returns milliseconds. @throws CliError */
+export function readDuration(text: string): number {
+  return milliseconds(text) ?? refuseUsage("It must be a duration such as '30s' or '5m'.");
+}

@@ -1,0 +1,51 @@
+import type { OutboxAdmin, OutboxCleaner, OutboxService } from '../../index.js';
+import { systemClock, within } from '../../time/clock.js';
+import { durationText } from '../../time/duration.js';
+import { CliError, EXIT, refuseUsage } from '../exit-code.js';
+import { openModule } from './open-module.js';
+import { openTables } from './open-tables.js';
+import type { Settings } from './settings.js';
+
+/** An outbox of which no relay runs here. */
+export interface OpenOutbox {
+  readonly admin: OutboxAdmin;
+  readonly service: OutboxService;
+  readonly cleaner: OutboxCleaner;
+  /** Whether its options are the application's, and not the defaults. */
+  readonly isConfigured: boolean;
+  /** Waits for an answer of the database, for `timeout` at most. @throws CliError exit code 1 */
+  answer<T>(work: Promise<T>): Promise<T>;
+  close(): Promise<void>;
+}
+
+/** Milliseconds: a database that fell silent does not keep the command from ending. */
+const CLOSE_TIMEOUT = 2_000;
+
+export async function openOutbox({ source, name, timeout }: Settings): Promise<OpenOutbox> {
+  const opening = source.kind === 'module' ? openModule(source) : openTables(source, name);
+  const opened = await inTime(opening, timeout, 'It did not open within');
+  const { OutboxAdmin, OutboxService, OutboxCleaner, getOutboxToken } = opened.outbox;
+  const part = <T>(type: typeof OutboxAdmin | typeof OutboxService | typeof OutboxCleaner): T => {
+    const found = opened.get(getOutboxToken(name, type)) as T | undefined;
+    return found ?? refuseUsage(`The application has no outbox '${name}'.`);
+  };
+  return {
+    admin: part(OutboxAdmin),
+    service: part(OutboxService),
+    cleaner: part(OutboxCleaner),
+    isConfigured: source.kind === 'module',
+    answer: (work) => inTime(work, timeout, 'The database did not answer within'),
+    close: () =>
+      within(
+        systemClock,
+        CLOSE_TIMEOUT,
+        opened.close().catch(() => {}),
+      ).then(() => {}),
+  };
+}
+
+async function inTime<T>(work: Promise<T>, timeout: number, problem: string): Promise<T> {
+  if (await within(systemClock, timeout, work)) return work;
+  work.catch(() => {});
+  throw new CliError(EXIT.failed, `${problem} ${durationText(timeout)}. Look at the database, or give more --timeout.`);
+}

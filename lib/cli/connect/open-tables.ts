@@ -1,0 +1,105 @@
+import type { DynamicModule } from '@nestjs/common';
+import type * as Outbox from '../../index.js';
+import type { OutboxOptions } from '../../index.js';
+import { CliError, EXIT } from '../exit-code.js';
+import type { Opened } from './opened.js';
+import { loadPackage } from './packages.js';
+import type { DatabaseSource } from './settings.js';
+import { createUnstarted, findIn } from './unstarted.js';
+
+/** What we use of TypeORM's DataSource. */
+export interface TablesDataSource {
+  readonly options: { readonly type: string };
+  initialize(): Promise<TablesDataSource>;
+  query(sql: string): Promise<Record<string, unknown>[]>;
+  destroy(): Promise<void>;
+}
+
+/** Connects. @throws what TypeORM throws */
+export async function openDataSource({ options, folder }: DatabaseSource): Promise<TablesDataSource> {
+  const { DataSource } = await loadPackage<{ DataSource: new (options: object) => TablesDataSource }>(
+    'typeorm',
+    folder,
+  );
+  // Entities and migrations of the application are none of our business.
+  return new DataSource({
+    ...options,
+    entities: [],
+    migrations: [],
+    subscribers: [],
+    synchronize: false,
+    logging: false,
+  }).initialize();
+}
+
+/** An outbox as its tables say it is. */
+export async function openTables(source: DatabaseSource, name: string): Promise<Opened> {
+  const outbox = await loadPackage<typeof Outbox>('nestjs-outbox', source.folder);
+  const dataSource = await openDataSource(source);
+  try {
+    const options = await optionsOf(dataSource, source);
+    const declared = outbox.OutboxModule.forRoot({ ...options, name, dataSource: dataSource as never });
+    const app = await createUnstarted(
+      { module: class CliModule {}, imports: [declared] } satisfies DynamicModule,
+      source.folder,
+    );
+    return {
+      outbox,
+      get: (token) => findIn(app, token),
+      close: () => app.close().finally(() => dataSource.destroy()),
+    };
+  } catch (error) {
+    await dataSource.destroy().catch(() => {});
+    throw error;
+  }
+}
+
+async function optionsOf(dataSource: TablesDataSource, { schema, prefix }: DatabaseSource): Promise<OutboxOptions> {
+  const quote = dataSource.options.type === 'postgres' ? '"' : '`';
+  const table = (suffix: string): string =>
+    `${schema === undefined ? '' : `${quote}${schema}${quote}.`}${quote}${prefix}${suffix}${quote}`;
+  const meta = new Map(
+    (await rowsOf(dataSource, table('meta'))).map(({ name, value }) => [String(name), String(value)]),
+  );
+  const names = (await rowsOf(dataSource, table('transports'))).map(({ name }) => String(name));
+  if (names.length === 0)
+    throw new CliError(
+      EXIT.nothing,
+      'The outbox has no transport yet: no process with it has started on this database.',
+    );
+  return {
+    transports: Object.fromEntries(names.map((transport) => [transport, UNREACHABLE])),
+    defaultTransport: names.includes('default') ? 'default' : (names[0] as string),
+    relay: false,
+    logLevel: 'silent',
+    database: { prefix, ...(schema === undefined ? {} : { schema }) },
+    buckets: Number(meta.get('buckets')),
+    ordering: meta.get('ordering') as NonNullable<OutboxOptions['ordering']>,
+    coordination: meta.get('coordination') as NonNullable<OutboxOptions['coordination']>,
+  };
+}
+
+/** The command publishes nothing. */
+const UNREACHABLE = {
+  kind: 'unknown',
+  receipt: 'broker' as const,
+  create(): never {
+    throw new Error('The command line publishes nothing.');
+  },
+};
+
+async function rowsOf(dataSource: TablesDataSource, table: string): Promise<Record<string, unknown>[]> {
+  try {
+    return await dataSource.query(`select * from ${table} order by 1`);
+  } catch (error) {
+    const isMissing = ['42P01', '3F000', 'ER_NO_SUCH_TABLE'].includes(String(Object(error)['code']));
+    if (!isMissing) throw error;
+    throw new CliError(
+      EXIT.failed,
+      `The table ${table} is not there. Run the migration, or give --schema and --prefix.`,
+      {
+        cause: error,
+      },
+    );
+  }
+}

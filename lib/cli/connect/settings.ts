@@ -1,0 +1,137 @@
+import { existsSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
+import { didYouMean } from '../../options/did-you-mean.js';
+import { milliseconds } from '../../time/duration.js';
+import { CONFIG_FIELDS, readConfig, type OutboxCliConfig } from './config-file.js';
+import { refuseUsage } from '../exit-code.js';
+
+/** Where the outbox is. */
+export interface Settings {
+  /** The application's own module, or a database alone. */
+  readonly source: ModuleSource | DatabaseSource;
+  /** Of the outbox, where the application has several. */
+  readonly name: string;
+  /** Milliseconds for connecting, and for each answer. */
+  readonly timeout: number;
+}
+export interface ModuleSource {
+  readonly kind: 'module';
+  /** Absolute. */
+  readonly file: string;
+  /** Which export of the file is the module. Default: `AppModule`, the default one, or the only class. */
+  readonly exported: string | undefined;
+}
+export interface DatabaseSource {
+  readonly kind: 'database';
+  /** Of TypeORM's DataSource. It holds secrets: never printed. */
+  readonly options: Readonly<Record<string, unknown>>;
+  /** Absolute: packages are looked for from there. */
+  readonly folder: string;
+  /** Of the tables. Default: the connection's. */
+  readonly schema: string | undefined;
+  readonly prefix: string;
+}
+
+const CONFIG_NAMES = ['outbox.config.js', 'outbox.config.mjs', 'outbox.config.cjs', 'outbox.config.json'];
+const DEFAULT_TIMEOUT = 30_000;
+/** By the scheme of the URL. */
+const DRIVERS: Readonly<Record<string, string>> = {
+  'postgres:': 'postgres',
+  'postgresql:': 'postgres',
+  'mysql:': 'mysql',
+  'mariadb:': 'mariadb',
+};
+
+/** An option beats the environment, and that the config file. @throws CliError exit code 2 */
+export async function readSettings(
+  options: Readonly<Record<string, unknown>>,
+  env: NodeJS.ProcessEnv,
+  folder: string,
+): Promise<Settings> {
+  const text = (option: string): string | undefined => options[option] as string | undefined;
+  const file = configFile(text('config') ?? set(env['OUTBOX_CONFIG']), folder);
+  const config = file === undefined ? {} : checked(await readConfig(file), file);
+  const places: readonly Place[] = [
+    { module: text('module'), url: text('url'), from: 'The options', folder },
+    { module: set(env['OUTBOX_MODULE']), url: set(env['OUTBOX_DATABASE_URL']), from: 'The environment', folder },
+    { ...config, from: 'The config file', folder: file === undefined ? folder : dirname(file) },
+  ];
+  const place = places.find(({ module, url, dataSource }) => (module ?? url ?? dataSource) !== undefined);
+  if (place === undefined) return nowhere();
+  const schema = text('schema') ?? set(env['OUTBOX_SCHEMA']) ?? config.schema;
+  const prefix = text('prefix') ?? set(env['OUTBOX_PREFIX']) ?? config.prefix;
+  const timeout = (options['timeout'] as number | undefined) ?? milliseconds(config.timeout) ?? DEFAULT_TIMEOUT;
+  return {
+    source: sourceOf(place, { schema, prefix, timeout, exported: text('export') ?? config.export }),
+    name: text('outbox') ?? config.outbox ?? 'default',
+    timeout,
+  };
+}
+
+interface Place extends Pick<OutboxCliConfig, 'dataSource'> {
+  readonly module?: string | undefined;
+  readonly url?: string | undefined;
+  readonly from: string;
+  readonly folder: string;
+}
+
+function sourceOf(
+  { module, url, dataSource, from, folder }: Place,
+  rest: { schema: string | undefined; prefix: string | undefined; timeout: number; exported: string | undefined },
+): Settings['source'] {
+  if ([module, url, dataSource].filter((one) => one !== undefined).length > 1)
+    refuseUsage(`${from} name more than one of module and database: give one.`.replace('file name ', 'file names '));
+  const { schema, prefix = 'outbox_', timeout, exported } = rest;
+  if (module !== undefined) {
+    const file = resolve(folder, module);
+    if (!existsSync(file)) refuseUsage(`The module file ${file} is not there. Build the application first.`);
+    return { kind: 'module', file, exported };
+  }
+  for (const [name, value] of Object.entries({ schema, prefix }))
+    if (value !== undefined && !/^[a-z_][a-z0-9_]*$/.test(value))
+      refuseUsage(`The ${name} must have lower-case letters, digits and _ only.`);
+  const options = dataSource ?? ofUrl(url as string, timeout);
+  return { kind: 'database', options, folder, schema, prefix };
+}
+
+function ofUrl(url: string, timeout: number): Record<string, unknown> {
+  const type = URL.canParse(url) ? DRIVERS[new URL(url).protocol] : undefined;
+  // It may hold a password: it is not repeated.
+  if (type === undefined) refuseUsage('The database URL must begin with postgres://, mysql:// or mariadb://.');
+  if (type === 'postgres') return { type, url, connectTimeoutMS: timeout, applicationName: 'nestjs-outbox cli' };
+  return { type, url, connectTimeout: timeout, timezone: 'Z' };
+}
+
+function configFile(named: string | undefined, folder: string): string | undefined {
+  if (named === undefined) return CONFIG_NAMES.map((name) => resolve(folder, name)).find((file) => existsSync(file));
+  const file = resolve(folder, named);
+  if (!existsSync(file)) refuseUsage(`The config file ${file} is not there.`);
+  return file;
+}
+
+function checked(config: unknown, file: string): OutboxCliConfig {
+  if (typeof config !== 'object' || config === null || Array.isArray(config))
+    refuseUsage(`The config file ${file} must have an object as its default export.`);
+  for (const [name, value] of Object.entries(config)) {
+    const kind = CONFIG_FIELDS[name];
+    if (kind === undefined) {
+      const meant = didYouMean(name, Object.keys(CONFIG_FIELDS));
+      refuseUsage(`The config file ${file} has '${name}'${meant === undefined ? '' : `. Did you mean '${meant}'?`}`);
+    }
+    if (value !== undefined && typeof value !== kind)
+      refuseUsage(`In the config file ${file} ${name} must be a ${kind}.`);
+  }
+  const { timeout } = config as OutboxCliConfig;
+  if (timeout !== undefined && milliseconds(timeout) === undefined)
+    refuseUsage(`In the config file ${file} timeout must be a duration such as '30s'.`);
+  return config;
+}
+
+/** An empty variable is none. */
+const set = (value: string | undefined): string | undefined => (value === '' ? undefined : value);
+
+function nowhere(): never {
+  refuseUsage(
+    'No database is named. Set OUTBOX_DATABASE_URL, write outbox.config.json, or give --module dist/app.module.js.',
+  );
+}

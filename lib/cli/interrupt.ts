@@ -1,0 +1,30 @@
+/**
+ * Ctrl-C. Outside of `holding` the process ends at once. Inside, the first one is kept until the work looks at `isAsked`, and the
+ * second one ends the process.
+ */
+export class Interrupt {
+  isAsked = false;
+  /** @internal */ held = 0;
+
+  constructor(
+    /** @internal */ readonly end: () => void,
+    /** @internal */ readonly say: (line: string) => void,
+  ) {}
+
+  /** Called for each signal. */
+  ask(): void {
+    if (this.held === 0 || this.isAsked) return this.end();
+    this.isAsked = true;
+    this.say('Interrupted: it ends after this chunk. Press Ctrl-C again to end now.');
+  }
+
+  /** Runs work that ends in an orderly way when `isAsked`. */
+  async holding<T>(work: () => Promise<T>): Promise<T> {
+    this.held += 1;
+    try {
+      return await work();
+    } finally {
+      this.held -= 1;
+    }
+  }
+}
