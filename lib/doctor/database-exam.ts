@@ -109,11 +109,13 @@ export class DatabaseExam {
     const known = await interview.ask('The transports in the tables', () => store.transports());
     if (known === undefined) return;
     const names = new Map([...known].map(([name, number]) => [number, name]));
-    const asked = await interview.ask('The owners of the buckets', async () => {
-      const rows = (await store.inspect?.buckets()) ?? [];
-      const { instances } = await store.living();
-      return { instances, buckets: bucketStates(rows, names, instances) };
-    });
+    const { inspect } = store;
+    const asked =
+      inspect &&
+      (await interview.ask('The owners of the buckets', async () => {
+        const { instances } = await store.living();
+        return { instances, buckets: bucketStates(await inspect.buckets(), names, instances) };
+      }));
     const transports = new Map(
       [...options.transports.keys()].flatMap((name) => {
         const number = known.get(name);

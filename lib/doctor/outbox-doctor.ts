@@ -37,7 +37,8 @@ export class OutboxDoctor {
   /**
    * Asks everything once. What cannot be asked is a finding with the reason, never an error.
    * @throws OutboxMessageError `INVALID_MESSAGE`: an option is unknown, or none
-   * @throws OutboxConfigurationError `UNSUPPORTED_DATABASE`: the store is one of yours, and has no `diagnose`
+   * @throws OutboxConfigurationError `UNSUPPORTED_DATABASE`: the store is one of yours, and has no `diagnose`; `NOT_STARTED`: the
+   * application is closed
    */
   async diagnose(options: DoctorOptions = {}): Promise<DoctorReport> {
     const settings = doctorSettings(options);

@@ -20,7 +20,7 @@ export const DOCTOR = [
     simulation: false,
     chaos: false,
     contract: 'test/integration/doctor/tables.spec.ts',
-    tests: 'leases of an instance that is gone',
+    tests: 'lease',
   },
   {
     name: 'doctor-any-plan',

@@ -31,7 +31,7 @@ export const DOCTOR: CliCommand = {
         ...(freeBytes === undefined ? {} : { freeBytes }),
         ...(tableBytes === undefined ? {} : { tableBytes }),
         ...(heldFor === undefined ? {} : { heldFor }),
-        brokers: skipBrokers !== true,
+        brokers: skipBrokers !== true && outbox.isConfigured, // tables name no broker
         timeout: Math.min(MOST, Math.max(LEAST, timeout - BESIDE)),
       }),
     );
