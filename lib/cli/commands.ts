@@ -6,6 +6,7 @@ import { CLEAN } from './commands/clean.js';
 import { COMPLETION } from './commands/completion.js';
 import { DEAD } from './commands/dead.js';
 import { DISCARD } from './commands/discard.js';
+import { DOCTOR } from './commands/doctor.js';
 import { EXPLAIN } from './commands/explain.js';
 import { LIST } from './commands/list.js';
 import { RELEASE } from './commands/release.js';
@@ -16,6 +17,7 @@ import { STATUS } from './commands/status.js';
 /** All commands, in the order of the help. A new one is a line here. */
 export const COMMANDS: readonly CliCommand[] = [
   STATUS,
+  DOCTOR,
   LIST,
   SHOW,
   EXPLAIN,

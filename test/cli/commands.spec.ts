@@ -77,6 +77,31 @@ describeOnEach([], 'the command line', (kind) => {
     expect(await cli.json(['cancel', dead, behind, '--yes'])).toMatchObject({ code: 0, lines: [{ done: 2 }] });
   });
 
+  it('has the doctor look: what is wrong, what it means and what to do', async () => {
+    const { stuck, cli } = used;
+    const ids = [await stuck.enqueue({ key: 'waits' }), await stuck.enqueue({ key: 'waits' })];
+    const doctor = await cli.run(['doctor', '--free-bytes', '1', '--outage', '2h']);
+    expect(doctor).toMatchObject({ code: 3, stderr: '' });
+    expect(doctor.stdout).toMatch(/^doctor: error \(\d+ looked at in [\d,]+ ms, \d+ more are ok\)\n/);
+    expect(doctor.stdout).toMatch(/^error relay: No live relay publishes to 'default', and 2 messages are ready\.$/m);
+    expect(doctor.stdout).toMatch(/^ {2}do {7}Start a process with relay: true/m);
+    expect(doctor.stdout).toMatch(/^warning outage-budget: .* until the disk is full; wanted are 2h\.$/m);
+    expect(doctor.stdout).not.toMatch(/^ok /m);
+    expect((await cli.run(['doctor', '--all', '--skip-brokers'])).stdout).toMatch(
+      /^ok database: The database answers\.$/m,
+    );
+    expect(await cli.run(['doctor', '--free-bytes', 'many'])).toMatchObject({ code: 2, stdout: '' });
+    expect(await cli.json(['cancel', ...ids, '--yes'])).toMatchObject({ code: 0 });
+    const [report] = (await cli.json(['doctor'])).lines;
+    const relay = { code: 'relay', severity: 'note', evidence: { readyMessages: 0 } };
+    expect(report).toMatchObject({
+      findings: expect.arrayContaining([expect.objectContaining({ code: 'schema', severity: 'ok' })]),
+    });
+    expect(report?.['findings']).toContainEqual(
+      expect.objectContaining({ ...relay, evidence: expect.objectContaining(relay.evidence) }),
+    );
+  });
+
   it('discards by a filter, and releases a key', async () => {
     const { stuck, cli } = used;
     const type = 'order.lost';

@@ -1,4 +1,4 @@
-import type { OutboxAdmin, OutboxCleaner, OutboxService } from '../../index.js';
+import type { OutboxAdmin, OutboxCleaner, OutboxDoctor, OutboxService } from '../../index.js';
 import { systemClock, within } from '../../time/clock.js';
 import { durationText } from '../../time/duration.js';
 import { CliError, EXIT, refuseUsage } from '../exit-code.js';
@@ -11,6 +11,7 @@ export interface OpenOutbox {
   readonly admin: OutboxAdmin;
   readonly service: OutboxService;
   readonly cleaner: OutboxCleaner;
+  readonly doctor: OutboxDoctor;
   /** Whether its options are the application's, and not the defaults. */
   readonly isConfigured: boolean;
   /** Waits for an answer of the database, for `timeout` at most. @throws CliError exit code 1 */
@@ -24,8 +25,8 @@ const CLOSE_TIMEOUT = 2_000;
 export async function openOutbox({ source, name, timeout }: Settings): Promise<OpenOutbox> {
   const opening = source.kind === 'module' ? openModule(source) : openTables(source, name);
   const opened = await inTime(opening, timeout, 'It did not open within');
-  const { OutboxAdmin, OutboxService, OutboxCleaner, getOutboxToken } = opened.outbox;
-  const part = <T>(type: typeof OutboxAdmin | typeof OutboxService | typeof OutboxCleaner): T => {
+  const { OutboxAdmin, OutboxService, OutboxCleaner, OutboxDoctor, getOutboxToken } = opened.outbox;
+  const part = <T>(type: typeof OutboxAdmin | typeof OutboxService | typeof OutboxCleaner | typeof OutboxDoctor): T => {
     const found = opened.get(getOutboxToken(name, type)) as T | undefined;
     return found ?? refuseUsage(`The application has no outbox '${name}'.`);
   };
@@ -33,6 +34,7 @@ export async function openOutbox({ source, name, timeout }: Settings): Promise<O
     admin: part(OutboxAdmin),
     service: part(OutboxService),
     cleaner: part(OutboxCleaner),
+    doctor: part(OutboxDoctor),
     isConfigured: source.kind === 'module',
     answer: (work) => inTime(work, timeout, 'The database did not answer within'),
     close: () =>
