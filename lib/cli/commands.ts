@@ -7,6 +7,7 @@ import { COMPLETION } from './commands/completion.js';
 import { DEAD } from './commands/dead.js';
 import { DISCARD } from './commands/discard.js';
 import { EXPLAIN } from './commands/explain.js';
+import { INIT } from './commands/init.js';
 import { LIST } from './commands/list.js';
 import { RELEASE } from './commands/release.js';
 import { REQUEUE } from './commands/requeue.js';
@@ -15,6 +16,7 @@ import { STATUS } from './commands/status.js';
 
 /** All commands, in the order of the help. A new one is a line here. */
 export const COMMANDS: readonly CliCommand[] = [
+  INIT,
   STATUS,
   LIST,
   SHOW,
