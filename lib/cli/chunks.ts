@@ -20,7 +20,7 @@ export async function inChunks(
   { most, verb }: { readonly most: number; readonly verb: string },
   step: (size: number) => Promise<{ readonly changed: number; readonly more: boolean }>,
 ): Promise<ChunksReport> {
-  return interrupt.holding(async () => {
+  const work = interrupt.holding(async () => {
     let done = 0;
     for (let more = true; more && done < most;) {
       if (interrupt.isAsked) return { done, interrupted: true };
@@ -31,4 +31,5 @@ export async function inChunks(
     }
     return { done, interrupted: false };
   });
+  return work.finally(() => terminal.progress(''));
 }

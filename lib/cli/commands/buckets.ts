@@ -32,10 +32,11 @@ const COLUMNS: readonly Column<BucketState>[] = [
   { title: 'OWNER', cell: ({ owner }) => owner ?? '-', mayBeCut: true },
   {
     title: 'PLACE',
+    mayBeLeftOut: true,
     cell: ({ place, owner, ownerIsAlive }) => place ?? (owner === null || ownerIsAlive ? '-' : 'gone'),
     mayBeCut: true,
   },
   { title: 'UNTIL', cell: ({ expiresAt }) => age(expiresAt), align: 'right' },
   { title: 'READY', cell: ({ ready, readyIsExact }) => `${number(ready)}${readyIsExact ? '' : '+'}`, align: 'right' },
-  { title: 'OLDEST', cell: ({ oldestReadyAt }) => age(oldestReadyAt), align: 'right' },
+  { title: 'OLDEST', mayBeLeftOut: true, cell: ({ oldestReadyAt }) => age(oldestReadyAt), align: 'right' },
 ];

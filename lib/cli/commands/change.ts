@@ -1,4 +1,4 @@
-import type { MessageQuery, MessageSelection, OperatorReport } from '../../index.js';
+import type { MessagePage, MessageQuery, MessageSelection, OperatorReport } from '../../index.js';
 import { CHUNK, inChunks, type ChunksReport } from '../chunks.js';
 import type { CliCommand, CliContext, CliOption, Given } from '../command.js';
 import { checkConfirmable, confirm, CONFIRM_OPTIONS, isDryRun } from '../confirm.js';
@@ -51,27 +51,35 @@ function readLimit(text: string): number {
 }
 
 async function run(change: Change, context: CliContext, given: Given): Promise<ExitCode> {
-  const { terminal, json } = context;
+  const { name, loss, count } = change;
+  const selection = checkedSelection(change, given);
+  if (loss !== undefined) checkConfirmable(name, given, context.terminal);
+  const outbox = await context.open();
+  const limit = (given.options['limit'] as number | undefined) ?? MOST;
+  if (given.options['yes'] === true) return changeAll(change, context, outbox, selection, limit);
+  const counted = await count(outbox, { ...selection, limit });
+  if (isDryRun(given)) return tellCount(change, context, counted);
+  if (loss === undefined) return changeAll(change, context, outbox, selection, counted);
+  if (counted === 0) return tellCount(change, context, counted);
+  await confirm(`${name} ${messages(counted)}${counted < MOST ? '' : ' or more'}; ${loss}`, given, context.terminal);
+  return changeAll(change, context, outbox, selection, limit);
+}
+
+function checkedSelection({ name }: Change, given: Given): MessageSelection {
   const selection = filterOf<MessageSelection>(given);
   if (Object.keys(selection).length === 0)
     refuseUsage(
-      `Give ids, or one of --state, --key, --type, --topic, --transport: ${change.name} takes no messages by default.`,
+      `Give ids, or one of --state, --key, --type, --topic, --transport: ${name} takes no messages by default.`,
     );
-  if (change.loss !== undefined) checkConfirmable(change.name, given, terminal);
-  const outbox = await context.open();
-  const limit = (given.options['limit'] as number | undefined) ?? MOST;
-  const count = Math.min(limit, await change.count(outbox, { ...selection, limit }));
-  if (isDryRun(given)) {
-    if (json) terminal.out(jsonLine({ action: change.name, dryRun: true, count }));
-    else
-      terminal.out(
-        `${change.name} would change ${messages(count)}${count === limit ? ', and no more in one run' : ''}.`,
-      );
-    return count === 0 ? EXIT.nothing : EXIT.ok;
-  }
-  if (count > 0 && change.loss !== undefined)
-    await confirm(`${change.name} ${messages(count)}; ${change.loss}`, given, terminal);
-  return tell(change, context, await changeAll(change, context, outbox, { selection, count }));
+  if (selection.ids !== undefined && given.options['limit'] !== undefined)
+    refuseUsage('--limit goes with a filter, not with ids.');
+  return selection;
+}
+
+function tellCount({ name }: Change, { terminal, json }: CliContext, count: number): ExitCode {
+  if (json) terminal.out(jsonLine({ action: name, dryRun: true, count }));
+  else terminal.out(`${name} would change ${messages(count)}${count < MOST ? '' : ' or more'}.`);
+  return count === 0 ? EXIT.nothing : EXIT.ok;
 }
 
 interface Changed extends ChunksReport {
@@ -80,28 +88,30 @@ interface Changed extends ChunksReport {
   readonly left: number;
 }
 
-/** No more than were counted: what dies again meanwhile is not taken again and again. */
+/** @param most of a requeue no more than were counted: what dies again meanwhile is not taken again and again */
 async function changeAll(
-  { name, past }: Change,
+  change: Change,
   context: CliContext,
   outbox: OpenOutbox,
-  { selection, count }: { readonly selection: MessageSelection; readonly count: number },
-): Promise<Changed> {
+  { ids, ...filter }: MessageSelection,
+  most: number,
+): Promise<ExitCode> {
   const [tooLate, notFound] = [new Set<string>(), new Set<string>()];
   let [left, at] = [0, 0];
-  const { ids, ...filter } = selection;
-  const report = await inChunks(context, { most: ids === undefined ? count : Infinity, verb: past }, async (size) => {
+  const chunks = { most: ids === undefined ? most : Infinity, verb: change.past };
+  const report = await inChunks(context, chunks, async (size) => {
     const part = ids?.slice(at, (at += CHUNK));
     const step: OperatorReport = await outbox.answer(
-      outbox.service[name](part === undefined ? { ...filter, limit: size } : { ...filter, ids: part }),
+      outbox.service[change.name](part === undefined ? { ...filter, limit: size } : { ...filter, ids: part }),
     );
     for (const id of step.tooLate) tooLate.add(id);
     for (const id of step.notFound) notFound.add(id);
     left = step.left;
-    const more = ids === undefined ? step.left > 0 && step.done.length > 0 : at < ids.length;
+    const isFull = step.left > 0 || step.done.length >= size;
+    const more = ids === undefined ? isFull && step.done.length > 0 : at < ids.length;
     return { changed: step.done.length, more };
   });
-  return { ...report, tooLate, notFound, left };
+  return tell(change, context, { ...report, tooLate, notFound, left });
 }
 
 function tell({ name, past }: Change, { terminal, json }: CliContext, changed: Changed): ExitCode {
@@ -125,14 +135,18 @@ function tell({ name, past }: Change, { terminal, json }: CliContext, changed: C
 }
 
 /** A count by looking, where the library has none. */
-export async function countFound(outbox: OpenOutbox, query: MessageQuery, most: number): Promise<number> {
-  let [count, after] = [0, undefined as string | undefined | null];
+export async function countFound(outbox: OpenOutbox, { ids, ...query }: MessageQuery, most: number): Promise<number> {
+  let count = 0;
+  for (let at = 0; ids !== undefined && at < ids.length; at += PAGE)
+    count += (await outbox.answer(outbox.admin.find({ ...query, ids: ids.slice(at, at + PAGE) }))).messages.length;
+  let after: string | undefined | null = ids === undefined ? undefined : null;
   while (after !== null && count < most) {
-    const page = await outbox.answer(
-      outbox.admin.find(query, { limit: 500, ...(after === undefined ? {} : { after }) }),
-    );
+    const more: { after?: string } = after === undefined ? {} : { after };
+    const page: MessagePage = await outbox.answer(outbox.admin.find(query, { limit: PAGE, ...more }));
     count += page.messages.length;
     after = page.next;
   }
   return Math.min(count, most);
 }
+/** The most of one answer. */
+const PAGE = 500;

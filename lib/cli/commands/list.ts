@@ -58,10 +58,10 @@ function readLimit(text: string): number {
 const COLUMNS: readonly Column<FoundMessage>[] = [
   { title: 'ID', cell: ({ id }) => id },
   { title: 'STATE', cell: ({ state }) => state, style: ({ state }) => stateStyle(state) },
-  { title: 'TRANSPORT', cell: ({ transport }) => transport, mayBeCut: true },
+  { title: 'TRANSPORT', mayBeLeftOut: true, cell: ({ transport }) => transport, mayBeCut: true },
   { title: 'TYPE', cell: ({ type }) => type, mayBeCut: true },
   { title: 'KEY', cell: ({ key }) => key ?? '-', mayBeCut: true },
-  { title: 'AGE', cell: ({ createdAt }) => age(createdAt), align: 'right' },
-  { title: 'TRIES', cell: ({ attempts }) => String(attempts), align: 'right' },
-  { title: 'LAST ERROR', cell: ({ lastError }) => lastError ?? '', mayBeCut: true },
+  { title: 'AGE', mayBeLeftOut: true, cell: ({ createdAt }) => age(createdAt), align: 'right' },
+  { title: 'TRIES', mayBeLeftOut: true, cell: ({ attempts }) => String(attempts), align: 'right' },
+  { title: 'LAST ERROR', mayBeLeftOut: true, cell: ({ lastError }) => lastError ?? '', mayBeCut: true },
 ];

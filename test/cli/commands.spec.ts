@@ -1,0 +1,175 @@
+import { uuidV7 } from '../../lib/message/uuid-v7.js';
+import { describeOnEach, describeWith, type DatabaseKind } from '../support/services.js';
+import { Cli } from './support/cli.js';
+import { Stuck } from './support/stuck.js';
+
+const KEY = 'customer-4711';
+
+/** Each call is a process that loads Nest and TypeORM. */
+jest.setTimeout(180_000);
+
+function useStuck(kind: DatabaseKind): { stuck: Stuck; cli: Cli } {
+  const used = {} as { stuck: Stuck; cli: Cli };
+  beforeAll(async () => {
+    used.stuck = await Stuck.create(kind);
+    used.cli = await Cli.create(used.stuck.env);
+  });
+  afterAll(async () => {
+    await used.cli?.remove();
+    await used.stuck?.remove();
+  });
+  return used;
+}
+
+describeOnEach([], 'the command line', (kind) => {
+  const used = useStuck(kind);
+
+  it('says that nothing started yet, and what to do without tables', async () => {
+    const { stuck, cli } = used;
+    const before = await cli.run(['list']);
+    expect(before).toMatchObject({ code: 1, stdout: '' });
+    expect(before.stderr).toMatch(/^nestjs-outbox: The table .outbox_meta. is not there\. Run the migration, .*\n$/);
+    await stuck.enqueue(); // makes the tables
+    expect(await cli.json(['cancel', '--state', 'ready', '--yes'])).toMatchObject({ code: 0, lines: [{ done: 1 }] });
+  });
+
+  it('finds, shows and explains a stuck key, and repairs it', async () => {
+    const { stuck, cli } = used;
+    const [dead = ''] = await stuck.dead(1, { key: KEY });
+    const behind = await stuck.enqueue({ key: KEY, type: 'order.paid' });
+
+    const list = await cli.run(['list', '--key', KEY]);
+    expect(list).toMatchObject({ code: 0, stderr: '' });
+    const [head, ...rows] = list.stdout.trimEnd().split('\n');
+    expect(head).toMatch(/^ID +STATE +TRANSPORT +TYPE +KEY +AGE +TRIES +LAST ERROR$/);
+    expect(rows.map((row) => row.split(/ {2,}/).slice(0, 5))).toEqual([
+      [dead, 'dead', 'default', 'order.placed', KEY],
+      [behind, 'ready', 'default', 'order.paid', KEY],
+    ]);
+    const first = await cli.json(['list', '--key', KEY, '--limit', '1']);
+    expect(first.lines).toMatchObject([{ id: dead, state: 'dead', attempts: 1, lastError: 'no', key: KEY }]);
+    const after = /^There are more: --after (\S+)\n$/.exec(first.stderr)?.[1] as string;
+    expect((await cli.json(['list', '--key', KEY, '--after', after])).lines).toMatchObject([{ id: behind }]);
+
+    const shown = await cli.run(['show', dead]);
+    expect(shown.stdout).toMatch(/^state {9}dead$/m);
+    expect(shown.stdout).not.toMatch('total');
+    expect((await cli.run(['show', dead, '--payload'])).stdout).toMatch(/^content {7}\{"total":1\}$/m);
+
+    const explained = await cli.run(['explain', behind]);
+    expect(explained).toMatchObject({ code: 0, stderr: '' });
+    expect(explained.stdout).toMatch(`blocked: It is blocked behind message ${dead} of its key`);
+    const [explanation] = (await cli.json(['explain', dead])).lines;
+    expect(explanation).toMatchObject({ id: dead, reasons: [{ code: 'dead', facts: { attempts: 1 } }] });
+
+    const status = await cli.run(['status']);
+    expect(status).toMatchObject({ code: 3, stderr: '' });
+    expect(status.stdout).toMatch(/^status: degraded\n {2}1 message for 'default', which no live relay publishes\.\n/);
+    expect(status.stdout).toMatch(/^default +1 +\w+ +0 +0 +0 +1 +1 +0$/m);
+    expect((await cli.json(['status'])).lines).toMatchObject([{ status: 'degraded', total: { ready: 1, dead: 1 } }]);
+
+    expect(await cli.json(['dead'])).toMatchObject({ code: 0, lines: [{ count: 1, error: 'no', exampleId: dead }] });
+    expect((await cli.run(['requeue', dead, '--dry-run'])).stdout).toBe('requeue would change 1 message.\n');
+    expect(await stuck.total()).toMatchObject({ dead: 1, blockedKeys: 1 });
+    expect(await cli.run(['requeue', dead])).toEqual({ code: 0, stdout: 'Requeued 1 message.\n', stderr: '' });
+    const left = await cli.json(['list', '--key', KEY]);
+    expect(left.lines).toMatchObject([{ id: dead, state: 'waiting', attempts: 0 }, { id: behind }]);
+    expect(await cli.json(['cancel', dead, behind, '--yes'])).toMatchObject({ code: 0, lines: [{ done: 2 }] });
+  });
+
+  it('discards by a filter, and releases a key', async () => {
+    const { stuck, cli } = used;
+    const type = 'order.lost';
+    await stuck.dead(3, { type });
+    const [held = ''] = await stuck.dead(1, { key: KEY });
+    const selection = ['discard', '--type', type];
+    expect(await cli.run(selection)).toEqual({
+      code: 2,
+      stdout: '',
+      stderr: 'nestjs-outbox: discard cannot be undone, and nobody can be asked here: give --yes, or --dry-run.\n',
+    });
+    expect(await cli.json([...selection, '--dry-run'])).toMatchObject({
+      code: 0,
+      lines: [{ action: 'discard', dryRun: true, count: 3 }],
+    });
+    expect(await stuck.total()).toMatchObject({ dead: 4 });
+    expect((await cli.json([...selection, '--limit', '2', '--yes'])).lines).toMatchObject([{ done: 2, left: 1 }]);
+    expect(await cli.run([...selection, '--yes'])).toEqual({
+      code: 0,
+      stdout: 'Discarded 1 message.\n',
+      stderr: '',
+    });
+    expect(await cli.run([...selection, '--yes'])).toMatchObject({ code: 3, stdout: 'Discarded 0 messages.\n' });
+
+    expect((await cli.run(['release', KEY, '--dry-run'])).stdout).toMatch('past 1 message that is dead');
+    expect(await stuck.total()).toMatchObject({ blockedKeys: 1 });
+    expect(await cli.json(['release', KEY, '--yes'])).toMatchObject({ code: 0, lines: [{ released: 1 }] });
+    expect(await stuck.total()).toMatchObject({ dead: 1, blockedKeys: 0 });
+    expect(await cli.json(['discard', held, '--yes'])).toMatchObject({ code: 0, lines: [{ done: 1 }] });
+  });
+});
+
+describeWith('postgres', 'the other commands', () => {
+  const used = useStuck('postgres');
+  beforeAll(() => used.stuck.enqueue({ key: KEY }));
+
+  it('breaks the leases of an owner, and of nobody else', async () => {
+    const { stuck, cli } = used;
+    await stuck.during(async (outbox) => {
+      const leased = async () => (await outbox.stats()).transports['default']?.leasedBuckets;
+      const { lines } = await cli.json(['buckets', '--transport', 'default']);
+      expect(lines).toHaveLength(32);
+      const { owner } = lines.find(({ lease }) => lease === 'leased') as { owner: string };
+      const held = lines.filter(({ lease }) => lease === 'leased').length;
+      const some = ['break-leases', '--owner', owner, '--bucket', '0', '--bucket', '1'];
+      expect(await cli.json([...some, '--dry-run'])).toMatchObject({ code: 0, lines: [{ count: 2 }] });
+      expect(await leased()).toBe(held);
+      expect(await cli.run(['break-leases', '--owner', uuidV7(), '--yes'])).toMatchObject({ code: 3 });
+      const [broken] = (await cli.json([...some, '--yes'])).lines;
+      expect(broken).toMatchObject({ action: 'break-leases', owners: [owner] });
+      expect(broken?.['broken'] + broken?.['left']).toBe(2);
+    });
+  });
+
+  it('cleans the archive, and leaves what is younger', async () => {
+    const { stuck, cli } = used;
+    await stuck.during(
+      async (outbox, transport) => {
+        transport.refuses = false;
+        const ids = await outbox.enqueueOutsideTransaction(
+          Array.from({ length: 3 }, () => ({ type: 'a', topic: 'a', key: null, payload: {} })),
+          {},
+        );
+        const published = async () => (await cli.json(['list', '--state', 'published'])).lines;
+        while ((await published()).length < ids.length);
+        expect(await cli.run(['clean', '--older-than', '1h', '--yes'])).toMatchObject({ code: 3 });
+        expect((await cli.json(['clean', '--older-than', '0s', '--dry-run'])).lines).toMatchObject([
+          { count: 3, isExact: true },
+        ]);
+        expect(await cli.json(['clean', '--older-than', '0s', '--limit', '2', '--yes'])).toMatchObject({
+          code: 0,
+          lines: [{ action: 'clean', done: 2, interrupted: false }],
+        });
+        expect(await published()).toHaveLength(1);
+      },
+      { onPublished: 'archive' },
+    );
+  });
+
+  it('tells by its exit code that nothing was found', async () => {
+    const { stuck, cli } = used;
+    for (const args of [
+      ['list', '--key', 'nobody'],
+      ['show', uuidV7()],
+      ['explain', uuidV7()],
+      ['dead', '--type', 'none'],
+    ]) {
+      expect({ args, ...(await cli.run([...args, '--json'])) }).toMatchObject({ args, code: 3 });
+    }
+    const unknown = uuidV7();
+    expect(await cli.json(['requeue', unknown])).toMatchObject({ code: 3, lines: [{ done: 0, notFound: [unknown] }] });
+    const refused = await cli.run(['list', '--transport', 'nowhere']);
+    expect(refused).toMatchObject({ code: 2, stdout: '' });
+    expect(refused.stderr).toBe("nestjs-outbox: find: there is no transport 'nowhere'. Known are: default.\n");
+  });
+});

@@ -1,0 +1,117 @@
+import { createServer, type AddressInfo, type Server } from 'node:net';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { spawnSync } from 'node:child_process';
+import { Cli } from './support/cli.js';
+
+jest.setTimeout(180_000);
+
+const SECRET = 'hunter2-canary';
+
+describe('the command line without a database', () => {
+  let cli: Cli;
+  let silent: Server;
+  beforeAll(async () => {
+    cli = await Cli.create();
+    silent = createServer(() => {}).listen(0, '127.0.0.1');
+  });
+  afterAll(async () => {
+    silent.close();
+    await cli.remove();
+  });
+
+  it.each([
+    [['lst'], "unknown command 'lst' (Did you mean list?)"],
+    [['list', '--jsn'], "unknown option '--jsn' (Did you mean --json?)"],
+    [['show'], "missing required argument 'id'"],
+    [['show', 'a', 'b'], "too many arguments for 'show'"],
+    [['list', '--state', 'dad'], "option '--state <state>' argument 'dad' is invalid."],
+    [['list', '--limit', '0'], 'It must be a whole number from 1.'],
+    [['list', '--timeout', 'soon'], "It must be a duration such as '30s' or '5m'."],
+    [['list', '--url', 'ftp://host/d'], 'The database URL must begin with postgres://, mysql:// or mariadb://.'],
+    [['list', '--url', 'postgres://host/d', '--prefix', 'Out"box'], 'The prefix must have lower-case letters'],
+    [['list', '--config', 'none.json'], 'none.json is not there.'],
+    [['list', '--module', 'none.js'], 'none.js is not there. Build the application first.'],
+    [['list'], 'No database is named. Set OUTBOX_DATABASE_URL'],
+    [['requeue', '--url', 'postgres://host/d'], 'requeue takes no messages by default.'],
+    [['requeue', 'a', '--limit', '2', '--url', 'postgres://host/d'], '--limit goes with a filter, not with ids.'],
+    [['discard', '--state', 'dead', '--url', 'postgres://host/d'], 'give --yes, or --dry-run.'],
+    [['clean', '--yes', '--url', 'postgres://host/d'], 'Give --older-than, such as --older-than 30d.'],
+    [['break-leases', '--yes', '--url', 'postgres://host/d'], 'Give one of --owner, --bucket, --transport.'],
+    [['completion', 'csh'], 'Allowed choices are bash, zsh, fish.'],
+    [['list', '--url', 'a\u001b[31m'], 'The database URL must begin'],
+  ])('%j is wrong usage: one line, exit code 2', async (args, text) => {
+    const { code, stdout, stderr } = await cli.run(args);
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+    expect(stderr).toMatch(/^nestjs-outbox: [^\n\u001b]+\n$/);
+    expect(stderr).toContain(text);
+  });
+
+  it('takes no password in an argument, and repeats none', async () => {
+    for (const arg of [
+      `--url=postgres://shop:${SECRET}@db/shop`,
+      `mysql://shop:${SECRET}@db/shop`,
+      `--url=postgres://db/shop?user=shop&password=${SECRET}`,
+    ]) {
+      const { code, stdout, stderr } = await cli.run(['list', arg]);
+      expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+      expect(stderr).toMatch(/^nestjs-outbox: Argument 2 is a URL with a password, .* Put it into OUTBOX_DATABASE_URL/);
+      expect(stderr).not.toMatch(SECRET);
+    }
+  });
+
+  it('repeats no secret of a config file that is wrong', async () => {
+    const file = join(cli.folder, 'wrong.json');
+    for (const content of [
+      `{ "url": "postgres://shop:${SECRET}@db/shop", }`,
+      JSON.stringify({ url: `nosql://shop:${SECRET}@db/shop` }),
+      JSON.stringify({ url: { password: SECRET } }),
+      JSON.stringify({ urll: `postgres://shop:${SECRET}@db/shop` }),
+    ]) {
+      await writeFile(file, content);
+      const { code, stderr } = await cli.run(['list', '--config', 'wrong.json']);
+      expect({ content, code }).toEqual({ content, code: 2 });
+      expect(stderr).not.toMatch(SECRET);
+    }
+  });
+
+  it('waits for a silent database until its timeout, and no longer', async () => {
+    const { port } = silent.address() as AddressInfo;
+    const began = performance.now();
+    const { code, stderr } = await cli.run(['list', '--timeout', '500ms'], {
+      OUTBOX_DATABASE_URL: `postgres://shop:${SECRET}@127.0.0.1:${port}/shop`,
+    });
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/^nestjs-outbox: [^\n]+\n$/);
+    expect(stderr).not.toMatch(SECRET);
+    expect(performance.now() - began).toBeLessThan(20_000);
+  });
+
+  it('says which commands there are, and its version', async () => {
+    const help = await cli.run(['--help']);
+    expect(help).toMatchObject({ code: 0, stderr: '' });
+    expect(help.stdout).toMatch(/^ {2}requeue \[options\] \[ids\.\.\.\]/m);
+    expect((await cli.run(['--version'])).stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
+  });
+
+  it('prints scripts that shells read, and complete by', async () => {
+    const { stdout } = await cli.run(['completion', 'bash']);
+    const complete = (...words: string[]): string[] => {
+      const script = `${stdout}\nCOMP_WORDS=(nestjs-outbox ${words.map((word) => `'${word}'`).join(' ')}); COMP_CWORD=${words.length}; _nestjs_outbox; printf '%s\\n' "\${COMPREPLY[@]}"`;
+      const { stdout: completed, stderr } = spawnSync('bash', ['-c', script], { encoding: 'utf8' });
+      expect(stderr).toBe('');
+      return completed.trim().split('\n');
+    };
+    expect(complete('re')).toEqual(['requeue', 'release']);
+    expect(complete('list', '--old')).toEqual(['--older-than']);
+    expect(complete('list', '--state', 'd')).toEqual(['dead']);
+    expect(complete('completion', '')).toEqual(expect.arrayContaining(['bash', 'zsh', 'fish']));
+    for (const shell of ['zsh', 'fish']) {
+      const { stdout: script } = await cli.run(['completion', shell]);
+      expect(script).toMatch('requeue');
+      // Where the shell is installed, it reads its script.
+      const { error, status } = spawnSync(shell, ['-n'], { input: script, encoding: 'utf8' });
+      expect({ shell, read: error !== undefined || status === 0 }).toEqual({ shell, read: true });
+    }
+  });
+});
