@@ -9,6 +9,7 @@ import { DISCARD } from './commands/discard.js';
 import { EXPLAIN } from './commands/explain.js';
 import { INIT } from './commands/init.js';
 import { LIST } from './commands/list.js';
+import { MIGRATE } from './commands/migrate.js';
 import { RELEASE } from './commands/release.js';
 import { REQUEUE } from './commands/requeue.js';
 import { SHOW } from './commands/show.js';
@@ -17,6 +18,7 @@ import { STATUS } from './commands/status.js';
 /** All commands, in the order of the help. A new one is a line here. */
 export const COMMANDS: readonly CliCommand[] = [
   INIT,
+  MIGRATE,
   STATUS,
   LIST,
   SHOW,

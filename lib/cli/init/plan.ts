@@ -51,7 +51,7 @@ function addMigrations(sources: Sources, files: readonly TypeScript.SourceFile[]
       found.push(`${relative(project.root, file.fileName)} has the migrations of the outbox`);
       continue;
     }
-    edits.import(file, 'nestjs-outbox/typeorm', ['outboxMigrations'], node);
+    edits.import(file, 'nestjs-outbox/typeorm', 'outboxMigrations', node);
     const text = 'list' in place ? '...outboxMigrations()' : 'migrations: [...outboxMigrations()]';
     edits.add(file, append(ts, node, text));
   }
@@ -97,15 +97,15 @@ function addModule(
   }
   const root = rootModule(sources);
   const { file, options } = root;
-  edits.import(file, 'nestjs-outbox', ['OutboxModule'], options);
-  edits.import(file, transport.specifier, [transport.name], options);
+  edits.import(file, 'nestjs-outbox', 'OutboxModule', options);
+  edits.import(file, transport.specifier, transport.name, options);
   const pieces = { imports: moduleCall(transport, project.name), ...(withExample ? { providers: EXAMPLE_CLASS } : {}) };
   addToModule(sources, options, pieces, edits);
   if (!withExample) return [];
   const path = join(dirname(file.fileName), `${EXAMPLE_FILE}.ts`);
   if (existsSync(path))
     refuse(project.root, options, `beside this file ${EXAMPLE_FILE}.ts is there already. Give --no-example.`);
-  edits.import(file, `./${EXAMPLE_FILE}${suffixOf(sources, file)}`, [EXAMPLE_CLASS], options);
+  edits.import(file, `./${EXAMPLE_FILE}${suffixOf(sources, file)}`, EXAMPLE_CLASS, options);
   return [{ path, before: undefined, after: exampleText(transport, styleOf(ts, file)), insertions: [] }];
 }
 
@@ -185,6 +185,7 @@ function suffixOf(sources: Sources, file: TypeScript.SourceFile): string {
 /** Collects what comes into each file. */
 class Edits {
   /** @internal */ readonly files = new Map<TypeScript.SourceFile, Insertion[]>();
+  /** @internal */ readonly names = new Map<TypeScript.SourceFile, Map<string, string[]>>();
 
   constructor(/** @internal */ readonly sources: Sources) {}
 
@@ -192,17 +193,24 @@ class Edits {
     this.files.set(file, [...(this.files.get(file) ?? []), ...insertions]);
   }
 
-  /** @param place what needs it */
-  import(file: TypeScript.SourceFile, specifier: string, names: readonly string[], place: TypeScript.Node): void {
+  /** @param place what needs the name */
+  import(file: TypeScript.SourceFile, specifier: string, name: string, place: TypeScript.Node): void {
     const { ts, project } = this.sources;
-    const taken = names.find((name) => isTaken(ts, file, name, specifier));
-    if (taken !== undefined) refuse(project.root, place, `the name ${taken} stands for something else in this file.`);
-    this.add(file, importNames(ts, file, specifier, names));
+    if (isTaken(ts, file, name, specifier))
+      refuse(project.root, place, `the name ${name} stands for something else in this file.`);
+    const names = this.names.get(file) ?? new Map<string, string[]>();
+    names.set(specifier, [...(names.get(specifier) ?? []), name]);
+    this.names.set(file, names);
   }
 
   /** @throws CliError what would be written has a wrong syntax */
   changes(): Change[] {
-    return [...this.files].map(([{ fileName: path, text: before }, insertions]) => {
+    return [...this.files].map(([file, edits]) => {
+      const { fileName: path, text: before } = file;
+      const imports = [...(this.names.get(file) ?? [])].flatMap(([specifier, names]) =>
+        importNames(this.sources.ts, file, specifier, [...new Set(names)]),
+      );
+      const insertions = [...imports, ...edits];
       const after = withInsertions(before, insertions);
       this.sources.parse(path, after);
       return { path, before, after, insertions };
