@@ -22,7 +22,7 @@ const DEFAULT_WAIT = milliseconds('60s') as number;
 export const MIGRATE: CliCommand = {
   name: 'migrate',
   summary: 'Make, upgrade and lead back the tables: status, upgrade, downgrade, create [folder], print <database>',
-  args: '<action> [of]',
+  args: '<action...>',
   options: [
     { flags: '--to <version>', help: 'downgrade: to this version of the tables; 0 drops them', read: readVersion },
     {

@@ -1,0 +1,116 @@
+import { readFileSync } from 'node:fs';
+import { mkdir } from 'node:fs/promises';
+import { join } from 'node:path';
+import { DataSource } from 'typeorm';
+import { outboxMigrations } from '../../lib/data-layers/typeorm/index.js';
+import { createTestDatabase, type TestDatabase } from '../support/databases.js';
+import { describeOnEach, dialectOf } from '../support/services.js';
+import { makeVersion1 } from '../support/version-1.js';
+import { Cli } from './support/cli.js';
+
+describeOnEach([], 'migrate', (kind) => {
+  let database: TestDatabase;
+  let db: DataSource;
+  let cli: Cli;
+
+  beforeEach(async () => {
+    database = await createTestDatabase(kind);
+    db = await new DataSource({ ...database.options, migrations: outboxMigrations() }).initialize();
+    cli = await Cli.create({
+      OUTBOX_DATABASE_URL: database.url.replace(/^mysql:/, kind === 'mariadb' ? 'mariadb:' : 'mysql:'),
+    });
+  });
+  afterEach(async () => {
+    await cli?.remove();
+    await db?.destroy();
+    await database?.drop();
+  });
+
+  const migrate = (...args: string[]) => cli.run(['migrate', ...args]);
+  const version = async (): Promise<string | undefined> => {
+    const rows = (await db.query(`select value from outbox_meta where name = 'version'`)) as { value: string }[];
+    return rows[0]?.value;
+  };
+
+  it('makes the tables, once, and TypeORM’s own migrator has nothing left to do', async () => {
+    expect(await migrate('status')).toMatchObject({
+      code: 3,
+      stdout: 'The tables are not there; this release has version 2.\n',
+    });
+    expect(await migrate('upgrade', '--buckets', '16')).toMatchObject({ code: 0, stderr: '' });
+    expect(await migrate('status')).toMatchObject({ code: 0 });
+    expect(await migrate('upgrade')).toMatchObject({ code: 0, stdout: 'Nothing is to be done.\n' });
+    expect(await db.query(`select value from outbox_meta where name = 'buckets'`)).toEqual([{ value: '16' }]);
+    expect(await db.runMigrations()).toEqual([]);
+  });
+
+  it('upgrades tables of version 1 as they were made, and leads them back', async () => {
+    await makeVersion1(db, kind, 'strict');
+    expect(await migrate('upgrade')).toMatchObject({ code: 0, stderr: '' });
+    expect(await version()).toBe('2');
+    expect(await migrate('downgrade', '--yes')).toMatchObject({ code: 0, stderr: '' });
+    expect(await version()).toBe('1');
+    expect(await migrate('status', '--json')).toMatchObject({
+      code: 3,
+      stdout: '{"version":1,"latest":2,"isCurrent":false}\n',
+    });
+  });
+
+  it('does not drop tables while a message waits, nor half of them, and drops them afterwards', async () => {
+    await migrate('upgrade');
+    await db.query(
+      `insert into outbox_messages (id, topic, payload_text) values ('00000000-0000-4000-8000-000000000001', 't', '{}')`,
+    );
+    expect(await migrate('downgrade', '--to', '0')).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('give --yes'),
+    });
+    expect(await migrate('downgrade', '--to', '0', '--yes')).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/messages in them are not published: 1 ready/),
+    });
+    expect(await version()).toBe('2');
+    await db.query('delete from outbox_ready');
+    expect(await migrate('downgrade', '--to', '0', '--yes')).toMatchObject({ code: 0, stderr: '' });
+    expect(await migrate('status')).toMatchObject({ code: 3 });
+    expect(await db.runMigrations()).toHaveLength(2);
+  });
+
+  it('waits for those who have the tables without stopping others, and gives up in time', async () => {
+    await migrate('upgrade');
+    const holder = db.createQueryRunner();
+    await holder.startTransaction();
+    await holder.query('select count(*) from outbox_ready');
+    const ended = await migrate('downgrade', '--to', '0', '--yes', '--wait', '1s');
+    expect(ended.code).toBe(1);
+    expect(await version()).toBe('2');
+    const trying = migrate('downgrade', '--to', '0', '--yes', '--wait', '30s');
+    await db.query(
+      `insert into outbox_messages (id, topic, payload_text) values ('00000000-0000-4000-8000-000000000002', 't', '{}')`,
+    );
+    await db.query('delete from outbox_ready');
+    await holder.commitTransaction();
+    await holder.release();
+    expect(await trying).toMatchObject({ code: 0 });
+  }, 120_000);
+
+  it('prints what the migration runs', async () => {
+    const { code, stdout } = await migrate('print', kind, '--schema', 'messaging');
+    expect(code).toBe(0);
+    expect(stdout).toContain(
+      dialectOf(kind) === 'postgres' ? '"messaging"."outbox_ready"' : '`messaging`.`outbox_ready`',
+    );
+    expect((await migrate('print', 'oracle')).code).toBe(2);
+  });
+
+  it('writes a file that TypeORM finds by a glob, and no second one', async () => {
+    await mkdir(join(cli.folder, 'migrations'));
+    expect((await migrate('create', 'migrations', '--buckets', '8')).stdout).toBe(
+      'A migrations/1795219200000-outbox.ts\n',
+    );
+    expect((await migrate('create', 'migrations')).stdout).toContain('is there already');
+    const text = readFileSync(join(cli.folder, 'migrations/1795219200000-outbox.ts'), 'utf8');
+    expect(text).toContain('export const outbox = outboxMigrations({ buckets: 8 });');
+    expect((await migrate('create', 'nowhere')).code).toBe(2);
+  });
+});
