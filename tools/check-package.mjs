@@ -71,7 +71,7 @@ function pack() {
 function checkContent(files) {
   const problems = [
     ...files.filter((file) => !ALLOWED.test(file) || TEST_CODE.test(file)).map((file) => `does not belong: ${file}`),
-    ...[...REQUIRED, ...targets(manifest.exports)]
+    ...[...REQUIRED, ...targets(manifest.exports), ...Object.values(manifest.bin)]
       .filter((file) => !files.includes(file))
       .map((file) => `missing: ${file}`),
   ];

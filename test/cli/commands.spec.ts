@@ -157,7 +157,7 @@ describeWith('postgres', 'the other commands', () => {
   });
 
   it('tells by its exit code that nothing was found', async () => {
-    const { stuck, cli } = used;
+    const { cli } = used;
     for (const args of [
       ['list', '--key', 'nobody'],
       ['show', uuidV7()],

@@ -1,4 +1,5 @@
 import { CLAIM } from './claim.mjs';
+import { COMMAND_LINE } from './command-line.mjs';
 import { CONSUMERS } from './consumers.mjs';
 import { CONTENT } from './content.mjs';
 import { CRASH } from './crash.mjs';
@@ -65,6 +66,7 @@ export const MUTANTS = [
   ...CRASH,
   ...GROWTH,
   ...HANDS,
+  ...COMMAND_LINE,
   ...CONSUMERS,
   ...HEALTH,
   ...HELD,

@@ -5,7 +5,17 @@ import { fileURLToPath } from 'node:url';
 
 const ROOT = fileURLToPath(new URL('../../', import.meta.url));
 /** What the layers need of a checkout. */
-const COPIED = ['lib', 'test', 'tools', 'bench', 'sample', 'package.json', 'tsconfig.json', 'jest.config.mjs'];
+const COPIED = [
+  'lib',
+  'test',
+  'tools',
+  'bench',
+  'sample',
+  'package.json',
+  'tsconfig.json',
+  'tsconfig.build.json',
+  'jest.config.mjs',
+];
 
 /** Works on a copy of the sources with the one change, or with none. */
 export async function planted(mutant, work) {

@@ -69,15 +69,19 @@ export class Consumer {
   /** Runs a script inside the application; a script that hangs is killed and has a code other than 0. */
   async node(args: readonly string[], environment: NodeJS.ProcessEnv = {}): Promise<Outcome> {
     const options = { cwd: this.folder, env: { ...plainEnvironment(), ...environment }, timeout: SCRIPT_TIMEOUT };
-    return run(process.execPath, args, options).then(
-      ({ stdout, stderr }) => ({ code: 0, stdout, stderr }),
-      (error: Partial<Outcome>) => ({
-        ...(error.signal && { signal: error.signal }),
-        code: typeof error.code === 'number' ? error.code : -1,
-        stdout: error.stdout ?? '',
-        stderr: error.stderr ?? 'could not be started',
-      }),
-    );
+    return outcomeOf(run(process.execPath, args, options));
+  }
+
+  /** A command of an installed package, as npx finds it there. */
+  async npx(args: readonly string[], environment: NodeJS.ProcessEnv = {}): Promise<Outcome> {
+    const shell = process.platform === 'win32';
+    const options = {
+      cwd: this.folder,
+      env: { ...plainEnvironment(), ...environment },
+      timeout: SCRIPT_TIMEOUT,
+      shell,
+    };
+    return outcomeOf(run('npx', ['--no-install', ...args], options));
   }
 
   async installed(): Promise<string[]> {
@@ -109,6 +113,18 @@ export class Consumer {
   private writeJson(file: string, content: unknown): Promise<void> {
     return writeFile(join(this.folder, file), JSON.stringify(content, null, 2));
   }
+}
+
+function outcomeOf(running: Promise<{ stdout: string; stderr: string }>): Promise<Outcome> {
+  return running.then(
+    ({ stdout, stderr }) => ({ code: 0, stdout, stderr }),
+    (error: Partial<Outcome>) => ({
+      ...(error.signal && { signal: error.signal }),
+      code: typeof error.code === 'number' ? error.code : -1,
+      stdout: error.stdout ?? '',
+      stderr: error.stderr ?? 'could not be started',
+    }),
+  );
 }
 
 /** Of these, what `npm run matrix` wants in another version than the newest of the range. */

@@ -66,6 +66,14 @@ export function describeConsumer(
       expect([enqueued].flat()).toContain(id);
     });
 
+    it('has a command line that npx finds, which looks at the database and brings no package along', async () => {
+      await start('main.js');
+      const outcome = await consumer.npx(['nestjs-outbox', 'status', '--json'], { OUTBOX_DATABASE_URL: database.url });
+      expect(outcome).toMatchObject({ code: 0, stderr: '' });
+      expect(JSON.parse(outcome.stdout)).toMatchObject({ status: 'up', total: { ready: 0, dead: 0 } });
+      expect(await consumer.installed()).not.toContain('commander');
+    });
+
     it.each([
       ['G2: SIGTERM ends it, though its broker never answers', []],
       ['G3: a second signal ends its waiting', ['twice']],

@@ -17,8 +17,9 @@ export const EXPLAIN: CliCommand = {
     else
       for (const { code, text, facts } of explanation.reasons) {
         terminal.out(`${paint(code, code === 'published' ? 'green' : 'bold', terminal.colors)}: ${printable(text)}`);
+        const width = Math.max(...Object.keys(facts).map((name) => name.length));
         for (const [name, fact] of Object.entries(facts))
-          terminal.out(`  ${paint(name, 'dim', terminal.colors)}  ${printable(factText(fact))}`);
+          terminal.out(`  ${paint(name.padEnd(width), 'dim', terminal.colors)}  ${printable(factText(fact))}`);
       }
     return explanation.reasons.every(({ code }) => NOT_FOUND.includes(code)) ? EXIT.nothing : EXIT.ok;
   },

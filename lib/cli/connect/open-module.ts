@@ -5,7 +5,7 @@ import { refuseUsage } from '../exit-code.js';
 import type { Opened } from './opened.js';
 import { loadPackage } from './packages.js';
 import type { ModuleSource } from './settings.js';
-import { createUnstarted } from './unstarted.js';
+import { createUnstarted, findIn } from './unstarted.js';
 
 /** The outbox of an application. */
 export async function openModule({ file, exported }: ModuleSource): Promise<Opened> {
@@ -14,7 +14,7 @@ export async function openModule({ file, exported }: ModuleSource): Promise<Open
   const app = await createUnstarted(pick(loaded, exported, file), folder);
   return {
     outbox: await loadPackage<typeof Outbox>('nestjs-outbox', folder),
-    get: (token) => app.get(token as string, { strict: false }),
+    get: (token) => findIn(app, token),
     // Hooks of the end belong to an application that has started. Its connections end with the process.
     close: async () => {},
   };

@@ -1,7 +1,7 @@
 import type { OutboxAdmin, OutboxCleaner, OutboxService } from '../../index.js';
 import { systemClock, within } from '../../time/clock.js';
 import { durationText } from '../../time/duration.js';
-import { CliError, EXIT } from '../exit-code.js';
+import { CliError, EXIT, refuseUsage } from '../exit-code.js';
 import { openModule } from './open-module.js';
 import { openTables } from './open-tables.js';
 import type { Settings } from './settings.js';
@@ -25,8 +25,10 @@ export async function openOutbox({ source, name, timeout }: Settings): Promise<O
   const opening = source.kind === 'module' ? openModule(source) : openTables(source, name);
   const opened = await inTime(opening, timeout, 'It did not open within');
   const { OutboxAdmin, OutboxService, OutboxCleaner, getOutboxToken } = opened.outbox;
-  const part = <T>(type: typeof OutboxAdmin | typeof OutboxService | typeof OutboxCleaner): T =>
-    opened.get(getOutboxToken(name, type)) as T;
+  const part = <T>(type: typeof OutboxAdmin | typeof OutboxService | typeof OutboxCleaner): T => {
+    const found = opened.get(getOutboxToken(name, type)) as T | undefined;
+    return found ?? refuseUsage(`The application has no outbox '${name}'.`);
+  };
   return {
     admin: part(OutboxAdmin),
     service: part(OutboxService),

@@ -5,7 +5,7 @@ import { CliError, EXIT } from '../exit-code.js';
 import type { Opened } from './opened.js';
 import { loadPackage } from './packages.js';
 import type { DatabaseSource } from './settings.js';
-import { createUnstarted } from './unstarted.js';
+import { createUnstarted, findIn } from './unstarted.js';
 
 /** What we use of TypeORM's DataSource. */
 export interface TablesDataSource {
@@ -45,7 +45,7 @@ export async function openTables(source: DatabaseSource, name: string): Promise<
     );
     return {
       outbox,
-      get: (token) => app.get(token as string, { strict: false }),
+      get: (token) => findIn(app, token),
       close: () => app.close().finally(() => dataSource.destroy()),
     };
   } catch (error) {

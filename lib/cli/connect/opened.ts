@@ -4,6 +4,7 @@ import type * as Outbox from '../../index.js';
 export interface Opened {
   /** The package as the application has it. */
   readonly outbox: typeof Outbox;
+  /** `undefined`: the application has no such provider. */
   get(token: unknown): unknown;
   close(): Promise<void>;
 }

@@ -29,3 +29,12 @@ export async function createUnstarted(module: unknown, folder: string): Promise<
   Object.defineProperty(globalThis, ENQUEUE_ONLY, { value: true, configurable: true });
   return NestFactory.create(module, NO_SERVER, { logger: false, abortOnError: false });
 }
+
+/** @returns the provider of this token, wherever it is; `undefined`: there is none */
+export function findIn(app: INestApplicationContext, token: unknown): unknown {
+  try {
+    return app.get(token as string, { strict: false });
+  } catch {
+    return undefined;
+  }
+}

@@ -1,10 +1,12 @@
 import { readdirSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { join, sep } from 'node:path';
 
 const LIB = join(__dirname, '..', '..', '..', 'lib');
+/** A program of its own, which no entry point loads: it has arguments, an environment and an end. */
+const PROGRAM = `cli${sep}`;
 /** Code without its comments: they may speak of what the code does not do. */
 const sources = readdirSync(LIB, { recursive: true, encoding: 'utf8' })
-  .filter((file) => file.endsWith('.ts'))
+  .filter((file) => file.endsWith('.ts') && !file.startsWith(PROGRAM))
   .map((file) => ({
     file,
     code: readFileSync(join(LIB, file), 'utf8').replace(/\/\*[^]*?\*\//g, '').replace(/(^|\s)\/\/.*$/gm, ''), // prettier-ignore

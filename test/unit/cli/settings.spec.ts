@@ -1,0 +1,58 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { readSettings } from '../../../lib/cli/connect/settings.js';
+
+describe('where the outbox is', () => {
+  let folder: string;
+  beforeAll(async () => {
+    folder = await mkdtemp(join(tmpdir(), 'outbox-settings-'));
+    await writeFile(join(folder, 'app.module.js'), '');
+    await writeFile(
+      join(folder, 'outbox.config.json'),
+      JSON.stringify({ url: 'mysql://of.file/d', prefix: 'file_', timeout: '2s' }),
+    );
+  });
+  afterAll(() => rm(folder, { recursive: true }));
+  const env = { OUTBOX_DATABASE_URL: 'postgres://of.env/d' };
+
+  it.each([
+    ['the config file', {}, {}, { type: 'mysql', url: 'mysql://of.file/d', connectTimeout: 2_000 }],
+    ['the environment before it', {}, env, { type: 'postgres', url: 'postgres://of.env/d', connectTimeoutMS: 2_000 }],
+    [
+      'an option before both',
+      { url: 'mariadb://of.option/d', timeout: 1_000 },
+      env,
+      { type: 'mariadb', connectTimeout: 1_000 },
+    ],
+  ])('%s says it', async (_, options, environment, wanted) => {
+    const settings = await readSettings(options, environment, folder);
+    expect(settings).toMatchObject({
+      name: 'default',
+      source: { kind: 'database', folder, prefix: 'file_', options: wanted },
+    });
+  });
+
+  it('a module by an option beats a database of the environment', async () => {
+    const { source } = await readSettings({ module: 'app.module.js', export: 'Shop' }, env, folder);
+    expect(source).toEqual({ kind: 'module', file: join(folder, 'app.module.js'), exported: 'Shop' });
+  });
+
+  it.each([
+    [
+      { module: 'app.module.js', url: 'mysql://a/d' },
+      'The options name more than one of module and database: give one.',
+    ],
+    [{ config: 'wrong.json' }, "has 'prefx'. Did you mean 'prefix'?"],
+    [{ config: 'list.json' }, 'must have an object as its default export.'],
+    [{ config: 'number.json' }, 'schema must be a string.'],
+  ])('%j is refused', async (options, text) => {
+    await writeFile(join(folder, 'wrong.json'), '{ "prefx": "a" }');
+    await writeFile(join(folder, 'list.json'), '[]');
+    await writeFile(join(folder, 'number.json'), '{ "schema": 1 }');
+    await expect(readSettings(options, {}, folder)).rejects.toMatchObject({
+      exitCode: 2,
+      message: expect.stringContaining(text),
+    });
+  });
+});
