@@ -38,7 +38,11 @@ describe('init: what it does not understand', () => {
     ],
     ['migrations that are no list', withModule(LIST, 'Object.values({})'), 'migrations is no list'],
     ['a database that holds no outbox', withModule(`'postgres'`, `'better-sqlite3'`), 'cannot hold an outbox'],
-    ['a spread that may have migrations', withModule('migrationsRun: true,', '...JSON.parse(`{}`),').valueOf(), ''],
+    [
+      'a spread that may have migrations',
+      withModule('migrationsRun: true,', '...JSON.parse(`{}`),'),
+      'src/app.module.ts:14: init cannot see whether these options have migrations',
+    ],
     ['no DataSource', withModule(`TypeOrmModule.forRoot(${OPTIONS}),`, ''), 'has no TypeOrmModule.forRoot'],
     [
       'a module that is made by a function',
