@@ -1,12 +1,10 @@
-import { readFileSync } from 'node:fs';
-import { mkdir } from 'node:fs/promises';
-import { join } from 'node:path';
 import { DataSource } from 'typeorm';
 import { outboxMigrations } from '../../lib/data-layers/typeorm/index.js';
 import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { describeOnEach, dialectOf } from '../support/services.js';
 import { makeVersion1 } from '../support/version-1.js';
 import { Cli } from './support/cli.js';
+import { NestApplication } from './support/nest-application.js';
 
 const INSERT = {
   postgres: `insert into outbox_messages (topic, payload) values ('t', '{}')`,
@@ -111,13 +109,27 @@ describeOnEach([], 'migrate', (kind) => {
   });
 
   it('writes a file that TypeORM finds by a glob, and no second one', async () => {
-    await mkdir(join(cli.folder, 'migrations'));
-    expect((await migrate('create', 'migrations', '--buckets', '8')).stdout).toBe(
-      'A migrations/1795219200000-outbox.ts\n',
+    const dataSource = `import { DataSource } from 'typeorm';
+export default new DataSource({ type: '${database.options.type}', url: process.env.DATABASE_URL, migrations: ['migrations/*.mjs'] });
+`;
+    const app = await NestApplication.create(
+      { 'migrations/.keep': '', 'data-source.mjs': dataSource },
+      { DATABASE_URL: database.url },
     );
-    expect((await migrate('create', 'migrations')).stdout).toContain('is there already');
-    const text = readFileSync(join(cli.folder, 'migrations/1795219200000-outbox.ts'), 'utf8');
-    expect(text).toContain('export const outbox = outboxMigrations({ buckets: 8 });');
-    expect((await migrate('create', 'nowhere')).code).toBe(2);
+    try {
+      const create = (...args: string[]) => app.cli.run(['migrate', 'create', ...args]);
+      expect((await create('migrations', '--buckets', '8')).stdout).toBe('A migrations/1795219200000-outbox.ts\n');
+      expect((await create('migrations')).stdout).toContain('is there already');
+      expect(await create('nowhere')).toMatchObject({ code: 2 });
+      // It has no types: it is JavaScript, too.
+      app.write({ 'migrations/1795219200000-outbox.mjs': app.text('migrations/1795219200000-outbox.ts') });
+      expect(await app.node(['node_modules/typeorm/cli.js', 'migration:run', '-d', 'data-source.mjs'])).toMatchObject({
+        code: 0,
+      });
+    } finally {
+      app.remove();
+    }
+    expect(await db.query(`select value from outbox_meta where name = 'buckets'`)).toEqual([{ value: '8' }]);
+    expect(await migrate('upgrade')).toMatchObject({ code: 0, stdout: 'Nothing is to be done.\n' });
   });
 });
