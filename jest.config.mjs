@@ -23,7 +23,8 @@ function entryPoints() {
 /** One configuration for every layer; `npm test` runs all of it through `tools/test.mjs`. */
 export default {
   testEnvironment: 'node',
-  roots: ['<rootDir>/test', '<rootDir>/sample'],
+  // lib/ has no tests: coverage finds files there that no test loads.
+  roots: ['<rootDir>/test', '<rootDir>/sample', '<rootDir>/lib'],
   testMatch: ['**/*.spec.ts'],
   transform: {
     '^.+\\.(t|j|mj)s$': [
@@ -50,6 +51,10 @@ export default {
     '^(\\.{1,2}/.*)\\.js$': ['$1.ts', '$1.js'],
   },
   setupFiles: ['<rootDir>/test/support/async-storages.ts'],
+  // `npm run coverage`: what runs in the process of a test; processes that tests start are not counted.
+  collectCoverageFrom: ['lib/**/*.ts'],
+  coverageProvider: 'v8',
+  coverageReporters: ['text-summary', 'html', 'json-summary'],
   testSequencer: '<rootDir>/test/support/slow-first.mjs',
   testTimeout: 60_000,
   maxWorkers: 3, // on two cores: half of the time of most is spent waiting

@@ -6,7 +6,7 @@ import { TELL_EVERY, type FleetWord, type Span, type Work } from './load/fleet-w
 import { now } from './load/latencies.js';
 import { child, untilReady } from './support/child.js';
 import { startMariadb } from './support/mariadb.js';
-import { argument, median, round } from './support/measure.js';
+import { argument, median, round, smoke } from './support/measure.js';
 import { adminClient, startPostgres } from './support/postgres.js';
 import { connect, createTables, untilEmpty } from './support/relay.js';
 import { fillReady, PAYLOAD } from './support/rows.js';
@@ -28,7 +28,7 @@ const backlog = argument(2, 'backlog', 200_000);
 const repeats = argument(3, 'repeats of a drain', 3);
 const BUCKETS = 32;
 /** Milliseconds. */
-const LEASE = 20_000;
+const LEASE = smoke(20_000, 10_000);
 const LONGEST = 60_000;
 const LOOK_EVERY = 10;
 
@@ -169,12 +169,12 @@ class Fleet {
 
 /** One event, and what it did to the buckets. */
 async function event(fleet: Fleet, count: number, act: () => unknown): Promise<{ evenMs: number; silenceMs: number }> {
-  await delay(1_000);
+  await delay(smoke(1_000, 100));
   const at = now();
   await act();
   const since = now();
   const evenMs = await fleet.even(count, since);
-  await delay(2_500); // what waited is out, and was told
+  await delay(smoke(2_500, 600)); // what waited is out, and was told
   return { evenMs: round(evenMs), silenceMs: round(fleet.silence(at, now() - 500)) };
 }
 
@@ -212,7 +212,7 @@ async function drain(fleet: Fleet): Promise<Drained> {
   await delay(2 * TELL_EVERY);
   const { fetches, empty, settles, cpu } = fleet.work;
   const emptyFetches = empty - before.empty;
-  await delay(2_000); // quiet again
+  await delay(smoke(2_000, 200)); // quiet again
   return {
     perSecond: round(backlog / ((over - from) / 1_000)),
     nodeMicros: round((cpu - before.cpu) / backlog, 2),
@@ -245,7 +245,7 @@ async function measure(parent: Closing, server: Server, count: number): Promise<
   writer.removeAllListeners('exit');
   writer.send('stop');
   await once(writer, 'exit');
-  await delay(2_000);
+  await delay(smoke(2_000, 200));
   const { overlaps } = fleet;
   const drains: Drained[] = [];
   await drain(fleet); // code that runs for the first time

@@ -6,7 +6,7 @@ import { Latencies } from './load/latencies.js';
 import type { Committed } from './load/writer.js';
 import { child, untilReady } from './support/child.js';
 import { openSession, startMariadb } from './support/mariadb.js';
-import { argument, percentile, round } from './support/measure.js';
+import { argument, percentile, round, smoke } from './support/measure.js';
 import { adminClient, startPostgres } from './support/postgres.js';
 import { connect, createTables, untilEmpty } from './support/relay.js';
 import { fillReady, PAYLOAD, PAYLOAD_BYTES } from './support/rows.js';
@@ -21,11 +21,12 @@ if (process.argv[2] === '--minutes') process.argv.splice(2, 1);
 const minutes = argument(0, 'minutes', 10);
 const wanted = argument(1, 'messages a second', 0);
 /** Messages before the load, by which the drain is measured. */
-const BACKLOG = 100_000;
+const BACKLOG = smoke(100_000, 2_000);
 /** What one writer can, and what fits into memory in ten minutes. */
 const MOST = 8_000;
 const BUCKETS = 32;
 /** Milliseconds. */
+const MINUTE = smoke(60_000, 1_000);
 const LEASE = 30_000;
 /** As it is when nobody says anything. */
 const POLL = 1_000;
@@ -130,7 +131,7 @@ async function measure(closing: Closing, open: (closing: Closing) => Promise<Ser
   for (let minute = 1; minute <= minutes; minute += 1) {
     latencies.take();
     const [before, wrote, from] = [told.messages, committed, performance.now()];
-    await delay(60_000);
+    await delay(MINUTE);
     const seconds = (performance.now() - from) / 1_000;
     const values = latencies.take();
     all.push({

@@ -3,7 +3,7 @@ import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type pg from 'pg';
 import { startApplication } from './support/app.js';
-import { argument, median, round, timed } from './support/measure.js';
+import { argument, median, round, smoke, timed } from './support/measure.js';
 import { adminClient, startPostgres } from './support/postgres.js';
 import { benchRelay, connect, createTables, drain, NoopTransport } from './support/relay.js';
 import { fillReady, PAYLOAD_BYTES } from './support/rows.js';
@@ -18,7 +18,7 @@ import { cpuOfBackends } from './support/server-cpu.js';
 const seconds = argument(0, 'seconds', 30);
 const backlog = argument(1, 'backlog', 5_000_000);
 /** Leases, the first looks, and code that runs for the first time. */
-const SETTLE_DOWN = 5_000;
+const SETTLE_DOWN = smoke(5_000, 500);
 
 /** Every statement that a session of the relay sends, as the server logs it: `name|LOG:  execute outbox_fetch: select …`. */
 function statements(folder: string): string[] {

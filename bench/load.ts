@@ -7,7 +7,7 @@ import { Latencies } from './load/latencies.js';
 import { PROBE, probeBroker } from './load/probe.js';
 import { Watch } from './load/watch.js';
 import { child, untilReady } from './support/child.js';
-import { argument, round } from './support/measure.js';
+import { argument, round, smoke } from './support/measure.js';
 import { adminClient, startPostgres } from './support/postgres.js';
 import { connect, createTables, untilEmpty } from './support/relay.js';
 import { fillReady, PAYLOAD_BYTES } from './support/rows.js';
@@ -24,7 +24,9 @@ const minutes = argument(0, 'minutes', 60);
 const wanted = argument(1, 'messagesPerSecond', 0);
 const broker = process.env['OUTBOX_TEST_RABBITMQ_URL'] ?? 'amqp://guest:guest@127.0.0.1:5672';
 /** What the drain speed is measured with. */
-const BACKLOG = 200_000;
+const BACKLOG = smoke(200_000, 2_000);
+/** Milliseconds. */
+const MINUTE = smoke(60_000, 1_000);
 const LAST_ARRIVALS = 60_000;
 
 interface Consumer {
@@ -77,7 +79,7 @@ bench('load', async (closing) => {
   const watch = new Watch(admin, relay.pid as number, latencies, consumer.confirms);
   const from = performance.now();
   for (let minute = 1; minute <= minutes; minute += 1) {
-    await watch.during(60_000);
+    await watch.during(MINUTE);
     console.log(`${minute} min: ${JSON.stringify(watch.minutes.at(-1))}`);
   }
   const seconds = (performance.now() - from) / 1_000;

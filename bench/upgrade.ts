@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
 import { DataSource, type DataSourceOptions } from 'typeorm';
 import { outboxMigrations } from '../lib/data-layers/typeorm/index.js';
+import { smoke } from './support/measure.js';
 import { OldRelease, ReleaseProcess, RELEASES } from '../test/processes/release.js';
 import { createTestDatabase } from '../test/support/databases.js';
 import type { DatabaseKind } from '../test/support/services.js';
@@ -17,7 +18,7 @@ const kind = (process.argv[2] ?? 'postgres') as DatabaseKind;
 const rows = Number(process.argv[3] ?? 1_000_000);
 const BUCKETS = 32;
 /** Milliseconds of the same without a migration. */
-const CALM = 10_000;
+const CALM = smoke(10_000, 500);
 
 const key = kind === 'postgres' ? 'key' : '`key`';
 const id = kind === 'postgres' ? 'gen_random_uuid()' : 'uuid()';

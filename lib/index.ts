@@ -47,7 +47,7 @@ export type {
   TransportHealth,
   TransportLimits,
 } from './transports/transport.js';
-export type { Serializer } from './message/serializer.js';
+export type { PayloadDeserializer, Serializer } from './message/serializer.js';
 export { OutboxUndecryptableError } from './message/encryption.js';
 export type { EncryptedPayload, EncryptionContext, PayloadEncryption } from './message/encryption.js';
 

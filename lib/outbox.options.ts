@@ -3,7 +3,7 @@ import type { DataSource, EntityManager, QueryRunner } from 'typeorm';
 import type { PayloadEncryption } from './message/encryption.js';
 import type { Duration, OutboxMessage } from './outbox-message.js';
 import type { Blame, OutboxTransport } from './transports/transport.js';
-import type { Serializer } from './message/serializer.js';
+import type { PayloadDeserializer, Serializer } from './message/serializer.js';
 import type { OutboxStore } from './store/outbox-store.js';
 
 /** The names of TypeORM in public signatures: no other room imports it but its data layer. */
@@ -168,6 +168,11 @@ export interface OutboxOptions {
   /** Default 1 MiB. */
   maxPayloadBytes?: number;
   serializer?: Serializer;
+  /**
+   * For handlers, beside the serializer: what other programs, or events with a `contentType` of their own, encoded otherwise. The
+   * serializer is asked first. Of a content type that nobody reads handlers get the bytes. Default: none.
+   */
+  deserializers?: readonly PayloadDeserializer[];
   /** Encrypts payloads before they are stored. Default: none. */
   encryption?: PayloadEncryption;
   /** Must return UUIDv7. */
@@ -249,6 +254,7 @@ export interface ResolvedOptions {
   readonly durability: 'auto' | 'always';
   readonly maxPayloadBytes: number;
   readonly serializer: Serializer;
+  readonly deserializers: readonly PayloadDeserializer[];
   readonly encryption: PayloadEncryption | undefined;
   readonly idGenerator: () => string;
   readonly logger: LoggerService | undefined;

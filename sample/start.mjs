@@ -20,6 +20,7 @@ const NEEDS = {
   '03-rabbitmq': { DATABASE_URL: 'postgres', RABBITMQ_URL: 'rabbitmq' },
   '04-worker-and-api': { MARIADB_URL: 'mariadb', RABBITMQ_URL: 'rabbitmq' },
   '05-nest-consumer': { DATABASE_URL: 'postgres', RABBITMQ_URL: 'rabbitmq' },
+  '06-mysql-kafka': { MYSQL_URL: 'mysql', KAFKA_BROKERS: 'kafka' },
 };
 
 process.chdir(root);

@@ -4,6 +4,7 @@ import { dirname, join, posix, relative, sep } from 'node:path';
 import commonjs from '@rollup/plugin-commonjs';
 import { rollup } from 'rollup';
 import { dts } from 'rollup-plugin-dts';
+import ts from 'typescript';
 
 /** Where `exports` has the entry points of both formats; the same path below it is the path below lib/. */
 const ESM = './dist/esm/';
@@ -55,7 +56,15 @@ export async function bundleCli(folder, target) {
   const bundle = await rollup({
     input: join(folder, 'cli', 'main.js'),
     external: (id) => isExternal(id) && id !== PARSER,
-    plugins: [{ name: 'parser', resolveId: (id) => (id === PARSER ? join(parser, 'esm.mjs') : null) }, commonjs()],
+    plugins: [
+      {
+        name: 'parser',
+        resolveId: (id) => (id === PARSER ? join(parser, 'esm.mjs') : null),
+        // Two thirds of it are comments. The licence stands at the head of the file.
+        transform: (code, id) => (id.startsWith(parser) ? { code: withoutComments(code), map: null } : null),
+      },
+      commonjs(),
+    ],
     onwarn(warning) {
       throw new Error(warning.message);
     },
@@ -66,6 +75,11 @@ export async function bundleCli(folder, target) {
   await bundle.close();
 }
 const PARSER = 'commander';
+
+function withoutComments(code) {
+  const compilerOptions = { removeComments: true, target: ts.ScriptTarget.ES2023, module: ts.ModuleKind.Preserve };
+  return ts.transpileModule(code, { compilerOptions, fileName: 'code.js' }).outputText;
+}
 
 /** The declarations in `folder`: they are the same for both formats, which need files of their own. */
 export async function bundleDeclarations(exports, folder, target) {

@@ -69,6 +69,7 @@ const ROOMS = {
   ],
   // Faces for operators, beside the core: nothing of it knows them.
   prometheus: ['message', 'time', 'options', 'observe', 'enqueue'],
+  otel: ['message', 'time', 'options', 'observe', 'enqueue', 'transports', 'transports/in-process'],
   terminus: ['observe', 'enqueue', 'relay'],
   // Beside all: it loads the public entry point as an application does, and imports its types.
   cli: ['time', 'options', 'observe', 'nest', 'entry', 'data-layers/typeorm'],

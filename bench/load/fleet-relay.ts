@@ -3,6 +3,7 @@ import { OutboxDispatcher } from '../../lib/index.js';
 import type { OutboxStore } from '../../lib/store/outbox-store.js';
 import type { PublishResult } from '../../lib/transports/transport.js';
 import { startApplication } from '../support/app.js';
+import { smoke } from '../support/measure.js';
 import { NoopTransport } from '../support/relay.js';
 import { bench } from '../support/run.js';
 import { TELL_EVERY, type FleetWord, type Work } from './fleet-words.js';
@@ -49,7 +50,7 @@ bench('fleet-relay', async (closing) => {
   const application = await startApplication(
     closing,
     url,
-    { transports: { default: transport }, lease: Number(lease) },
+    { transports: { default: transport }, lease: Number(lease), ...smoke({}, { publishTimeout: 1_000 }) },
     1,
   );
   const dispatcher = application.get(OutboxDispatcher);

@@ -4,9 +4,10 @@ export const median = (values: readonly number[]): number =>
   [...values].sort((a, b) => a - b)[values.length >> 1] as number;
 export const round = (value: number, digits = 0): number => Number(value.toFixed(digits));
 
+/** `NaN`, which JSON has as `null`: there are no values. */
 export function percentile(values: readonly number[], p: number): number {
   const sorted = [...values].sort((a, b) => a - b);
-  return sorted[Math.min(sorted.length - 1, Math.floor((sorted.length * p) / 100))] as number;
+  return sorted[Math.min(sorted.length - 1, Math.floor((sorted.length * p) / 100))] ?? Number.NaN;
 }
 
 /** Wall milliseconds, and CPU microseconds of this process. */
@@ -17,6 +18,10 @@ export async function timed(work: () => Promise<unknown>): Promise<{ ms: number;
   const { user, system } = process.cpuUsage(before);
   return { ms: performance.now() - from, cpu: user + system };
 }
+
+const isSmoke = process.env['OUTBOX_BENCH_SMOKE'] === '1';
+/** What no argument sets, and what it is in a run of seconds that only shows that the benchmark works. */
+export const smoke = <T>(full: T, tiny: T): T => (isSmoke ? tiny : full);
 
 /** The n-th argument of the benchmark, a whole number. */
 export function argument(index: number, name: string, standard: number): number {

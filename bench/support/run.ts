@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { machine } from './measure.js';
+import { machine, smoke } from './measure.js';
 
 /** What a benchmark opened, closed in reverse order: at its end, after an error, and on Ctrl-C. */
 export class Closing {
@@ -35,5 +35,8 @@ export function bench(name: string, work: (closing: Closing) => Promise<Record<s
   };
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => void end(130));
   process.on('uncaughtException', fail);
-  work(closing).then((result) => end(0, { bench: name, ...result, machine: machine() }), fail);
+  work(closing).then(
+    (result) => end(0, { bench: name, ...smoke({}, { smoke: true }), ...result, machine: machine() }),
+    fail,
+  );
 }

@@ -3,7 +3,7 @@ import { errorText } from '../observe/redact/error-text.js';
 import { printable } from '../observe/redact/printable.js';
 import { COMMANDS } from './commands.js';
 import type { CliCommand, CliContext, Given } from './command.js';
-import { CliError, EXIT, type ExitCode } from './exit-code.js';
+import { CliError, EXIT, refuseUsage, type ExitCode } from './exit-code.js';
 import { Interrupt } from './interrupt.js';
 import { openOutbox, type OpenOutbox } from './connect/open-outbox.js';
 import { parse } from './parser.js';
@@ -20,6 +20,7 @@ export async function run(argv: readonly string[], terminal: ProcessTerminal): P
   terminal.onInterrupt(() => interrupt.ask());
   try {
     refuseSecrets(argv);
+    if (argv.length === 0) refuseUsage('Give a command: nestjs-outbox --help lists them.');
     const parsed = await parse(argv, COMMANDS, terminal);
     if (parsed === undefined) return EXIT.ok;
     return await runCommand(parsed.command, parsed.given, terminal, interrupt);

@@ -14,6 +14,7 @@ import { isScheduled, whenDue } from './scheduled.js';
 import { encryptPayloads } from './encrypt-payloads.js';
 import { ID_PREFIX, toMessage, type MessageRules } from './to-message.js';
 import { uuidV7 } from '../message/uuid-v7.js';
+import type { EnqueueTrace } from './tracing.js';
 
 const NO_OPTIONS: EnqueueOptions = Object.freeze({});
 const NO_HOLDERS = new Map<string, string>();
@@ -71,7 +72,24 @@ export class Enqueuer {
     inputs: readonly unknown[],
     options: EnqueueOptions = NO_OPTIONS,
   ): Promise<Ids> {
-    const { rows, ids, own } = this.prepare(inputs, options);
+    const trace = this.runtime.tracing?.enqueue();
+    try {
+      const written = await this.writeTraced(session, inputs, options, trace);
+      trace?.end();
+      return written;
+    } catch (error) {
+      trace?.end(error);
+      throw error;
+    }
+  }
+
+  /** @internal */ async writeTraced(
+    session: Session,
+    inputs: readonly unknown[],
+    options: EnqueueOptions,
+    trace: EnqueueTrace | undefined,
+  ): Promise<Ids> {
+    const { rows, ids, own } = this.prepare(inputs, options, trace);
     if (rows.length === 0) return { ids, own };
     const watch = session.listen();
     return watch.write(rows.every(isScheduled) ? this.laterListener : this.listener, async () => {
@@ -94,7 +112,7 @@ export class Enqueuer {
   }
 
   /** @internal Everything that can be refused is refused here, before any SQL. */
-  prepare(inputs: readonly unknown[], options: EnqueueOptions): Ids & { rows: NewMessage[] } {
+  prepare(inputs: readonly unknown[], options: EnqueueOptions, trace?: EnqueueTrace): Ids & { rows: NewMessage[] } {
     if (options !== NO_OPTIONS) refuseUnknown(options, ENQUEUE_OPTION_NAMES, 'Options of enqueue');
     const rules = this.startedRules();
     const rows: NewMessage[] = [];
@@ -103,7 +121,7 @@ export class Enqueuer {
     const seen = new Map<string, string>();
     for (let i = 0; i < inputs.length; i++) {
       const where = inputs.length > 1 ? `messages[${i}]: ` : '';
-      const message = toMessage(inputs[i], options, rules, where);
+      const message = toMessage(inputs[i], options, rules, where, trace);
       const { id, dedupKey } = message[0] as NewMessage;
       const first = dedupKey === null ? undefined : seen.get(dedupKey);
       ids.push(first ?? id);

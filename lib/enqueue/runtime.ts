@@ -7,6 +7,7 @@ import type { AdminStore } from '../store/admin-store.js';
 import type { LeaseStore } from '../store/lease-store.js';
 import type { MessageWriter, StoreSetup } from '../store/outbox-store.js';
 import type { DataLayer } from '../transaction/data-layer.js';
+import type { MessageTracing } from './tracing.js';
 
 /** What an `OutboxService` is made of. The module builds it. */
 export interface EnqueueRuntime {
@@ -21,6 +22,8 @@ export interface EnqueueRuntime {
   readonly transportIds: ReadonlyMap<string, number>;
   readonly hooks: OutboxHooks;
   readonly events: OutboxEventSource;
+  /** Set once, before the relay starts. */
+  tracing?: MessageTracing;
   readonly report: { stats(): Promise<OutboxStats>; health(): Promise<OutboxHealth> };
   /**
    * Messages may be waiting: after a commit, and after an operator's action. Must return at once.

@@ -11,9 +11,10 @@ import { encodeOptions } from './encode-options.js';
 import { encodePayload } from './payload.js';
 import type { MessageSettings } from './options.js';
 import type { EventRegistry } from './events/event-registry.js';
-import { collectHeaders } from './headers.js';
+import { collectHeaders, type EncodedHeaders } from './headers.js';
 import { MAX_DEDUP_KEY_BYTES, textProblem } from '../options/text-checks.js';
 import { parseUuidV7 } from '../message/uuid-v7.js';
+import type { EnqueueTrace } from './tracing.js';
 
 export interface MessageRules extends Pick<
   ResolvedOptions,
@@ -29,23 +30,28 @@ export interface MessageRules extends Pick<
  * fails here, before any SQL, so that the caller's transaction stays usable; no error contains a payload, a key or a header.
  *
  * @param where `messages[3]: ` in an array, for errors
+ * @param trace gives the message headers of its own, under those of the caller
  */
-export function toMessage(input: unknown, settings: MessageSettings, rules: MessageRules, where = ''): NewMessage[] {
+export function toMessage(
+  input: unknown,
+  settings: MessageSettings,
+  rules: MessageRules,
+  where = '',
+  trace?: EnqueueTrace,
+): NewMessage[] {
   const draft = draftOf(input, settings, rules.registry, where);
   const { subject, key } = draft;
   const payload = encodePayload(draft.payload, draft.contentType, rules.serializer, subject);
-  if (payload.bytes !== null && payload.bytes.length > rules.maxPayloadBytes) {
-    const size = `payload has ${payload.bytes.length} bytes, more than maxPayloadBytes (${rules.maxPayloadBytes})`;
-    refuse(subject, size, 'PAYLOAD_TOO_LARGE');
-  }
-  const headers = collectHeaders(draft.headers, (problem) => refuse(subject, problem));
+  refuseTooLarge(payload.bytes, rules.maxPayloadBytes, subject);
+  const own = collectHeaders(draft.headers, (problem) => refuse(subject, problem));
   const destinations = destinationsOf(draft, rules.destinations);
+  const identity = identityOf(draft, settings, rules.idGenerator);
+  const headers = trace === undefined ? own : traced(trace, draft, identity.id, destinations, own);
   const options = encodeOptions(draft);
   for (const destination of destinations) {
     const exceeded = limitProblem(draft, payload, headers, options, destination);
     if (exceeded !== undefined) refuse(subject, exceeded.problem, exceeded.code);
   }
-  const identity = identityOf(draft, settings, rules.idGenerator);
   const bucket = rules.ordering === 'global' ? 0 : bucketOf(key ?? identity.id, rules.buckets);
   const { delay, deliverAt } = timingOf(draft, settings);
   // A literal: spreading a shared object took a third of the whole function.
@@ -65,6 +71,25 @@ export function toMessage(input: unknown, settings: MessageSettings, rules: Mess
     deliverAt,
     dedupKey: identity.dedupKey,
   }));
+}
+
+function refuseTooLarge(payload: Uint8Array | null, allowed: number, subject: string): void {
+  if (payload === null || payload.length <= allowed) return;
+  const size = `payload has ${payload.length} bytes, more than maxPayloadBytes (${allowed})`;
+  refuse(subject, size, 'PAYLOAD_TOO_LARGE');
+}
+
+/** The headers with those of a trace. */
+function traced(
+  trace: EnqueueTrace,
+  { subject, type, topic }: Draft,
+  id: string,
+  destinations: readonly Destination[],
+  own: EncodedHeaders,
+): EncodedHeaders {
+  const transports = destinations.map(({ name }) => name);
+  const added = trace.created({ id, type, topic, transports, headers: own.map });
+  return added === undefined ? own : collectHeaders([added, own.map], (problem) => refuse(subject, problem));
 }
 
 function destinationsOf({ transport, subject }: Draft, destinations: Destinations): readonly Destination[] {

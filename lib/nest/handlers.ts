@@ -1,7 +1,7 @@
 import type { ModulesContainer } from '@nestjs/core';
 import type { OutboxMessage } from '../outbox-message.js';
 import { errorText } from '../observe/redact/error-text.js';
-import type { Serializer } from '../message/serializer.js';
+import { deserializerFor, type PayloadDeserializer } from '../message/serializer.js';
 import type { InProcessHandler } from '../transports/in-process/handlers.js';
 import { refuseTwinEvent, type FoundHandler } from './handler-checks.js';
 import { HandlerSearch } from './handler-search.js';
@@ -18,13 +18,14 @@ type Wanted = Pick<OutboxRuntime, 'handlers' | 'options' | 'instance' | 'events'
 export function addHandlers(modules: ModulesContainer, { handlers, options, instance, events }: Wanted): void {
   const search = new HandlerSearch(modules);
   const outboxes = instancesOf(instance.application).map((one) => one.options);
+  const readers = [options.serializer, ...options.deserializers];
   const first = new Map<string, FoundHandler>();
   const add = (refused: (error: unknown) => void): void => {
     for (const handler of search.look(refused)) {
       try {
         refuseTwinEvent(handler, first);
         checkRouting([handler], outboxes);
-        handlers.add(bindHandler(handler, options.serializer));
+        handlers.add(bindHandler(handler, readers));
       } catch (error) {
         refused(error);
       }
@@ -42,24 +43,25 @@ export function addHandlers(modules: ModulesContainer, { handlers, options, inst
 }
 
 /** Makes events of payloads and calls the method with them. */
-export function bindHandler(handler: FoundHandler, serializer: Serializer): InProcessHandler {
+export function bindHandler(handler: FoundHandler, readers: readonly PayloadDeserializer[]): InProcessHandler {
   return {
     id: handler.id,
     module: handler.module,
     type: handler.type,
     version: handler.version,
-    call: async (message, context) => handler.call(await toEvent(handler, message, serializer), message, context),
+    call: async (message, context) => handler.call(await toEvent(handler, message, readers), message, context),
   };
 }
 
 async function toEvent(
   { metadata, eventClass }: FoundHandler,
   message: OutboxMessage,
-  serializer: Serializer,
+  readers: readonly PayloadDeserializer[],
 ): Promise<unknown> {
   const bytes = message.payload;
   if (bytes === null) return null;
-  const payload: unknown = understands(serializer, message.contentType) ? await serializer.deserialize(bytes) : bytes;
+  const reader = deserializerFor(readers, message.contentType);
+  const payload: unknown = reader === undefined ? bytes : await reader.deserialize(bytes);
   if (metadata?.revive !== undefined) return metadata.revive(payload);
   if (eventClass === undefined || !isRecord(payload)) return payload;
   // Not Object.assign: a key `__proto__` in a payload must stay a key.
@@ -76,14 +78,6 @@ function isMethod(prototype: object | null, name: string): boolean {
   }
   return false;
 }
-
-/** An event may give its JSON a name of its own, such as `application/vnd.shop.order+json`. */
-function understands(serializer: Serializer, contentType: string): boolean {
-  return (
-    contentType === serializer.contentType || (JSON_TYPE.test(contentType) && JSON_TYPE.test(serializer.contentType))
-  );
-}
-const JSON_TYPE = /[/+]json\s*(;|$)/i;
 
 function isRecord(value: unknown): value is object {
   return typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype;

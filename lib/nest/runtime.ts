@@ -131,7 +131,7 @@ function assemble(parts: Parts): OutboxRuntime {
     leasesChanged: () => notifier.notify('leases'),
     async createTransports() {
       refuseClosed(instance);
-      return createTransports(options.transports, moduleRef);
+      return createTransports(traced(options.transports, enqueue.tracing), moduleRef);
     },
   });
   const report = reportOf({ store, dispatcher, options, transportIds, clock });
@@ -155,6 +155,14 @@ function assemble(parts: Parts): OutboxRuntime {
   const cleaner = new OutboxCleaner(store, events, options.retention, options.deadLetter !== undefined);
   const handlers = new InProcessHandlers();
   return { options, instance, clock, events, store, enqueue, dispatcher, unlocker, cleaner, handlers, close };
+}
+
+function traced(
+  definitions: ResolvedOptions['transports'],
+  tracing: EnqueueRuntime['tracing'],
+): ResolvedOptions['transports'] {
+  if (tracing === undefined) return definitions;
+  return new Map([...definitions].map(([name, definition]) => [name, tracing.transport(name, definition)]));
 }
 
 /** What the relay calls of the application's, in nobody's context. */

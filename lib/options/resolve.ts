@@ -149,6 +149,7 @@ function assemble(name: string, transports: ResolvedOptions['transports'], value
   retry['maxAge'] ??= null;
   delete out['onDead'];
   out['serializer'] ??= jsonSerializer;
+  out['deserializers'] ??= Object.freeze([]);
   out['idGenerator'] ??= uuidV7;
   for (const group of [retry, out['database'], out['retention'], out]) Object.freeze(group);
   return out as unknown as ResolvedOptions;

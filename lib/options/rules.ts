@@ -1,5 +1,6 @@
 import { types } from 'node:util';
 import { milliseconds } from '../time/duration.js';
+import { mediaType, type PayloadDeserializer } from '../message/serializer.js';
 import { unknownNames } from './option-names.js';
 import { textProblem } from './text-checks.js';
 
@@ -81,6 +82,22 @@ export const aSerializer: Rule = {
     const { contentType } = Object(value) as { contentType?: unknown };
     if (textProblem('contentType', contentType) !== undefined) return INVALID;
     return having('serialize', 'deserialize').parse(value);
+  },
+};
+
+/** For in-process handlers: each reads a content type of its own. */
+export const someDeserializers: Rule = {
+  allowed: 'an array of objects with deserialize() and a contentType of 1 to 255 characters, each of another type',
+  noText: true,
+  parse(value) {
+    if (!Array.isArray(value) || value.length === 0) return INVALID;
+    const own = [...(value as PayloadDeserializer[])];
+    const isOne = (one: unknown): boolean =>
+      having('deserialize').parse(one) !== INVALID &&
+      textProblem('contentType', (one as PayloadDeserializer).contentType) === undefined;
+    if (!own.every(isOne)) return INVALID;
+    const names = new Set(own.map(({ contentType }) => mediaType(contentType)));
+    return names.size === own.length ? Object.freeze(own) : INVALID;
   },
 };
 

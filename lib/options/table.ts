@@ -9,6 +9,7 @@ import {
   orCron,
   orNull,
   postgresUrl,
+  someDeserializers,
   text,
   type Rule,
 } from './rules.js';
@@ -138,6 +139,13 @@ export const OPTIONS_TABLE: readonly OptionRow[] = [
     'what RabbitMQ and a Kafka topic take by default. `kafka()` itself takes 1,036,300 with the record around it',
   ),
   row('serializer', undefined, aSerializer, 'readable everywhere', 'JSON'),
+  row(
+    'deserializers',
+    undefined,
+    someDeserializers,
+    'handlers get other encodings as bytes, unless one of these reads them',
+    'none',
+  ),
   row('encryption', undefined, encryption, 'only where others may read the tables or their backups', 'none'),
   row('idGenerator', undefined, aFunction, 'ids that sort by time, and only grow in a process', 'UUIDv7'),
   row(

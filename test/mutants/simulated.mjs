@@ -39,6 +39,28 @@ export const SIMULATED = [
     to: '    // the one before',
   },
   {
+    name: 'simulated-receipt-that-is-written',
+    breaks:
+      'the judge takes a receipt that was written, and that a crash took back, for one that its process still has',
+    file: 'test/simulation/witness.ts',
+    from: 'if (fate !== undefined) fate.receipt = undefined;',
+    to: '',
+  },
+  {
+    name: 'simulated-slow-looks-never-rest',
+    breaks: 'the judge does not wait for the look at everything where later looks rest after slow answers',
+    file: 'test/simulation/scenario.ts',
+    from: 'history.walks && plan.rates.slow > 0 && isHeld ? FULL_SCAN : 0',
+    to: '0',
+  },
+  {
+    name: 'simulated-asks-during-an-outage',
+    breaks: 'the judge wants a relay to know of a destination while its broker is away',
+    file: 'test/simulation/asking.ts',
+    from: 'if (back <= from) said',
+    to: 'if (back >= 0) said',
+  },
+  {
     name: 'simulated-floor-of-who-was-not-told',
     breaks: 'the judge asks of a relay to know that numbers went back before any answer could tell it',
     file: 'test/simulation/heard.ts',

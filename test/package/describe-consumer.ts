@@ -52,7 +52,9 @@ export function describeConsumer(
 
     it('publishes a message, with no broker client installed', async () => {
       expect(await consumer.installed()).not.toEqual(
-        expect.arrayContaining([expect.stringMatching(/^(kafkajs|amqplib|@nestjs\/(microservices|schedule))$/)]),
+        expect.arrayContaining([
+          expect.stringMatching(/^(kafkajs|amqplib|@opentelemetry\/api|@nestjs\/(microservices|schedule))$/),
+        ]),
       );
       const outcome = await start('main.js');
       expect(outcome).toMatchObject({ code: 0, stderr: '' });
@@ -117,7 +119,8 @@ export function describeConsumer(
     it.each([
       ['kafka', 'kafkajs'],
       ['rabbitmq', 'amqplib'],
-    ])('says in one sentence what %s() needs when the relay starts', async (transport, peer) => {
+      ['otel', '@opentelemetry/api'],
+    ])('says in one sentence what %s needs when the application starts', async (transport, peer) => {
       const { stdout, stderr } = await start('missing-peer.js', transport);
       expect(JSON.parse(stdout || JSON.stringify({ stderr }))).toEqual({
         ours: true,

@@ -20,6 +20,7 @@ const LEAST: Record<string, number> = {
   'recipes.md': 1,
   'schema.md': 4,
   'security.md': 14,
+  'tracing.md': 4,
   'transactions.md': 2,
   'transports/client-proxy.md': 3,
   'transports/kafka.md': 6,

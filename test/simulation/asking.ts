@@ -6,6 +6,8 @@ import type { Said } from './said.js';
 
 /** Milliseconds in which a missing destination is told after a start, or known to be back: from one look to the next, and a connect. */
 const TOLD = 40_000;
+/** Milliseconds from the end of an outage to the next try, at most. */
+const A_TRY = 30_000;
 
 /** To a broker whose destinations may be missing, and which says so to whoever asks. */
 export class AskingTransport extends SimulatedTransport {
@@ -50,17 +52,18 @@ export class AskingTransport extends SimulatedTransport {
     });
   }
 
-  /** @internal Unless that changed meanwhile. */
+  /** @internal Unless that changed meanwhile. While the broker is away, or takes nothing, nobody asks: the time begins anew with its next try. */
   expects(topic: string, missing: boolean): void {
-    const { state, said, process } = this;
+    const { world, state, said, process } = this;
     const changes = state.changes.get(topic);
-    this.world.in(
-      TOLD,
-      () => {
-        if (state.changes.get(topic) === changes) said.mustBeTold(process.name, this.destinationOf({ topic }), missing);
-      },
-      process,
-    );
+    const from = world.now;
+    const told = (): void => {
+      if (state.changes.get(topic) !== changes) return;
+      const back = Math.max(state.silentUntil, state.unreachableUntil, state.downUntil, state.refusesUntil);
+      if (back <= from) said.mustBeTold(process.name, this.destinationOf({ topic }), missing);
+      else world.in(Math.max(0, back + A_TRY - world.now), () => this.expects(topic, missing), process);
+    };
+    world.in(TOLD, told, process);
   }
 
   /** @internal */ override take(run: readonly OutboxMessage[]): PublishResult {

@@ -1,10 +1,12 @@
 import type { ResolvedOptions } from '../../lib/outbox.options.js';
 import { STATEMENT_TIMEOUT } from '../../lib/store/database-errors.js';
+import { PARKED_POLLS } from '../../lib/relay/relay-loops.js';
 import { ownFailures, precedes, type Fate, type History } from './history.js';
 import { isOfBroker } from './plan-faults.js';
 import { topicOf } from './plan-missing.js';
 import type { Plan } from './plan.js';
 import type { MemoryDatabase } from './store/memory-database.js';
+import { A_DEAD_ROW, A_SWEEP } from './store/memory-dead.js';
 import { idOf } from './workload.js';
 
 /** Holds a finished history against the promises; knows nothing of how they are kept. */
@@ -116,7 +118,7 @@ export function prompt(history: History, plan: Plan, options: ResolvedOptions): 
   const takeOvers = history.seen
     .filter(({ kind }) => kind === 'kill')
     .map(({ from, until }) => ({ from, until: Math.max(from + lease + 2_000, until + sharing) + 4 * pollInterval }));
-  for (const { name, committed, scheduled, taken, index, insertTook } of fates) {
+  for (const { name, committed, scheduled, taken, index, insertTook, gate } of fates) {
     const [published] = taken;
     if (committed === undefined || scheduled || published === undefined) continue;
     const since = Math.max(committed, shared);
@@ -127,7 +129,10 @@ export function prompt(history: History, plan: Plan, options: ResolvedOptions): 
     const rooms = Math.floor(index / (batchSize * (batchesInFlight + 2)));
     // Behind where its bucket joined, such a row is for a later look: a second, of each bucket.
     const forLook = history.walks && insertTook > 2_000 ? buckets * 1_000 : 0;
-    if (waited > 2 * pollInterval + 300 + Math.max(overDead(history, plan, rooms), forLook))
+    // It may fall due behind a look at what is parked, and those behind it wait with it for the next one.
+    const behindDue = hasDueBefore(history, gate, since) ? PARKED_POLLS * pollInterval : 0;
+    const lateness = Math.max(overDead(history, plan, rooms, published), forLook, behindDue);
+    if (waited > 2 * pollInterval + 300 + lateness)
       history.violated(15, `${name} waited ${waited.toFixed(0)} ms, and nothing was wrong`);
   }
 }
@@ -135,12 +140,21 @@ export function prompt(history: History, plan: Plan, options: ResolvedOptions): 
 /**
  * Milliseconds that a message may be late for rows that are gone: a slice, and a sweep behind a writer. Slices of seconds and one
  * that is cancelled, where the first one is made too wide; where nothing is known of open transactions, sweeps of a whole minute.
+ * A sweep under way passed its place before its commit, and the next one walks over all that is gone by then.
  * @param rooms as many as a relay has room for, of its own transaction, that go before it: each is read by itself
  */
-function overDead({ faults }: History, { held, floor }: Plan, rooms: number): number {
-  if (!faults.has('snapshot held')) return 0;
-  return held?.firstSlice === undefined && floor === 'snapshot' ? 8_000 + 4_000 * rooms : 3.5 * STATEMENT_TIMEOUT;
+function overDead({ faults, fates }: History, { held, floor }: Plan, rooms: number, published: number): number {
+  if (!faults.has('snapshot held') || held === undefined) return 0;
+  if (held.firstSlice !== undefined || floor !== 'snapshot') return 3.5 * STATEMENT_TIMEOUT;
+  const gone = [...fates.values()].filter(({ taken: [at = Infinity] }) => at < published).length;
+  const sweep = gone * held.each * A_DEAD_ROW * A_SWEEP;
+  return Math.max(8_000 + 4_000 * rooms, (2 + rooms) * sweep);
 }
+
+/** Whether a scheduled message of what must keep its order was not through by then. */
+const hasDueBefore = ({ fates }: History, gate: string | null, since: number): boolean =>
+  gate !== null &&
+  [...fates.values()].some((other) => other.scheduled && other.gate === gate && (other.taken[0] ?? Infinity) > since);
 
 /** Each key has one destination, where nothing else goes wrong. */
 function isForMissing({ id }: Fate, faults: Plan['faults']): boolean {

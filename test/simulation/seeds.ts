@@ -162,4 +162,27 @@ export const SEEDS: readonly KeptSeed[] = [
       'what the former owner put off for a destination was not freed in a global order whose first look at what holds it failed (15)',
     convictedBy: 'gained-is-forgotten-with-a-failed-look',
   },
+  {
+    seed: 100190428,
+    found:
+      'a settle was answered by the server before a failover that lost it, after the one behind had been read: the row waited for the look at everything (15)',
+    convictedBy: 'answer-of-the-server-before',
+  },
+  {
+    seed: 100025689,
+    found:
+      'a crash took back a settle, and the row was cancelled: the judge took the receipt for one that its process has still (11)',
+    convictedBy: 'simulated-receipt-that-is-written',
+  },
+  {
+    seed: 100100668,
+    found:
+      'an INSERT of 8 s stood below a mark that was about to be looked at, and answers were slow: the judge did not wait for the look at everything (15)',
+    convictedBy: 'simulated-slow-looks-never-rest',
+  },
+  {
+    seed: 100132380,
+    found: 'a destination was back while the broker took nothing: the judge asked for what nobody can know (21)',
+    convictedBy: 'simulated-asks-during-an-outage',
+  },
 ];

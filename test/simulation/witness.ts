@@ -219,6 +219,14 @@ export class Witness implements MemoryWatch {
       this.history.violated(14, `${fate?.name ?? row.id} is settled and was never taken by the broker`);
   }
 
+  /** A receipt that is written is held by nobody any more: a crash may take back what was written. */
+  heard(messages: readonly { readonly id: string }[]): void {
+    for (const { id } of messages) {
+      const fate = this.history.fates.get(id);
+      if (fate !== undefined) fate.receipt = undefined;
+    }
+  }
+
   parked(row: ParkedRow): void {
     const fate = this.history.fates.get(row.id);
     if (fate === undefined) return;

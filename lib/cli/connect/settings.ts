@@ -58,6 +58,8 @@ export async function readSettings(
   ];
   const place = places.find(({ module, url, dataSource }) => (module ?? url ?? dataSource) !== undefined);
   if (place === undefined) return nowhere();
+  if (place.module !== undefined && (text('schema') ?? text('prefix')) !== undefined)
+    refuseUsage('--schema and --prefix go with a database: a module has its own.');
   const schema = text('schema') ?? set(env['OUTBOX_SCHEMA']) ?? config.schema;
   const prefix = text('prefix') ?? set(env['OUTBOX_PREFIX']) ?? config.prefix;
   const timeout = (options['timeout'] as number | undefined) ?? milliseconds(config.timeout) ?? DEFAULT_TIMEOUT;

@@ -30,6 +30,8 @@ export class Reader {
   /** What the fetch saw that the backlog was found for. @internal */
   backlogSeen: Snapshot | undefined;
   session: number | undefined;
+  /** Reads that had gone out when its connection was another one. @internal */
+  readsBeforeSession = -1;
   restarts = 0;
   rotation = 0;
   /** Buckets whose last read came back full: more of them is waiting. */
@@ -160,6 +162,14 @@ export class Reader {
     else this.known.delete(row);
   }
 
+  /**
+   * Whether a write, before which so many reads had gone out, was sent before the connection was another one. After a failover its
+   * answer may be that of a server that is gone, and what it wrote be lost.
+   */
+  isOfOtherServer(readsBefore: number): boolean {
+    return readsBefore <= this.readsBeforeSession;
+  }
+
   /** These rows were read and are given up without a word: they are read again. */
   rewind(messages: Iterable<OutboxMessage>): void {
     const points = new Map<number, string>();
@@ -217,6 +227,7 @@ export class Reader {
   /** A new connection may lead to another server: nothing that was concluded from the old one holds. @internal */
   newSession(session: number): ReadResult {
     this.session = session;
+    this.readsBeforeSession = this.reads;
     this.numbers.newSession();
     return this.fromStart();
   }

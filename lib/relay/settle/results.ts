@@ -202,6 +202,7 @@ export class Results implements SettlerEvents {
     }
     if (unparked) this.relay.wanted('parked');
     this.relay.roomMade();
+    if (reader.isOfOtherServer(readsBefore)) this.lookFor(messages);
     tellPublished(deps, messages);
   }
 
@@ -228,6 +229,16 @@ export class Results implements SettlerEvents {
     }
     if (soonest < Infinity) this.relay.wanted('parked', soonest);
     this.relay.roomMade();
+    if (reader.isOfOtherServer(readsBefore)) this.lookFor(transitions.map(({ message }) => message));
+  }
+
+  /** They were written, and may be there all the same: who reads now asks another server, which may have lost what was written. */
+  lookFor(messages: readonly OutboxMessage[]): void {
+    const { reader, open } = this.relay;
+    const ready = messages.filter(({ parkedId, bucket }) => parkedId === null && open.has(bucket));
+    if (ready.length === 0) return;
+    reader.rewind(ready);
+    this.relay.wanted('read');
   }
 
   /** The rows are as they were; whoever has the bucket now has read them, and that may be us. */

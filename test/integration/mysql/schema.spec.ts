@@ -94,6 +94,13 @@ describeOnMysqlFamily('tables', (kind) => {
     await stores.application.query('delete from outbox_parked');
   });
 
+  it.each([0, 5])('refuses a state that is none: %i', async (state) => {
+    const insert = stores.application.query(
+      `insert into outbox_parked (topic, payload, state, due_at) values ('t', 'x', ${state}, utc_timestamp(6))`,
+    );
+    await expect(insert).rejects.toMatchObject({ message: expect.stringMatching(/constraint/i) });
+  });
+
   it('says what is wrong with tables that are not as they should be', async () => {
     const breakages: [string, string, RegExp][] = [
       [

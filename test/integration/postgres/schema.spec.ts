@@ -136,6 +136,13 @@ describeWith('postgres', 'PostgreSQL schema', () => {
     await fixture.store().check(SETTINGS);
   });
 
+  it.each([0, 5])('refuses a state that is none: %i', async (state) => {
+    const insert = db.query(`insert into outbox_parked
+      (transport, bucket, seq, id, type, topic, content_type, payload, state, due_at, created_at)
+      values (0, 0, 1, gen_random_uuid(), 't', 't', 'text/plain', 'x', ${state}, now(), now())`);
+    await expect(insert).rejects.toMatchObject({ code: '23514' }); // check_violation
+  });
+
   describe('the view', () => {
     it('takes rows from any program, in the right bucket', async () => {
       const store = fixture.store();

@@ -56,20 +56,20 @@ export class DeadRows {
   }
 
   /** Of one row. @internal */ timeOf(operation: string): number {
-    return A_DEAD_ROW * (operation === 'fetch' && this.floor === 'snapshot' ? LONG : (TIMES[operation] ?? 0));
+    return A_DEAD_ROW * (operation === 'fetch' && this.floor === 'snapshot' ? A_SWEEP : (TIMES[operation] ?? 0));
   }
 }
 
 /** Milliseconds (PostgreSQL 15, measured). */
 export const A_DEAD_ROW = 0.0008;
 /** How often it is paid by a statement that would be cancelled if it were one for everything. */
-const LONG = 2.5;
+export const A_SWEEP = 2.5;
 /** By statement. The first read of a take-over is one statement where reads prove nothing, and must get through: with 1.25 and more it would not. */
 const TIMES: Readonly<Record<string, number>> = {
   fetch: 1,
   lowest: 1,
   lockRows: 1,
-  sweep: LONG,
-  probe: LONG,
+  sweep: A_SWEEP,
+  probe: A_SWEEP,
   'probe within': 1,
 };

@@ -144,12 +144,16 @@ export class MemoryStore implements OutboxStore {
             (transaction) => ready.settleReady(transaction, transport, unparked, onPublished),
             onPublished === 'delete',
           );
-    if (first.affected === messages.length) return first;
+    if (first.affected === messages.length) {
+      this.database.watch?.heard(messages);
+      return first;
+    }
     const all = first.affected < unparked.length;
     const rest = all ? messages : messages.filter(({ parkedId }) => parkedId !== null);
     const second = await this.report('settleParked', (transaction) =>
       parked.settleParked(transaction, transport, rest, onPublished),
     );
+    this.database.watch?.heard(messages);
     return { fence: first.fence ?? second.fence, affected: first.affected + second.affected };
   }
   async park(owner: string, held: readonly Lease[], entries: readonly ParkEntry[]): Promise<WriteReport> {

@@ -9,6 +9,8 @@ export interface MemoryWatch {
   reconnected(): void;
   /** Success: it left the outbox. */
   settled(row: ReadyRow): void;
+  /** Whoever wrote that these left was told that it is written. */
+  heard(messages: readonly { readonly id: string }[]): void;
   /** Moved out of the ready table; `before` is the same row there. */
   parked(row: ParkedRow): void;
   reparked(row: ParkedRow, attemptsBefore: number): void;

@@ -43,6 +43,7 @@ describe('where the outbox is', () => {
       { module: 'app.module.js', url: 'mysql://a/d' },
       'The options name more than one of module and database: give one.',
     ],
+    [{ module: 'app.module.js', prefix: 'a_' }, '--schema and --prefix go with a database'],
     [{ config: 'wrong.json' }, "has 'prefx'. Did you mean 'prefix'?"],
     [{ config: 'list.json' }, 'must have an object as its default export.'],
     [{ config: 'number.json' }, 'schema must be a string.'],

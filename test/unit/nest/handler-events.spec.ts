@@ -28,7 +28,7 @@ describe('J9: the event that a handler gets', () => {
       call: (one) => void (event = one),
     };
     const message = contractMessage({ topic: 'orders', payload });
-    await bindHandler(found, jsonSerializer).call(message, { signal: new AbortController().signal });
+    await bindHandler(found, [jsonSerializer]).call(message, { signal: new AbortController().signal });
     return event as OrderPlaced;
   };
 

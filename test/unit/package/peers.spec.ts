@@ -1,9 +1,15 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-const { peerDependencies, devDependencies } = JSON.parse(
-  readFileSync(join(__dirname, '../../../package.json'), 'utf8'),
-) as Record<'peerDependencies' | 'devDependencies', Record<string, string>>;
+const manifest = JSON.parse(readFileSync(join(__dirname, '../../../package.json'), 'utf8')) as object;
+const { peerDependencies, devDependencies } = manifest as Record<
+  'peerDependencies' | 'devDependencies',
+  Record<string, string>
+>;
+
+it('the package has no dependency of its own', () => {
+  expect(Object.keys(manifest).filter((name) => /^(optionalD|bundle[dD]?D|d)ependencies$/.test(name))).toEqual([]);
+});
 
 describe('the range of a peer', () => {
   // test/contract/transport-rabbitmq-amqplib-*.spec.ts and test/integration/rabbitmq-amqplib-*.spec.ts run on them.

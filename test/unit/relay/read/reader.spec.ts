@@ -166,6 +166,19 @@ describe('Reader', () => {
     expect(await read()).toEqual([]);
   });
 
+  it('P2: a write that went out before the last read on the connection before is one of another server, and none that goes out behind a read of this one', async () => {
+    table.put(1);
+    await reader.read(100);
+    const before = reader.reads;
+    expect(reader.isOfOtherServer(before)).toBe(false);
+    table.session = 2;
+    await reader.read(100); // says so, and begins anew
+    expect(reader.isOfOtherServer(before)).toBe(true);
+    await reader.read(100);
+    expect(reader.isOfOtherServer(reader.reads)).toBe(false);
+    expect(reader.isOfOtherServer(before)).toBe(true);
+  });
+
   it('P1: rows above the last number that was given out are read, and no position passes that number', async () => {
     const read = async (limit = 100): Promise<number[]> => seqs((await reader.read(limit)).messages);
     table.put(1, 2, 50, 51);
