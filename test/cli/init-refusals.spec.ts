@@ -55,7 +55,7 @@ describe('init: what it does not understand', () => {
     ['imports that are no list', withModule('imports: [', 'imports: true ? [] : ['), 'imports is no list'],
     [
       'a name that is something else',
-      withModule('@Module', 'function inProcess() {}\n\n@Module'),
+      withModule('@Module', 'const inProcess = 1;\n\n@Module'),
       'the name inProcess stands for something else',
     ],
     ['an example that is there', { ...files, 'src/outbox-example.ts': '' }, 'outbox-example.ts is there already'],

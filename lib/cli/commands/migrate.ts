@@ -96,10 +96,9 @@ async function change(
     return EXIT.ok;
   }
   const runner = tables.dataSource.createQueryRunner('master');
-  const isPostgres = runner.connection.options.type === 'postgres';
   const wait = (given.options['wait'] as number | undefined) ?? DEFAULT_WAIT;
   const waiting = (): void => terminal.say('Transactions of others have the tables: it is tried again.');
-  const done = await withPatience(runner, isPostgres, { wait, waiting }, () => work(runner)).finally(() =>
+  const done = await withPatience(runner, tables.isPostgres, { wait, waiting }, () => work(runner)).finally(() =>
     runner.release(),
   );
   if (json) terminal.out(jsonLine({ done }));

@@ -70,10 +70,11 @@ export function styleOf(ts: Api, file: TypeScript.SourceFile): { quote: string; 
 export function isTaken(ts: Api, file: TypeScript.SourceFile, name: string, specifier: string): boolean {
   const imported = importOf(ts, file, name);
   if (imported !== undefined) return imported.specifier !== specifier;
-  return file.statements.some(
-    (statement) =>
-      (ts.isClassDeclaration(statement) || ts.isFunctionDeclaration(statement)) && statement.name?.text === name,
-  );
+  return file.statements.some((statement) => {
+    if (ts.isVariableStatement(statement))
+      return statement.declarationList.declarations.some((one) => one.name.getText() === name);
+    return (ts.isClassDeclaration(statement) || ts.isFunctionDeclaration(statement)) && statement.name?.text === name;
+  });
 }
 
 export function withInsertions(text: string, insertions: readonly Insertion[]): string {

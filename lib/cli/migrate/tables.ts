@@ -33,6 +33,7 @@ interface TypeOrm {
 /** The tables of one outbox, and the migrator that changes them. */
 export interface Tables {
   readonly dataSource: MigratingDataSource;
+  readonly isPostgres: boolean;
   /** `undefined`: they are not there. */
   readonly version: number | undefined;
   /** Of this release. */
@@ -55,6 +56,7 @@ export async function openMigrator(source: DatabaseSource, asked: Shape): Promis
   const dataSource = await new DataSource({ ...source.options, ...off, migrations }).initialize();
   return {
     dataSource,
+    isPostgres: source.options['type'] === 'postgres',
     version: meta === undefined ? undefined : Number(meta.get('version')),
     latest: Math.max(...dataSource.migrations.map(versionOf)),
     executor: (runner) => new MigrationExecutor(dataSource, runner),
