@@ -15,6 +15,8 @@ const LIST = OPTIONS.slice(OPTIONS.indexOf('['), OPTIONS.indexOf(']') + 1);
 
 describe('init: what it does not understand', () => {
   let app: NestApplication;
+  // The first one builds.
+  beforeAll(async () => (await NestApplication.create({})).remove(), 240_000);
   afterEach(() => app.remove());
 
   const refused = async (given: Record<string, string>, args: string[], text: string, code = 1): Promise<void> => {

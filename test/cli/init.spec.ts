@@ -23,7 +23,7 @@ function proves(kind: DatabaseKind, name: string, fixture: Fixture): void {
   beforeAll(async () => {
     database = await createTestDatabase(kind);
     app = await NestApplication.create(files, { DATABASE_URL: database.url });
-  });
+  }, TIMEOUT);
   afterAll(async () => {
     app?.remove();
     await database?.drop();
