@@ -77,7 +77,7 @@ const ROOMS = {
   otel: ['message', 'time', 'options', 'observe', 'enqueue', 'transports', 'transports/in-process'],
   terminus: ['observe', 'enqueue', 'relay'],
   // Beside all: it loads the public entry point as an application does, and imports its types.
-  cli: ['time', 'options', 'observe', 'nest', 'entry'],
+  cli: ['time', 'options', 'observe', 'nest', 'entry', 'data-layers/typeorm'],
   testing: ['message', 'time', 'options', 'store', 'transports', 'observe', 'enqueue', 'relay', 'nest', 'entry'],
 };
 /** Files of lib/ itself that belong to a room. */
@@ -94,7 +94,13 @@ const ROOM_OF_FILE = {
  * else does, types included.
  */
 const PACKAGES = {
-  typeorm: { room: 'data-layers/typeorm', types: ['lib/outbox.options.ts'] },
+  typeorm: {
+    room: 'data-layers/typeorm',
+    types: [
+      'lib/outbox.options.ts',
+      ...['tables', 'steps', 'with-patience'].map((name) => `lib/cli/migrate/${name}.ts`),
+    ],
+  },
 };
 const SPLIT = ['store', 'transports', 'data-layers'];
 const MAX_FILES = 25;

@@ -8,7 +8,9 @@ import { DEAD } from './commands/dead.js';
 import { DISCARD } from './commands/discard.js';
 import { DOCTOR } from './commands/doctor.js';
 import { EXPLAIN } from './commands/explain.js';
+import { INIT } from './commands/init.js';
 import { LIST } from './commands/list.js';
+import { MIGRATE } from './commands/migrate.js';
 import { RELEASE } from './commands/release.js';
 import { REQUEUE } from './commands/requeue.js';
 import { SHOW } from './commands/show.js';
@@ -16,6 +18,8 @@ import { STATUS } from './commands/status.js';
 
 /** All commands, in the order of the help. A new one is a line here. */
 export const COMMANDS: readonly CliCommand[] = [
+  INIT,
+  MIGRATE,
   STATUS,
   DOCTOR,
   LIST,

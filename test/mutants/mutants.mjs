@@ -12,6 +12,7 @@ import { HANDLERS } from './handlers.mjs';
 import { HANDS } from './hands.mjs';
 import { HEALTH } from './health.mjs';
 import { HELD } from './held.mjs';
+import { INIT } from './init.mjs';
 import { KAFKA } from './kafka.mjs';
 import { LEASES } from './leases.mjs';
 import { MARIADB } from './mariadb.mjs';
@@ -70,6 +71,7 @@ export const MUTANTS = [
   ...GROWTH,
   ...HANDS,
   ...COMMAND_LINE,
+  ...INIT,
   ...CONSUMERS,
   ...HEALTH,
   ...HELD,

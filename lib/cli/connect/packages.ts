@@ -8,8 +8,11 @@ import { CliError, EXIT } from '../exit-code.js';
 const ownFile = (): string => realpathSync(process.argv[1] as string);
 
 const OWN_NAME = 'nestjs-outbox';
-/** The entry point beside this file. */
-const ownEntry = (): string => join(dirname(ownFile()), '..', 'index.js');
+/** The entry points beside this file. */
+const OWN_ENTRIES: Readonly<Record<string, string>> = {
+  [OWN_NAME]: 'index.js',
+  [`${OWN_NAME}/typeorm`]: 'data-layers/typeorm/index.js',
+};
 
 /** Of this package. */
 export function packageVersion(): string {
@@ -28,7 +31,9 @@ export function packageVersion(): string {
  * @throws CliError exit code 1: nobody has it
  */
 export async function loadPackage<T>(name: string, folder: string): Promise<T> {
-  const file = resolved(name, join(folder, 'any.js')) ?? (name === OWN_NAME ? ownEntry() : resolved(name, ownFile()));
+  const own = OWN_ENTRIES[name];
+  const beside = own === undefined ? resolved(name, ownFile()) : join(dirname(ownFile()), '..', own);
+  const file = resolved(name, join(folder, 'any.js')) ?? beside;
   if (file !== undefined) return (await import(pathToFileURL(file).href)) as T;
   throw new CliError(EXIT.failed, `The package ${name} is not installed: npm install ${name}.`);
 }

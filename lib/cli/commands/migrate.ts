@@ -1,0 +1,155 @@
+import type { OutboxDialect } from '../../data-layers/typeorm/index.js';
+import type * as TypeOrmEntry from '../../data-layers/typeorm/index.js';
+import { milliseconds } from '../../time/duration.js';
+import type { CliCommand, CliContext, Given } from '../command.js';
+import { readDuration } from '../common-options.js';
+import { checkConfirmable, confirm, CONFIRM_OPTIONS, isDryRun } from '../confirm.js';
+import { loadPackage } from '../connect/packages.js';
+import { EXIT, refuseUsage, type ExitCode } from '../exit-code.js';
+import { createMigrationFile } from '../migrate/migration-file.js';
+import { down, up } from '../migrate/steps.js';
+import { openMigrator, type Shape, type Tables } from '../migrate/tables.js';
+import { withPatience } from '../migrate/with-patience.js';
+import { readCount } from '../message-options.js';
+import { jsonLine } from '../terminal.js';
+
+type Action = (context: CliContext, given: Given) => Promise<ExitCode>;
+
+const ACTIONS: Readonly<Record<string, Action>> = { status, upgrade, downgrade, create, print };
+const DIALECTS: Readonly<Record<string, OutboxDialect>> = { postgres: 'postgres', mysql: 'mysql', mariadb: 'mysql' };
+const DEFAULT_WAIT = milliseconds('60s') as number;
+
+export const MIGRATE: CliCommand = {
+  name: 'migrate',
+  summary: 'Make, upgrade and lead back the tables: status, upgrade, downgrade, create [folder], print <database>',
+  args: '<action...>',
+  options: [
+    { flags: '--to <version>', help: 'downgrade: to this version of the tables; 0 drops them', read: readVersion },
+    {
+      flags: '--wait <duration>',
+      help: 'how long it tries where others have the tables; default: 60s',
+      read: readDuration,
+    },
+    { flags: '--way <way>', help: 'print: up (default), back or down', choices: ['up', 'back', 'down'] },
+    { flags: '--buckets <number>', help: 'of tables that are made; default: 32', read: readCount },
+    { flags: '--ordering <kind>', help: 'the same; default: key', choices: ['key', 'strict', 'none', 'global'] },
+    { flags: '--coordination <kind>', help: 'the same; default: buckets', choices: ['buckets', 'rowLock', 'leader'] },
+    ...CONFIRM_OPTIONS,
+  ],
+  run: async (context, given) => {
+    const [name = ''] = given.args;
+    const action = ACTIONS[name];
+    if (action === undefined)
+      refuseUsage(`There is no 'migrate ${name}'. Use one of: ${Object.keys(ACTIONS).join(', ')}.`);
+    return action(context, given);
+  },
+};
+
+async function status(context: CliContext, given: Given): Promise<ExitCode> {
+  return using(context, given, async ({ version, latest }) => {
+    const isCurrent = version === latest;
+    if (context.json) context.terminal.out(jsonLine({ version: version ?? null, latest, isCurrent }));
+    else context.terminal.out(`The tables ${said(version)}; this release has version ${latest}.`);
+    return isCurrent ? EXIT.ok : EXIT.nothing;
+  });
+}
+
+const said = (version: number | undefined): string =>
+  version === undefined ? 'are not there' : `have version ${version}`;
+
+async function upgrade(context: CliContext, given: Given): Promise<ExitCode> {
+  return using(context, given, async (tables) => {
+    if (tables.version !== undefined && tables.version > tables.latest)
+      refuseUsage(
+        `The tables have version ${tables.version}, and this release has ${tables.latest}: use the newer release.`,
+      );
+    return change(context, given, tables, (runner) => up(tables, runner));
+  });
+}
+
+async function downgrade(context: CliContext, given: Given): Promise<ExitCode> {
+  checkConfirmable('migrate downgrade', given, context.terminal);
+  return using(context, given, async (tables) => {
+    const { version } = tables;
+    if (version === undefined) {
+      context.terminal.say('The tables are not there.');
+      return EXIT.nothing;
+    }
+    const target = (given.options['to'] as number | undefined) ?? version - 1;
+    if (target >= version) refuseUsage(`The tables have version ${version}. Give --to with a lower one.`);
+    const loss = target === 0 ? 'drop the tables of the outbox' : `lead the tables back to version ${target}`;
+    if (!isDryRun(given)) await confirm(loss, given, context.terminal);
+    return change(context, given, tables, (runner) => down(tables, runner, target));
+  });
+}
+
+type Runner = ReturnType<Tables['dataSource']['createQueryRunner']>;
+
+async function change(
+  { terminal, json }: CliContext,
+  given: Given,
+  tables: Tables,
+  work: (runner: Runner) => Promise<string[]>,
+): Promise<ExitCode> {
+  if (isDryRun(given)) {
+    terminal.out(`The tables ${said(tables.version)}; nothing was changed. migrate print shows the statements.`);
+    return EXIT.ok;
+  }
+  const runner = tables.dataSource.createQueryRunner('master');
+  const wait = (given.options['wait'] as number | undefined) ?? DEFAULT_WAIT;
+  const waiting = (): void => terminal.say('Transactions of others have the tables: it is tried again.');
+  const done = await withPatience(runner, tables.isPostgres, { wait, waiting }, () => work(runner)).finally(() =>
+    runner.release(),
+  );
+  if (json) terminal.out(jsonLine({ done }));
+  else
+    for (const line of done.length === 0 ? ['Nothing is to be done.'] : done.map((name) => `done: ${name}`))
+      terminal.out(line);
+  return EXIT.ok;
+}
+
+async function create({ terminal, json }: CliContext, given: Given): Promise<ExitCode> {
+  const { prefix, schema } = given.options as { prefix?: string; schema?: string };
+  const named = { ...(prefix === undefined ? {} : { prefix }), ...(schema === undefined ? {} : { schema }) };
+  const { path, isNew } = createMigrationFile(process.cwd(), given.args[1], { ...named, ...shapeOf(given) });
+  if (json) terminal.out(jsonLine({ file: path, isNew }));
+  else terminal.out(isNew ? `A ${path}` : `= ${path} is there already`);
+  return EXIT.ok;
+}
+
+async function print({ terminal }: CliContext, { args, options }: Given): Promise<ExitCode> {
+  const dialect = DIALECTS[args[1] ?? ''];
+  if (dialect === undefined) refuseUsage(`Name the database: migrate print ${Object.keys(DIALECTS).join(' | ')}.`);
+  const { outboxSql } = await loadPackage<typeof TypeOrmEntry>('nestjs-outbox/typeorm', process.cwd());
+  const { prefix, schema, way = 'up' } = options as { prefix?: string; schema?: string; way?: 'up' | 'back' | 'down' };
+  const named = { ...(prefix === undefined ? {} : { prefix }), ...(schema === undefined ? {} : { schema }) };
+  terminal.out(outboxSql(dialect, { ...named, ...shapeOf({ options }) })[way].trimEnd());
+  return EXIT.ok;
+}
+
+function shapeOf({ options }: Pick<Given, 'options'>): Shape {
+  const shape = { buckets: options['buckets'], ordering: options['ordering'], coordination: options['coordination'] };
+  return Object.fromEntries(Object.entries(shape).filter(([, value]) => value !== undefined)) as Shape;
+}
+
+async function using(
+  context: CliContext,
+  given: Given,
+  work: (tables: Tables) => Promise<ExitCode>,
+): Promise<ExitCode> {
+  const { source } = await context.settings();
+  if (source.kind === 'module')
+    refuseUsage(
+      'migrate works with a database, not with a module: set OUTBOX_DATABASE_URL, or dataSource in the config file.',
+    );
+  const tables = await openMigrator(source, shapeOf(given));
+  try {
+    return await work(tables);
+  } finally {
+    await tables.dataSource.destroy();
+  }
+}
+
+function readVersion(text: string): number {
+  return /^\d+$/.test(text) ? Number(text) : refuseUsage('It must be a version of the tables, such as 1.');
+}

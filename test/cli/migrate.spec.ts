@@ -1,0 +1,135 @@
+import { DataSource } from 'typeorm';
+import { outboxMigrations } from '../../lib/data-layers/typeorm/index.js';
+import { createTestDatabase, type TestDatabase } from '../support/databases.js';
+import { describeOnEach, dialectOf } from '../support/services.js';
+import { makeVersion1 } from '../support/version-1.js';
+import { Cli } from './support/cli.js';
+import { NestApplication } from './support/nest-application.js';
+
+const INSERT = {
+  postgres: `insert into outbox_messages (topic, payload) values ('t', '{}')`,
+  mysql: `insert into outbox_ready (topic, payload) values ('t', '{}')`,
+};
+
+describeOnEach([], 'migrate', (kind) => {
+  let database: TestDatabase;
+  let db: DataSource;
+  let cli: Cli;
+
+  // The first one builds.
+  beforeAll(async () => (await Cli.create()).remove(), 240_000);
+  beforeEach(async () => {
+    database = await createTestDatabase(kind);
+    db = await new DataSource({ ...database.options, migrations: outboxMigrations() }).initialize();
+    cli = await Cli.create({
+      OUTBOX_DATABASE_URL: database.url.replace(/^mysql:/, kind === 'mariadb' ? 'mariadb:' : 'mysql:'),
+    });
+  });
+  afterEach(async () => {
+    await cli?.remove();
+    await db?.destroy();
+    await database?.drop();
+  });
+
+  const migrate = (...args: string[]) => cli.run(['migrate', ...args]);
+  const version = async (): Promise<string | undefined> => {
+    const rows = (await db.query(`select value from outbox_meta where name = 'version'`)) as { value: string }[];
+    return rows[0]?.value;
+  };
+
+  it('makes the tables, once, and TypeORM’s own migrator has nothing left to do', async () => {
+    expect(await migrate('status')).toMatchObject({
+      code: 3,
+      stdout: 'The tables are not there; this release has version 2.\n',
+    });
+    expect(await migrate('upgrade', '--buckets', '16')).toMatchObject({ code: 0, stderr: '' });
+    expect(await migrate('status')).toMatchObject({ code: 0 });
+    expect(await migrate('upgrade')).toMatchObject({ code: 0, stdout: 'Nothing is to be done.\n' });
+    expect(await db.query(`select value from outbox_meta where name = 'buckets'`)).toEqual([{ value: '16' }]);
+    expect(await db.runMigrations()).toEqual([]);
+  });
+
+  it('upgrades tables of version 1 as they were made, and leads them back', async () => {
+    await makeVersion1(db, kind, 'strict');
+    expect(await migrate('upgrade')).toMatchObject({ code: 0, stderr: '' });
+    expect(await version()).toBe('2');
+    expect(await migrate('downgrade', '--yes')).toMatchObject({ code: 0, stderr: '' });
+    expect(await version()).toBe('1');
+    expect(await migrate('status', '--json')).toMatchObject({
+      code: 3,
+      stdout: '{"version":1,"latest":2,"isCurrent":false}\n',
+    });
+  });
+
+  it('does not drop tables while a message waits, nor half of them, and drops them afterwards', async () => {
+    await migrate('upgrade');
+    await db.query(INSERT[dialectOf(kind)]);
+    expect(await migrate('downgrade', '--to', '0')).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('give --yes'),
+    });
+    expect(await migrate('downgrade', '--to', '0', '--yes')).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/messages in them are not published: 1 ready/),
+    });
+    expect(await version()).toBe('2');
+    await db.query('delete from outbox_ready');
+    expect(await migrate('downgrade', '--to', '0', '--yes')).toMatchObject({ code: 0, stderr: '' });
+    expect(await migrate('status')).toMatchObject({ code: 3 });
+    expect(await db.runMigrations()).toHaveLength(2);
+  });
+
+  // On MariaDB and MySQL the migration itself waits for 60 s.
+  if (kind === 'postgres')
+    it('asks again while others have the tables, gives up in time, and goes on when they are free', async () => {
+      await migrate('upgrade');
+      const holder = db.createQueryRunner();
+      await holder.startTransaction();
+      await holder.query('select count(*) from outbox_ready');
+      expect(await migrate('downgrade', '--to', '0', '--yes', '--wait', '1s')).toEqual({
+        code: 1,
+        stdout: '',
+        stderr: expect.stringMatching(/^Transactions of others have the tables.*\n.*For 1 s transactions of others/),
+      });
+      expect(await version()).toBe('2');
+      const trying = cli.inTerminal(['migrate', 'downgrade', '--to', '0', '--yes', '--wait', '30s']);
+      await trying.until(/it is tried again/);
+      await holder.commitTransaction();
+      await holder.release();
+      expect(await trying.code).toBe(0);
+    });
+
+  it('prints what the migration runs', async () => {
+    const { code, stdout } = await migrate('print', kind, '--schema', 'messaging');
+    expect(code).toBe(0);
+    expect(stdout).toContain(
+      dialectOf(kind) === 'postgres' ? '"messaging"."outbox_ready"' : '`messaging`.`outbox_ready`',
+    );
+    expect((await migrate('print', 'oracle')).code).toBe(2);
+  });
+
+  it('writes a file that TypeORM finds by a glob, and no second one', async () => {
+    const dataSource = `import { DataSource } from 'typeorm';
+export default new DataSource({ type: '${database.options.type}', url: process.env.DATABASE_URL, migrations: ['migrations/*.mjs'] });
+`;
+    const app = await NestApplication.create(
+      { 'migrations/.keep': '', 'data-source.mjs': dataSource },
+      { DATABASE_URL: database.url },
+    );
+    try {
+      const create = (...args: string[]) => app.cli.run(['migrate', 'create', ...args]);
+      expect((await create('migrations', '--buckets', '8')).stdout).toBe('A migrations/1795219200000-outbox.ts\n');
+      expect((await create('migrations')).stdout).toContain('is there already');
+      expect(await create('nowhere')).toMatchObject({ code: 2 });
+      // It has no types: it is JavaScript, too.
+      app.write({ 'migrations/1795219200000-outbox.mjs': app.text('migrations/1795219200000-outbox.ts') });
+      expect(await app.node(['node_modules/typeorm/cli.js', 'migration:run', '-d', 'data-source.mjs'])).toMatchObject({
+        code: 0,
+      });
+    } finally {
+      app.remove();
+    }
+    expect(await db.query(`select value from outbox_meta where name = 'buckets'`)).toEqual([{ value: '8' }]);
+    expect(await migrate('upgrade')).toMatchObject({ code: 0, stdout: 'Nothing is to be done.\n' });
+  });
+});

@@ -1,0 +1,80 @@
+import { execFile } from 'node:child_process';
+import { mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { dirname, join, relative } from 'node:path';
+import { promisify } from 'node:util';
+import { Cli, type Ended } from './cli.js';
+
+const ROOT = process.cwd();
+/** A compiler on a busy machine. */
+const TIMEOUT = 100_000;
+
+/** An application of its own in a temporary folder, with the packages that are installed here and this one as it is built. */
+export class NestApplication {
+  private constructor(readonly cli: Cli) {}
+
+  static async create(
+    files: Readonly<Record<string, string>>,
+    env: Record<string, string> = {},
+  ): Promise<NestApplication> {
+    const app = new NestApplication(await Cli.create(env));
+    app.write(files);
+    const modules = join(app.folder, 'node_modules');
+    mkdirSync(modules);
+    for (const name of readdirSync(join(ROOT, 'node_modules')))
+      if (!name.startsWith('.')) symlinkSync(join(ROOT, 'node_modules', name), join(modules, name));
+    symlinkSync(ROOT, join(modules, 'nestjs-outbox'));
+    return app;
+  }
+
+  get folder(): string {
+    return this.cli.folder;
+  }
+
+  write(files: Readonly<Record<string, string>>): void {
+    for (const [name, text] of Object.entries(files)) {
+      const path = join(this.folder, name);
+      mkdirSync(dirname(path), { recursive: true });
+      writeFileSync(path, text);
+    }
+  }
+
+  /** Its own files by name; of the built ones none. */
+  files(): Record<string, string> {
+    const found: Record<string, string> = {};
+    const read = (folder: string): void => {
+      for (const entry of readdirSync(folder, { withFileTypes: true })) {
+        const path = join(folder, entry.name);
+        if (['node_modules', 'dist', '.git'].includes(entry.name)) continue;
+        if (entry.isDirectory()) read(path);
+        else found[relative(this.folder, path)] = readFileSync(path, 'utf8');
+      }
+    };
+    read(this.folder);
+    return found;
+  }
+
+  text(file: string): string {
+    return readFileSync(join(this.folder, file), 'utf8');
+  }
+
+  init(...args: string[]): Promise<Ended> {
+    return this.cli.run(['init', ...args]);
+  }
+
+  compile(project = 'tsconfig.json'): Promise<Ended> {
+    return this.node([join(ROOT, 'node_modules', 'typescript', 'bin', 'tsc6'), '-p', project]);
+  }
+
+  async node(args: readonly string[]): Promise<Ended> {
+    const { PATH, HOME } = process.env;
+    const options = { cwd: this.folder, env: { PATH, HOME, ...this.cli.env }, timeout: TIMEOUT };
+    return promisify(execFile)(process.execPath, args, options).then(
+      ({ stdout, stderr }) => ({ code: 0, stdout, stderr }),
+      ({ code, stdout, stderr }: Ended) => ({ code, stdout, stderr }),
+    );
+  }
+
+  remove(): void {
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}
