@@ -151,7 +151,7 @@ function assemble(parts: Parts): OutboxRuntime {
     ...(overrides?.onRolledBack === undefined ? {} : { onRolledBack: overrides.onRolledBack.bind(overrides) }),
   };
   const unlocker = new OutboxUnlocker(store, events);
-  const cleaner = new OutboxCleaner(store, events, options.retention, options.deadLetter !== undefined);
+  const cleaner = new OutboxCleaner(store, events, options.retention, options.deadLetter !== undefined, clock);
   const handlers = new InProcessHandlers();
   return { options, instance, clock, events, store, enqueue, dispatcher, unlocker, cleaner, handlers, close };
 }
