@@ -14,6 +14,8 @@ const LEAST: Record<string, number> = {
   'guarantees.md': 6,
   'limits.md': 5,
   'nest-consumer.md': 1,
+  'operations.md': 1,
+  'options.md': 1,
   'processes.md': 4,
   'recipes.md': 1,
   'schema.md': 4,

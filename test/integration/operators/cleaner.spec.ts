@@ -245,5 +245,26 @@ describe.each(DATABASES)('OutboxCleaner', (kind) => {
       expect(told).toEqual([id]);
       expect((await app.get(OutboxCleaner).runOnce()).dead).toBe(1);
     });
+
+    it('a stop does not wait for the rest of a pass', async () => {
+      const options = quiet({
+        transports: { default: new ScriptedTransport() },
+        onPublished: 'archive',
+        retention: { published: '1d', every: '1s', pause: '1m' },
+        shutdownTimeout: '30s',
+      });
+      const app = await applications.start(build([typeOrm(database), OutboxModule.forRoot(options)]));
+      const messages = Array.from({ length: 1_500 }, () => ({ type: 't', key: null, payload: {} }));
+      await app.get(OutboxService).enqueueOutsideTransaction(messages);
+      const db = app.get(DataSource);
+      const left = async (): Promise<number> =>
+        Number(((await db.query('select count(*) as n from outbox_archive')) as { n: string }[])[0]?.n);
+      await until(async () => (await left()) === 1_500);
+      await db.query(`update outbox_archive set published_at = ${OLD}`);
+      await until(async () => (await left()) === 500); // now it rests for a minute
+      const begun = performance.now();
+      await applications.close();
+      expect(performance.now() - begun).toBeLessThan(15_000);
+    });
   });
 });

@@ -255,7 +255,12 @@ describe('the cleaner', () => {
       cleanDedup: async () => ({ removed: 3, looked: 3 }),
     };
     const hooks = new RecordedHooks();
-    const cleaner = new OutboxCleaner(store, hooks, { published: 1, dead: 1, dedup: 1, every: 1, pause: 0 } as never, false);
+    const cleaner = new OutboxCleaner(
+      store,
+      hooks,
+      { published: 1, dead: 1, dedup: 1, every: 1, pause: 0 } as never,
+      false,
+    );
     await expect(cleaner.runOnce()).rejects.toMatchObject({ report: { published: 2_500, dead: 0, dedup: 3 } });
     expect(hooks.of('cleaned')).toEqual([{ published: 2_500, dead: 0, dedup: 3 }]);
   });
