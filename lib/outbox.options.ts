@@ -148,6 +148,8 @@ export interface OutboxOptions {
      * `@nestjs/schedule` otherwise.
      */
     every?: Duration | { cron: string; CronJob?: CronJobClass };
+    /** Rest between two batches of a pass, so that writers and replicas keep up. Default 0. */
+    pause?: Duration;
   };
   /** Default 30 s. */
   lease?: Duration;
@@ -243,6 +245,7 @@ export interface ResolvedOptions {
     readonly dead: number | null;
     readonly dedup: number;
     readonly every: number | { readonly cron: string; readonly CronJob?: CronJobClass };
+    readonly pause: number;
   };
   readonly lease: number;
   readonly batchSize: number;

@@ -28,7 +28,7 @@ const ROOMS = {
   'data-layers/typeorm': ['message', 'time', 'options', 'store', 'store/postgres', 'store/mysql', 'transaction'],
   enqueue: ['message', 'time', 'options', 'store', 'transports', 'observe', 'transaction', 'admin'],
   relay: ['message', 'time', 'options', 'store', 'transports', 'observe'],
-  clean: ['options', 'store', 'observe'],
+  clean: ['time', 'options', 'store', 'observe'],
   // What a broker and its client say, whoever speaks through them: a transport of ours, or a Nest client.
   'transports/kafkajs': ['message', 'time', 'options', 'transports'],
   'transports/amqp': ['message', 'time', 'options', 'transports'],

@@ -3,6 +3,7 @@ import type { OutboxHooks } from '../observe/events.js';
 import { OutboxConfigurationError } from '../outbox.errors.js';
 import type { ResolvedOptions } from '../outbox.options.js';
 import type { CleanStore, DedupReport } from '../store/admin-store.js';
+import { systemClock, type Clock } from '../time/clock.js';
 
 export interface CleanReport {
   readonly published: number;
@@ -36,13 +37,15 @@ export class OutboxCleaner {
     /** @internal */ readonly hooks: OutboxHooks,
     /** @internal */ readonly retention: ResolvedOptions['retention'],
     /** Whether somebody is to be told of each death before its row goes. @internal */ readonly announces: boolean,
+    /** @internal */ readonly clock: Pick<Clock, 'after'> = systemClock,
   ) {}
 
   /**
-   * Counts are of committed deletes. When one kind fails the others are still cleaned, then the error is thrown with the counts as `report`.
+   * Counts are of committed deletes. It rests for `retention.pause` between two batches. When one kind fails the others are still cleaned, then the error is thrown with the counts as `report`.
+   * @param options.signal ends the pass after the batch in hand; what is left is for the next one
    * @throws OutboxConfigurationError `INVALID_OPTIONS`
    */
-  async runOnce(request?: CleanRequest): Promise<CleanReport> {
+  async runOnce(request?: CleanRequest, { signal }: { readonly signal?: AbortSignal } = {}): Promise<CleanReport> {
     const { published, dead, dedup, limit } = request === undefined ? this.configured() : requested(request);
     const report = { published: 0, dead: 0, dedup: 0 };
     const errors: unknown[] = [];
@@ -52,13 +55,14 @@ export class OutboxCleaner {
     ): Promise<void> => {
       try {
         let passedBy = 0;
-        for (let more = true; more && report[kind] < limit;) {
+        for (let more = true; more && report[kind] < limit && signal?.aborted !== true;) {
           const size = Math.min(BATCH, limit - report[kind]);
           const cleaned = await batch(size);
           const { removed, looked } = typeof cleaned === 'number' ? { removed: cleaned, looked: cleaned } : cleaned;
           report[kind] += removed;
           passedBy += looked - removed;
           more = looked >= size && passedBy < PASSED_BY;
+          if (more && report[kind] < limit) await this.rest(signal);
         }
       } catch (error) {
         errors.push(error);
@@ -70,6 +74,21 @@ export class OutboxCleaner {
     if (report.published + report.dead + report.dedup > 0) this.hooks.emit('cleaned', report);
     if (errors.length > 0) throw Object.assign(new AggregateError(errors, 'Cleaning failed in part.'), { report });
     return report;
+  }
+
+  /** Gives the disk to others, for no longer than the pass goes on. @internal */
+  async rest(signal: AbortSignal | undefined): Promise<void> {
+    const { pause } = this.retention;
+    if (!(pause > 0) || signal?.aborted === true) return;
+    await new Promise<void>((resolve) => {
+      const end = (): void => {
+        cancel();
+        signal?.removeEventListener('abort', end);
+        resolve();
+      };
+      const cancel = this.clock.after(pause, end);
+      signal?.addEventListener('abort', end);
+    });
   }
 
   /** @internal */ configured(): Ages {

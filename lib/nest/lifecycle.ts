@@ -25,6 +25,7 @@ export class OutboxLifecycle implements OnModuleInit, Started, OnApplicationShut
   /** @internal */ schedule: Schedule | undefined;
   /** @internal */ listener: WakeListener | undefined;
   /** @internal */ cron: CronHandle | undefined;
+  /** A pass of the cleaner ends with its batch at a stop. @internal */ readonly cleaning = new AbortController();
   /** @internal */ stopping: Promise<void> | undefined;
 
   constructor(
@@ -94,6 +95,7 @@ export class OutboxLifecycle implements OnModuleInit, Started, OnApplicationShut
     const { dispatcher, options, clock, events } = this.runtime;
     this.cron?.stop();
     this.schedule?.clear();
+    this.cleaning.abort();
     const forget = onSecondSignal(() => dispatcher.hurry());
     const all = Promise.all([dispatcher.stop(), this.listener?.stop(), ...this.loops.map(({ loop }) => loop.stop())]);
     await within(
@@ -114,7 +116,9 @@ export class OutboxLifecycle implements OnModuleInit, Started, OnApplicationShut
       hint.look();
       return unlocker.runOnce();
     });
-    const clean = this.loop('clean', typeof every === 'number' ? every : WHEN_NUDGED, () => cleaner.runOnce());
+    const clean = this.loop('clean', typeof every === 'number' ? every : WHEN_NUDGED, () =>
+      cleaner.runOnce(undefined, { signal: this.cleaning.signal }),
+    );
     this.schedule = new Schedule(this.modules);
     this.schedule.addInterval(`${prefix}:dispatch`, dispatcher);
     this.schedule.addInterval(`${prefix}:unlock`, unlock);

@@ -160,7 +160,7 @@ function assemble(parts: Parts): OutboxRuntime {
     ...forTests(overrides),
   };
   const unlocker = new OutboxUnlocker(store, events);
-  const cleaner = new OutboxCleaner(store, events, options.retention, options.deadLetter !== undefined);
+  const cleaner = new OutboxCleaner(store, events, options.retention, options.deadLetter !== undefined, clock);
   const handlers = new InProcessHandlers();
   const apart = apartFromRelay(parts);
   return { options, instance, clock, events, store, enqueue, dispatcher, unlocker, cleaner, handlers, apart, close };

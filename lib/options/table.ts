@@ -109,6 +109,7 @@ export const OPTIONS_TABLE: readonly OptionRow[] = [
   ),
   row('retention.dedup', '7d', duration('1m', '3650d'), 'longer than any client retries'),
   row('retention.every', '1h', orCron(duration('1s', '24d')), 'small batches, often'),
+  row('retention.pause', 0, duration('0ms', '1m'), 'a batch of 1,000 is over in milliseconds'),
   row('lease', '30s', duration('10s', '1h'), 'messages of a crashed instance wait this long and two polls, at most'),
   row('batchSize', 500, integer(1, 10_000), 'all figures were measured with it'),
   row(

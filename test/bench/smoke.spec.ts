@@ -13,6 +13,7 @@ const RUNS: Readonly<Record<string, string>> = {
   idle: '1 0',
   latency: '10 1',
   strict: '20 1',
+  'opt-ins': '100 1',
   kafka: '200 1',
   enqueue: '50 1',
   mariadb: '200 1',

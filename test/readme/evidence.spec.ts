@@ -17,6 +17,8 @@ const LEAST: Record<string, number> = {
   'limits.md': 5,
   'metrics.md': 2,
   'nest-consumer.md': 1,
+  'operations.md': 1,
+  'options.md': 1,
   'processes.md': 4,
   'recipes.md': 1,
   'schema.md': 4,

@@ -9,7 +9,9 @@ import type { ParkEntry } from '../../../lib/store/ready-store.js';
 import { Applications, build, quiet, typeOrm } from '../../nest/support/app.js';
 import { createTestDatabase, type TestDatabase } from '../../support/databases.js';
 import { createHarness, RecordedHooks, ScriptedTransport, type Harness } from '../../support/relay.js';
+import { FakeClock } from '../../../lib/testing/fake-clock.js';
 import { describeWith, DATABASES } from '../../support/services.js';
+import { until } from '../../support/until.js';
 
 const HOUR = 3_600_000;
 const OLD = `'2020-01-01 00:00:00'`;
@@ -32,6 +34,8 @@ describe.each(DATABASES)('OutboxCleaner', (kind) => {
 
     const cleaner = (retention: Retention, announces = false) =>
       new OutboxCleaner(harness.store, hooks, { ...harness.options.retention, ...retention }, announces);
+    const resting = (clock: FakeClock) =>
+      new OutboxCleaner(harness.store, hooks, { ...harness.options.retention, pause: 3_000 }, false, clock);
     const age = async (table: string, columns: readonly string[], to = OLD): Promise<void> => {
       await harness.dataSource.query(
         `update outbox_${table} set ${columns.map((column) => `${column} = ${to}`).join(', ')}`,
@@ -80,6 +84,34 @@ describe.each(DATABASES)('OutboxCleaner', (kind) => {
       ]) {
         await expect(never.runOnce(request as never)).rejects.toMatchObject({ code: 'INVALID_OPTIONS' });
       }
+    });
+
+    it('rests between two batches, so that writers have the disk, and not after the last one', async () => {
+      await harness.enqueue(Array.from({ length: 2_500 }, (_, i) => ({ key: `k${i % 9}` })));
+      await publish(await ready());
+      await age('archive', ['published_at']);
+      const clock = new FakeClock();
+      const pass = resting(clock).runOnce();
+      for (const left of [1_500, 500]) {
+        await until(() => clock.pending === 1);
+        expect([await harness.count('archive'), clock.nextIn]).toEqual([left, 3_000]);
+        await clock.advance(3_000);
+      }
+      expect(await pass).toEqual({ published: 2_500, dead: 0, dedup: 0 });
+      expect(clock.pending).toBe(0);
+    });
+
+    it('ends a pass that rests when it is told to, with what it has done', async () => {
+      await harness.enqueue(Array.from({ length: 1_500 }, (_, i) => ({ key: `k${i % 9}` })));
+      await publish(await ready());
+      await age('archive', ['published_at']);
+      const clock = new FakeClock();
+      const stop = new AbortController();
+      const pass = resting(clock).runOnce(undefined, { signal: stop.signal });
+      await until(() => clock.pending === 1);
+      stop.abort();
+      expect(await pass).toEqual({ published: 1_000, dead: 0, dedup: 0 });
+      expect([await harness.count('archive'), clock.pending]).toEqual([500, 0]);
     });
 
     it('leaves what is not final, of any age, with any setting', async () => {
@@ -212,6 +244,27 @@ describe.each(DATABASES)('OutboxCleaner', (kind) => {
       await app.get(OutboxDispatcher).runOnce();
       expect(told).toEqual([id]);
       expect((await app.get(OutboxCleaner).runOnce()).dead).toBe(1);
+    });
+
+    it('a stop does not wait for the rest of a pass', async () => {
+      const options = quiet({
+        transports: { default: new ScriptedTransport() },
+        onPublished: 'archive',
+        retention: { published: '1d', every: '1s', pause: '1m' },
+        shutdownTimeout: '30s',
+      });
+      const app = await applications.start(build([typeOrm(database), OutboxModule.forRoot(options)]));
+      const messages = Array.from({ length: 1_500 }, () => ({ type: 't', key: null, payload: {} }));
+      await app.get(OutboxService).enqueueOutsideTransaction(messages);
+      const db = app.get(DataSource);
+      const left = async (): Promise<number> =>
+        Number(((await db.query('select count(*) as n from outbox_archive')) as { n: string }[])[0]?.n);
+      await until(async () => (await left()) === 1_500);
+      await db.query(`update outbox_archive set published_at = ${OLD}`);
+      await until(async () => (await left()) === 500); // now it rests for a minute
+      const begun = performance.now();
+      await applications.close();
+      expect(performance.now() - begun).toBeLessThan(15_000);
     });
   });
 });

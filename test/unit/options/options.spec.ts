@@ -158,6 +158,7 @@ describe('options', () => {
       dead: 2_592_000_000,
       dedup: 604_800_000,
       every: { cron: '0 3 * * *' },
+      pause: 0,
     });
     expect(options.retry).toMatchObject({ maxAttempts: null, maxAge: 86_400_000 });
     expect(problems({ retention: { every: { cron: 'x' } } })).toHaveLength(1);

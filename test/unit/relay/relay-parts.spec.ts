@@ -255,7 +255,12 @@ describe('the cleaner', () => {
       cleanDedup: async () => ({ removed: 3, looked: 3 }),
     };
     const hooks = new RecordedHooks();
-    const cleaner = new OutboxCleaner(store, hooks, { published: 1, dead: 1, dedup: 1, every: 1 } as never, false);
+    const cleaner = new OutboxCleaner(
+      store,
+      hooks,
+      { published: 1, dead: 1, dedup: 1, every: 1, pause: 0 } as never,
+      false,
+    );
     await expect(cleaner.runOnce()).rejects.toMatchObject({ report: { published: 2_500, dead: 0, dedup: 3 } });
     expect(hooks.of('cleaned')).toEqual([{ published: 2_500, dead: 0, dedup: 3 }]);
   });
@@ -267,7 +272,7 @@ describe('the cleaner', () => {
       cleanDead: async () => 0,
       cleanDedup: async (_: number, limit: number) => ({ removed: (looked += limit) === 2_000 ? 1 : 0, looked: limit }),
     };
-    const retention = { published: 1, dead: 1, dedup: 1, every: 1 };
+    const retention = { published: 1, dead: 1, dedup: 1, every: 1, pause: 0 };
     const cleaner = new OutboxCleaner(store, new RecordedHooks(), retention, false);
     expect(await cleaner.runOnce()).toEqual({ published: 0, dead: 0, dedup: 1 });
     expect(looked).toBeGreaterThanOrEqual(100_000);
