@@ -25,6 +25,7 @@ import type { NewMessage } from '../../outbox-message.js';
 import { tableNames, type StoreSettings, type TableNames } from '../names.js';
 import { statement } from './statement.js';
 import { PostgresAdmin } from './ops/admin.js';
+import { PostgresBulk } from './ops/bulk.js';
 import { PostgresCleaner } from './ops/clean.js';
 import { PostgresHeldSnapshot } from './ops/held-snapshot.js';
 import { PostgresInsert } from './ready/insert.js';
@@ -53,6 +54,7 @@ export class PostgresStore implements OutboxStore {
   /** @internal */ readonly rowLocks: PostgresRowLocks;
   /** @internal */ readonly holder: PostgresHeldSnapshot;
   readonly inspect: PostgresInspect;
+  readonly bulk: PostgresBulk;
   /** @internal */ readonly channel: string;
 
   constructor(
@@ -76,6 +78,7 @@ export class PostgresStore implements OutboxStore {
     this.parked = new PostgresParked(connections, names, settings, rowsRead);
     this.admin = new PostgresAdmin(admin, names, settings);
     this.inspect = new PostgresInspect(admin, names, settings);
+    this.bulk = new PostgresBulk(admin, names, this.admin);
     this.cleaner = new PostgresCleaner(admin, names, this.admin);
     this.setup = new PostgresSetup(admin, names, settings);
     this.holder = new PostgresHeldSnapshot(admin, names);
@@ -234,6 +237,9 @@ export class PostgresStore implements OutboxStore {
   }
   cleanDedup(age: number, limit: number): Promise<DedupReport> {
     return this.cleaner.cleanDedup(age, limit);
+  }
+  cleanAudit(age: number, limit: number): Promise<number> {
+    return this.bulk.audits.clean(age, limit);
   }
 
   create(settings: SchemaSettings): Promise<void> {

@@ -87,6 +87,15 @@ export function postgresVersion2(definition: SchemaDefinition): SchemaScript {
   };
 }
 
+/** From version 2 to version 3, and back: the audit of operators' actions, which the way back drops. */
+export function postgresVersion3(definition: SchemaDefinition): SchemaScript {
+  const names = tableNames(definition, '"');
+  return {
+    up: [oneAtATime(definition), ...createTable(names, 'audit', postgresTables('').audit), setVersion(names, 3)],
+    down: [oneAtATime(definition), `drop table if exists ${names.audit}`, setVersion(names, 2)],
+  };
+}
+
 const setVersion = ({ meta }: TableNames, version: number): string =>
   `update ${meta} set value = '${version}' where name = 'version' and value <> '${version}'`;
 
