@@ -1,3 +1,4 @@
+import { BULK } from './bulk.mjs';
 import { CLAIM } from './claim.mjs';
 import { CONSUMERS } from './consumers.mjs';
 import { CONTENT } from './content.mjs';
@@ -47,6 +48,7 @@ export const MUTANTS = [
   ...PUBLISH,
   ...SETTLE,
   ...STORE,
+  ...BULK,
   ...MARIADB,
   ...MYSQL,
   ...STRICT,
