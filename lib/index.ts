@@ -4,6 +4,9 @@ export { getOutboxToken, InjectOutbox, type OutboxPart } from './outbox.tokens.j
 export { OutboxService, type OutboxWriter } from './enqueue/outbox.service.js';
 export { OutboxAdmin, type MessagePage } from './admin/outbox-admin.js';
 export type { MessageQuery, PageOptions } from './admin/message-query.js';
+export type { AuditEntry, AuditPage } from './admin/audit.js';
+export type { BulkOptions, BulkProgress, BulkReport } from './admin/bulk-options.js';
+export type { BulkSelection } from './admin/bulk-selection.js';
 export type { FoundMessage } from './admin/found-message.js';
 export type { KeptFailure, MessageDetails, PayloadPreview, TransportDetails } from './admin/message-details.js';
 export type { Explanation, ExplanationCode, ExplanationReason } from './admin/explanation-reason.js';
@@ -35,6 +38,7 @@ export type { EnqueueOptions, EnqueueReport, MessageSettings, PlainMessage, Repo
 export type { OutboxStore } from './store/outbox-store.js';
 export type { BrokenLeases, LeaseSelection } from './admin/break-leases.js';
 export type { DryRun, MessageSelection, OperatorCount } from './admin/selection.js';
+export type { AuditAction, AuditOutcome } from './store/bulk-store.js';
 export type { MessageState, OperatorReport } from './store/admin-store.js';
 export type { RelayStatus, TransportStatus, RunReport } from './relay/relay.js';
 export type { FailingOperation } from './relay/database-failures.js';

@@ -140,7 +140,11 @@ function partProviders(
   };
   return [
     part(OutboxService, ({ enqueue }) => new OutboxService(enqueue)),
-    part(OutboxAdmin, ({ store, options }) => new OutboxAdmin({ store, options, numberOf })),
+    part(
+      OutboxAdmin,
+      ({ store, options, enqueue }) =>
+        new OutboxAdmin({ store, options, numberOf, changed: () => enqueue.committed('parked') }),
+    ),
     part(OutboxDoctor, doctorOf),
     part(OutboxDispatcher, ({ dispatcher }) => dispatcher),
     part(OutboxUnlocker, ({ unlocker }) => unlocker),

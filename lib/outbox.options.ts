@@ -143,6 +143,8 @@ export interface OutboxOptions {
     dead?: Duration | null;
     /** Age at which dedup keys go. Default 7 d. */
     dedup?: Duration;
+    /** Age at which the audit of operators' actions goes. Default 90 d. */
+    audit?: Duration;
     /**
      * Default 1 h. `CronJob` is that of the package `cron`, for a bundle without `node_modules`; it is looked for behind
      * `@nestjs/schedule` otherwise.
@@ -244,6 +246,7 @@ export interface ResolvedOptions {
     readonly published: number;
     readonly dead: number | null;
     readonly dedup: number;
+    readonly audit: number;
     readonly every: number | { readonly cron: string; readonly CronJob?: CronJobClass };
     readonly pause: number;
   };

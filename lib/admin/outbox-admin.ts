@@ -1,12 +1,20 @@
 import { OutboxConfigurationError } from '../outbox.errors.js';
 import type { ResolvedOptions } from '../outbox.options.js';
 import { parseUuid } from '../message/uuid-v7.js';
+import { errorText } from '../observe/redact/error-text.js';
 import { refuse, refuseUnknown } from '../options/refuse.js';
 import { typeName } from '../options/text-checks.js';
+import type { Change } from '../store/admin-store.js';
+import type { BulkStore } from '../store/bulk-store.js';
 import type { InspectStore, StoredRow } from '../store/inspect-store.js';
 import type { LeaseStore } from '../store/lease-store.js';
 import type { OutboxStore, StoreSetup } from '../store/outbox-store.js';
 import { systemClock } from '../time/clock.js';
+import { actorOf } from './actor.js';
+import { auditPage, checkedAuditId, checkedAuditPage, type AuditPage } from './audit.js';
+import { checkedOptions, type BulkOptions, type BulkReport } from './bulk-options.js';
+import { countMeant, runBulk } from './bulk-run.js';
+import { checkedBulk, filterText, type BulkSelection } from './bulk-selection.js';
 import { bucketStates, type BucketState } from './bucket-table.js';
 import { notThere, reasonsOf } from './explanation.js';
 import type { Explanation } from './explanation-reason.js';
@@ -14,8 +22,10 @@ import { checkedFailures, FAILURE_LOOK, grouped, type FailureQuery, type Failure
 import { toFound, type FoundMessage } from './found-message.js';
 import { PREVIEW_BYTES, toDetails, type MessageDetails, type TransportDetails } from './message-details.js';
 import { ofFilter } from './of-filter.js';
+import type { DryRun, OperatorCount } from './selection.js';
 import {
   checkedPage,
+  checkedText,
   checkedQuery,
   readCursor,
   writeCursor,
@@ -38,16 +48,21 @@ export interface MessagePage {
 }
 
 export interface AdminSources {
-  readonly store: Pick<OutboxStore, 'inspect'> & Pick<StoreSetup, 'transports'> & Pick<LeaseStore, 'living'>;
+  readonly store: Pick<OutboxStore, 'inspect' | 'bulk'> & Pick<StoreSetup, 'transports'> & Pick<LeaseStore, 'living'>;
   readonly options: Pick<ResolvedOptions, 'coordination'>;
   /** @throws OutboxMessageError `UNKNOWN_TRANSPORT` */
   numberOf(name: string, known: ReadonlyMap<string, number>, subject: string): number;
+  /** Messages may be due, as an operator changed them. Must return at once. */
+  changed(): void;
 }
 
 /** Milliseconds for a page: a filter that few messages match goes on with the next one. */
 const PAGE_TIME = 1_000;
 
-/** Finds messages and says what holds them. It only reads, works in every process, and needs no relay. */
+/**
+ * Finds messages, says what holds them, and changes many of them. It works in every process, and needs no relay. What it changes
+ * stands in an audit.
+ */
 export class OutboxAdmin {
   constructor(/** @internal */ readonly sources: AdminSources) {}
 
@@ -125,6 +140,101 @@ export class OutboxAdmin {
     const { names, number } = await this.known(options.transport, 'buckets');
     const rows = await this.inspect.buckets(number);
     return bucketStates(rows, names, (await this.sources.store.living()).instances);
+  }
+
+  /**
+   * All that the filter names now is tried again at once, with all its attempts, in its old place of the key's order. It runs in
+   * chunks until nothing is left of what was there when it began. With `dryRun: true` it only counts.
+   * @throws OutboxMessageError `INVALID_MESSAGE`, `UNKNOWN_TRANSPORT`: the filter or an option is none
+   * @throws OutboxConfigurationError `SCHEMA_MISSING`: the tables have no audit yet; nothing was changed
+   */
+  requeue(selection: BulkSelection, options: BulkOptions & DryRun): Promise<OperatorCount>;
+  requeue(selection: BulkSelection, options?: BulkOptions): Promise<BulkReport>;
+  requeue(selection: BulkSelection, options: BulkOptions & Partial<DryRun> = {}): Promise<BulkReport | OperatorCount> {
+    return this.act('requeue', selection, options);
+  }
+
+  /** The same: deletes it. What it blocked goes on. */
+  discard(selection: BulkSelection, options: BulkOptions & DryRun): Promise<OperatorCount>;
+  discard(selection: BulkSelection, options?: BulkOptions): Promise<BulkReport>;
+  discard(selection: BulkSelection, options: BulkOptions & Partial<DryRun> = {}): Promise<BulkReport | OperatorCount> {
+    return this.act('discard', selection, options);
+  }
+
+  /**
+   * The same for what was not published yet, whatever its state is: also what is scheduled, and what is ready in buckets from which
+   * nobody publishes now. A count does not have what is ready.
+   */
+  cancel(selection: BulkSelection, options: BulkOptions & DryRun): Promise<OperatorCount>;
+  cancel(selection: BulkSelection, options?: BulkOptions): Promise<BulkReport>;
+  cancel(selection: BulkSelection, options: BulkOptions & Partial<DryRun> = {}): Promise<BulkReport | OperatorCount> {
+    return this.act('cancel', selection, options);
+  }
+
+  /**
+   * Lets a blocked key go on: its dead messages stay dead, but block no longer.
+   * @throws OutboxMessageError, OutboxConfigurationError as `requeue` does
+   */
+  async release(
+    key: string,
+    options: { transport?: string; by?: string } = {},
+  ): Promise<{ released: number; auditId: string }> {
+    if (typeof options !== 'object' || options === null)
+      refuse('release', `options must be an object, not ${typeName(options)}`);
+    refuseUnknown(options, ['transport', 'by'], 'release');
+    const checked = checkedText('release', 'key', key) ?? refuse('release', 'key must be a string that is not empty');
+    const { transport, by } = options;
+    const actor = actorOf('release', by);
+    const { number } = await this.known(transport, 'release');
+    const auditId = await this.bulk.begin({ action: 'release', actor, filter: JSON.stringify({ key, transport }) });
+    const filter = { key: checked, ...(number === undefined ? {} : { transport: number }) };
+    try {
+      const released = (await this.bulk.release(auditId, filter)) ?? 0;
+      await this.bulk.end(auditId, 'done', null);
+      this.sources.changed();
+      return { released, auditId };
+    } catch (error) {
+      await this.bulk.end(auditId, 'failed', errorText(error)).catch(() => undefined); // the database may be what failed
+      throw error;
+    }
+  }
+
+  /** What operators did, the last first: who, what, when and how many. */
+  async audit(page: PageOptions = {}): Promise<AuditPage> {
+    const { limit, after } = checkedAuditPage(page);
+    return auditPage(await this.bulk.audit(after, limit), limit);
+  }
+
+  /**
+   * Ends an action that runs in any process, before its next chunk; also one whose process is gone.
+   * @returns whether it was running
+   */
+  async stop(auditId: string): Promise<boolean> {
+    return this.bulk.end(checkedAuditId('stop', 'auditId', auditId), 'aborted', null);
+  }
+
+  /** @internal */ async act(
+    change: Change,
+    selection: BulkSelection,
+    options: BulkOptions & Partial<DryRun>,
+  ): Promise<BulkReport | OperatorCount> {
+    const meant = checkedBulk(change, selection);
+    const checked = checkedOptions(change, options);
+    const dryRun: unknown = options.dryRun ?? false;
+    if (typeof dryRun !== 'boolean') refuse(change, `dryRun must be true or false, not ${typeName(dryRun)}`);
+    const { number } = await this.known(meant.transport, change);
+    const sources = { bulk: this.bulk, inspect: this.inspect, changed: () => this.sources.changed() };
+    const action = { change, meant, transport: number };
+    if (dryRun) return { count: await countMeant(sources, action) };
+    return runBulk(sources, action, checked, filterText(selection));
+  }
+
+  /** @internal */ get bulk(): BulkStore {
+    const { bulk } = this.sources.store;
+    if (bulk !== undefined) return bulk;
+    throw new OutboxConfigurationError('UNSUPPORTED_DATABASE', 'OutboxAdmin: this store has no bulk.', {
+      hint: 'Use the stores of the package, or give yours a BulkStore.',
+    });
   }
 
   /** @internal */ get inspect(): InspectStore {

@@ -75,7 +75,10 @@ export function toFilter(
 /** `cancel` may remove what is ready, too, which only the attempt tells. */
 const mayCount = (operation: Change | 'release'): boolean => operation === 'requeue' || operation === 'discard';
 
-function checkedStates(operation: Change | 'release', { state, ids }: MessageSelection): Pick<MessageFilter, 'states'> {
+export function checkedStates(
+  operation: Change | 'release',
+  { state, ids }: Pick<MessageSelection, 'state' | 'ids'>,
+): Pick<MessageFilter, 'states'> {
   if (operation === 'release') return {};
   if (state === undefined) return mayCount(operation) && ids === undefined ? { states: ['dead'] } : {};
   const allowed: readonly unknown[] = operation === 'cancel' ? ['ready', ...CHANGES.cancel] : CHANGES[operation];

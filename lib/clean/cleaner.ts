@@ -11,7 +11,7 @@ export interface CleanReport {
   readonly dedup: number;
 }
 
-/** A pass with limits of its own, in place of the configured retention; leaves the dedup keys alone. */
+/** A pass with limits of its own, in place of the configured retention; leaves the dedup keys and the audit alone. */
 export interface CleanRequest {
   /** What was published, or died, before this instant goes; by the application's clock. */
   readonly before: Date;
@@ -27,8 +27,8 @@ const BATCH = 1_000;
 const PASSED_BY = 100_000;
 
 /**
- * Removes what is final and old: archived messages, dead letters and dedup keys, each after its own retention, in bounded
- * batches until nothing is left. Never a pending message of any age. Several instances may run it at once.
+ * Removes what is final and old: archived messages, dead letters, dedup keys and the audit of operators' actions, each after its
+ * own retention, in bounded batches until nothing is left. Never a pending message of any age. Several instances may run it at once.
  */
 export class OutboxCleaner {
   /** @internal */
@@ -41,28 +41,29 @@ export class OutboxCleaner {
   ) {}
 
   /**
-   * Counts are of committed deletes. It rests for `retention.pause` between two batches. When one kind fails the others are still cleaned, then the error is thrown with the counts as `report`.
+   * Counts are of committed deletes, without those of the audit. It rests for `retention.pause` between two batches. When one kind
+   * fails the others are still cleaned, then the error is thrown with the counts as `report`.
    * @param options.signal ends the pass after the batch in hand; what is left is for the next one
    * @throws OutboxConfigurationError `INVALID_OPTIONS`
    */
   async runOnce(request?: CleanRequest, { signal }: { readonly signal?: AbortSignal } = {}): Promise<CleanReport> {
-    const { published, dead, dedup, limit } = request === undefined ? this.configured() : requested(request);
-    const report = { published: 0, dead: 0, dedup: 0 };
+    const { published, dead, dedup, audit, limit } = request === undefined ? this.configured() : requested(request);
+    const counts = { published: 0, dead: 0, dedup: 0, audit: 0 };
     const errors: unknown[] = [];
     const clean = async (
-      kind: keyof CleanReport,
+      kind: keyof typeof counts,
       batch: (size: number) => Promise<number | DedupReport>,
     ): Promise<void> => {
       try {
         let passedBy = 0;
-        for (let more = true; more && report[kind] < limit && signal?.aborted !== true;) {
-          const size = Math.min(BATCH, limit - report[kind]);
+        for (let more = true; more && counts[kind] < limit && signal?.aborted !== true;) {
+          const size = Math.min(BATCH, limit - counts[kind]);
           const cleaned = await batch(size);
           const { removed, looked } = typeof cleaned === 'number' ? { removed: cleaned, looked: cleaned } : cleaned;
-          report[kind] += removed;
+          counts[kind] += removed;
           passedBy += looked - removed;
           more = looked >= size && passedBy < PASSED_BY;
-          if (more && report[kind] < limit) await this.rest(signal);
+          if (more && counts[kind] < limit) await this.rest(signal);
         }
       } catch (error) {
         errors.push(error);
@@ -71,6 +72,8 @@ export class OutboxCleaner {
     await clean('published', (size) => this.store.cleanArchive(published, size));
     if (dead !== null) await clean('dead', (size) => this.store.cleanDead(dead, size, this.announces));
     if (dedup !== null) await clean('dedup', (size) => this.store.cleanDedup(dedup, size));
+    if (audit !== null) await clean('audit', async (size) => (await this.store.cleanAudit?.(audit, size)) ?? 0);
+    const report = { published: counts.published, dead: counts.dead, dedup: counts.dedup };
     if (report.published + report.dead + report.dedup > 0) this.hooks.emit('cleaned', report);
     if (errors.length > 0) throw Object.assign(new AggregateError(errors, 'Cleaning failed in part.'), { report });
     return report;
@@ -101,6 +104,7 @@ interface Ages {
   readonly published: number;
   readonly dead: number | null;
   readonly dedup: number | null;
+  readonly audit: number | null;
   readonly limit: number;
 }
 
@@ -110,7 +114,7 @@ function requested({ before, limit = Infinity, includeDead = false }: CleanReque
   if (limit !== Infinity && !(Number.isSafeInteger(limit) && limit >= 1))
     throw refused('limit must be a whole number from 1');
   const age = Date.now() - at;
-  return { published: age, dead: includeDead ? age : null, dedup: null, limit };
+  return { published: age, dead: includeDead ? age : null, dedup: null, audit: null, limit };
 }
 
 const refused = (problem: string): OutboxConfigurationError =>

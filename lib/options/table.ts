@@ -46,7 +46,7 @@ export const OPTIONS_TABLE: readonly OptionRow[] = [
   ),
   row('database.setup', 'check', oneOf('check', 'create', 'none'), 'production tables come from migrations'),
   row('database.schema', undefined, identifier(63), 'tables of the outbox stand beside yours', "the connection's"),
-  row('database.prefix', 'outbox_', identifier(MAX_PREFIX), 'eight tables stand together in a list'),
+  row('database.prefix', 'outbox_', identifier(MAX_PREFIX), 'nine tables stand together in a list'),
   row(
     'database.poolSize',
     4,
@@ -108,6 +108,7 @@ export const OPTIONS_TABLE: readonly OptionRow[] = [
     'a dead letter is lost business until somebody looked at it',
   ),
   row('retention.dedup', '7d', duration('1m', '3650d'), 'longer than any client retries'),
+  row('retention.audit', '90d', duration('1h', '3650d'), 'what operators did is asked for weeks later'),
   row('retention.every', '1h', orCron(duration('1s', '24d')), 'small batches, often'),
   row('retention.pause', 0, duration('0ms', '1m'), 'a batch of 1,000 is over in milliseconds'),
   row('lease', '30s', duration('10s', '1h'), 'messages of a crashed instance wait this long and two polls, at most'),

@@ -148,4 +148,6 @@ export interface CleanStore {
    * call, and begins anew after the end.
    */
   cleanDedup(age: number, limit: number): Promise<DedupReport>;
+  /** What operators did. Absent: the store writes none of it down. */
+  cleanAudit?(age: number, limit: number): Promise<number>;
 }

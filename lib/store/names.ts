@@ -1,7 +1,7 @@
 import { OutboxConfigurationError } from '../outbox.errors.js';
 
 /** Version of the tables; grows with every migration. */
-export const SCHEMA_VERSION = 2;
+export const SCHEMA_VERSION = 3;
 /** How a bucket is computed from a key: stored with the schema, so that no two formulas ever work on one table. */
 export const HASH_VERSION = 'sha256/16be';
 
@@ -53,7 +53,7 @@ export interface SchemaScript {
   readonly down: readonly string[];
 }
 
-const TABLES = ['ready', 'parked', 'archive', 'dedup', 'leases', 'instances', 'meta', 'transports'] as const;
+const TABLES = ['ready', 'parked', 'archive', 'dedup', 'leases', 'instances', 'meta', 'transports', 'audit'] as const;
 export type TableName = (typeof TABLES)[number];
 export const TABLE_NAMES: readonly TableName[] = TABLES;
 

@@ -2,6 +2,7 @@ import type { NewMessage } from '../outbox-message.js';
 import type { SqlExecutor } from './executor.js';
 import type { AdminStore, CleanStore } from './admin-store.js';
 import type { DiagnoseStore } from './diagnose/diagnose-store.js';
+import type { BulkStore } from './bulk-store.js';
 import type { InspectStore } from './inspect-store.js';
 import type { LeaseStore } from './lease-store.js';
 import type { ParkedStore, RowLockStore } from './parked-store.js';
@@ -19,6 +20,8 @@ export interface OutboxStore
   readonly inspect?: InspectStore;
   /** What `OutboxDoctor` asks of the server. Absent: it refuses. */
   readonly diagnose?: DiagnoseStore;
+  /** What `OutboxAdmin` does, and writes down. Absent: it refuses. */
+  readonly bulk?: BulkStore;
   /** Sends a wake-up to the relays of other processes; `undefined` where the database cannot. Never inside a business transaction. */
   notify?(where?: 'ready' | 'parked' | 'leases'): Promise<void>;
   /**

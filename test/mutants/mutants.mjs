@@ -1,3 +1,4 @@
+import { BULK } from './bulk.mjs';
 import { CLAIM } from './claim.mjs';
 import { COMMAND_LINE } from './command-line.mjs';
 import { CONSUMERS } from './consumers.mjs';
@@ -51,6 +52,7 @@ export const MUTANTS = [
   ...PUBLISH,
   ...SETTLE,
   ...STORE,
+  ...BULK,
   ...MARIADB,
   ...MYSQL,
   ...STRICT,

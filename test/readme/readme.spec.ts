@@ -139,7 +139,7 @@ describe('the README', () => {
 
   it('counts the tables', () => {
     const tables = outboxSql('postgres').up.match(/^create table /gm) ?? [];
-    expect([tables.length, /(\w+) tables and one view/.exec(readme())?.[1]]).toEqual([8, 'Eight']);
+    expect([tables.length, /(\w+) tables and one view/.exec(readme())?.[1]]).toEqual([9, 'Nine']);
   });
 
   it('names every option, error code and event somewhere in the documents', () => {

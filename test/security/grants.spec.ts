@@ -3,6 +3,7 @@ import { Test, type TestingModule } from '@nestjs/testing';
 import { TypeOrmModule } from '@nestjs/typeorm';
 import { DataSource, type DataSourceOptions } from 'typeorm';
 import {
+  OutboxAdmin,
   OutboxCleaner,
   OutboxDispatcher,
   OutboxModule,
@@ -16,7 +17,7 @@ import { createTestDatabase, type TestDatabase } from '../support/databases.js';
 import { describeWith, DATABASES } from '../support/services.js';
 import { until } from '../support/until.js';
 
-const TABLES = ['ready', 'parked', 'archive', 'dedup', 'leases', 'instances', 'meta', 'transports'];
+const TABLES = ['ready', 'parked', 'archive', 'dedup', 'leases', 'instances', 'meta', 'transports', 'audit'];
 
 describe.each(DATABASES)('rights on %s', (kind) => {
   describeWith(kind, 'as they are documented', () => {
@@ -142,6 +143,8 @@ describe.each(DATABASES)('rights on %s', (kind) => {
     it('let a relay do its work on its tables, and nothing with others', async () => {
       const app = await relay();
       const outbox = app.get(OutboxService);
+      await app.get(OutboxAdmin).release('nobody');
+      await app.get(OutboxCleaner).runOnce();
       transport.fail({ when: ({ type }) => type === 'bad' });
       await outbox.enqueueOutsideTransaction(['good', 'bad', 'good'].map((type) => ({ type, key: type, payload: 1 })));
       await app.get(OutboxDispatcher).drain();
@@ -177,8 +180,17 @@ describe.each(DATABASES)('rights on %s', (kind) => {
       const due = await enqueueDue();
       await setUp.get(OutboxDispatcher).drain();
       const user = await as('shop_operator');
-      const outbox = (await start(user, { relay: false })).get(OutboxService);
+      const operator = await start(user, { relay: false });
+      const [outbox, actions] = [operator.get(OutboxService), operator.get(OutboxAdmin)];
       expect((await outbox.stats()).total).toMatchObject({ dead: 3, blocked: 1, scheduled: 1 });
+      await setUp.get(OutboxService).enqueueOutsideTransaction({ type: 'now', payload: 1 });
+      await setUp.get(OutboxService).enqueueOutsideTransaction({ type: 'then', payload: 1 }, { delay: '1h' });
+      expect(await actions.cancel({ type: 'now', youngerThan: '1h' })).toMatchObject({ done: 1, outcome: 'done' });
+      expect(await actions.cancel({ type: 'then' })).toMatchObject({ done: 1, outcome: 'done' });
+      const group = { transport: 'default', type: 'none', topic: 'none', error: 'none' };
+      expect(await actions.requeue({ group })).toMatchObject({ done: 0, outcome: 'done' });
+      expect(await actions.release('nobody')).toMatchObject({ released: 0 });
+      expect((await actions.audit()).entries).toHaveLength(4);
       expect((await outbox.cancel({ type: 'due' })).done).toEqual([due]);
       expect(await enqueueDue()).not.toBe(due);
       const ready = await setUp.get(OutboxService).enqueueOutsideTransaction({ type: 'ready', payload: 1 });
@@ -266,4 +278,5 @@ const COLUMN: Record<string, string> = {
   instances: 'info',
   meta: 'value',
   transports: 'name',
+  audit: 'actor',
 };

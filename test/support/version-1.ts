@@ -5,8 +5,18 @@ import type { DatabaseKind } from './services.js';
 
 /** Makes the tables that a database had before there was another version. They have eight buckets. */
 export async function makeVersion1(db: DataSource, kind: DatabaseKind, ordering: 'key' | 'strict'): Promise<void> {
+  await makeVersion(1, db, kind, ordering);
+}
+
+/** The same of any version before today's. */
+export async function makeVersion(
+  version: 1 | 2,
+  db: DataSource,
+  kind: DatabaseKind,
+  ordering: 'key' | 'strict',
+): Promise<void> {
   const dialect = kind === 'postgres' ? 'postgres' : 'mysql';
-  const sql = readFileSync(`test/support/version-1/${dialect}-${ordering}.sql`, 'utf8');
+  const sql = readFileSync(`test/support/version-${version}/${dialect}-${ordering}.sql`, 'utf8');
   if (kind === 'postgres') await db.query(sql);
   else for (const text of sql.split(/;\n\n?(?=\S|$)/)) if (text.trim() !== '') await db.query(text);
 }

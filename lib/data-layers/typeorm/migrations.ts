@@ -3,12 +3,17 @@ import { OutboxConfigurationError } from '../../outbox.errors.js';
 import { connectionSchema, dialectOf } from './dialect.js';
 import { oneAtATime } from '../../store/mysql/schema/lock.js';
 import { patiently } from '../../store/mysql/schema/patience.js';
-import { mysqlSchemaDown, mysqlSchemaUp, mysqlVersion2 } from '../../store/mysql/schema/schema.js';
+import { mysqlSchemaDown, mysqlSchemaUp, mysqlVersion2, mysqlVersion3 } from '../../store/mysql/schema/schema.js';
 import { checkNames, SCHEMA_VERSION, tableNames, type SchemaDefinition, type SchemaScript } from '../../store/names.js';
 import { runBeside, storedVersion, type IndexBeside } from '../../store/postgres/schema/online.js';
 import type { OpenBeside } from '../../store/schema-session.js';
 import { refuseUnpublished } from './unpublished.js';
-import { buildIdIndex, postgresSchema, postgresVersion2 } from '../../store/postgres/schema/schema.js';
+import {
+  buildIdIndex,
+  postgresSchema,
+  postgresVersion2,
+  postgresVersion3,
+} from '../../store/postgres/schema/schema.js';
 
 export type OutboxDialect = 'postgres' | 'mysql';
 
@@ -52,6 +57,12 @@ const UPGRADES: readonly Version[] = [
     version: 2,
     script: { postgres: postgresVersion2, mysql: mysqlVersion2 },
     beside: buildIdIndex,
+  },
+  {
+    name: 'OutboxVersion3',
+    time: '1795737600000',
+    version: 3,
+    script: { postgres: postgresVersion3, mysql: mysqlVersion3 },
   },
 ];
 /** In the order in which they came. */

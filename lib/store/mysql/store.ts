@@ -9,6 +9,7 @@ import type { ParkEntry, SettledMessage } from '../ready-store.js';
 import { tableNames, type StoreSettings } from '../names.js';
 import { MysqlDiagnose } from './diagnose/diagnose.js';
 import { MysqlAdmin } from './ops/admin.js';
+import { MysqlBulk } from './ops/bulk.js';
 import { missingLimits } from './schema/missing-limits.js';
 import { MysqlBlockingKeys } from './parked/blocking-keys.js';
 import { MysqlClean } from './ops/clean.js';
@@ -38,6 +39,7 @@ export class MysqlStore implements OutboxStore {
   readonly bucketsPerRead = 4;
   readonly inspect: MysqlInspect;
   readonly diagnose: MysqlDiagnose;
+  readonly bulk: MysqlBulk;
   /** @internal */ readonly parts: ReturnType<typeof partsOf>;
 
   constructor(
@@ -47,6 +49,7 @@ export class MysqlStore implements OutboxStore {
     this.parts = partsOf(database, settings);
     this.inspect = this.parts.inspect;
     this.diagnose = this.parts.diagnose;
+    this.bulk = this.parts.bulk;
   }
 
   insert = (tx: SqlExecutor, messages: readonly NewMessage[]) => this.parts.insert.insert(tx, messages);
@@ -109,6 +112,7 @@ export class MysqlStore implements OutboxStore {
   cleanDead = (age: number, limit: number, announcedOnly: boolean) =>
     this.parts.clean.cleanDead(age, limit, announcedOnly);
   cleanDedup = (age: number, limit: number) => this.parts.clean.cleanDedup(age, limit);
+  cleanAudit = (age: number, limit: number) => this.parts.bulk.audits.clean(age, limit);
 
   create = (settings: SchemaSettings) => this.parts.setup.create(settings);
   check = (settings: SchemaSettings) => this.parts.setup.check(settings);
@@ -154,6 +158,7 @@ function partsOf(database: SqlDatabase, settings: StoreSettings) {
     admin,
     diagnose: new MysqlDiagnose(database, names, settings),
     inspect: new MysqlInspect(database, server, names, settings, admin.tooLate),
+    bulk: new MysqlBulk(database, server, names, admin),
     stats,
     glance: new MysqlGlance(database, server, names, settings, stats.sql),
     clean: new MysqlClean(database, names, wake),

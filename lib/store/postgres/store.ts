@@ -26,6 +26,7 @@ import { tableNames, type StoreSettings, type TableNames } from '../names.js';
 import { statement } from './statement.js';
 import { PostgresDiagnose } from './diagnose/diagnose.js';
 import { PostgresAdmin } from './ops/admin.js';
+import { PostgresBulk } from './ops/bulk.js';
 import { PostgresCleaner } from './ops/clean.js';
 import { PostgresHeldSnapshot } from './ops/held-snapshot.js';
 import { PostgresInsert } from './ready/insert.js';
@@ -55,6 +56,7 @@ export class PostgresStore implements OutboxStore {
   /** @internal */ readonly holder: PostgresHeldSnapshot;
   readonly inspect: PostgresInspect;
   readonly diagnose: PostgresDiagnose;
+  readonly bulk: PostgresBulk;
   /** @internal */ readonly channel: string;
 
   constructor(
@@ -79,6 +81,7 @@ export class PostgresStore implements OutboxStore {
     this.admin = new PostgresAdmin(admin, names, settings);
     this.inspect = new PostgresInspect(admin, names, settings);
     this.diagnose = new PostgresDiagnose(database, names, settings);
+    this.bulk = new PostgresBulk(admin, names, this.admin);
     this.cleaner = new PostgresCleaner(admin, names, this.admin);
     this.setup = new PostgresSetup(admin, names, settings);
     this.holder = new PostgresHeldSnapshot(admin, names);
@@ -237,6 +240,9 @@ export class PostgresStore implements OutboxStore {
   }
   cleanDedup(age: number, limit: number): Promise<DedupReport> {
     return this.cleaner.cleanDedup(age, limit);
+  }
+  cleanAudit(age: number, limit: number): Promise<number> {
+    return this.bulk.audits.clean(age, limit);
   }
 
   create(settings: SchemaSettings): Promise<void> {

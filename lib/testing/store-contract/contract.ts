@@ -1,3 +1,4 @@
+import { describeBulk } from './bulk.js';
 import { describeCancel } from './cancel.js';
 import { describeCleaning, describeSetup } from './keeping.js';
 import { describeDead } from './dead.js';
@@ -51,6 +52,7 @@ export function describeStoreContract(
     describeOperators(run);
     describeCancel(run);
     describeInspect(run);
+    describeBulk(run);
     describeStates(run);
     describeDedupKeys(run);
     describeNamedIds(run);

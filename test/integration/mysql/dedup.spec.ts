@@ -44,7 +44,7 @@ describeOnMysqlFamily('dedup keys of messages that wait for a year', (kind) => {
     take = counted.take;
     store = new MysqlStore(counted.database, stores.storeSettings);
     await store.registerTransports(['default'], 'default');
-    const retention = { published: HOUR, dead: null, dedup: HOUR, every: HOUR, pause: 0 };
+    const retention = { published: HOUR, dead: null, dedup: HOUR, audit: HOUR, every: HOUR, pause: 0 };
     cleaner = new OutboxCleaner(store, new RecordedHooks(), retention, false);
   });
   afterEach(async () => {

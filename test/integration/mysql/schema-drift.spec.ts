@@ -168,7 +168,7 @@ describeOnMysqlFamily('tables that are not as they were made', (kind) => {
 
   it('E10: a process without rights on the view starts, whether it is there or not', async () => {
     const [name] = (await stores.application.query('select database() as name')) as [{ name: string }];
-    const tables = ['ready', 'parked', 'archive', 'dedup', 'leases', 'instances', 'meta', 'transports'];
+    const tables = ['ready', 'parked', 'archive', 'dedup', 'leases', 'instances', 'meta', 'transports', 'audit'];
     const admin = (sql: string) => stores.application.query(sql);
     await admin(`create user ${name.name}@'%' identified by 'pw'`);
     for (const table of tables) await admin(`grant select, insert on outbox_${table} to ${name.name}@'%'`);

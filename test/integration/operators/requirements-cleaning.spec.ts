@@ -10,7 +10,7 @@ describe.each(DATABASES)('cleaning and unlocking on %s', (kind) => {
     let harness: Harness;
     afterEach(() => harness?.close());
 
-    const RETENTION = { published: 1_000, dead: 1_000, dedup: 60_000, every: 1_000, pause: 0 };
+    const RETENTION = { published: 1_000, dead: 1_000, dedup: 60_000, audit: 3_600_000, every: 1_000, pause: 0 };
     const past = (): string =>
       kind === 'postgres' ? `clock_timestamp() - interval '10 days'` : 'utc_timestamp(6) - interval 10 day';
 

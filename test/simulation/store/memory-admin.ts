@@ -12,7 +12,7 @@ import {
   type Change,
 } from '../../../lib/store/admin-store.js';
 import { compareSeq, type ParkedState } from '../../../lib/outbox-message.js';
-import { meansReady, statesOf } from '../../../lib/store/operator-states.js';
+import { meansReady, statesOf } from '../../../lib/store/operator-rows.js';
 import { freeDedup } from './memory-dedup.js';
 import { blockingRows, isBeingSent } from './memory-keys.js';
 import type { MemoryDatabase } from './memory-database.js';

@@ -54,7 +54,7 @@ describe('options', () => {
         classify: undefined,
         onDead: 'block',
       },
-      retention: { published: 604_800_000, dead: null, dedup: 604_800_000, every: 3_600_000 },
+      retention: { published: 604_800_000, dead: null, dedup: 604_800_000, audit: 7_776_000_000, every: 3_600_000 },
       onPublished: 'delete',
       lease: 30_000,
       batchSize: 500,
@@ -157,6 +157,7 @@ describe('options', () => {
       published: 604_800_000,
       dead: 2_592_000_000,
       dedup: 604_800_000,
+      audit: 7_776_000_000,
       every: { cron: '0 3 * * *' },
       pause: 0,
     });

@@ -272,7 +272,7 @@ describe('the cleaner', () => {
       cleanDead: async () => 0,
       cleanDedup: async (_: number, limit: number) => ({ removed: (looked += limit) === 2_000 ? 1 : 0, looked: limit }),
     };
-    const retention = { published: 1, dead: 1, dedup: 1, every: 1, pause: 0 };
+    const retention = { published: 1, dead: 1, dedup: 1, audit: 1, every: 1, pause: 0 };
     const cleaner = new OutboxCleaner(store, new RecordedHooks(), retention, false);
     expect(await cleaner.runOnce()).toEqual({ published: 0, dead: 0, dedup: 1 });
     expect(looked).toBeGreaterThanOrEqual(100_000);

@@ -105,7 +105,7 @@ function where(...lists: readonly (readonly string[])[]): string {
   return all.length === 0 ? '' : ` where ${all.join(' and ')}`;
 }
 
-function filterOf(filter: RowFilter, { isLong }: Strip): Conditions {
+export function filterOf(filter: RowFilter, { isLong }: Pick<Strip, 'isLong'>): Conditions {
   const { key, topic, type, olderThan, youngerThan } = filter;
   const texts = textConditions({ topic, type, ...(isLong ? { key } : {}) });
   const age = 'utc_timestamp(6) - interval ? microsecond';

@@ -3,7 +3,7 @@ import { keyBytes } from '../../../message/key-bytes.js';
 import type { SqlConnection } from '../../executor.js';
 import type { MessageFilter } from '../../admin-store.js';
 import { stillElsewhere, type Deleted, type Elsewhere, type Looks } from '../../elsewhere.js';
-import { meansReady } from '../../operator-states.js';
+import { meansReady } from '../../operator-rows.js';
 import { bucketSql } from '../schema/tables.js';
 import type { StoreSettings, TableNames } from '../../names.js';
 import { statement, type Sql, type Statement } from '../../sql.js';

@@ -5,8 +5,7 @@ import type { SqlDatabase, SqlExecutor } from '../../executor.js';
 import { LEFT_COUNT_LIMIT, type MessageFilter, type OperatorReport, type Change } from '../../admin-store.js';
 import type { StoreSettings, TableNames } from '../../names.js';
 import type { Deleted } from '../../elsewhere.js';
-import { meansReady, statesOf } from '../../operator-states.js';
-import { transactionsOf } from '../../operator-transactions.js';
+import { meansReady, statesOf, transactionsOf } from '../../operator-rows.js';
 import { statement } from '../../sql.js';
 import { shareOf, updateOf } from '../capabilities.js';
 import { DEAD, readKey, stateNumber, WAITING } from '../columns.js';
@@ -130,18 +129,25 @@ export class MysqlAdmin {
   }
 
   async release({ key, transport }: { key: string; transport?: number }): Promise<{ released: number }> {
+    const admin = this.database.connection('admin');
+    return { released: await inTransaction(admin, (tx) => this.releaseIn(tx, { key, transport })) };
+  }
+
+  /** @returns how many dead rows block no longer */
+  async releaseIn(
+    tx: SqlExecutor,
+    { key, transport }: { key: string; transport?: number | undefined },
+  ): Promise<number> {
     const bytes = keyBytes(key);
-    return inTransaction(this.database.connection('admin'), async (tx) => {
-      const { rows } = await tx.run(this.sql.placesOf.bind(bytes));
-      const places = rows.filter(([of]) => transport === undefined || Number(of) === transport);
-      let released = 0;
-      for (const [of, bucket] of places) released += (await tx.run(this.sql.unblock.bind(of, bucket, bytes))).affected;
-      await this.wake.wakeAtOnce(
-        tx,
-        places.map(([of, bucket]) => ({ transport: Number(of), bucket: Number(bucket), key })),
-      );
-      return { released };
-    });
+    const { rows } = await tx.run(this.sql.placesOf.bind(bytes));
+    const places = rows.filter(([of]) => transport === undefined || Number(of) === transport);
+    let released = 0;
+    for (const [of, bucket] of places) released += (await tx.run(this.sql.unblock.bind(of, bucket, bytes))).affected;
+    await this.wake.wakeAtOnce(
+      tx,
+      places.map(([of, bucket]) => ({ transport: Number(of), bucket: Number(bucket), key })),
+    );
+    return released;
   }
 
   /** @internal */ async applyOnce(action: Change, filter: MessageFilter, outcome: Outcome): Promise<void> {
@@ -157,16 +163,32 @@ export class MysqlAdmin {
       outcome.left = Math.max(0, Number(counted.rows[0]?.[0]) - limit);
     }
     for (const some of transactionsOf(rows, action)) {
-      const ids = some.map(([parkedId]) => String(parkedId)).sort(compareSeq); // everybody locks in this order
-      const keys = action === 'requeue' ? [] : await this.keys.before(some.map(readFound), outcome.deadline);
-      const { changed, untouched } = await inTransaction(admin, async (tx) => {
-        const result = await this.change(tx, action, states, ids);
-        await this.keys.free(tx, keys, result.changed);
-        return result;
-      });
+      const { changed, untouched } = await this.changeSome(action, states, some, outcome.deadline);
       outcome.deleted(changed);
       for (const { id } of untouched) outcome.untouched.add(id);
     }
+  }
+
+  /**
+   * One transaction.
+   * @param some parked id, id, transport, bucket
+   * @param also is done in it
+   */
+  async changeSome(
+    action: Change,
+    states: readonly number[],
+    some: readonly (readonly unknown[])[],
+    deadline: number,
+    also: (tx: SqlExecutor, changed: number) => Promise<void> = async () => undefined,
+  ): Promise<{ changed: Candidate[]; untouched: Candidate[] }> {
+    const ids = some.map(([parkedId]) => String(parkedId)).sort(compareSeq); // everybody locks in this order
+    const keys = action === 'requeue' ? [] : await this.keys.before(some.map(readFound), deadline);
+    return inTransaction(this.database.connection('admin'), async (tx) => {
+      const result = await this.change(tx, action, states, ids);
+      await this.keys.free(tx, keys, result.changed);
+      await also(tx, result.changed.length);
+      return result;
+    });
   }
 
   /**

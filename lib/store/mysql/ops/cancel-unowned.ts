@@ -1,7 +1,7 @@
 import { systemClock } from '../../../time/clock.js';
 import type { MessageFilter } from '../../admin-store.js';
 import type { Deleted } from '../../elsewhere.js';
-import type { SqlDatabase } from '../../executor.js';
+import type { SqlDatabase, SqlExecutor } from '../../executor.js';
 import type { TableNames } from '../../names.js';
 import { statement, type Statement } from '../../sql.js';
 import type { MysqlTooLate } from './admin-too-late.js';
@@ -88,31 +88,42 @@ export class MysqlUnowned {
     return found;
   }
 
-  /** @internal */ async removeSome(
+  /** @param also is done in the same transaction */
+  async removeSome(
     { transport, bucket }: Place,
     found: readonly Found[],
     deadline: number,
+    also: (tx: SqlExecutor, deleted: number) => Promise<void> = async () => undefined,
   ): Promise<Deleted[]> {
-    const { ready } = this.names;
     const { keys } = this.parts;
     const free = await keys.before(
       found.map(({ id }) => ({ id, transport, bucket })),
       deadline,
     );
     const seqs = found.map(({ seq }) => seq);
-    const where = `transport = ? and bucket = ? and seq in (${marks(seqs.length)})`;
     return inTransaction(this.database.connection('admin'), async (tx) => {
-      const { rows: held } = await tx.run(this.hold.bind(transport, bucket));
-      if (held.length === 0) return [];
-      // Rows that somebody publishes under a lock of its own are passed over.
-      const locked = statement(undefined, `select id, seq from ${ready} where ${where} for update skip locked`);
-      const { rows } = await tx.run(locked.bind(transport, bucket, ...seqs));
-      if (rows.length === 0) return [];
-      const remove = `delete from ${ready} where transport = ? and bucket = ? and seq in (${marks(rows.length)})`;
-      await tx.run(statement(undefined, remove).bind(transport, bucket, ...rows.map(([, seq]) => String(seq))));
-      const deleted = rows.map(([id]) => ({ id: String(id), transport, bucket }));
+      const deleted = await this.removeIn(tx, { transport, bucket }, seqs);
       await keys.free(tx, free, deleted);
+      await also(tx, deleted.length);
       return deleted;
     });
+  }
+
+  /** @internal */ async removeIn(
+    tx: SqlExecutor,
+    { transport, bucket }: Place,
+    seqs: readonly string[],
+  ): Promise<Deleted[]> {
+    const { ready } = this.names;
+    const { rows: held } = await tx.run(this.hold.bind(transport, bucket));
+    if (held.length === 0) return [];
+    const where = `transport = ? and bucket = ? and seq in (${marks(seqs.length)})`;
+    // Rows that somebody publishes under a lock of its own are passed over.
+    const locked = statement(undefined, `select id, seq from ${ready} where ${where} for update skip locked`);
+    const { rows } = await tx.run(locked.bind(transport, bucket, ...seqs));
+    if (rows.length === 0) return [];
+    const remove = `delete from ${ready} where transport = ? and bucket = ? and seq in (${marks(rows.length)})`;
+    await tx.run(statement(undefined, remove).bind(transport, bucket, ...rows.map(([, seq]) => String(seq))));
+    return rows.map(([id]) => ({ id: String(id), transport, bucket }));
   }
 }

@@ -26,6 +26,7 @@ export function mysqlSchemaUp(definition: SchemaDefinition): string[] {
     messagesView(names),
     `insert into ${names.meta} (name, value) values ${meta.join(', ')} on duplicate key update value = value`,
     ...mysqlVersion2(definition).up,
+    ...mysqlVersion3(definition).up,
   ];
 }
 
@@ -38,25 +39,35 @@ export const LIMITED = ['ready', 'parked'] as const;
 export const LIMITS = 'limits';
 export const inRange = (buckets: number): string => `bucket between 0 and ${buckets - 1}`;
 
+const setVersion = ({ meta }: TableNames, from: number, to: number): string =>
+  `update ${meta} set value = '${to}' where name = 'version' and value = '${from}'`;
+
 /** From version 1 to version 2, and back: what is in the tables stays. */
 export function mysqlVersion2(definition: SchemaDefinition): SchemaScript {
   const names = tableNames(definition, '`');
-  const version = (from: number, to: number): string =>
-    `update ${names.meta} set value = '${to}' where name = 'version' and value = '${from}'`;
   const each = (build: (table: (typeof LIMITED)[number]) => string[]): string[] => LIMITED.flatMap(build);
   return {
     up: [
       ...each((table) => addLimits(names, table, definition)),
       ...addIdKey(names, definition),
       ...addIdleEpoch(names, definition),
-      version(1, 2),
+      setVersion(names, 1, 2),
     ],
     down: [
       ...each((table) => dropLimits(names, table, definition)),
       ...dropIdKey(names, definition),
       ...dropIdleEpoch(names, definition),
-      version(2, 1),
+      setVersion(names, 2, 1),
     ],
+  };
+}
+
+/** From version 2 to version 3, and back: the audit of operators' actions, which the way back drops. */
+export function mysqlVersion3(definition: SchemaDefinition): SchemaScript {
+  const names = tableNames(definition, '`');
+  return {
+    up: [createTable(names.audit, mysqlTables(definition).audit), setVersion(names, 2, 3)],
+    down: [`drop table if exists ${names.audit}`, setVersion(names, 3, 2)],
   };
 }
 

@@ -60,6 +60,7 @@ export function mysqlTables(definition: SchemaDefinition): Readonly<Record<Table
       keys: { primary: ['archive_id'], by_time: ['published_at'] },
     },
     dedup: DEDUP,
+    audit: AUDIT,
     ...coordinationTables(),
   };
 }
@@ -101,6 +102,24 @@ const DEDUP: MysqlTable = {
     ['created_at', 'datetime(6)', `not null default ${NOW}`],
   ],
   keys: { primary: ['dedup_key'], by_time: ['created_at'], by_id: ['id'] },
+};
+
+/** A row for each action of an operator. Version 2 had none. */
+const AUDIT: MysqlTable = {
+  columns: [
+    ['audit_id', 'bigint unsigned', 'not null auto_increment'],
+    ['action', 'varchar(32)', 'not null'],
+    ['actor', 'varchar(255)', 'not null'],
+    ['filter', 'text', 'not null'], // JSON
+    ['begun_at', 'datetime(6)', `not null default ${NOW}`],
+    ['touched_at', 'datetime(6)', `not null default ${NOW}`],
+    ['ended_at', 'datetime(6)', 'null'],
+    ['done', 'bigint unsigned', 'not null default 0'],
+    ['skipped', 'bigint unsigned', 'not null default 0'],
+    ['outcome', 'varchar(32)', 'null'], // null while it runs, and of one whose process is gone
+    ['error', 'text', 'null'],
+  ],
+  keys: { primary: ['audit_id'], by_time: ['begun_at'] },
 };
 
 /** In this epoch nothing of the bucket is being published, nor read for that. Version 1 had none. */

@@ -123,7 +123,7 @@ const placeArrays = (places: Look['places']): [string, string] => [
 
 const AGE = `clock_timestamp() - (?::float8 operator(pg_catalog.*) interval '1 millisecond')`;
 
-function filterSql(filter: RowFilter): { text: string; values: unknown[] } {
+export function filterSql(filter: RowFilter): { text: string; values: unknown[] } {
   const { transport, olderThan, youngerThan } = filter;
   const { text, values } = conditions(filter);
   const more = [

@@ -2,7 +2,7 @@ import { systemClock } from '../../../time/clock.js';
 import type { SqlConnection, SqlResult } from '../../executor.js';
 import type { MessageFilter, Change } from '../../admin-store.js';
 import { stillElsewhere, type Deleted } from '../../elsewhere.js';
-import { meansReady, statesOf } from '../../operator-states.js';
+import { meansReady, statesOf } from '../../operator-rows.js';
 import type { StoreSettings, TableNames } from '../../names.js';
 import type { Sql } from '../../sql.js';
 import { statement } from '../statement.js';

@@ -10,8 +10,7 @@ import {
   type TransportGlance,
 } from '../../admin-store.js';
 import type { Deleted } from '../../elsewhere.js';
-import { meansReady, statesOf } from '../../operator-states.js';
-import { transactionsOf } from '../../operator-transactions.js';
+import { meansReady, statesOf, transactionsOf } from '../../operator-rows.js';
 import type { StoreSettings, TableNames } from '../../names.js';
 import type { Sql } from '../../sql.js';
 import { plainArray } from '../arrays.js';
@@ -60,13 +59,16 @@ export class PostgresAdmin implements AdminStore {
   }
 
   async release(filter: { key: string; transport?: number }): Promise<{ released: number }> {
+    return { released: await this.connection().transaction((tx) => this.releaseIn(tx, filter)) };
+  }
+
+  /** @returns how many dead rows block no longer */
+  async releaseIn(tx: SqlExecutor, filter: { key: string; transport?: number }): Promise<number> {
     const transport = filter.transport ?? null;
-    return this.connection().transaction(async (tx) => {
-      await tx.run(this.sql.lockKey.bind(transport, transport, filter.key));
-      const { affected } = await tx.run(this.sql.unblockDead.bind(transport, transport, filter.key, filter.key));
-      await tx.run(this.sql.wakeKey.bind(transport, transport, filter.key, filter.key));
-      return { released: affected };
-    });
+    await tx.run(this.sql.lockKey.bind(transport, transport, filter.key));
+    const { affected } = await tx.run(this.sql.unblockDead.bind(transport, transport, filter.key, filter.key));
+    await tx.run(this.sql.wakeKey.bind(transport, transport, filter.key, filter.key));
+    return affected;
   }
 
   async count(change: Change, filter: MessageFilter): Promise<number> {
@@ -137,10 +139,10 @@ export class PostgresAdmin implements AdminStore {
    * @param found parked id, transport, bucket
    * @returns what was changed
    */
-  /** @internal */ async changeIn(
+  async changeIn(
     tx: SqlExecutor,
     change: Change,
-    filter: MessageFilter,
+    filter: Pick<MessageFilter, 'states'>,
     found: readonly (readonly unknown[])[],
   ): Promise<Deleted[]> {
     const unique = [...new Map(found.map((row) => [`${String(row[1])} ${String(row[2])}`, row])).values()];
@@ -171,5 +173,5 @@ export class PostgresAdmin implements AdminStore {
   }
 }
 
-const numbersOf = (change: Change, filter: MessageFilter): string =>
+const numbersOf = (change: Change, filter: Pick<MessageFilter, 'states'>): string =>
   plainArray(statesOf(change, filter).map((state) => String(stateNumber(state))));

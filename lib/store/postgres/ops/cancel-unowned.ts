@@ -1,7 +1,7 @@
 import { systemClock } from '../../../time/clock.js';
 import type { MessageFilter } from '../../admin-store.js';
 import type { Deleted } from '../../elsewhere.js';
-import type { SqlConnection } from '../../executor.js';
+import type { SqlConnection, SqlExecutor } from '../../executor.js';
 import type { TableNames } from '../../names.js';
 import { statement, type Sql, type Statement } from '../../sql.js';
 import { conditions, type PostgresTooLate } from './admin-too-late.js';
@@ -79,25 +79,27 @@ export class PostgresUnowned {
     );
   }
 
-  /** @internal Rows: transport, bucket, seq. */
-  removeSome(found: readonly (readonly unknown[])[]): Promise<Deleted[]> {
-    return this.connection().transaction(async (tx) => {
-      const place = (row: readonly unknown[]): string => `${String(row[0])} ${String(row[1])}`;
-      const places = [...new Map(found.map((row) => [place(row), row])).values()];
-      const column = (rows: readonly (readonly unknown[])[], index: number): string =>
-        plainArray(rows.map((row) => row[index] as string));
-      const held = new Set((await tx.run(this.hold.bind(column(places, 0), column(places, 1)))).rows.map(place));
-      const ours = found.filter((row) => held.has(place(row)));
-      if (ours.length === 0) return [];
-      const { rows } = await tx.run(this.remove.bind(column(ours, 0), column(ours, 1), column(ours, 2)));
-      const ids = rows.map(([id]) => id as string);
-      await this.parts.keys.free(tx, ids);
-      return rows.map(([id, transport, bucket]) => ({
-        id: id as string,
-        transport: Number(transport),
-        bucket: Number(bucket),
-      }));
-    });
+  /** @internal */ removeSome(found: readonly (readonly unknown[])[]): Promise<Deleted[]> {
+    return this.connection().transaction((tx) => this.removeIn(tx, found));
+  }
+
+  /** Rows: transport, bucket, seq. */
+  async removeIn(tx: SqlExecutor, found: readonly (readonly unknown[])[]): Promise<Deleted[]> {
+    const place = (row: readonly unknown[]): string => `${String(row[0])} ${String(row[1])}`;
+    const places = [...new Map(found.map((row) => [place(row), row])).values()];
+    const column = (rows: readonly (readonly unknown[])[], index: number): string =>
+      plainArray(rows.map((row) => row[index] as string));
+    const held = new Set((await tx.run(this.hold.bind(column(places, 0), column(places, 1)))).rows.map(place));
+    const ours = found.filter((row) => held.has(place(row)));
+    if (ours.length === 0) return [];
+    const { rows } = await tx.run(this.remove.bind(column(ours, 0), column(ours, 1), column(ours, 2)));
+    const ids = rows.map(([id]) => id as string);
+    await this.parts.keys.free(tx, ids);
+    return rows.map(([id, transport, bucket]) => ({
+      id: id as string,
+      transport: Number(transport),
+      bucket: Number(bucket),
+    }));
   }
 }
 

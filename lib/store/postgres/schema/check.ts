@@ -23,12 +23,12 @@ export async function checkSchema(
   way: string,
 ): Promise<void> {
   const found = await readColumns(db, names);
+  if (found.has('meta')) await checkMeta(db, names, wanted); // an earlier version has fewer tables
   const missing = TABLE_NAMES.filter((table) => !found.has(table));
   if (missing.length > 0) {
     const list = missing.map((table) => names[table]).join(', ');
     throw new OutboxConfigurationError('SCHEMA_MISSING', `Tables are missing: ${list}.`, { hint: way });
   }
-  await checkMeta(db, names, wanted);
   const definition = { ...wanted, schema: store.schema, prefix: store.prefix };
   const wrong = [
     ...(await compareSequence(db, names)), // others take their numbers from it

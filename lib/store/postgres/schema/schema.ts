@@ -36,7 +36,7 @@ export function postgresSchema(definition: SchemaDefinition): SchemaScript {
         .join(', ')} on conflict (name) do nothing`,
       ...addLimits(names, definition),
       addIdleEpoch(names),
-      setVersion(names, SCHEMA_VERSION),
+      raiseVersion(names, SCHEMA_VERSION),
     ],
     down: [
       `drop view if exists ${names.messages}`,
@@ -72,7 +72,7 @@ export function postgresVersion2(definition: SchemaDefinition): SchemaScript {
       ...addLimits(names, definition),
       ...createIndexes(names, names.dedup, postgresTables('').dedup), // of the id: it was not there
       addIdleEpoch(names),
-      setVersion(names, 2),
+      raiseVersion(names, 2),
     ],
     down: [
       oneAtATime(definition),
@@ -87,8 +87,23 @@ export function postgresVersion2(definition: SchemaDefinition): SchemaScript {
   };
 }
 
+/** From version 2 to version 3, and back: the audit of operators' actions, which the way back drops. */
+export function postgresVersion3(definition: SchemaDefinition): SchemaScript {
+  const names = tableNames(definition, '"');
+  return {
+    up: [oneAtATime(definition), ...createTable(names, 'audit', postgresTables('').audit), raiseVersion(names, 3)],
+    down: [oneAtATime(definition), `drop table if exists ${names.audit}`, setVersion(names, 2)],
+  };
+}
+
 const setVersion = ({ meta }: TableNames, version: number): string =>
   `update ${meta} set value = '${version}' where name = 'version' and value <> '${version}'`;
+
+/** Tables that were made by this release have its version: the steps of versions before run there as well. */
+function raiseVersion(names: TableNames, version: number): string {
+  const lower = Array.from({ length: version - 1 }, (_, n) => `'${n + 1}'`);
+  return `update ${names.meta} set value = '${version}' where name = 'version' and value in (${lower.join(', ')})`;
+}
 
 function addIdleEpoch({ leases }: TableNames): string {
   const [column, type] = IDLE_EPOCH;

@@ -1,0 +1,61 @@
+import type { Duration } from '../outbox-message.js';
+import { refuse, refuseUnknown } from '../options/refuse.js';
+import { typeName } from '../options/text-checks.js';
+import type { Change } from '../store/admin-store.js';
+import { milliseconds } from '../time/duration.js';
+import { actorOf } from './actor.js';
+
+/** How a bulk action runs. */
+export interface BulkOptions {
+  /** Who acts, for the audit. Default: the user of this process and its machine. */
+  by?: string;
+  /** Messages of one transaction, 1 to 5,000. Default 500. */
+  chunkSize?: number;
+  /** Between two chunks, up to 10 minutes. Default none. */
+  pause?: Duration;
+  /** Ends the action before its next chunk. What was done stays, and the same call goes on. */
+  signal?: AbortSignal;
+  /** Called after each chunk. What it throws ends the action. */
+  progress?: (progress: BulkProgress) => void;
+}
+export interface BulkProgress {
+  /** Messages that were changed, each counted once for each of its transports. */
+  readonly done: number;
+  /** Those that were found and not changed: they were being sent, or changed by somebody else meanwhile. */
+  readonly skipped: number;
+  /** How far the action has come, 0 to 1, about. */
+  readonly fraction: number;
+}
+export interface BulkReport extends Pick<BulkProgress, 'done' | 'skipped'> {
+  /** Its number in `audit()`. */
+  readonly auditId: string;
+  /** `aborted`: by its signal, or by `stop()`. */
+  readonly outcome: 'done' | 'aborted';
+}
+
+export interface CheckedOptions {
+  readonly actor: string;
+  readonly chunkSize: number;
+  /** Milliseconds. */
+  readonly pause: number;
+  readonly signal: AbortSignal | undefined;
+  readonly progress: (progress: BulkProgress) => void;
+}
+
+const NAMES = ['by', 'chunkSize', 'pause', 'signal', 'progress', 'dryRun'];
+const MAX_CHUNK = 5_000;
+const MAX_PAUSE = 600_000;
+
+export function checkedOptions(action: Change, options: BulkOptions): CheckedOptions {
+  if (typeof options !== 'object' || options === null)
+    refuse(action, `options must be an object, not ${typeName(options)}`);
+  refuseUnknown(options, NAMES, action);
+  const { by, chunkSize = 500, pause = 0, signal, progress = () => undefined } = options;
+  if (!Number.isInteger(chunkSize) || chunkSize < 1 || chunkSize > MAX_CHUNK)
+    refuse(action, `chunkSize must be a whole number from 1 to ${MAX_CHUNK}`);
+  const ms = milliseconds(pause);
+  if (ms === undefined || ms > MAX_PAUSE) refuse(action, `pause must be a duration up to '10m'`);
+  if (signal !== undefined && !(signal instanceof AbortSignal)) refuse(action, 'signal must be an AbortSignal');
+  if (typeof progress !== 'function') refuse(action, `progress must be a function, not ${typeName(progress)}`);
+  return { actor: actorOf(action, by), chunkSize, pause: ms, signal, progress };
+}

@@ -1,0 +1,125 @@
+import { OutboxConfigurationError } from '../outbox.errors.js';
+import type { ParkedState } from '../outbox-message.js';
+import type { Change } from './admin-store.js';
+import type { RowFilter, StoredRow } from './inspect-store.js';
+
+/** SEAM: actions of operators that go through many rows, and the table that says who did what. */
+
+export type AuditAction = Change | 'release';
+export type AuditOutcome = 'done' | 'aborted' | 'failed';
+
+export interface NewAction {
+  readonly action: AuditAction;
+  /** Who acts, for people. */
+  readonly actor: string;
+  /** JSON text, for people. */
+  readonly filter: string;
+}
+/** What was parked when an action began: later rows have larger numbers, later deaths a later time. */
+export interface Bounds {
+  /** Numbers of rows; `null`: nothing is parked. */
+  readonly from: string | null;
+  readonly upTo: string | null;
+  /** As the store writes a time. */
+  readonly at: string;
+  readonly now: Date;
+}
+/** All given conditions must hold. */
+export interface BulkFilter extends RowFilter {
+  readonly ids?: readonly string[];
+  readonly states: readonly ParkedState[];
+}
+export interface BulkRequest {
+  readonly filter: BulkFilter;
+  readonly bounds: Bounds;
+  /** {@link BulkPage.next} of the page before; `null`: from the beginning. */
+  readonly after: string | null;
+  /** From the last row to the first. */
+  readonly backwards: boolean;
+  readonly limit: number;
+  /** Whether the texts of the errors are wanted. */
+  readonly withErrors: boolean;
+}
+/** A parked row that a filter means. */
+export interface BulkRow {
+  readonly rowId: string;
+  readonly id: string;
+  readonly transport: number;
+  readonly bucket: number;
+  readonly seq: string;
+  /** The beginning of its last error, {@link ERROR_LENGTH} characters at most; empty: none, or not asked for. */
+  readonly error: string;
+}
+export interface BulkPage {
+  readonly rows: readonly BulkRow[];
+  /**
+   * Where to go on; `null`: that was the last page. A page looks at a bounded number of rows, whatever the filter: it may have
+   * fewer rows than asked for, or none, and not be the last one.
+   */
+  readonly next: string | null;
+}
+export interface AuditRow extends NewAction {
+  readonly id: string;
+  readonly action: AuditAction;
+  readonly begunAt: Date | null;
+  /** The last time that it wrote anything. */
+  readonly touchedAt: Date | null;
+  readonly endedAt: Date | null;
+  readonly done: number;
+  readonly skipped: number;
+  /** `null`: it runs, or its process is gone. */
+  readonly outcome: AuditOutcome | null;
+  readonly error: string | null;
+}
+
+export interface BulkStore {
+  bounds(): Promise<Bounds>;
+  /** Parked rows in the order of their numbers, each once. Only reads. */
+  find(request: BulkRequest): Promise<BulkPage>;
+  /** Writes a new row into the audit table. @returns its number */
+  begin(action: NewAction): Promise<string>;
+  /**
+   * Changes rows that are in one of these states and are not being sent, in one transaction with the counts of the audit row.
+   * @returns how many; `undefined`: the action has ended, or its row is gone, and nothing was changed
+   */
+  change(
+    audit: string,
+    change: Change,
+    states: readonly ParkedState[],
+    rows: readonly BulkRow[],
+  ): Promise<number | undefined>;
+  /** The same of ready rows that nobody can begin to send: deletes them. */
+  cancelReady(audit: string, rows: readonly StoredRow[]): Promise<number | undefined>;
+  /** The same of one key: {@link AdminStore.release}. */
+  release(audit: string, filter: { key: string; transport?: number }): Promise<number | undefined>;
+  /** @returns whether it was this call that ended it */
+  end(audit: string, outcome: AuditOutcome, error: string | null): Promise<boolean>;
+  /** The last ones first. @param before the number of one: those that began before it */
+  audit(before: string | null, limit: number): Promise<AuditRow[]>;
+}
+
+/** Rows that one statement looks at. */
+export const BULK_LOOK = 20_000;
+/** Milliseconds that one statement may take. */
+export const BULK_TIMEOUT = 30_000;
+
+/** Ends the transaction of a change whose action has ended: whatever it did is undone. */
+export class ActionEnded extends Error {}
+
+/** @returns `undefined` when the action has ended */
+export async function unlessEnded<T>(work: Promise<T>): Promise<T | undefined> {
+  try {
+    return await work;
+  } catch (error) {
+    if (error instanceof ActionEnded) return undefined;
+    throw error;
+  }
+}
+
+/** Of tables that were not upgraded, with `database.setup: 'none'`: nothing else of an outbox needs this one. */
+export function auditMissing(table: string, cause: unknown): OutboxConfigurationError {
+  return new OutboxConfigurationError('SCHEMA_MISSING', `There is no table ${table}.`, {
+    hint: 'Run the migrations of outboxMigrations(), whose OutboxVersion3 makes it, or the up of outboxSql().',
+    cause,
+  });
+}

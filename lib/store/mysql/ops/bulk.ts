@@ -1,0 +1,196 @@
+import type { ParkedState } from '../../../outbox-message.js';
+import { systemClock } from '../../../time/clock.js';
+import type { Change } from '../../admin-store.js';
+import {
+  unlessEnded,
+  BULK_LOOK,
+  BULK_TIMEOUT,
+  type AuditRow,
+  type Bounds,
+  type BulkPage,
+  type BulkRequest,
+  type BulkRow,
+  type BulkStore,
+  type NewAction,
+  type AuditOutcome,
+} from '../../bulk-store.js';
+import type { SqlDatabase, SqlExecutor } from '../../executor.js';
+import { ERROR_LENGTH, type StoredRow } from '../../inspect-store.js';
+import type { TableNames } from '../../names.js';
+import { DEAD, stateNumber, type Row } from '../columns.js';
+import { filterOf } from '../inspect/pages.js';
+import { readDate } from '../inspect/rows.js';
+import { TimedSelect } from '../inspect/select.js';
+import { inTransaction } from '../retry.js';
+import type { MysqlServer } from '../schema/server.js';
+import { marks } from '../statements.js';
+import type { MysqlAdmin } from './admin.js';
+import { SEARCH_TIMEOUT } from './admin-too-late.js';
+import { MysqlAudit } from './audit.js';
+import type { Conditions } from './find.js';
+
+/** What operators do to many rows. It changes what {@link MysqlAdmin} changes, in the same way. */
+export class MysqlBulk implements BulkStore {
+  /** @internal */ readonly audits: MysqlAudit;
+  /** @internal */ readonly select: TimedSelect;
+
+  constructor(
+    readonly database: SqlDatabase,
+    server: MysqlServer,
+    readonly names: TableNames,
+    readonly admin: MysqlAdmin,
+  ) {
+    this.audits = new MysqlAudit(database, names);
+    this.select = new TimedSelect(database, server);
+  }
+
+  async bounds(): Promise<Bounds> {
+    const { parked } = this.names;
+    const rest = `(select min(parked_id) from ${parked}), (select max(parked_id) from ${parked}), utc_timestamp(6)`;
+    const [[from, upTo, at] = []] = await this.read(rest, []);
+    const textOf = (id: unknown): string | null => (id === null ? null : String(id));
+    return { from: textOf(from), upTo: textOf(upTo), at: String(at), now: readDate(at) ?? new Date(0) };
+  }
+
+  /** First where a bounded piece of the key ends, then what of it the filter means. By ids all of them are looked at. */
+  async find(request: BulkRequest): Promise<BulkPage> {
+    if (request.bounds.upTo === null) return { rows: [], next: null };
+    const piece = pieceOf(request);
+    const { ids } = request.filter;
+    const end = ids === undefined ? await this.endOf(piece, request.backwards) : null;
+    const within = end === null ? piece : and(piece, request.backwards ? 'parked_id >= ?' : 'parked_id <= ?', end);
+    const rows = (await this.read(...this.findRest(request, within))).map(readBulkRow);
+    return { rows, next: rows.length >= request.limit ? (rows.at(-1)?.rowId ?? null) : end };
+  }
+
+  /** @internal The last row of a look; `null`: it comes to the end. */
+  async endOf({ conditions, values }: Conditions, backwards: boolean): Promise<string | null> {
+    const [row] = await this.read(
+      `parked_id from ${this.names.parked} force index (primary) where ${conditions.join(' and ')}
+      order by parked_id${backwards ? ' desc' : ''} limit 1 offset ${BULK_LOOK - 1}`,
+      values,
+    );
+    return row === undefined ? null : String(row[0]);
+  }
+
+  /** @internal */ findRest(
+    { filter, bounds, backwards, limit, withErrors }: BulkRequest,
+    within: Conditions,
+  ): [rest: string, values: unknown[]] {
+    const { ids, states, transport } = filter;
+    const meant = filterOf(filter, { isLong: true });
+    const conditions = [
+      ...within.conditions,
+      ...(ids === undefined ? [] : [`id in (${marks(ids.length)})`]),
+      `state in (${[0, ...states.map(stateNumber)].join(', ')})`,
+      `(state <> ${DEAD} or died_at is null or died_at <= ?)`,
+      ...(transport === undefined ? [] : ['transport = ?']),
+      ...meant.conditions,
+    ];
+    const values = [
+      ...within.values,
+      ...(ids ?? []),
+      bounds.at,
+      ...(transport === undefined ? [] : [transport]),
+      ...meant.values,
+    ];
+    const error = withErrors ? `coalesce(left(last_error, ${ERROR_LENGTH}), '')` : `''`;
+    const index = ids === undefined ? 'primary' : 'by_id';
+    return [
+      `parked_id, id, transport, bucket, seq, ${error} from ${this.names.parked} force index (${index})
+      where ${conditions.join(' and ')} order by parked_id${backwards ? ' desc' : ''} limit ?`,
+      [...values, limit],
+    ];
+  }
+
+  begin(action: NewAction): Promise<string> {
+    return this.audits.begin(action);
+  }
+
+  async change(
+    audit: string,
+    change: Change,
+    states: readonly ParkedState[],
+    rows: readonly BulkRow[],
+  ): Promise<number | undefined> {
+    const found = rows.map(({ rowId, id, transport, bucket }) => [rowId, id, transport, bucket]);
+    const result = await unlessEnded(
+      this.admin.changeSome(change, states.map(stateNumber), found, searchDeadline(), (tx, done) =>
+        this.audits.count(tx, audit, done, Math.max(0, rows.length - done)),
+      ),
+    );
+    if (result === undefined) return undefined;
+    if (change !== 'requeue') await this.admin.keys.after(result.changed);
+    return result.changed.length;
+  }
+
+  /** A transaction for each bucket. */
+  async cancelReady(audit: string, rows: readonly StoredRow[]): Promise<number | undefined> {
+    const places = new Map<string, StoredRow[]>();
+    for (const row of rows) {
+      const place = `${row.transport} ${row.bucket}`;
+      places.set(place, [...(places.get(place) ?? []), row]);
+    }
+    let all = 0;
+    for (const found of places.values()) {
+      const count = (tx: SqlExecutor, done: number): Promise<void> =>
+        this.audits.count(tx, audit, done, found.length - done);
+      const deleted = await unlessEnded(
+        this.admin.unowned.removeSome(found[0] as StoredRow, found, searchDeadline(), count),
+      );
+      if (deleted === undefined) return undefined;
+      await this.admin.keys.after(deleted);
+      all += deleted.length;
+    }
+    return all;
+  }
+
+  release(audit: string, filter: { key: string; transport?: number }): Promise<number | undefined> {
+    const work = inTransaction(this.database.connection('admin'), async (tx) => {
+      const released = await this.admin.releaseIn(tx, filter);
+      await this.audits.count(tx, audit, released, 0);
+      return released;
+    });
+    return unlessEnded(work);
+  }
+
+  end(audit: string, outcome: AuditOutcome, error: string | null): Promise<boolean> {
+    return this.audits.end(audit, outcome, error);
+  }
+  audit(before: string | null, limit: number): Promise<AuditRow[]> {
+    return this.audits.list(before, limit);
+  }
+
+  /** @internal */ read(rest: string, values: readonly unknown[]): Promise<readonly Row[]> {
+    return this.select.inTime(systemClock.monotonic() + BULK_TIMEOUT, rest, values);
+  }
+}
+
+const searchDeadline = (): number => systemClock.monotonic() + SEARCH_TIMEOUT;
+
+/** Rows that are left, of those that were there when the action began. */
+function pieceOf({ bounds, after, backwards }: BulkRequest): Conditions {
+  const all: Conditions = {
+    conditions: ['parked_id >= ?', 'parked_id <= ?'],
+    values: [bounds.from, bounds.upTo].map(numberOf),
+  };
+  return after === null ? all : and(all, backwards ? 'parked_id < ?' : 'parked_id > ?', after);
+}
+
+const and = ({ conditions, values }: Conditions, condition: string, value: string): Conditions => ({
+  conditions: [...conditions, condition],
+  values: [...values, numberOf(value)],
+});
+/** A text would be compared as a floating-point number. */
+const numberOf = (id: string | null): bigint | null => (id === null ? null : BigInt(id));
+
+function readBulkRow([rowId, id, transport, bucket, seq, error]: Row): BulkRow {
+  return {
+    rowId: String(rowId),
+    id: String(id),
+    transport: Number(transport),
+    bucket: Number(bucket),
+    seq: String(seq),
+    error: String(error),
+  };
+}

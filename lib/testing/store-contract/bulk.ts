@@ -1,0 +1,261 @@
+import assert from 'node:assert/strict';
+import { randomUUID } from 'node:crypto';
+import type { AuditRow, BulkFilter, BulkRow, BulkStore } from '../../store/bulk-store.js';
+import type { StoredRow } from '../../store/inspect-store.js';
+import type { OwnedTransport, StoreRun } from './harness.js';
+import { repark } from './parked.js';
+
+const LATER = 3_600_000;
+const ACTION = { action: 'requeue', actor: `o'brien "ops"@höst \\`, filter: '{"state":"dead","key":"ключ"}' } as const;
+const DEAD = ['dead'] as const;
+
+/** Actions of operators that go through many rows, and what is written down of them. A store without `bulk` has none. */
+export function describeBulk(run: StoreRun): void {
+  const { describe } = run.runner;
+  describe('bulk', () => {
+    describeWalks(run);
+    describeChanges(run);
+    describeReady(run);
+    describeFences(run);
+    describeAudit(run);
+  });
+}
+
+/** All rows that a filter means, in pages of two. */
+async function walked(
+  bulk: BulkStore,
+  filter: BulkFilter,
+  more: { backwards?: boolean; withErrors?: boolean; bounds?: Awaited<ReturnType<BulkStore['bounds']>> } = {},
+): Promise<BulkRow[]> {
+  const { backwards = false, withErrors = false, bounds = await bulk.bounds() } = more;
+  const rows: BulkRow[] = [];
+  for (let after: string | null = null, pages = 0; ; pages++) {
+    const page = await bulk.find({ filter, bounds, after, backwards, limit: 2, withErrors });
+    assert.ok(page.rows.length <= 2 && pages < 100);
+    rows.push(...page.rows);
+    if (page.next === null) return rows;
+    after = page.next;
+  }
+}
+const idsOf = (rows: readonly { readonly id: string }[]): string[] => rows.map(({ id }) => id);
+const dead = (owned: OwnedTransport, fields: object = {}): Promise<string> =>
+  owned.parked({ key: null, ...fields }, { state: 'dead', delay: null });
+
+async function many<T>(count: number, each: (n: number) => Promise<T>): Promise<T[]> {
+  const all: T[] = [];
+  for (let n = 0; n < count; n++) all.push(await each(n));
+  return all;
+}
+async function audited(bulk: BulkStore, id: string): Promise<AuditRow | undefined> {
+  return (await bulk.audit(null, 500)).find((row) => row.id === id);
+}
+const countsOf = async (bulk: BulkStore, id: string): Promise<unknown[]> => {
+  const row = await audited(bulk, id);
+  return [row?.done, row?.skipped];
+};
+
+function describeWalks(run: StoreRun): void {
+  const { it } = run.runner;
+
+  it('finds what a filter means in the order of the rows, from either end, each once', async () => {
+    const { bulk } = run.store;
+    if (bulk === undefined) return;
+    const owned = await run.owned();
+    const { transport } = owned;
+    const ids = await many(5, (n) => dead(owned, { type: n % 2 === 0 ? 'even' : 'odd', topic: `it's "Ünique" \\` }));
+    const waiting = await owned.parked({ key: null }, { delay: LATER });
+    const found = async (filter: Partial<BulkFilter>, backwards = false): Promise<string[]> =>
+      idsOf(await walked(bulk, { transport, states: DEAD, ...filter }, { backwards }));
+    assert.deepEqual(await found({}), ids);
+    assert.deepEqual(await found({}, true), [...ids].reverse());
+    assert.deepEqual(await found({ states: ['waiting'] }), [waiting]);
+    assert.deepEqual(await found({ states: ['waiting', 'dead'] }), [...ids, waiting]);
+    assert.deepEqual(await found({ states: [] }), []);
+    assert.deepEqual(await found({ type: 'odd', topic: `it's "Ünique" \\` }), [ids[1], ids[3]]);
+    assert.deepEqual(await found({ topic: 'none' }), []);
+    assert.deepEqual(await found({ olderThan: LATER }), []);
+    assert.deepEqual(await found({ youngerThan: LATER }), ids);
+    assert.deepEqual(await found({ ids: [...ids.slice(1, 4), waiting, randomUUID()] }), ids.slice(1, 4));
+    const everywhere = await walked(bulk, { states: DEAD });
+    assert.deepEqual(idsOf(everywhere.filter((row) => row.transport === transport)), ids);
+  });
+
+  it('tells the texts of errors only where they are asked for', async () => {
+    const { bulk } = run.store;
+    if (bulk === undefined) return;
+    const owned = await run.owned();
+    await dead(owned);
+    const filter = { transport: owned.transport, states: DEAD };
+    const errors = async (withErrors: boolean) =>
+      (await walked(bulk, filter, { withErrors })).map(({ error }) => error);
+    assert.deepEqual([await errors(false), await errors(true)], [[''], ['refused']]);
+  });
+
+  it('comes to an end: what is parked, or dies, after the beginning is not looked at', async () => {
+    const { bulk } = run.store;
+    if (bulk === undefined) return;
+    const owned = await run.owned();
+    const later = await owned.parked({ key: null }, { delay: 0 });
+    const ids = await many(3, () => dead(owned));
+    const bounds = await bulk.bounds();
+    const { messages } = await owned.take();
+    const deaths = messages.map((message) => repark(message, { state: 'dead', delay: null }));
+    await run.store.repark(run.owner, owned.leases, deaths);
+    const new_ = await dead(owned);
+    const filter = { transport: owned.transport, states: DEAD };
+    assert.deepEqual(idsOf(await walked(bulk, filter, { bounds })), ids);
+    assert.deepEqual(idsOf(await walked(bulk, filter, { bounds, backwards: true })), [...ids].reverse());
+    assert.deepEqual(idsOf(await walked(bulk, filter)), [later, ...ids, new_]);
+  });
+}
+
+function describeChanges(run: StoreRun): void {
+  const { it } = run.runner;
+  const { inOrder } = run;
+
+  it('requeues rows, and counts them in the audit', async () => {
+    const { bulk } = run.other;
+    if (bulk === undefined) return;
+    const owned = await run.owned();
+    const ids = await many(3, () => dead(owned));
+    const rows = await walked(bulk, { transport: owned.transport, states: DEAD });
+    const audit = await bulk.begin(ACTION);
+    assert.equal(await bulk.change(audit, 'requeue', DEAD, rows.slice(0, 2)), 2);
+    assert.equal(await bulk.change(audit, 'requeue', DEAD, rows), 1); // two are dead no more
+    assert.deepEqual(await countsOf(bulk, audit), [3, 2]);
+    assert.deepEqual(
+      (await owned.take()).messages.map(({ id, attempts }) => [id, attempts]).sort(),
+      ids.map((id) => [id, 0]).sort(),
+    );
+  });
+
+  it('leaves what is being sent, and counts it as skipped', async () => {
+    const { bulk } = run.other;
+    if (bulk === undefined) return;
+    const owned = await run.owned();
+    const sending = await owned.parked({ key: null });
+    await owned.take();
+    const scheduled = (await owned.insert({ key: null, delay: LATER }))[0] as string;
+    const states = ['scheduled', 'waiting'] as const;
+    const rows = await walked(bulk, { transport: owned.transport, states }, { backwards: true });
+    assert.deepEqual(idsOf(rows), [scheduled, sending]);
+    const audit = await bulk.begin({ ...ACTION, action: 'cancel' });
+    assert.equal(await bulk.change(audit, 'cancel', states, rows), 1);
+    assert.deepEqual(await countsOf(bulk, audit), [1, 1]);
+    assert.deepEqual(idsOf(await walked(bulk, { transport: owned.transport, states })), [sending]);
+  });
+
+  inOrder('discards rows, and what they blocked goes on', async () => {
+    const { bulk } = run.other;
+    if (bulk === undefined) return;
+    const owned = await run.owned();
+    await dead(owned, { key: 'k' });
+    const behind = await owned.parked({ key: 'k' }, { state: 'blocked', delay: null });
+    const rows = await walked(bulk, { transport: owned.transport, states: DEAD }, { backwards: true });
+    const audit = await bulk.begin({ ...ACTION, action: 'discard' });
+    assert.equal(await bulk.change(audit, 'discard', DEAD, rows), 1);
+    assert.deepEqual(idsOf((await owned.take(['k'])).messages), [behind]);
+  });
+
+  inOrder('releases a key, and counts it', async () => {
+    const { bulk } = run.other;
+    if (bulk === undefined) return;
+    const owned = await run.owned();
+    const key = randomUUID();
+    const place = { key, bucket: run.bucketOf(key) };
+    await dead(owned, place);
+    await owned.parked(place, { state: 'blocked', delay: null });
+    const audit = await bulk.begin({ ...ACTION, action: 'release' });
+    assert.equal(await bulk.release(audit, { key, transport: owned.transport }), 1);
+    assert.equal(await bulk.release(audit, { key, transport: owned.transport }), 0);
+    assert.deepEqual(await countsOf(bulk, audit), [1, 0]);
+  });
+}
+
+async function readyRows(run: StoreRun, owned: OwnedTransport): Promise<readonly StoredRow[]> {
+  const page = await run.store.inspect?.page({ state: 'ready', transport: owned.transport, after: null, limit: 500 });
+  return page?.rows ?? [];
+}
+
+function describeReady(run: StoreRun): void {
+  const { it } = run.runner;
+
+  it('cancels what is ready in buckets that nobody has leased, and nothing else', async () => {
+    const { bulk, inspect } = run.other;
+    if (bulk === undefined || inspect === undefined) return;
+    const owned = await run.owned();
+    const ids = await owned.insert(...[1, 2, 1, 3].map((bucket) => ({ key: null, bucket })));
+    const audit = await bulk.begin({ ...ACTION, action: 'cancel' });
+    assert.equal(await bulk.cancelReady(audit, await readyRows(run, owned)), 0);
+    await run.store.giveBack(
+      run.owner,
+      owned.leases.filter(({ bucket }) => bucket !== 3),
+    );
+    assert.equal(await bulk.cancelReady(audit, await readyRows(run, owned)), 3);
+    assert.deepEqual(await countsOf(bulk, audit), [3, 5]);
+    assert.deepEqual(await owned.readyIds(), ids.slice(3));
+  });
+}
+
+function describeFences(run: StoreRun): void {
+  const { it } = run.runner;
+
+  it('changes nothing once the action has ended, or its row is gone', async () => {
+    const { bulk } = run.store;
+    const [others, inspect] = [run.other.bulk, run.store.inspect];
+    if (bulk === undefined || others === undefined || inspect === undefined) return;
+    const owned = await run.owned();
+    const id = await dead(owned, { key: 'k' });
+    const [ready] = await owned.insert({ key: null, bucket: 2 });
+    await run.store.giveBack(run.owner, owned.leases);
+    const { transport } = owned;
+    const rows = await walked(bulk, { transport, states: DEAD });
+    const audit = await bulk.begin(ACTION);
+    assert.equal(await others.end(audit, 'aborted', null), true);
+    assert.equal(await bulk.end(audit, 'done', null), false);
+    for (const gone of [audit, '999999999999']) {
+      for (const change of ['requeue', 'discard', 'cancel'] as const)
+        assert.equal(await bulk.change(gone, change, DEAD, rows), undefined);
+      assert.equal(await bulk.cancelReady(gone, await readyRows(run, owned)), undefined);
+      assert.equal(await bulk.release(gone, { key: 'k', transport }), undefined);
+    }
+    assert.deepEqual(idsOf(await walked(bulk, { transport, states: DEAD })), [id]);
+    assert.deepEqual(await owned.readyIds(), [ready]);
+    if (run.ordered) assert.equal(await run.store.hasBlocking(transport, owned.allBuckets), true);
+    const { outcome, done, error } = (await audited(bulk, audit)) as AuditRow;
+    assert.deepEqual([outcome, done, error], ['aborted', 0, null]);
+  });
+}
+
+function describeAudit(run: StoreRun): void {
+  const { it } = run.runner;
+
+  it('tells what was done, the last first, page by page, with the texts as they are', async () => {
+    const { bulk } = run.store;
+    if (bulk === undefined) return;
+    const [first, second, third] = (await many(3, () => bulk.begin(ACTION))) as [string, string, string];
+    await bulk.end(second, 'failed', `it's "broken" \\`);
+    const page = await bulk.audit(null, 2);
+    assert.deepEqual(idsOf(page), [third, second]);
+    assert.deepEqual(idsOf(await bulk.audit(second, 1)), [first]);
+    const { action, actor, filter, begunAt, touchedAt, endedAt, outcome, error } = page[1] as AuditRow;
+    assert.deepEqual({ action, actor, filter }, ACTION);
+    assert.deepEqual([outcome, error], ['failed', `it's "broken" \\`]);
+    assert.ok(Math.abs((begunAt?.getTime() ?? 0) - Date.now()) < 600_000);
+    assert.ok((endedAt?.getTime() ?? 0) >= (begunAt?.getTime() ?? 0) && endedAt?.getTime() === touchedAt?.getTime());
+    const open = page[0] as AuditRow;
+    assert.deepEqual([open.outcome, open.endedAt, open.done, open.skipped], [null, null, 0, 0]);
+  });
+
+  it('forgets what is older than it is asked for, the oldest first', async () => {
+    const { bulk } = run.store;
+    if (bulk === undefined || run.store.cleanAudit === undefined) return;
+    const audit = await bulk.begin(ACTION);
+    assert.equal(await run.store.cleanAudit(LATER, 10), 0);
+    const kept = await bulk.begin(ACTION);
+    for (let cleaned = 1; cleaned > 0 && (await audited(bulk, audit)) !== undefined;)
+      cleaned = await run.store.cleanAudit(0, 1);
+    assert.equal(await audited(bulk, audit), undefined);
+    assert.notEqual(await audited(bulk, kept), undefined);
+  });
+}
