@@ -14,6 +14,9 @@ export type { OutboxTransactionOptions } from './transaction/options.js';
 export { OutboxDispatcher } from './relay/dispatcher.js';
 export { OutboxUnlocker } from './relay/leases/unlocker.js';
 export { OutboxCleaner } from './clean/cleaner.js';
+export { OutboxPartitionMaintainer } from './partitions/maintainer.js';
+export type { PartitionNotDone, PartitionReport, PartitionStatus } from './partitions/maintainer.js';
+export type { PartitionPeriod } from './store/partitions/period.js';
 
 export { OutboxEvent, type OutboxEventOptions } from './enqueue/events/outbox-event.decorator.js';
 export {

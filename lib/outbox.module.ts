@@ -10,6 +10,7 @@ import { ModuleRef, ModulesContainer } from '@nestjs/core';
 import { OutboxAdmin } from './admin/outbox-admin.js';
 import { OutboxUnlocker } from './relay/leases/unlocker.js';
 import { OutboxCleaner } from './clean/cleaner.js';
+import { OutboxPartitionMaintainer } from './partitions/maintainer.js';
 import { OutboxDispatcher } from './relay/dispatcher.js';
 import { numberOf } from './enqueue/destinations.js';
 import { OutboxService } from './enqueue/outbox.service.js';
@@ -83,28 +84,29 @@ function declare({ extras, options, imports, declaredAt }: Declaration): Dynamic
       ...options,
       { provide: overridesToken(name), useValue: null },
       runtimeProvider(runtime, extras, declaredAt),
-      {
-        provide: lifecycleToken(name),
-        // By their tokens, so that what a test module overrides is what runs.
-        inject: [
-          runtime,
-          ModulesContainer,
-          hooks,
-          ...[OutboxDispatcher, OutboxUnlocker, OutboxCleaner].map((type) => getOutboxToken(name, type)),
-        ],
-        useFactory: (
-          opened: OutboxRuntime,
-          modules: ModulesContainer,
-          relayHooks: RelayHooks,
-          dispatcher: OutboxDispatcher,
-          unlocker: OutboxUnlocker,
-          cleaner: OutboxCleaner,
-        ) => (relayHooks.relay = new OutboxLifecycle({ ...opened, dispatcher, unlocker, cleaner }, modules)),
-      },
+      lifecycleProvider(name, runtime),
       { provide: InProcessHandlers, inject: [runtime], useFactory: ({ handlers }: OutboxRuntime) => handlers },
       ...parts.map(({ provider }) => provider),
     ],
     exports: parts.map(({ token }) => token),
+  };
+}
+
+/** By their tokens, so that what a test module overrides is what runs. */
+function lifecycleProvider(name: string, runtime: string): Provider {
+  const workers = [OutboxDispatcher, OutboxUnlocker, OutboxCleaner, OutboxPartitionMaintainer];
+  return {
+    provide: lifecycleToken(name),
+    inject: [runtime, ModulesContainer, relayHooksToken(name), ...workers.map((type) => getOutboxToken(name, type))],
+    useFactory: (
+      opened: OutboxRuntime,
+      modules: ModulesContainer,
+      relayHooks: RelayHooks,
+      dispatcher: OutboxDispatcher,
+      unlocker: OutboxUnlocker,
+      cleaner: OutboxCleaner,
+      maintainer: OutboxPartitionMaintainer,
+    ) => (relayHooks.relay = new OutboxLifecycle({ ...opened, dispatcher, unlocker, cleaner, maintainer }, modules)),
   };
 }
 
@@ -142,6 +144,7 @@ function partProviders(
     part(OutboxDispatcher, ({ dispatcher }) => dispatcher),
     part(OutboxUnlocker, ({ unlocker }) => unlocker),
     part(OutboxCleaner, ({ cleaner }) => cleaner),
+    part(OutboxPartitionMaintainer, ({ maintainer }) => maintainer),
   ];
 }
 

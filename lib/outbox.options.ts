@@ -3,6 +3,7 @@ import type { DataSource, EntityManager, QueryRunner } from 'typeorm';
 import type { PayloadEncryption } from './message/encryption.js';
 import type { Duration, OutboxMessage } from './outbox-message.js';
 import type { Blame, OutboxTransport } from './transports/transport.js';
+import type { PartitionPeriod } from './store/partitions/period.js';
 import type { Serializer } from './message/serializer.js';
 import type { OutboxStore } from './store/outbox-store.js';
 
@@ -149,6 +150,19 @@ export interface OutboxOptions {
      */
     every?: Duration | { cron: string; CronJob?: CronJobClass };
   };
+  /** Of an archive that was made in partitions: see docs/retention.md. */
+  partitions?: {
+    /** Makes and drops partitions in this process, where it relays. Default: it does not. */
+    period?: PartitionPeriod;
+    /** How far ahead there are partitions: 2 d of hours, 30 d of days, 90 d of months by default; the next one always. */
+    lookahead?: Duration;
+    /** Age at which a partition is dropped, counted from its end; `null`: never. Default: `retention.published`. */
+    retention?: Duration | null;
+    /** Default 1 h. */
+    every?: Duration;
+    /** How long a change waits for its table, and others behind it. Whole seconds on MariaDB and MySQL, rounded up. Default 1 s. */
+    lockTimeout?: Duration;
+  };
   /** Default 30 s. */
   lease?: Duration;
   /** Messages per batch at most. Default 500. */
@@ -238,6 +252,13 @@ export interface ResolvedOptions {
     readonly dead: number | null;
     readonly dedup: number;
     readonly every: number | { readonly cron: string; readonly CronJob?: CronJobClass };
+  };
+  readonly partitions: {
+    readonly period: PartitionPeriod | undefined;
+    readonly lookahead: number | undefined;
+    readonly retention: number | null;
+    readonly every: number;
+    readonly lockTimeout: number;
   };
   readonly lease: number;
   readonly batchSize: number;

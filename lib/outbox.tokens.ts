@@ -2,6 +2,7 @@ import { Inject } from '@nestjs/common';
 import { OutboxAdmin } from './admin/outbox-admin.js';
 import { OutboxUnlocker } from './relay/leases/unlocker.js';
 import { OutboxCleaner } from './clean/cleaner.js';
+import { OutboxPartitionMaintainer } from './partitions/maintainer.js';
 import { OutboxDispatcher } from './relay/dispatcher.js';
 import { OutboxService } from './enqueue/outbox.service.js';
 
@@ -9,7 +10,12 @@ export const DEFAULT_NAME = 'default';
 
 /** What an outbox can be asked for by injection. */
 export type OutboxPart =
-  typeof OutboxService | typeof OutboxAdmin | typeof OutboxDispatcher | typeof OutboxUnlocker | typeof OutboxCleaner;
+  | typeof OutboxService
+  | typeof OutboxAdmin
+  | typeof OutboxDispatcher
+  | typeof OutboxUnlocker
+  | typeof OutboxCleaner
+  | typeof OutboxPartitionMaintainer;
 export type OutboxToken = OutboxPart | string;
 
 /**
@@ -30,6 +36,7 @@ function partName(part: OutboxPart): string {
   if (part === OutboxAdmin) return 'admin';
   if (part === OutboxDispatcher) return 'dispatcher';
   if (part === OutboxUnlocker) return 'unlocker';
+  if (part === OutboxPartitionMaintainer) return 'partitions';
   return part === OutboxCleaner ? 'cleaner' : 'service';
 }
 

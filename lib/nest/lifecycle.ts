@@ -106,7 +106,7 @@ export class OutboxLifecycle implements OnModuleInit, Started, OnApplicationShut
 
   /** @internal */
   buildLoops(): void {
-    const { options, store, clock, events, unlocker, cleaner, dispatcher } = this.runtime;
+    const { options, store, clock, events, unlocker, cleaner, maintainer, dispatcher } = this.runtime;
     const { every } = options.retention;
     const prefix = `outbox:${options.name}`;
     const hint = new ShutdownHooksHint(events);
@@ -115,6 +115,8 @@ export class OutboxLifecycle implements OnModuleInit, Started, OnApplicationShut
       return unlocker.runOnce();
     });
     const clean = this.loop('clean', typeof every === 'number' ? every : WHEN_NUDGED, () => cleaner.runOnce());
+    if (options.partitions.period !== undefined)
+      this.loop('partitions', options.partitions.every, () => maintainer.runOnce());
     this.schedule = new Schedule(this.modules);
     this.schedule.addInterval(`${prefix}:dispatch`, dispatcher);
     this.schedule.addInterval(`${prefix}:unlock`, unlock);

@@ -3,6 +3,7 @@ import type { ModuleRef } from '@nestjs/core';
 import { inCleanScope } from '../time/async-scope.js';
 import { OutboxUnlocker } from '../relay/leases/unlocker.js';
 import { OutboxCleaner } from '../clean/cleaner.js';
+import { OutboxPartitionMaintainer } from '../partitions/maintainer.js';
 import { systemClock, within, type Clock } from '../time/clock.js';
 import { OutboxDispatcher } from '../relay/dispatcher.js';
 import { PARKED_POLLS } from '../relay/relay-loops.js';
@@ -44,6 +45,7 @@ export interface OutboxRuntime {
   readonly dispatcher: OutboxDispatcher;
   readonly unlocker: OutboxUnlocker;
   readonly cleaner: OutboxCleaner;
+  readonly maintainer: OutboxPartitionMaintainer;
   readonly handlers: InProcessHandlers;
   /** Closes the store and the event stream; the name is free again. May be called twice. */
   close(): Promise<void>;
@@ -150,10 +152,16 @@ function assemble(parts: Parts): OutboxRuntime {
     ...(overrides?.onEnqueued === undefined ? {} : { onEnqueued: overrides.onEnqueued.bind(overrides) }),
     ...(overrides?.onRolledBack === undefined ? {} : { onRolledBack: overrides.onRolledBack.bind(overrides) }),
   };
-  const unlocker = new OutboxUnlocker(store, events);
-  const cleaner = new OutboxCleaner(store, events, options.retention, options.deadLetter !== undefined);
-  const handlers = new InProcessHandlers();
-  return { options, instance, clock, events, store, enqueue, dispatcher, unlocker, cleaner, handlers, close };
+  return { options, instance, clock, events, store, enqueue, dispatcher, ...workersOf(store, options, events), close };
+}
+
+function workersOf(store: OutboxStore, options: ResolvedOptions, events: OutboxEvents) {
+  return {
+    unlocker: new OutboxUnlocker(store, events),
+    cleaner: new OutboxCleaner(store, events, options.retention, options.deadLetter !== undefined),
+    maintainer: new OutboxPartitionMaintainer(store, events, options.partitions),
+    handlers: new InProcessHandlers(),
+  };
 }
 
 /** What the relay calls of the application's, in nobody's context. */
@@ -244,7 +252,8 @@ async function prepareStore(
       hint: 'Leave it out: where nothing can be listened to, the relay polls.',
     });
   }
-  if (options.database.setup === 'create') await store.create(options);
+  const partitionedArchive = options.partitions.period !== undefined;
+  if (options.database.setup === 'create') await store.create({ ...options, partitionedArchive });
   if (options.database.setup === 'check') await store.check(options);
   const ids = await store.registerTransports([...options.transports.keys()], options.defaultTransport);
   const ofTransports = [...options.transports.values()].flatMap(({ warnings = [] }) => warnings);

@@ -73,6 +73,18 @@ export interface OutboxEventMap {
   snapshotHeld: RelayEvent & { server: string; table: string; holder: string; heldFor: number };
   snapshotReleased: RelayEvent & { server: string; table: string; holder: string; heldFor: number };
   cleaned: { published: number; dead: number; dedup: number };
+  /** The maintainer of partitions begins a change of the archive. `partition`: its name; `null`: the catch-all, or the whole table. */
+  partitionChange: { change: 'create' | 'drop' | 'setAside' | 'convert'; partition: string | null };
+  /** The end of each of its passes: see `PartitionReport`. */
+  partitionsMaintained: {
+    outcome: 'done' | 'skipped';
+    why: string | null;
+    created: readonly string[];
+    dropped: readonly string[];
+    moved: number;
+    removed: number;
+    notDone: readonly { change: 'create' | 'drop' | 'setAside' | 'move'; partition: string | null; why: string }[];
+  };
   started: { role: 'relay' | 'manual' | 'enqueue-only'; transports: readonly string[]; buckets: number };
   stopped: RelayEvent & { released: boolean; took: number };
   /** A stage failed and will try again by itself. */
@@ -89,6 +101,7 @@ export type OutboxOperation =
   | 'lease'
   | 'unlock'
   | 'clean'
+  | 'partitions'
   | 'wake'
   | 'publish'
   | 'deadLetter'

@@ -24,6 +24,12 @@ interface Line {
 const HELD =
   'buckets are held by other instances: those that live give back what is more than their share, of others the leases run out';
 const HELD_BY_DEAD = 'buckets are held by an instance whose process has ended: they are taken over within seconds';
+const PARTITION_CHANGES: Readonly<Record<OutboxEventMap['partitionChange']['change'], string>> = {
+  create: 'a partition of the archive is made',
+  drop: 'a partition of the archive is dropped',
+  setAside: 'what landed in the catch-all of the archive is put aside, to be moved',
+  convert: 'the archive becomes a partitioned table',
+};
 type Lines = { [K in OutboxEventName]: (event: OutboxEventMap[K]) => Line | undefined };
 
 /** Every event and its line. Ids of messages appear only where one message is the news. */
@@ -107,6 +113,22 @@ const LINES: Lines = {
   }),
   cleaned: ({ published, dead, dedup }) =>
     published + dead + dedup === 0 ? undefined : { level: 'log', text: 'cleaned', fields: { published, dead, dedup } },
+  partitionChange: ({ change, partition }) => ({
+    level: 'log',
+    text: PARTITION_CHANGES[change],
+    fields: { partition },
+  }),
+  partitionsMaintained: ({ outcome, why, created, dropped, moved, removed, notDone }) => {
+    if (outcome === 'skipped') return { level: 'debug', text: 'partitions are left', fields: { why } };
+    const counts = { created: created.length, dropped: dropped.length, moved, removed };
+    if (notDone.length > 0) {
+      const reasons = notDone.map((each) => `${each.change} ${each.partition ?? 'the catch-all'}: ${each.why}`);
+      const text = 'partitions are maintained in part';
+      return { level: 'warn', text, fields: { ...counts, notDone: reasons }, repeatKey: reasons.join() };
+    }
+    const isDone = Object.values(counts).some((count) => count > 0);
+    return isDone ? { level: 'log', text: 'partitions are maintained', fields: counts } : undefined;
+  },
   started: ({ role, transports, buckets }) => ({
     level: 'log',
     text: 'started',
@@ -162,6 +184,7 @@ const LOWEST: Partial<Record<OutboxEventName, LogLevel>> = {
   retried: 'debug',
   leasesAcquired: 'debug',
   cleaned: 'log',
+  partitionChange: 'log',
   started: 'log',
   connected: 'log',
   leasesHeld: 'log',

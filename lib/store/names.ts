@@ -46,6 +46,8 @@ export interface SchemaDefinition {
   readonly buckets: number;
   readonly ordering: 'key' | 'strict' | 'none' | 'global';
   readonly coordination: 'buckets' | 'rowLock' | 'leader';
+  /** Whether a new archive is made in partitions. One that is there stays as it is. */
+  readonly partitionedArchive?: boolean | undefined;
 }
 /** Statements in order; each is run on its own. `up` may run twice. */
 export interface SchemaScript {

@@ -4,6 +4,7 @@ import type { AdminStore, CleanStore } from './admin-store.js';
 import type { InspectStore } from './inspect-store.js';
 import type { LeaseStore } from './lease-store.js';
 import type { ParkedStore, RowLockStore } from './parked-store.js';
+import type { PartitionStore } from './partitions/partition-store.js';
 import type { ReadyStore } from './ready-store.js';
 
 /**
@@ -16,6 +17,8 @@ export interface OutboxStore
   extends MessageWriter, LeaseStore, ReadyStore, ParkedStore, RowLockStore, AdminStore, CleanStore, StoreSetup {
   /** What `OutboxAdmin` asks. Absent: it refuses. */
   readonly inspect?: InspectStore;
+  /** What `OutboxPartitionMaintainer` works with. Absent: it refuses. */
+  readonly partitions?: PartitionStore;
   /** Sends a wake-up to the relays of other processes; `undefined` where the database cannot. Never inside a business transaction. */
   notify?(where?: 'ready' | 'parked' | 'leases'): Promise<void>;
   /**
@@ -55,6 +58,8 @@ export interface SchemaSettings {
   readonly buckets: number;
   readonly ordering: 'key' | 'strict' | 'none' | 'global';
   readonly coordination: 'buckets' | 'rowLock' | 'leader';
+  /** Of `create`: whether a new archive is made in partitions. `check` takes both kinds. */
+  readonly partitionedArchive?: boolean;
 }
 export interface StoreSetup {
   /** Creates what is missing. Development only: production runs migrations. */

@@ -24,6 +24,11 @@ export interface OutboxSchemaOptions {
   ordering?: 'key' | 'strict' | 'none' | 'global';
   /** Default `buckets`. */
   coordination?: 'buckets' | 'rowLock' | 'leader';
+  /**
+   * Whether a new archive is made in partitions by published time, for `OutboxPartitionMaintainer`. One that is there stays as it
+   * is. Default false.
+   */
+  partitionedArchive?: boolean;
 }
 
 /** Column `bucket` is a smallint, and the hash has two bytes. */
@@ -172,13 +177,15 @@ export function outboxSql(
 
 function definitionOf(options: OutboxSchemaOptions): SchemaDefinition {
   const { prefix = 'outbox_', schema, buckets = 32, ordering = 'key', coordination = 'buckets' } = options;
+  const { partitionedArchive = false } = options;
   checkNames({ prefix, schema });
   if (!Number.isInteger(buckets) || buckets < 1 || buckets > MAX_BUCKETS) {
     throw invalid('buckets', buckets, `an integer from 1 to ${MAX_BUCKETS}`);
   }
   checkOneOf('ordering', ordering, ['key', 'strict', 'none', 'global']);
   checkOneOf('coordination', coordination, ['buckets', 'rowLock', 'leader']);
-  return { prefix, schema, buckets, ordering, coordination };
+  if (typeof partitionedArchive !== 'boolean') throw invalid('partitionedArchive', partitionedArchive, 'true or false');
+  return { prefix, schema, buckets, ordering, coordination, partitionedArchive };
 }
 
 function checkOneOf(path: string, value: string, allowed: readonly string[]): void {

@@ -2,14 +2,17 @@ import type { DataSource } from 'typeorm';
 import { OutboxConfigurationError } from '../../outbox.errors.js';
 import { capabilitiesOf } from '../../store/mysql/capabilities.js';
 import type { StoreSettings } from '../../store/names.js';
-import { StoreClosed, type ConnectionRole, type SqlDatabase } from '../../store/executor.js';
+import { StoreClosed, type ConnectionRole, type SqlConnection, type SqlDatabase } from '../../store/executor.js';
 import { MysqlConnection, query, type MysqlClient } from './mysql-connection.js';
+import { once } from './once.js';
 import { MOST_PUBLISHING, ownDataSource } from './own-data-source.js';
 
 /** How much longer than the server's statement timeout the client waits before it drops the connection. */
 const CLIENT_GRACE = 2_000;
 /** Row locks of ours are held for milliseconds; whoever waits longer than this meets somebody else's open transaction. */
 const ROW_LOCK_WAIT = 2_000;
+/** Sessions for one piece of work: the maintainer of partitions has one. */
+const LONE = 1;
 
 /** Which roles share a connection when there are fewer than four. A renewal never waits for a batch. */
 const SHARED: Readonly<Record<number, Readonly<Record<ConnectionRole, ConnectionRole>>>> = {
@@ -24,6 +27,7 @@ export function openMysqlDatabase(application: DataSource, settings: StoreSettin
 
 class TypeOrmMysqlDatabase implements SqlDatabase {
   /** @internal */ readonly connections = new Map<ConnectionRole | number, MysqlConnection>();
+  /** @internal */ readonly lone = new Set<MysqlConnection>();
   /** @internal */ opening: Promise<DataSource> | undefined;
   /** @internal */ closed = false;
 
@@ -54,9 +58,22 @@ class TypeOrmMysqlDatabase implements SqlDatabase {
     return connection;
   }
 
+  async alone<T>(work: (session: SqlConnection) => Promise<T>): Promise<T> {
+    const open = once(() => this.checkOut('statements'));
+    const dropAll = (): void => this.connections.forEach((each) => void each.drop());
+    const session = new MysqlConnection(open, this.settings.statementTimeout + CLIENT_GRACE, dropAll);
+    this.lone.add(session);
+    try {
+      return await work(session);
+    } finally {
+      this.lone.delete(session);
+      await session.close();
+    }
+  }
+
   async close(): Promise<void> {
     this.closed = true;
-    await Promise.all([...this.connections.values()].map((connection) => connection.close()));
+    await Promise.all([...this.connections.values(), ...this.lone].map((connection) => connection.close()));
     const dataSource = await this.opening?.catch(() => undefined);
     if (dataSource?.isInitialized) await dataSource.destroy();
   }
@@ -88,7 +105,7 @@ class TypeOrmMysqlDatabase implements SqlDatabase {
 /** The application's driver options that would change what we read or send are overruled one by one. */
 async function openDataSource(application: DataSource, settings: StoreSettings): Promise<DataSource> {
   const dataSource = ownDataSource(application, settings, {
-    connectionLimit: Math.max(settings.poolSize, 1) + MOST_PUBLISHING, // opened as they are asked for
+    connectionLimit: Math.max(settings.poolSize, 1) + LONE + MOST_PUBLISHING, // opened as they are asked for
     connectTimeout: settings.connectTimeout,
     charset: 'utf8mb4',
     timezone: 'Z',

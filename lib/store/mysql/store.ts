@@ -23,6 +23,7 @@ import { MysqlRowLocks } from './ops/row-locks.js';
 import { MysqlServer } from './schema/server.js';
 import { MysqlSettle } from './ready/settle.js';
 import { MysqlInspect } from './inspect/inspect.js';
+import { MysqlPartitions } from './partitions/partitions.js';
 import { MysqlSetup } from './schema/setup.js';
 import { MysqlStats } from './ops/stats.js';
 import { MysqlTake } from './parked/take.js';
@@ -36,6 +37,7 @@ export class MysqlStore implements OutboxStore {
   /** A backlog of 200 k rows: 32 buckets a read cost 8.5 µs of the server a row, four 3.4, one 2.0. */
   readonly bucketsPerRead = 4;
   readonly inspect: MysqlInspect;
+  readonly partitions: MysqlPartitions;
   /** @internal */ readonly parts: ReturnType<typeof partsOf>;
 
   constructor(
@@ -44,6 +46,7 @@ export class MysqlStore implements OutboxStore {
   ) {
     this.parts = partsOf(database, settings);
     this.inspect = this.parts.inspect;
+    this.partitions = this.parts.partitions;
   }
 
   insert = (tx: SqlExecutor, messages: readonly NewMessage[]) => this.parts.insert.insert(tx, messages);
@@ -153,6 +156,7 @@ function partsOf(database: SqlDatabase, settings: StoreSettings) {
     stats,
     glance: new MysqlGlance(database, server, names, settings, stats.sql),
     clean: new MysqlClean(database, names, wake),
+    partitions: new MysqlPartitions(database, settings, names),
     setup: new MysqlSetup(database, server, settings, names),
     missingLimits: () => missingLimits(database, names, settings),
   };

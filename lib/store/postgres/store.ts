@@ -37,6 +37,7 @@ import { PostgresReady } from './ready/ready.js';
 import { PostgresRowLocks } from './ops/row-locks.js';
 import { RowsRead } from './ready/rows-read.js';
 import { PostgresInspect } from './inspect/inspect.js';
+import { PostgresPartitions } from './partitions/partitions.js';
 import { PostgresSetup } from './schema/setup.js';
 
 /** The outbox in PostgreSQL: one part per role of the seam, on the connection that suits it. */
@@ -53,6 +54,7 @@ export class PostgresStore implements OutboxStore {
   /** @internal */ readonly rowLocks: PostgresRowLocks;
   /** @internal */ readonly holder: PostgresHeldSnapshot;
   readonly inspect: PostgresInspect;
+  readonly partitions: PostgresPartitions;
   /** @internal */ readonly channel: string;
 
   constructor(
@@ -76,6 +78,7 @@ export class PostgresStore implements OutboxStore {
     this.parked = new PostgresParked(connections, names, settings, rowsRead);
     this.admin = new PostgresAdmin(admin, names, settings);
     this.inspect = new PostgresInspect(admin, names, settings);
+    this.partitions = new PostgresPartitions(database, names, settings.prefix);
     this.cleaner = new PostgresCleaner(admin, names, this.admin);
     this.setup = new PostgresSetup(admin, names, settings);
     this.holder = new PostgresHeldSnapshot(admin, names);

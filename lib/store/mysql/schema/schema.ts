@@ -1,5 +1,8 @@
+import { ASIDE } from '../partitions/layout.js';
+import { createPartitioned } from './archive.js';
+import { columnSql, createTable, keySql } from './create-table.js';
 import { fillKeyLocks, KEY_LOCK_TABLE } from './strict.js';
-import { bucketSql, IDLE_EPOCH, mysqlTables, type MysqlColumn, type MysqlTable } from './tables.js';
+import { bucketSql, IDLE_EPOCH, mysqlTables } from './tables.js';
 import {
   metaRows,
   quoteWith,
@@ -10,16 +13,17 @@ import {
   type TableNames,
 } from '../../names.js';
 
-/** Shared by the tables; `check` compares it. */
-export const TABLE_OPTIONS = 'engine=InnoDB default charset=utf8mb4 collate=utf8mb4_bin';
-
 /** One statement per element; may run twice. The database itself must exist. */
 export function mysqlSchemaUp(definition: SchemaDefinition): string[] {
   const names = tableNames(definition, '`');
   const tables = mysqlTables(definition);
   const meta = metaRows(definition).map(([name, value]) => `('${name}', '${value}')`);
   return [
-    ...TABLE_NAMES.map((table) => createTable(names[table], tables[table])),
+    ...TABLE_NAMES.map((table) =>
+      table === 'archive' && definition.partitionedArchive === true
+        ? createPartitioned(names.archive, definition)
+        : createTable(names[table], tables[table]),
+    ),
     ...(definition.ordering === 'strict'
       ? [createTable(names.keyLocks, KEY_LOCK_TABLE), fillKeyLocks(names.keyLocks)]
       : []),
@@ -169,26 +173,8 @@ export function mysqlSchemaDown(definition: SchemaDefinition): string[] {
     `drop view if exists ${names.messages}`,
     `drop table if exists ${names.keyLocks}`, // an outbox may have been strict once
     ...TABLE_NAMES.map((table) => `drop table if exists ${names[table]}`),
+    `drop table if exists ${names.object(ASIDE)}`,
   ];
-}
-
-function createTable(name: string, table: MysqlTable): string {
-  const lines = [
-    ...table.columns.map(columnSql),
-    ...Object.entries(table.keys).map(([key, columns]) => keySql(key, columns)),
-  ];
-  return `create table if not exists ${name} (\n  ${lines.join(',\n  ')}\n) ${TABLE_OPTIONS}`;
-}
-
-export const columnSql = ([column, type, rest]: MysqlColumn): string =>
-  `${quoteWith('`', column)} ${type} ${rest}`.trim();
-
-export const keySql = (key: string, columns: readonly string[]): string =>
-  `${keyKind(key)} (${columns.map((c) => quoteWith('`', c)).join(', ')})`;
-
-function keyKind(key: string): string {
-  if (key === 'primary') return 'primary key';
-  return key.startsWith('!') ? `unique key ${quoteWith('`', key.slice(1))}` : `key ${quoteWith('`', key)}`;
 }
 
 /** With a collation of its own: literals have that of whoever made the view, which others could not compare with theirs. */
