@@ -217,8 +217,8 @@ describe('the log', () => {
   });
 
   it.each([
-    ['log', 18],
-    ['warn', 9],
+    ['log', 20],
+    ['warn', 10],
     ['error', 3],
     ['silent', 0],
   ] as const)('at %s has %d of them', async (level, count) => {
