@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join, posix, relative, sep } from 'node:path';
 import commonjs from '@rollup/plugin-commonjs';
+import { minify } from '@swc/core';
 import { rollup } from 'rollup';
 import { dts } from 'rollup-plugin-dts';
 import ts from 'typescript';
@@ -31,11 +32,11 @@ const tabs = {
         for (const child of Array.isArray(value) ? value : [value]) if (typeof child?.type === 'string') visit(child);
     };
     visit(this.parse(code));
-    const isInText = (at) => texts.some(([start, end]) => start <= at && at < end);
-    const indent = (spaces, at) => (isInText(at) ? spaces : '\t'.repeat(spaces.length / 4));
-    return { code: code.replaceAll(/^(?: {4})+/gm, indent), map: null };
+    return { code: indented(code, (at) => texts.some(([start, end]) => start <= at && at < end)), map: null };
   },
 };
+const indented = (code, isInText = () => false) =>
+  code.replaceAll(/^(?: {4})+/gm, (spaces, at) => (isInText(at) ? spaces : '\t'.repeat(spaces.length / 4)));
 
 const isExternal = (id) => !/^[./\\]|^[A-Za-z]:/.test(id);
 
@@ -88,10 +89,23 @@ export async function bundleCli(folder, target) {
   });
   const { version } = JSON.parse(readFileSync(join(parser, 'package.json'), 'utf8'));
   const banner = `/*! ${PARSER} ${version} is in this file:\n\n${readFileSync(join(parser, 'LICENSE'), 'utf8')}*/`;
-  await bundle.write({ format: 'es', file: join(target, 'esm', 'cli', 'main.js'), inlineDynamicImports: true, banner });
+  const file = join(target, 'esm', 'cli', 'main.js');
+  await bundle.write({ format: 'es', file, inlineDynamicImports: true, banner, plugins: [minified] });
   await bundle.close();
 }
 const PARSER = 'commander';
+
+/** Nobody imports the command line or sees its stack. The names of classes are told in errors. */
+const minified = {
+  name: 'minified',
+  renderChunk: (code) =>
+    minify(code, {
+      module: true,
+      mangle: { keep_classnames: true },
+      compress: { keep_classnames: true },
+      format: { comments: 'some' },
+    }),
+};
 
 function withoutComments(code) {
   const compilerOptions = { removeComments: true, target: ts.ScriptTarget.ES2023, module: ts.ModuleKind.Preserve };
@@ -116,6 +130,7 @@ export async function bundleDeclarations(exports, folder, target) {
       entryFileNames: '[name].d.ts',
       chunkFileNames: ({ name }) => `shared/${name.replace(/\.d$/, '')}.d.ts`,
       minifyInternalExports: false,
+      plugins: [{ name: 'tabs of declarations', renderChunk: (code) => ({ code: indented(code), map: null }) }],
     });
   }
   await bundle.close();

@@ -124,11 +124,9 @@ interface Parts
   readonly transportIds: ReadonlyMap<string, number>;
 }
 
-function assemble(parts: Parts): OutboxRuntime {
-  const { options, clock, events, instance, store, notifier, transportIds, close } = parts;
-  const { overrides, dataLayer, moduleRef } = parts;
-  const wrappers: TransportWrapper[] = [];
-  const dispatcher = new OutboxDispatcher({
+function dispatcherOf(parts: Parts, wrappers: readonly TransportWrapper[]): OutboxDispatcher {
+  const { options, clock, events, instance, store, notifier, transportIds, overrides, moduleRef } = parts;
+  return new OutboxDispatcher({
     options: withCleanScopes(options),
     store: overrides?.relayStore?.(store) ?? store,
     clock,
@@ -142,6 +140,13 @@ function assemble(parts: Parts): OutboxRuntime {
       return createTransports(wrapped(options.transports, wrappers), moduleRef);
     },
   });
+}
+
+function assemble(parts: Parts): OutboxRuntime {
+  const { options, clock, events, instance, store, notifier, transportIds, close } = parts;
+  const { overrides, dataLayer } = parts;
+  const wrappers: TransportWrapper[] = [];
+  const dispatcher = dispatcherOf(parts, wrappers);
   const report = reportOf({ store, dispatcher, options, transportIds, clock });
   const enqueue: EnqueueRuntime = {
     options,
@@ -159,11 +164,13 @@ function assemble(parts: Parts): OutboxRuntime {
     },
     ...forTests(overrides),
   };
-  const unlocker = new OutboxUnlocker(store, events);
-  const cleaner = new OutboxCleaner(store, events, options.retention, options.deadLetter !== undefined, clock);
-  const handlers = new InProcessHandlers();
-  const apart = apartFromRelay(parts);
-  return { options, instance, clock, events, store, enqueue, dispatcher, unlocker, cleaner, handlers, apart, close };
+  return {
+    ...{ options, instance, clock, events, store, enqueue, dispatcher, close },
+    unlocker: new OutboxUnlocker(store, events),
+    cleaner: new OutboxCleaner(store, events, options.retention, options.deadLetter !== undefined, clock),
+    handlers: new InProcessHandlers(),
+    apart: apartFromRelay(parts),
+  };
 }
 
 function apartFromRelay({ options, instance, store, dataLayer, moduleRef }: Parts): ApartFromRelay {

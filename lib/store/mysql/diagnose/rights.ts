@@ -10,6 +10,7 @@ const COLUMN: Readonly<Record<TableName, string>> = {
   ready: 'topic',
   parked: 'topic',
   archive: 'topic',
+  audit: 'action',
   dedup: 'id',
   leases: 'transport',
   instances: 'info',
