@@ -1,4 +1,5 @@
 import type { CliCommand } from './command.js';
+import { AUDIT } from './commands/audit.js';
 import { BREAK_LEASES } from './commands/break-leases.js';
 import { BUCKETS } from './commands/buckets.js';
 import { CANCEL } from './commands/cancel.js';
@@ -27,6 +28,7 @@ export const COMMANDS: readonly CliCommand[] = [
   EXPLAIN,
   DEAD,
   BUCKETS,
+  AUDIT,
   REQUEUE,
   DISCARD,
   CANCEL,

@@ -131,6 +131,14 @@ describeOnEach([], 'the command line', (kind) => {
     expect(await cli.json(['release', KEY, '--yes'])).toMatchObject({ code: 0, lines: [{ released: 1 }] });
     expect(await stuck.total()).toMatchObject({ dead: 1, blockedKeys: 0 });
     expect(await cli.json(['discard', held, '--yes'])).toMatchObject({ code: 0, lines: [{ done: 1 }] });
+
+    // What a filter means stands in the audit, and what ids or a limit name does not.
+    expect((await cli.json(['audit', '--limit', '3'])).lines).toMatchObject([
+      { action: 'release', done: 1, outcome: 'done' },
+      { action: 'discard', done: 0, outcome: 'done' },
+      { action: 'discard', done: 1, outcome: 'done', filter: JSON.stringify({ type }) },
+    ]);
+    expect((await cli.run(['audit', '--limit', '1'])).stdout).toMatch(/^ *ID +ACTION +BY .*\n *\d+ +release /);
   });
 });
 

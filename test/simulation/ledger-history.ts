@@ -81,6 +81,8 @@ export class LedgerHistory {
       },
       reader: {
         floor: { wrote: NOTHING },
+        // Reading again is the reader's: here what was written is written.
+        isOfOtherServer: () => false,
         settled: (message: OutboxMessage) => ledger.known.delete(message),
         rewind: (messages: readonly OutboxMessage[]) => messages.forEach((message) => ledger.known.delete(message)),
       },

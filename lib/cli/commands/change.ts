@@ -56,6 +56,8 @@ async function run(change: Change, context: CliContext, given: Given): Promise<E
   if (loss !== undefined) checkConfirmable(name, given, context.terminal);
   const outbox = await context.open();
   const limit = (given.options['limit'] as number | undefined) ?? MOST;
+  const isWhole = selection.ids === undefined && given.options['limit'] === undefined;
+  const changeAll = isWhole ? changeMeant : changeSome;
   if (given.options['yes'] === true) return changeAll(change, context, outbox, selection, limit);
   const counted = await count(outbox, { ...selection, limit });
   if (isDryRun(given)) return tellCount(change, context, counted);
@@ -88,8 +90,34 @@ interface Changed extends ChunksReport {
   readonly left: number;
 }
 
-/** @param most of a requeue no more than were counted: what dies again meanwhile is not taken again and again */
-async function changeAll(
+/** What a filter means, as one action that stands in the audit. @param about how many they are, for the progress */
+async function changeMeant(
+  change: Change,
+  context: CliContext,
+  outbox: OpenOutbox,
+  filter: MessageSelection,
+  about: number,
+): Promise<ExitCode> {
+  const { interrupt, terminal } = context;
+  const end = new AbortController();
+  const progress = ({ done }: { readonly done: number }): void => {
+    if (interrupt.isAsked) end.abort();
+    terminal.progress(`${change.past} ${number(done)}${about < MOST ? ` of ${number(about)}` : ''}`);
+  };
+  const options = { chunkSize: CHUNK, signal: end.signal, progress };
+  const report = await interrupt
+    .holding(() => outbox.admin[change.name](filter, options))
+    .finally(() => terminal.progress(''));
+  const interrupted = report.outcome === 'aborted';
+  return tell(change, context, { done: report.done, interrupted, tooLate: NONE, notFound: NONE, left: 0 });
+}
+const NONE: ReadonlySet<string> = new Set();
+
+/**
+ * Ids, or some of what a filter means.
+ * @param most of a requeue no more than were counted: what dies again meanwhile is not taken again and again
+ */
+async function changeSome(
   change: Change,
   context: CliContext,
   outbox: OpenOutbox,

@@ -29,7 +29,7 @@ export const RELEASE: CliCommand = {
     }
     if (count > 0)
       await confirm(`release the key past ${messages(count)}; later ones of it are sent before them`, given, terminal);
-    const { released } = await outbox.answer(outbox.service.release(key, of));
+    const { released } = await outbox.answer(outbox.admin.release(key, of));
     if (json) terminal.out(jsonLine({ action: 'release', released }));
     else terminal.out(`Released ${messages(released)}.`);
     return released === 0 ? EXIT.nothing : EXIT.ok;
