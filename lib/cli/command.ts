@@ -37,6 +37,11 @@ export interface Given {
   readonly options: Readonly<Record<string, unknown>>;
 }
 
+export interface Opening {
+  /** Default true. Of tables that are not as they should be an outbox opens only without it. Those of a module open as its options say. */
+  readonly checked?: boolean;
+}
+
 /** What a command works with. Nothing is opened before it asks. */
 export interface CliContext {
   readonly terminal: Terminal;
@@ -47,5 +52,5 @@ export interface CliContext {
   /** From the command line, the environment and the config file. @throws CliError exit code 2 */
   settings(): Promise<Settings>;
   /** The outbox, open, with a relay that does not run. It is closed when the command ends. */
-  open(): Promise<OpenOutbox>;
+  open(how?: Opening): Promise<OpenOutbox>;
 }

@@ -43,8 +43,8 @@ async function runCommand(
     json: given.options['json'] === true,
     commands: COMMANDS,
     settings: () => readSettings(given.options, process.env, process.cwd()),
-    async open() {
-      const outbox = await openOutbox(await context.settings());
+    async open(how) {
+      const outbox = await openOutbox(await context.settings(), how);
       opened.push(outbox);
       return outbox;
     },

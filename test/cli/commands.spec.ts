@@ -1,9 +1,14 @@
+import { DataSource } from 'typeorm';
 import { uuidV7 } from '../../lib/message/uuid-v7.js';
 import { describeOnEach, describeWith, type DatabaseKind } from '../support/services.js';
 import { Cli } from './support/cli.js';
 import { Stuck } from './support/stuck.js';
 
 const KEY = 'customer-4711';
+/** Of `pg_indexes`. */
+interface Row {
+  readonly indexdef: string;
+}
 
 /** Each call is a process that loads Nest and TypeORM. */
 jest.setTimeout(180_000);
@@ -145,6 +150,26 @@ describeOnEach([], 'the command line', (kind) => {
 describeWith('postgres', 'the other commands', () => {
   const used = useStuck('postgres');
   beforeAll(() => used.stuck.enqueue({ key: KEY }));
+
+  it('has the doctor look at tables that no process would start with', async () => {
+    const { stuck, cli } = used;
+    const index = 'outbox_parked_due';
+    const db = await new DataSource(stuck.database.options).initialize();
+    try {
+      const [found] = (await db.query(`select indexdef from pg_indexes where indexname = $1`, [index])) as Row[];
+      await db.query(`drop index ${index}`);
+      expect(await cli.run(['status'])).toMatchObject({ code: 1, stderr: expect.stringMatching(index) });
+      expect(await cli.run(['doctor'])).toMatchObject({
+        code: 3,
+        stderr: '',
+        stdout: expect.stringMatching(/^error schema: [^]*outbox_parked_due/m),
+      });
+      await db.query(found?.indexdef as string);
+      expect((await cli.run(['doctor', '--all'])).stdout).toMatch(/^ok schema: /m);
+    } finally {
+      await db.destroy();
+    }
+  });
 
   it('breaks the leases of an owner, and of nobody else', async () => {
     const { stuck, cli } = used;

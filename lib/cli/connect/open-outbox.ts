@@ -1,6 +1,7 @@
 import type { OutboxAdmin, OutboxCleaner, OutboxDoctor, OutboxService } from '../../index.js';
 import { systemClock, within } from '../../time/clock.js';
 import { durationText } from '../../time/duration.js';
+import type { Opening } from '../command.js';
 import { CliError, EXIT, refuseUsage } from '../exit-code.js';
 import { openModule } from './open-module.js';
 import { openTables } from './open-tables.js';
@@ -22,8 +23,11 @@ export interface OpenOutbox {
 /** Milliseconds: a database that fell silent does not keep the command from ending. */
 const CLOSE_TIMEOUT = 2_000;
 
-export async function openOutbox({ source, name, timeout }: Settings): Promise<OpenOutbox> {
-  const opening = source.kind === 'module' ? openModule(source) : openTables(source, name);
+export async function openOutbox(
+  { source, name, timeout }: Settings,
+  { checked = true }: Opening = {},
+): Promise<OpenOutbox> {
+  const opening = source.kind === 'module' ? openModule(source) : openTables(source, name, checked);
   const opened = await inTime(opening, timeout, 'It did not open within');
   const { OutboxAdmin, OutboxService, OutboxCleaner, OutboxDoctor, getOutboxToken } = opened.outbox;
   const part = <T>(type: typeof OutboxAdmin | typeof OutboxService | typeof OutboxCleaner | typeof OutboxDoctor): T => {

@@ -33,11 +33,11 @@ export async function openDataSource({ options, folder }: DatabaseSource): Promi
 }
 
 /** An outbox as its tables say it is. */
-export async function openTables(source: DatabaseSource, name: string): Promise<Opened> {
+export async function openTables(source: DatabaseSource, name: string, checked: boolean): Promise<Opened> {
   const outbox = await loadPackage<typeof Outbox>('nestjs-outbox', source.folder);
   const dataSource = await openDataSource(source);
   try {
-    const options = await optionsOf(dataSource, source);
+    const options = await optionsOf(dataSource, source, checked);
     const declared = outbox.OutboxModule.forRoot({ ...options, name, dataSource: dataSource as never });
     const app = await createUnstarted(
       { module: class CliModule {}, imports: [declared] } satisfies DynamicModule,
@@ -54,7 +54,11 @@ export async function openTables(source: DatabaseSource, name: string): Promise<
   }
 }
 
-async function optionsOf(dataSource: TablesDataSource, { schema, prefix }: DatabaseSource): Promise<OutboxOptions> {
+async function optionsOf(
+  dataSource: TablesDataSource,
+  { schema, prefix }: DatabaseSource,
+  checked: boolean,
+): Promise<OutboxOptions> {
   const quote = dataSource.options.type === 'postgres' ? '"' : '`';
   const table = (suffix: string): string =>
     `${schema === undefined ? '' : `${quote}${schema}${quote}.`}${quote}${prefix}${suffix}${quote}`;
@@ -72,7 +76,7 @@ async function optionsOf(dataSource: TablesDataSource, { schema, prefix }: Datab
     defaultTransport: names.includes('default') ? 'default' : (names[0] as string),
     relay: false,
     logLevel: 'silent',
-    database: { prefix, ...(schema === undefined ? {} : { schema }) },
+    database: { prefix, ...(schema === undefined ? {} : { schema }), setup: checked ? 'check' : 'none' },
     buckets: Number(meta.get('buckets')),
     ordering: meta.get('ordering') as NonNullable<OutboxOptions['ordering']>,
     coordination: meta.get('coordination') as NonNullable<OutboxOptions['coordination']>,
