@@ -1,7 +1,7 @@
 import type { Interrupt } from './interrupt.js';
 import type { ExitCode } from './exit-code.js';
 import type { Settings } from './connect/settings.js';
-import type { OpenOutbox } from './connect/open-outbox.js';
+import type { Opening, OpenOutbox } from './connect/open-outbox.js';
 import type { Terminal } from './terminal.js';
 
 /** SEAM: one command. It is a file of its own, and stands in the table of commands.ts: parser, help and completion read that. */
@@ -35,11 +35,6 @@ export interface Given {
   readonly args: readonly string[];
   /** By their names in camel case: `olderThan`. Absent: not given. */
   readonly options: Readonly<Record<string, unknown>>;
-}
-
-export interface Opening {
-  /** Default true. Of tables that are not as they should be an outbox opens only without it. Those of a module open as its options say. */
-  readonly checked?: boolean;
 }
 
 /** What a command works with. Nothing is opened before it asks. */

@@ -1,4 +1,4 @@
-import type { LeaseHolder } from './leases/bucket-leases.js';
+import type { LeaseListener } from './leases/bucket-leases.js';
 import { Reader } from './read/reader.js';
 import { mustReadAgain } from './read/must-read-again.js';
 import { ProbeFloor } from './read/probe-floor.js';
@@ -27,7 +27,7 @@ import { Standstill } from './leases/standstill.js';
  *
  * It does one step when told (`readOnce`, `parkedOnce`); the loops that repeat them are the dispatcher's.
  */
-export class TransportRelay implements LeaseHolder, OutageRelay, BatcherEvents, ParkedReaderEvents {
+export class TransportRelay implements LeaseListener, OutageRelay, BatcherEvents, ParkedReaderEvents {
   readonly ledger: Ledger;
   readonly reader: Reader;
   readonly settler: Settler;

@@ -1,7 +1,7 @@
 import { SnapshotFloor } from '../../lib/relay/read/snapshot-floor.js';
 import { RelayLoops } from '../../lib/relay/relay-loops.js';
 import type { TransportRelay } from '../../lib/relay/transport-relay.js';
-import { lengthOf } from '../../lib/message/payload-size.js';
+import { lengthOf } from '../../lib/message/unread-payload.js';
 import { compareSeq, type OutboxMessage } from '../../lib/outbox-message.js';
 import type { ResolvedOptions } from '../../lib/outbox.options.js';
 import type { Relay } from './fleet.js';

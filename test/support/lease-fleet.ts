@@ -1,11 +1,11 @@
-import { BucketLeases, type LeaseHolder } from '../../lib/relay/leases/bucket-leases.js';
+import { BucketLeases, type LeaseListener } from '../../lib/relay/leases/bucket-leases.js';
 import type { Instance, Lease } from '../../lib/store/lease-store.js';
 import { FakeClock } from '../../lib/testing/fake-clock.js';
 import { StubStore, turn } from './transport-relay.js';
 
 export const LEASE = 30_000;
 
-export class Holder implements LeaseHolder {
+export class Holder implements LeaseListener {
   participates = true;
   gains: number[] = [];
   losses: number[] = [];

@@ -1,7 +1,6 @@
 import type { OutboxAdmin, OutboxCleaner, OutboxDoctor, OutboxService } from '../../index.js';
 import { systemClock, within } from '../../time/clock.js';
 import { durationText } from '../../time/duration.js';
-import type { Opening } from '../command.js';
 import { CliError, EXIT, refuseUsage } from '../exit-code.js';
 import { openModule } from './open-module.js';
 import { openTables } from './open-tables.js';
@@ -18,6 +17,11 @@ export interface OpenOutbox {
   /** Waits for an answer of the database, for `timeout` at most. @throws CliError exit code 1 */
   answer<T>(work: Promise<T>): Promise<T>;
   close(): Promise<void>;
+}
+
+export interface Opening {
+  /** Default true. Of tables that are not as they should be an outbox opens only without it. Those of a module open as its options say. */
+  readonly checked?: boolean;
 }
 
 /** Milliseconds: a database that fell silent does not keep the command from ending. */

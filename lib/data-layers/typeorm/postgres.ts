@@ -2,7 +2,7 @@ import type { DataSource } from 'typeorm';
 import { MOST_PUBLISHING } from './own-data-source.js';
 import type { ConnectionRole, SqlDatabase } from '../../store/executor.js';
 import type { StoreSettings } from '../../store/names.js';
-import { PoolerNotice } from './pooler-notice.js';
+import { PoolerWarning } from './pooler-warning.js';
 import { PostgresConnection, type CheckedOut } from './postgres-connection.js';
 import { listenOn } from './postgres-listener.js';
 import { PostgresPool } from './postgres-pool.js';
@@ -31,7 +31,7 @@ class TypeOrmPostgresDatabase implements SqlDatabase {
   /** @internal */ readonly listeners = new Set<{ close(): Promise<void> }>();
   /** @internal */ readonly pool: PostgresPool;
   /** @internal For LISTEN: past a pooler, where the options name a way. */ readonly direct: PostgresPool;
-  /** @internal */ readonly notice: PoolerNotice;
+  /** @internal */ readonly notice: PoolerWarning;
   /** @internal A pooler that no process id showed. */ handsOn = false;
   /** @internal One that a process id showed. */ pooled = false;
 
@@ -39,7 +39,7 @@ class TypeOrmPostgresDatabase implements SqlDatabase {
     readonly application: DataSource,
     readonly settings: StoreSettings,
   ) {
-    this.notice = new PoolerNotice(settings);
+    this.notice = new PoolerWarning(settings);
     const { poolSize, listenUrl } = settings;
     this.pool = new PostgresPool(application, settings, poolSize + LISTENERS + MOST_PUBLISHING);
     // A listener that is lost may still say goodbye when the next one is there.

@@ -5,12 +5,12 @@ import { fairShare } from './fair-share.js';
 import { forgive } from './forgive.js';
 import { NO_PROCESSES } from './host-process.js';
 import { LeaseDeadline } from './lease-deadline.js';
-import type { Held, LeaseHolder, LeaseSettings } from './lease-holder.js';
+import type { Held, LeaseListener, LeaseSettings } from './lease-listener.js';
 import { LiveInstances } from './live-instances.js';
 import { LookPace } from './look-pace.js';
 import { PassingOn } from './passing-on.js';
 
-export type { LeaseHolder } from './lease-holder.js';
+export type { LeaseListener } from './lease-listener.js';
 
 /**
  * Which buckets this instance may read and publish. All transports of the relay share one heartbeat and one renewal, on
@@ -21,9 +21,9 @@ export type { LeaseHolder } from './lease-holder.js';
  */
 export class BucketLeases {
   readonly held = new Map<number, Map<number, Held>>();
-  readonly holders = new Map<number, LeaseHolder>();
+  readonly holders = new Map<number, LeaseListener>();
   /** Transports that this instance publishes to, with leases or without. */
-  readonly present = new Map<number, Pick<LeaseHolder, 'participates'>>();
+  readonly present = new Map<number, Pick<LeaseListener, 'participates'>>();
   readonly living: LiveInstances;
   readonly pace: LookPace;
   renewedAt = -Infinity;
@@ -57,14 +57,14 @@ export class BucketLeases {
     this.living = new LiveInstances(store, clock, owner, this.alive, this.abandoned.voids);
   }
 
-  register(transport: number, holder: LeaseHolder): void {
+  register(transport: number, holder: LeaseListener): void {
     this.holders.set(transport, holder);
     this.held.set(transport, new Map());
     this.announce(transport, holder);
   }
 
   /** For a transport without leases: the others, and health, see that somebody publishes to it. */
-  announce(transport: number, holder: Pick<LeaseHolder, 'participates'>): void {
+  announce(transport: number, holder: Pick<LeaseListener, 'participates'>): void {
     this.present.set(transport, holder);
   }
 
@@ -203,7 +203,7 @@ export class BucketLeases {
   }
 
   /** @returns whether this instance still wants more than it has @internal */
-  async balance(transport: number, holder: LeaseHolder): Promise<boolean> {
+  async balance(transport: number, holder: LeaseListener): Promise<boolean> {
     const all = this.held.get(transport) as Map<number, Held>;
     const share = this.share(transport, holder);
     if (!this.settings.leader) await this.exchange(transport, holder, all);
@@ -225,7 +225,7 @@ export class BucketLeases {
   }
 
   /** Gives buckets away whose messages others can handle, and takes those of others, beside its share. @internal */
-  async exchange(transport: number, holder: LeaseHolder, mine: ReadonlyMap<number, Held>): Promise<void> {
+  async exchange(transport: number, holder: LeaseListener, mine: ReadonlyMap<number, Held>): Promise<void> {
     this.giveBack(transport, holder, this.passingOn.give(transport, mine));
     const offered = holder.participates ? this.passingOn.offered(transport, mine, this.living.others) : [];
     if (offered.length > 0) await this.acquire(transport, holder, offered.length, offered);
@@ -238,13 +238,13 @@ export class BucketLeases {
   }
 
   /** How many buckets of this transport should be ours. */
-  share(transport: number, holder: LeaseHolder): number {
+  share(transport: number, holder: LeaseListener): number {
     const held = this.held.get(transport)?.size ?? 0;
     return fairShare(this.settings, this.owner, this.living.list, transport, holder, held);
   }
 
   /** @internal */
-  async acquire(transport: number, holder: LeaseHolder, limit: number, only = this.used): Promise<void> {
+  async acquire(transport: number, holder: LeaseListener, limit: number, only = this.used): Promise<void> {
     const deadline = new LeaseDeadline(this.clock, this.alive);
     await this.sayAlive();
     const request = { owner: this.owner, leaseMs: this.settings.lease, transport, limit };
@@ -266,7 +266,7 @@ export class BucketLeases {
   }
 
   /** Drains first, then frees; not awaited by the loop, so that renewal goes on meanwhile. @internal */
-  giveBack(transport: number, holder: LeaseHolder, buckets: readonly number[]): void {
+  giveBack(transport: number, holder: LeaseListener, buckets: readonly number[]): void {
     const fresh = buckets.filter((bucket) => !this.draining.has(`${transport}/${bucket}`));
     if (fresh.length === 0) return;
     for (const bucket of fresh) this.draining.add(`${transport}/${bucket}`);

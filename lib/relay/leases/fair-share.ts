@@ -1,5 +1,5 @@
 import type { Instance } from '../../store/lease-store.js';
-import type { LeaseHolder, LeaseSettings } from './lease-holder.js';
+import type { LeaseListener, LeaseSettings } from './lease-listener.js';
 
 /**
  * How many buckets of a transport should be this owner's: the live instances that take part in it, sorted, split them evenly.
@@ -10,7 +10,7 @@ export function fairShare(
   owner: string,
   instances: readonly Instance[],
   transport: number,
-  { participates }: Pick<LeaseHolder, 'participates'>,
+  { participates }: Pick<LeaseListener, 'participates'>,
   held: number,
 ): number {
   const owners = instances.filter(({ transports }) => transports.includes(transport)).map((each) => each.owner);

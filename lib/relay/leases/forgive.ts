@@ -1,6 +1,6 @@
 import type { Clock } from '../../time/clock.js';
 import type { Lease, LeaseStore } from '../../store/lease-store.js';
-import type { Held, LeaseSettings } from './lease-holder.js';
+import type { Held, LeaseSettings } from './lease-listener.js';
 
 interface Holding {
   readonly held: ReadonlyMap<number, ReadonlyMap<number, Held>>;

@@ -1,5 +1,5 @@
 import type { Clock } from '../../time/clock.js';
-import type { LeaseSettings } from './lease-holder.js';
+import type { LeaseSettings } from './lease-listener.js';
 
 /** How often an instance looks at the others and at what is free. */
 export class LookPace {

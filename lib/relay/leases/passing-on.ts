@@ -2,7 +2,7 @@ import type { Clock } from '../../time/clock.js';
 import { compareSeq } from '../../outbox-message.js';
 import type { Instance } from '../../store/lease-store.js';
 import type { OutboxTransport } from '../../transports/transport.js';
-import type { Held, LeaseSettings } from './lease-holder.js';
+import type { Held, LeaseSettings } from './lease-listener.js';
 
 /** What one instance tells the others, of one transport. */
 interface Announcement {

@@ -1,7 +1,7 @@
 import { setMaxListeners } from 'node:events';
 import type { OutboxMessage } from '../../outbox-message.js';
 import type { Circuit } from './circuit.js';
-import { isUnread, lengthOf } from '../../message/payload-size.js';
+import { isUnread, lengthOf } from '../../message/unread-payload.js';
 import type { Ledger } from '../ledger.js';
 import type { Publisher } from './publisher.js';
 import type { PublishFailure, PublishResult } from '../../transports/transport.js';

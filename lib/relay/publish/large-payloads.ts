@@ -1,4 +1,4 @@
-import { isUnread } from '../../message/payload-size.js';
+import { isUnread } from '../../message/unread-payload.js';
 import type { OutboxMessage } from '../../outbox-message.js';
 import { withoutSecrets } from '../../observe/redact/error-text.js';
 import { secretsOf } from '../../observe/redact/secrets.js';

@@ -1,4 +1,4 @@
-import { isUnread } from '../../message/payload-size.js';
+import { isUnread } from '../../message/unread-payload.js';
 import type { OutboxMessage } from '../../outbox-message.js';
 import type { ReadyStore } from '../../store/ready-store.js';
 

@@ -1,4 +1,4 @@
-import { weightOf } from '../../message/payload-size.js';
+import { weightOf } from '../../message/unread-payload.js';
 import type { OutboxMessage } from '../../outbox-message.js';
 import type { ResolvedOptions } from '../../outbox.options.js';
 

@@ -1,6 +1,7 @@
 import type { OutboxMessage } from '../../outbox-message.js';
 import { errorText } from '../../observe/redact/error-text.js';
-import { fitting, isUnread } from '../../message/payload-size.js';
+import { fitting } from '../../message/fitting-by-bytes.js';
+import { isUnread } from '../../message/unread-payload.js';
 import type { Publisher } from '../publish/publisher.js';
 import type { PublishFailure } from '../../transports/transport.js';
 import type { LockSession } from '../../store/parked-store.js';

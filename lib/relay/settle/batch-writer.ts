@@ -1,5 +1,5 @@
 import type { Clock } from '../../time/clock.js';
-import { countFitting } from '../../message/payload-size.js';
+import { countFitting } from '../../message/fitting-by-bytes.js';
 import { StuckWrites, type AsideEntry, type AsideRules } from './stuck-writes.js';
 
 /** What one write may hold. */

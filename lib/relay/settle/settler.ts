@@ -1,5 +1,5 @@
 import type { Clock } from '../../time/clock.js';
-import { lengthOf, placeOnly, withoutLargePayload } from '../../message/payload-size.js';
+import { lengthOf, placeOnly, withoutLargePayload } from '../../message/unread-payload.js';
 import type { OutboxMessage } from '../../outbox-message.js';
 import { isOfTheRow, waitedTooLong } from '../../store/database-errors.js';
 import type { Lease } from '../../store/lease-store.js';

@@ -1,4 +1,4 @@
-import { LARGE_PAYLOAD } from '../../message/payload-size.js';
+import { LARGE_PAYLOAD } from '../../message/unread-payload.js';
 import { keyText } from '../../message/key-bytes.js';
 import { OutboxMessage, type ParkedState } from '../../outbox-message.js';
 import { fits, ROW_LIMITS } from '../limits.js';

@@ -1,4 +1,4 @@
-import { LARGE_PAYLOAD } from '../../message/payload-size.js';
+import { LARGE_PAYLOAD } from '../../message/unread-payload.js';
 import { OutboxMessage, type ParkedState } from '../../outbox-message.js';
 import { fits, LIMITED_COLUMNS, ROW_LIMITS, type LimitedColumn } from '../limits.js';
 

@@ -1,4 +1,4 @@
-import { LARGE_PAYLOAD } from '../../message/payload-size.js';
+import { LARGE_PAYLOAD } from '../../message/unread-payload.js';
 import assert from 'node:assert/strict';
 import { randomUUID } from 'node:crypto';
 import type { OutboxMessage } from '../../outbox-message.js';

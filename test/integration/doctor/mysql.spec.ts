@@ -68,7 +68,7 @@ describeOnOwnMysqlFamily([], 'the doctor on a server of its own', (kind, startSe
   });
 
   it('rights that a login lacks, with the grants, and what it may not see', async () => {
-    const tables = ['ready', 'parked', 'archive', 'dedup', 'leases', 'instances', 'meta', 'transports'];
+    const tables = ['ready', 'parked', 'archive', 'dedup', 'leases', 'instances', 'meta', 'transports', 'audit'];
     await start();
     const name = new URL(database.url).pathname.slice(1);
     await admin.query(`create user lacking@'%'`);
@@ -79,7 +79,7 @@ describeOnOwnMysqlFamily([], 'the doctor on a server of its own', (kind, startSe
     url.username = 'lacking';
     const app = await start({ relay: 'manual', database: { setup: 'none' } }, by(url.href));
     const finding = await problem(app, 'rights');
-    expect(finding).toMatchObject({ severity: 'error', evidence: { missing: 8 } });
+    expect(finding).toMatchObject({ severity: 'error', evidence: { missing: 9 } });
     expect(finding.evidence['login']).toBe('lacking@%');
     expect(finding.evidence['rights']).toMatch('delete on ');
     await follow(admin, finding);

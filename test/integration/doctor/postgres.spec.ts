@@ -122,7 +122,7 @@ describeUnlessMissing(canStart.postgres ? [] : ['postgres'], 'the doctor on a Po
   });
 
   it('rights that a login lacks, with the grants; rows that are hidden from it; its limit of connections', async () => {
-    const tables = ['ready', 'parked', 'archive', 'dedup', 'leases', 'instances', 'meta', 'transports'];
+    const tables = ['ready', 'parked', 'archive', 'dedup', 'leases', 'instances', 'meta', 'transports', 'audit'];
     await start();
     await admin.query('create role lacking login');
     await admin.query('grant usage on schema public to lacking');
@@ -134,7 +134,7 @@ describeUnlessMissing(canStart.postgres ? [] : ['postgres'], 'the doctor on a Po
     await applications.close();
     const app = await start({ relay: 'manual', database: { setup: 'none' } }, by(url.href));
     const finding = await problem(app, 'rights');
-    expect(finding).toMatchObject({ severity: 'error', evidence: { login: 'lacking', missing: 10 } });
+    expect(finding).toMatchObject({ severity: 'error', evidence: { login: 'lacking', missing: 11 } });
     expect(finding.evidence['rights']).toMatch('delete on "public"."outbox_ready"');
     await admin.query((finding.fix as string).replace(/;[^;]*$/, ''));
     await isWell(app, 'rights');

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { breakLeases } from '../../../lib/admin/break-leases.js';
 import { BucketLeases } from '../../../lib/relay/leases/bucket-leases.js';
-import type { LeaseHolder } from '../../../lib/relay/leases/lease-holder.js';
+import type { LeaseListener } from '../../../lib/relay/leases/lease-listener.js';
 import { FakeClock } from '../../../lib/testing/fake-clock.js';
 import { OpenTransaction } from '../../support/open-transactions.js';
 import { createHarness, RecordedHooks, type Harness } from '../../support/relay.js';
@@ -10,7 +10,7 @@ import { describeWith, DATABASES } from '../../support/services.js';
 const LEASE = 30_000;
 const HOUR = 3_600_000;
 const BUCKETS = 4;
-const HOLDER: LeaseHolder = {
+const HOLDER: LeaseListener = {
   gained: () => undefined,
   renewed: () => undefined,
   lost: () => undefined,

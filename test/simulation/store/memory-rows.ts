@@ -1,4 +1,4 @@
-import { LARGE_PAYLOAD } from '../../../lib/message/payload-size.js';
+import { LARGE_PAYLOAD } from '../../../lib/message/unread-payload.js';
 import { isUtf8 } from 'node:buffer';
 import { OutboxMessage, compareSeq, type NewMessage, type ParkedState } from '../../../lib/outbox-message.js';
 import type { Instance, Lease } from '../../../lib/store/lease-store.js';

@@ -1,9 +1,9 @@
-import { BucketLeases, type LeaseHolder } from '../../../../lib/relay/leases/bucket-leases.js';
+import { BucketLeases, type LeaseListener } from '../../../../lib/relay/leases/bucket-leases.js';
 import type { Instance } from '../../../../lib/store/lease-store.js';
 import { FakeClock } from '../../../../lib/testing/fake-clock.js';
 import { StubStore, turn } from '../../../support/transport-relay.js';
 
-const holder: LeaseHolder = {
+const holder: LeaseListener = {
   gained: () => undefined,
   renewed: () => undefined,
   lost: () => undefined,

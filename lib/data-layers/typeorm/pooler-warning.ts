@@ -14,7 +14,7 @@ const LISTENS_THERE =
   'commit. Give it the address of PostgreSQL itself';
 
 /** Says once that a pooler was noticed, and what follows; nothing to somebody whose options say all of it. */
-export class PoolerNotice {
+export class PoolerWarning {
   /** @internal */ readonly told = new Set<boolean>();
 
   constructor(readonly settings: Pick<StoreSettings, 'preparedStatements' | 'wakeUp' | 'listenUrl' | 'warn'>) {}

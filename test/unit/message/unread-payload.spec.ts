@@ -1,4 +1,5 @@
-import { LARGE_PAYLOAD, countFitting, withoutLargePayload } from '../../../lib/message/payload-size.js';
+import { countFitting } from '../../../lib/message/fitting-by-bytes.js';
+import { LARGE_PAYLOAD, withoutLargePayload } from '../../../lib/message/unread-payload.js';
 import { stored } from '../../support/transport-relay.js';
 
 describe('a message whose large payload is not needed any more', () => {

@@ -1,7 +1,7 @@
 import type { Acquired } from '../../store/lease-store.js';
 import type { LeaseDeadline } from './lease-deadline.js';
 
-export interface LeaseHolder {
+export interface LeaseListener {
   /** Buckets of this transport are ours now. */
   gained(leases: readonly Acquired[]): void;
   /** The leases are good for longer: what had to wait for that may go. */
