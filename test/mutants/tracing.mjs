@@ -16,7 +16,7 @@ export const TRACING = [
     file: 'lib/otel/spans.ts',
     from: 'return (flags & this.api.TraceFlags.SAMPLED) !== 0;',
     to: 'return (flags & this.api.TraceFlags.SAMPLED) >= 0;',
-    contract: 'test/nest/tracing.spec.ts',
+    contract: 'test/unit/otel/outbox-tracing.spec.ts',
     simulation: false,
     chaos: false,
   },

@@ -1,5 +1,10 @@
 import { context, propagation, ROOT_CONTEXT, SpanStatusCode, trace } from '@opentelemetry/api';
-import { InMemorySpanExporter, NodeTracerProvider, SimpleSpanProcessor } from '@opentelemetry/sdk-trace-node';
+import {
+  AlwaysOnSampler,
+  InMemorySpanExporter,
+  NodeTracerProvider,
+  SimpleSpanProcessor,
+} from '@opentelemetry/sdk-trace-node';
 import { loadApi } from '../../../lib/otel/api.js';
 import { OutboxTracing, type OutboxTracingOptions } from '../../../lib/otel/index.js';
 import { saysUnsampled } from '../../../lib/otel/send-spans.js';
@@ -109,6 +114,23 @@ describe('the spans of an enqueue', () => {
 });
 
 describe('a handler', () => {
+  it('makes no span for what nobody sampled, whatever the sampler', async () => {
+    const all = new NodeTracerProvider({
+      sampler: new AlwaysOnSampler(),
+      spanProcessors: [new SimpleSpanProcessor(exporter)],
+    });
+    const handlers = new InProcessHandlers();
+    handlers.add({ id: 'one', type: 'order.placed', call: () => Promise.resolve() } as never);
+    const followed = followCalls(handlers, new Spans(await loadApi(), { tracerProvider: all }), 'local');
+    const calls = ['00', '01'].map((flags) => {
+      const traceparent = SAMPLED.replace(/01$/, flags);
+      const message = contractMessage({ topic: 'orders', type: 'order.placed', headers: { traceparent } });
+      return followed.of('order.placed', 1)[0]?.call(message, {} as never);
+    });
+    await Promise.all(calls);
+    expect(names()).toEqual(['process orders']);
+  });
+
   it('is called all the same where its span cannot be made', async () => {
     const template = (): never => {
       throw new Error('a mistake');
