@@ -100,14 +100,25 @@ async function changeMeant(
 ): Promise<ExitCode> {
   const { interrupt, terminal } = context;
   const end = new AbortController();
+  let heard = (): void => undefined;
   const progress = ({ done }: { readonly done: number }): void => {
     if (interrupt.isAsked) end.abort();
     terminal.progress(`${change.past} ${number(done)}${about < MOST ? ` of ${number(about)}` : ''}`);
+    heard();
   };
-  const options = { chunkSize: CHUNK, signal: end.signal, progress };
   const report = await interrupt
-    .holding(() => outbox.admin[change.name](filter, options))
-    .finally(() => terminal.progress(''));
+    .holding(async () => {
+      const run = outbox.admin[change.name](filter, { chunkSize: CHUNK, signal: end.signal, progress });
+      for (let isOver = false; !isOver;) {
+        const chunk = new Promise<boolean>((resolve) => (heard = () => resolve(false)));
+        isOver = await outbox.answer(Promise.race([run.then(() => true), chunk]));
+      }
+      return run;
+    })
+    .finally(() => {
+      end.abort(); // of one that nobody waits for any more
+      terminal.progress('');
+    });
   const interrupted = report.outcome === 'aborted';
   return tell(change, context, { done: report.done, interrupted, tooLate: NONE, notFound: NONE, left: 0 });
 }
